@@ -1,0 +1,143 @@
+"""The extension's attention as a function of torch tensors, meaning what SDPA means.
+
+`flashbench._C` gets pointers, shapes and strides and knows nothing of torch; this module checks
+the tensors and hands them over. It never falls back to SDPA: what it cannot do is an error.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from flashbench.extension import load
+
+MIN_HEAD_DIM, MAX_HEAD_DIM, HEAD_DIM_STEP = 32, 256, 8
+
+# The order is that of `enum class Dtype` in csrc/attention.h.
+_DTYPE_CODES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
+_DTYPE_NAMES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
+
+_C = load()
+_CPU_DTYPES = frozenset(_C.cpu_dtypes())
+_CUDA_DTYPES = frozenset(_C.cuda_dtypes())
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(scale * q k^T) v, as `torch.nn.functional.scaled_dot_product_attention` defines it.
+
+    q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim), any strides; or
+    all three without the batch dimension. One dtype (float32 on the CPU; float16, bfloat16) and
+    one device. Returns a new tensor of q's shape and dtype.
+
+    is_causal: hide key j from query i where j > i (aligned at the top left, as in SDPA).
+    scale: 1 / sqrt(head_dim) unless given.
+    enable_gqa: let heads be a multiple of kv_heads; query head h reads kv head h // (heads/kv_heads).
+
+    Forward only. Raises TypeError or ValueError naming the argument that is not supported.
+    """
+    if q.dim() == 3 and k.dim() == 3 and v.dim() == 3:
+        batched = (x.unsqueeze(0) for x in (q, k, v))
+        return attention(*batched, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa).squeeze(
+            0
+        )
+    _validate(q, k, v, enable_gqa)
+    batch, heads, q_len, head_dim = q.shape
+    out = torch.empty((batch, heads, q_len, head_dim), dtype=q.dtype, device=q.device)
+    shape = (batch, heads, k.shape[1], q_len, k.shape[2], head_dim)
+    problem = (
+        q.data_ptr(),
+        k.data_ptr(),
+        v.data_ptr(),
+        out.data_ptr(),
+        shape,
+        q.stride(),
+        k.stride(),
+        v.stride(),
+        out.stride(),
+        1 / math.sqrt(head_dim) if scale is None else scale,
+        is_causal,
+        _DTYPE_CODES[q.dtype],
+    )
+    if q.is_cuda:
+        with torch.cuda.device(q.device):
+            _C.cuda_attention(*problem, torch.cuda.current_stream(q.device).cuda_stream)
+    else:
+        _C.cpu_attention(*problem, torch.get_num_threads())
+    return out
+
+
+def _validate(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> None:
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
+        if x.dim() != 4:
+            raise ValueError(
+                f"{name} must have 4 dimensions (batch, heads, length, head_dim) or, all three, "
+                f"3 without batch; got shape {tuple(x.shape)}"
+            )
+        if x.dtype != q.dtype or x.dtype not in _DTYPE_CODES:
+            raise TypeError(
+                f"{name} has dtype {x.dtype}; q, k and v must share one of "
+                "torch.float32, torch.float16, torch.bfloat16"
+            )
+        if x.device != q.device:
+            raise ValueError(f"{name} is on {x.device}, q on {q.device}; move them to one device")
+        if x.requires_grad and torch.is_grad_enabled():
+            raise ValueError(
+                f"{name} requires grad and flashbench.attention is forward only; "
+                "call it under torch.no_grad() or detach the tensor"
+            )
+        if x.is_conj() or x.is_neg():
+            raise ValueError(f"{name} is a lazily negated view; call .resolve_neg() first")
+    _validate_device(q)
+    batch, heads, _, head_dim = q.shape
+    if not MIN_HEAD_DIM <= head_dim <= MAX_HEAD_DIM or head_dim % HEAD_DIM_STEP:
+        raise ValueError(
+            f"q has head_dim {head_dim}; supported are {MIN_HEAD_DIM} to {MAX_HEAD_DIM} "
+            f"in steps of {HEAD_DIM_STEP}"
+        )
+    for name, x in (("k", k), ("v", v)):
+        if x.shape[0] != batch:
+            raise ValueError(f"{name} has batch {x.shape[0]}, q has {batch}; they must be equal")
+        if x.shape[3] != head_dim:
+            raise ValueError(f"{name} has head_dim {x.shape[3]}, q has {head_dim}")
+    if v.shape[1:3] != k.shape[1:3]:
+        raise ValueError(
+            f"v has (heads, length) {tuple(v.shape[1:3])}, k has {tuple(k.shape[1:3])}; "
+            "they must be equal"
+        )
+    kv_heads = k.shape[1]
+    if heads != kv_heads and not enable_gqa:
+        raise ValueError(
+            f"k has {kv_heads} heads, q has {heads}; pass enable_gqa=True for grouped-query heads"
+        )
+    if heads != kv_heads and (kv_heads == 0 or heads % kv_heads):
+        raise ValueError(f"k has {kv_heads} heads, which does not divide q's {heads}")
+
+
+def _validate_device(q: Tensor) -> None:
+    name = _DTYPE_NAMES[q.dtype]
+    if q.device.type == "cpu":
+        built = _CPU_DTYPES
+    elif q.device.type == "cuda":
+        built = _CUDA_DTYPES
+        if not built:
+            raise ValueError(
+                "q is on a CUDA device, but this build of flashbench has no CUDA kernels; "
+                "put nvcc on PATH and build again"
+            )
+    else:
+        raise ValueError(f"q is on {q.device}; supported devices are cpu and cuda")
+    if name not in built:
+        raise TypeError(
+            f"q has dtype {q.dtype}, which this build does not hold for {q.device.type} "
+            f"(it holds {', '.join(sorted(built))}); see `flashbench info`"
+        )

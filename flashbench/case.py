@@ -1,0 +1,149 @@
+"""Case: one attention problem that candidates are measured on, and the presets of cases.
+
+No torch here: `compare` and `show` read cases without paying for its import.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
+
+import msgspec
+
+from flashbench.errors import InvalidInputError
+
+DtypeName = Literal["fp32", "fp16", "bf16"]
+DTYPES: tuple[DtypeName, ...] = get_args(DtypeName)
+BYTES_PER_ELEMENT: dict[str, int] = {"fp32": 4, "fp16": 2, "bf16": 2}
+
+
+class Shape(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
+    """(batch, heads, kv heads, query length, key length, head dim) of a problem."""
+
+    batch: int
+    heads: int
+    kv_heads: int
+    q_len: int
+    k_len: int
+    head_dim: int
+
+    def __post_init__(self) -> None:
+        if min(msgspec.structs.astuple(self)) < 1:
+            raise ValueError(f"every dimension must be at least 1, got {self}")
+        if self.heads % self.kv_heads:
+            raise ValueError(
+                f"heads ({self.heads}) must be a multiple of kv heads ({self.kv_heads})"
+            )
+
+
+class Case(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
+    """One cell of the grid: a shape, a dtype, causal or not, on a device ("cpu" or "cuda")."""
+
+    shape: Shape
+    dtype: DtypeName
+    causal: bool
+    device: str
+
+    @property
+    def id(self) -> str:
+        """Name of the case in files, tables and flags, e.g. `b1-h8-q512-d64-fp16-causal-cpu`.
+
+        `g<kv heads>` appears with grouped-query heads, `k<key length>` when it differs from q.
+        """
+        s = self.shape
+        parts = [f"b{s.batch}", f"h{s.heads}"]
+        if s.kv_heads != s.heads:
+            parts.append(f"g{s.kv_heads}")
+        parts.append(f"q{s.q_len}")
+        if s.k_len != s.q_len:
+            parts.append(f"k{s.k_len}")
+        parts += [f"d{s.head_dim}", self.dtype, "causal" if self.causal else "full", self.device]
+        return "-".join(parts)
+
+    @property
+    def pairs(self) -> int:
+        """Query-key pairs that are not masked, over batch and heads (top-left causal mask)."""
+        s = self.shape
+        if not self.causal:
+            return s.batch * s.heads * s.q_len * s.k_len
+        triangle = min(s.q_len, s.k_len)
+        rows_past_the_keys = max(0, s.q_len - s.k_len)
+        return s.batch * s.heads * (triangle * (triangle + 1) // 2 + rows_past_the_keys * s.k_len)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the two matrix products, exact unmasked pairs."""
+        return 4 * self.shape.head_dim * self.pairs
+
+    @property
+    def bytes(self) -> int:
+        """Fewest bytes to move: q, k, v read once, the output written once."""
+        s = self.shape
+        elements = 2 * s.batch * s.heads * s.q_len + 2 * s.batch * s.kv_heads * s.k_len
+        return elements * s.head_dim * BYTES_PER_ELEMENT[self.dtype]
+
+
+def _square(batch: int, heads: int, length: int, head_dim: int) -> Shape:
+    return Shape(batch, heads, heads, length, length, head_dim)
+
+
+# The measured bar of SDPA is known on these shapes: what we are compared with, cell by cell.
+GRID = (
+    _square(1, 1, 32, 64),
+    _square(1, 1, 128, 64),
+    _square(1, 8, 512, 64),
+    _square(8, 12, 197, 64),
+    _square(1, 8, 512, 128),
+    _square(4, 16, 1024, 64),
+    _square(2, 16, 2048, 64),
+    _square(1, 16, 4096, 64),
+    _square(1, 16, 16384, 64),
+    _square(4, 16, 1024, 128),
+    _square(2, 16, 2048, 128),
+    _square(1, 16, 4096, 128),
+    _square(1, 16, 16384, 128),
+    _square(4, 32, 4096, 128),
+    _square(1, 8, 4096, 256),
+    _square(2, 24, 4096, 96),
+)
+
+PRESETS: dict[str, tuple[Shape, ...]] = {
+    "tiny": (_square(1, 1, 32, 64), _square(1, 8, 32, 64)),
+    "small": (_square(1, 1, 128, 64), _square(1, 8, 128, 64), _square(4, 8, 128, 64)),
+    "medium": (_square(1, 8, 512, 64), _square(8, 12, 197, 64), _square(1, 8, 512, 128)),
+    "large": (_square(4, 16, 1024, 64), _square(2, 16, 2048, 128), _square(1, 16, 4096, 64)),
+    "headline": (_square(1, 8, 512, 64),),
+    "grid": GRID,
+}
+
+_FIELD = re.compile(r"(?P<name>[bhgqkd])(?P<value>[1-9][0-9]*)")
+
+
+def parse_shape(text: str) -> Shape:
+    """Read a shape from a flag: `1,8,512,64` (batch, heads, length, head dim) or `b1-h8-q512-d64`.
+
+    The second form also takes `g<kv heads>` and `k<key length>`, as in `Case.id`.
+    Raises InvalidInputError with the accepted forms.
+    """
+    try:
+        if "," in text:
+            batch, heads, length, head_dim = (int(part) for part in text.split(","))
+            return _square(batch, heads, length, head_dim)
+        fields = [_FIELD.fullmatch(part) for part in text.split("-")]
+        values = {field["name"]: int(field["value"]) for field in fields if field}
+        if len(values) != len(fields):
+            raise ValueError("an unknown or repeated field")
+        b, h, q, d = (values[name] for name in "bhqd")
+        return Shape(b, h, values.get("g", h), q, values.get("k", q), d)
+    except (ValueError, KeyError) as error:
+        raise InvalidInputError(
+            f"shape {text!r} is not understood ({error}); write BATCH,HEADS,LENGTH,HEAD_DIM as in "
+            "1,8,512,64, or b1-h8-g2-q512-k1024-d64 with own kv heads (g) and key length (k)"
+        ) from None
+
+
+def grid(
+    shapes: Iterable[Shape], dtypes: Sequence[DtypeName], causal: Sequence[bool], device: str
+) -> list[Case]:
+    """Every combination, without repeats, in the order shape, dtype, full before causal."""
+    cases = [Case(s, d, c, device) for s in shapes for d in dtypes for c in causal]
+    return list(dict.fromkeys(cases))

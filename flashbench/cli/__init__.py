@@ -1,0 +1,72 @@
+"""The command line. Each command lives in the module of its name and is imported when it is run.
+
+So `flashbench --help` answers at once and `flashbench compare` never imports torch.
+"""
+
+import sys
+from importlib import import_module
+
+import click
+
+from flashbench import __version__
+from flashbench.errors import Exit, FlashbenchError
+
+# name -> help line: known without importing the command.
+COMMANDS = {
+    "info": "What is built and loadable here: backends, dtypes, archs, commit, kernel resources.",
+    "run": "Measure candidates against SDPA over a grid of cases; write a run file; print a table.",
+    "show": "Print the table of a run file, in any format.",
+    "compare": "The gate: candidate against SDPA (one run file), or B against A (two).",
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"flashbench.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 pass, 1 a regression or a failed gate, 2 usage or invalid input, "
+    "3 undecided, 4 could not measure.",
+)
+@click.version_option(__version__, prog_name="flashbench")
+def cli() -> None:
+    """Is this attention kernel right, faster than PyTorch SDPA, and still so at every commit?"""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with a code of the contract, never with a traceback."""
+    try:
+        result = cli.main(arguments, standalone_mode=False)
+    except FlashbenchError as error:
+        _fail(str(error), error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else str(error), err=True)
+        sys.exit(Exit.USAGE)
+    except click.ClickException as error:
+        _fail(error.format_message(), Exit.USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        # Nothing has been measured by whoever lets Ctrl-C come this far; `run` handles its own.
+        _fail("interrupted", Exit.NOT_MEASURED)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away: nobody to tell
+        sys.exit(Exit.PASS)
+    sys.exit(result if isinstance(result, int) else Exit.PASS)
+
+
+def _fail(message: str, code: Exit) -> None:
+    click.echo(f"flashbench: {' '.join(message.split())}", err=True)
+    sys.exit(code)

@@ -1,0 +1,34 @@
+"""The exit codes of the contract, and the one exception that carries them to the user."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What a command says to the shell. "Measured nothing" is never PASS or REGRESSION."""
+
+    PASS = 0
+    REGRESSION = 1
+    USAGE = 2
+    UNDECIDED = 3
+    NOT_MEASURED = 4
+
+
+class FlashbenchError(Exception):
+    """An error for the user: one line saying what is wrong, where, and the fix."""
+
+    exit_code = Exit.USAGE
+
+    def __init__(self, message: str, exit_code: Exit | None = None) -> None:
+        super().__init__(message)
+        if exit_code is not None:
+            self.exit_code = exit_code
+
+
+class InvalidInputError(FlashbenchError):
+    """A flag, a file or a setting that cannot be used (exit code 2)."""
+
+
+class NotMeasuredError(FlashbenchError):
+    """No build, no import, no device, nothing measured (exit code 4)."""
+
+    exit_code = Exit.NOT_MEASURED

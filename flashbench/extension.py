@@ -1,0 +1,80 @@
+"""Loading `flashbench._C`, and what it says of itself.
+
+A library that does not load is told in one line that names the missing file or symbol.
+"""
+
+import importlib
+import re
+import subprocess
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from flashbench.errors import NotMeasuredError
+
+_UNDEFINED = re.compile(r"undefined symbol: (\S+)")
+
+
+class Kernel(msgspec.Struct):
+    """What ptxas says of one kernel for one arch (registers a thread, bytes a block or thread)."""
+
+    name: str
+    arch: str
+    registers: int
+    static_shared_bytes: int
+    stack_bytes: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+
+
+class BuildInfo(msgspec.Struct):
+    """What the library holds and where it comes from."""
+
+    commit: str
+    dirty: bool
+    source_hash: str
+    compiler: str
+    cuda_compiler: str
+    cpu_dtypes: list[str]
+    cpu_isas: list[str]
+    usable_isas: list[str]
+    selected_isa: str
+    cuda_dtypes: list[str]
+    cuda_archs: list[str]
+    path: str
+
+
+def load() -> ModuleType:
+    """Import `flashbench._C`; NotMeasuredError says why it cannot be imported, and the fix."""
+    try:
+        return importlib.import_module("flashbench._C")
+    except ImportError as error:
+        raise NotMeasuredError(_why(error)) from error
+
+
+def _why(error: ImportError) -> str:
+    undefined = _UNDEFINED.search(str(error))
+    if undefined:
+        return (
+            f"flashbench._C does not load: undefined symbol {_demangle(undefined[1])}; the unit "
+            "that should define it was not compiled: build again from a clean tree"
+        )
+    if isinstance(error, ModuleNotFoundError) and error.name == "flashbench._C":
+        return "flashbench._C is not built; run `pip install -e .` in the project"
+    return f"flashbench._C does not load: {error}; build it again with `pip install -e .`"
+
+
+def _demangle(symbol: str) -> str:
+    try:
+        done = subprocess.run(["c++filt", symbol], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return symbol  # c++filt comes with binutils; the mangled name still tells
+    return done.stdout.strip()
+
+
+def build_info() -> BuildInfo:
+    """What the loaded library says of itself."""
+    library = load()
+    stated: dict[str, Any] = library.build_info()
+    return BuildInfo(path=str(library.__file__), **stated)

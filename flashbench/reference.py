@@ -1,0 +1,125 @@
+"""Attention in float64, and the rule that says whether a result is right.
+
+The rule is FlashAttention's (Dao-AILab/flash-attention, tests/test_flash_attn.py): a kernel may be
+twice as far from the truth as SDPA in the same dtype, plus the error of rounding the output twice.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+# Scores of this many elements are held at a time (float64: 256 MiB).
+_MAX_SCORES = 1 << 25
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool = False, scale: float | None = None
+) -> Tensor:
+    """Softmax attention in float64; grouped-query heads are recognised from the shapes.
+
+    q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim).
+    Returns float64 of q's shape. The causal mask is aligned at the top left, as SDPA's.
+    """
+    batch, heads, q_len, head_dim = q.shape
+    kv_heads, k_len = k.shape[1], k.shape[2]
+    scale = 1 / math.sqrt(head_dim) if scale is None else scale
+    out = torch.zeros(q.shape, dtype=torch.float64, device=q.device)
+    if out.numel() == 0 or k_len == 0:
+        return out
+    rows = max(1, min(q_len, _MAX_SCORES // (heads * k_len)))
+    column = torch.arange(k_len, device=q.device)
+    for b in range(batch):
+        keys = k[b].double().repeat_interleave(heads // kv_heads, dim=0)
+        values = v[b].double().repeat_interleave(heads // kv_heads, dim=0)
+        for start in range(0, q_len, rows):
+            block = q[b, :, start : start + rows].double()
+            scores = block @ keys.transpose(-1, -2) * scale
+            if is_causal:
+                row = torch.arange(start, start + block.shape[1], device=q.device)
+                hidden = column > row[:, None]
+                # A masked key contributes nothing, even if its value is NaN or Inf.
+                scores = scores.masked_fill(hidden, -math.inf)
+                weights = torch.softmax(scores, dim=-1)
+                out[b, :, start : start + rows] = _masked_product(weights, values, hidden)
+            else:
+                out[b, :, start : start + rows] = torch.softmax(scores, dim=-1) @ values
+    return out
+
+
+def _masked_product(weights: Tensor, values: Tensor, hidden: Tensor) -> Tensor:
+    """weights @ values where hidden pairs count as absent: 0 * NaN must not spread."""
+    if bool(torch.isfinite(values).all()):
+        return weights @ values
+    rows = []
+    for i, seen in enumerate((~hidden).sum(dim=1).tolist()):
+        rows.append(weights[:, i : i + 1, :seen] @ values[:, :seen])
+    return torch.cat(rows, dim=1)
+
+
+@dataclass(frozen=True)
+class Check:
+    """How far an output is from the truth, and how far it may be (absolute, output units)."""
+
+    max_error: float
+    bound: float
+    reason: str = ""
+
+    @property
+    def correct(self) -> bool:
+        return not self.reason
+
+
+def error_bound(expected: Tensor, sdpa_error: float, dtype: torch.dtype) -> float:
+    """2 * max|sdpa - ref| + 2 * max|(ref + 0.3 - 0.3) - ref|, the second term in `dtype`."""
+    finite = expected[torch.isfinite(expected)]
+    if finite.numel() == 0:
+        return 2 * sdpa_error
+    rounded = finite.to(dtype)
+    rounding = (rounded + 0.3 - 0.3 - rounded).abs().max().item()
+    return 2 * sdpa_error + 2 * rounding
+
+
+def check(out: Tensor, expected: Tensor, sdpa: Tensor) -> Check:
+    """Decide whether `out` is right.
+
+    expected: the float64 reference; sdpa: PyTorch's result in the dtype of `out`; equal shapes.
+    NaN and Inf have to stand where the reference has them (an overflow to Inf in a narrow dtype
+    where the reference is finite is allowed only where SDPA overflows too).
+    """
+    if out.shape != expected.shape:
+        return Check(math.inf, 0.0, f"shape {tuple(out.shape)}, expected {tuple(expected.shape)}")
+    if out.dtype != sdpa.dtype:
+        return Check(math.inf, 0.0, f"dtype {out.dtype}, expected {sdpa.dtype}")
+    if out.numel() == 0:
+        return Check(0.0, 0.0)
+    target = expected.to(out.dtype).double()  # what a perfect kernel would store
+    overflow = torch.isinf(sdpa) & torch.isfinite(target)
+    special = ~torch.isfinite(target) | overflow
+    wrong_special = special & ~overflow & ~_same(out.double(), target)
+    spurious = ~special & ~torch.isfinite(out)
+    bad = int((wrong_special | spurious).sum())
+    finite = ~special & torch.isfinite(out)
+    error = _max_abs(out.double()[finite] - expected[finite])
+    both = finite & torch.isfinite(sdpa)
+    bound = error_bound(expected, _max_abs(sdpa.double()[both] - expected[both]), out.dtype)
+    if bad:
+        where = tuple(int(i) for i in (wrong_special | spurious).nonzero()[0])
+        return Check(
+            math.inf,
+            bound,
+            f"{bad} of {out.numel()} elements are NaN or Inf where the reference is not, or the "
+            f"reverse; first at {where}: {out[where].item()}, expected {expected[where].item()}",
+        )
+    if error > bound:
+        return Check(error, bound, f"max error {error:.3g} exceeds the bound {bound:.3g}")
+    return Check(error, bound)
+
+
+def _same(a: Tensor, b: Tensor) -> Tensor:
+    return (a == b) | (a.isnan() & b.isnan())
+
+
+def _max_abs(x: Tensor) -> float:
+    return float(x.abs().max().item()) if x.numel() else 0.0

@@ -1,0 +1,233 @@
+"""The run file: one JSON document that holds everything one `flashbench run` measured.
+
+Schema and reading rules are told in docs/run-file.md. Files come from outside: they are decoded
+into the types below and nothing else; no field is ever executed or imported.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from flashbench.case import Case
+from flashbench.errors import InvalidInputError
+
+FORMAT = "flashbench-run"
+VERSION = 1
+
+Status = Literal[
+    "ok",
+    "wrong",  # the output is not right: no speed is reported
+    "unsupported",  # the candidate said that it cannot do this case
+    "error",  # it raised
+    "crashed",  # the worker process died
+    "timeout",  # the worker process hung and was killed
+    "out_of_memory",
+    "interrupted",  # Ctrl-C, or the parent was killed
+    "over_budget",  # --budget was spent before its turn
+]
+
+
+# Unknown fields are ignored: a newer minor writer may add some; a newer VERSION is refused.
+
+
+class BuildIdentity(msgspec.Struct, kw_only=True):
+    """Which library was measured. Empty strings where a candidate has no build (SDPA)."""
+
+    commit: str = ""
+    dirty: bool = False
+    source_hash: str = ""
+    library_hash: str = ""
+
+
+class Candidate(msgspec.Struct, kw_only=True):
+    """A named callable with the signature of SDPA."""
+
+    name: str
+    spec: str  # "flashbench", "sdpa", "sdpa:cudnn", or "module:function"
+    baseline: bool = False  # True for SDPA's default and its backends
+    build: BuildIdentity = msgspec.field(default_factory=BuildIdentity)
+
+
+class Environment(msgspec.Struct, kw_only=True):
+    """The machine and software; strings as the tools print them, empty when unknown."""
+
+    hostname: str = ""
+    cpu: str = ""
+    cpu_count: int = 0
+    threads: int = 0
+    memory_bytes: int = 0
+    gpu: str = ""
+    driver: str = ""
+    cuda: str = ""
+    torch: str = ""
+    python: str = ""
+    system: str = ""
+
+
+class Settings(msgspec.Struct, kw_only=True):
+    """What was asked for; two files are only merged or resumed when these agree."""
+
+    launches: int
+    samples: int
+    seed: int
+    min_sample_seconds: float
+    timeout_seconds: float
+    budget_seconds: float | None = None
+
+
+class Correctness(msgspec.Struct, kw_only=True):
+    """Against float64 by the rule of flashbench/reference.py; absolute errors."""
+
+    max_error: float
+    bound: float
+    rows_checked: int = 0  # query rows a head that were compared; 0: all of them
+
+
+class Timing(msgspec.Struct, kw_only=True):
+    """One metric of one candidate on one case in one launch.
+
+    seconds: one entry a sample, seconds a call (a sample is `calls` calls, averaged).
+    block: the A/B/B/A block of each sample; equal numbers were measured side by side.
+    """
+
+    metric: str  # "wall"; on a GPU also "gpu_warm", "gpu_cold", "graph"
+    calls: int
+    seconds: list[float]
+    block: list[int] = msgspec.field(default_factory=list)
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """What one launch found out about one candidate on one case."""
+
+    case: str  # Case.id
+    candidate: str  # Candidate.name
+    status: Status
+    reason: str = ""
+    timings: list[Timing] = msgspec.field(default_factory=list)
+    correctness: Correctness | None = None
+    first_call_seconds: float | None = None
+    peak_memory_bytes: int | None = None  # beyond the inputs, during one call
+    kernels: list[str] = msgspec.field(default_factory=list)  # GPU kernels of one call
+    dropped_blocks: int = 0  # throttled: dropped for every candidate alike
+
+
+class DeviceState(msgspec.Struct, kw_only=True):
+    """Clocks and heat at one moment; None where the machine does not say."""
+
+    sm_clock_mhz: int | None = None
+    power_watts: float | None = None
+    temperature_celsius: int | None = None
+    cpu_mhz: float | None = None
+    load_average: float | None = None
+
+
+class Launch(msgspec.Struct, kw_only=True):
+    """One worker process (or several, when one died): the unit of evidence."""
+
+    index: int
+    seed: int
+    complete: bool = False
+    started: str = ""  # ISO 8601, UTC
+    device_seconds: float = 0.0
+    before: DeviceState | None = None
+    after: DeviceState | None = None
+    results: list[Result] = msgspec.field(default_factory=list)
+
+
+class RunFile(msgspec.Struct, kw_only=True):
+    """The whole document."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    flashbench: str = ""
+    created: str = ""
+    command: list[str] = msgspec.field(default_factory=list)
+    environment: Environment = msgspec.field(default_factory=Environment)
+    settings: Settings
+    candidates: list[Candidate]
+    cases: list[Case]
+    launches: list[Launch] = msgspec.field(default_factory=list)
+    hourly_rate: float | None = None
+
+    @property
+    def device_seconds(self) -> float:
+        return sum(launch.device_seconds for launch in self.launches)
+
+
+class _Head(msgspec.Struct):
+    format: str = ""
+    version: int = 0
+
+
+def save(run: RunFile, path: Path) -> None:
+    """Replace `path` in one step, so that a kill at any moment leaves the old or the new file."""
+    document = msgspec.json.encode(run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(document + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: Path) -> RunFile:
+    """Read and validate a run file; InvalidInputError says what is wrong with it and where."""
+    try:
+        document = path.read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be read: {error.strerror}") from None
+    return decode(document, str(path))
+
+
+def decode(document: bytes, name: str) -> RunFile:
+    """Decode the bytes of a run file; `name` is how messages call it."""
+    try:
+        head = msgspec.json.decode(document, type=_Head)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInputError(
+            f"{name}: not a JSON run file, or cut short ({error}); measure again"
+        ) from None
+    if head.format != FORMAT:
+        raise InvalidInputError(
+            f"{name}: not a flashbench run file (format {head.format!r}, expected {FORMAT!r})"
+        )
+    if head.version > VERSION:
+        raise InvalidInputError(
+            f"{name}: written by a newer flashbench (schema {head.version}, this one reads up to "
+            f"{VERSION}); upgrade flashbench"
+        )
+    try:
+        run = msgspec.json.decode(document, type=RunFile)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInputError(f"{name}: damaged run file: {error}") from None
+    _check_references(run, name)
+    return run
+
+
+def _check_references(run: RunFile, name: str) -> None:
+    cases = {case.id for case in run.cases}
+    candidates = {candidate.name for candidate in run.candidates}
+    if len(cases) != len(run.cases) or len(candidates) != len(run.candidates):
+        raise InvalidInputError(f"{name}: damaged run file: a case or a candidate is listed twice")
+    for launch in run.launches:
+        for result in launch.results:
+            if result.case not in cases or result.candidate not in candidates:
+                raise InvalidInputError(
+                    f"{name}: damaged run file: launch {launch.index} has a result for "
+                    f"{result.candidate!r} on {result.case!r}, which the file does not list"
+                )
+            for timing in result.timings:
+                if not all(0 < s < float("inf") for s in timing.seconds):
+                    raise InvalidInputError(
+                        f"{name}: damaged run file: launch {launch.index}, {result.candidate} on "
+                        f"{result.case}: a {timing.metric} sample is not a positive finite time"
+                    )
