@@ -1,0 +1,224 @@
+// Chooses the unit for the dtype and for this CPU, and spreads a problem over threads.
+//
+// Compiled without instruction set flags. The build says which units exist: FLASHBENCH_CPU_FP32,
+// _FP16 and _BF16 for the dtypes, FLASHBENCH_CPU_AVX2 and _AVX512 for the instruction sets beside
+// the generic one.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <stdexcept>
+
+#include "../attention.h"
+#include "kernel.h"
+#include "thread_pool.h"
+#include "work_list.h"
+
+#if defined(FLASHBENCH_CPU_AVX2) || defined(FLASHBENCH_CPU_AVX512)
+#include <cpuid.h>
+#endif
+
+namespace flashbench {
+namespace cpu {
+
+#define FLASHBENCH_DECLARE_UNITS(isa) \
+    namespace isa {                   \
+    extern const Kernel fp32;         \
+    extern const Kernel fp16;         \
+    extern const Kernel bf16;         \
+    }
+FLASHBENCH_DECLARE_UNITS(generic)
+FLASHBENCH_DECLARE_UNITS(avx2)
+FLASHBENCH_DECLARE_UNITS(avx512)
+
+// The address of a unit's kernel, or nullptr for a dtype that was left out.
+#ifdef FLASHBENCH_CPU_FP32
+#define FLASHBENCH_FP32(isa) &isa::fp32
+#else
+#define FLASHBENCH_FP32(isa) nullptr
+#endif
+#ifdef FLASHBENCH_CPU_FP16
+#define FLASHBENCH_FP16(isa) &isa::fp16
+#else
+#define FLASHBENCH_FP16(isa) nullptr
+#endif
+#ifdef FLASHBENCH_CPU_BF16
+#define FLASHBENCH_BF16(isa) &isa::bf16
+#else
+#define FLASHBENCH_BF16(isa) nullptr
+#endif
+#define FLASHBENCH_UNITS(isa) {FLASHBENCH_FP32(isa), FLASHBENCH_FP16(isa), FLASHBENCH_BF16(isa)}
+
+namespace {
+
+#ifdef FLASHBENCH_CPU_AVX2
+// The compiler's check asks the operating system, too. It does not know F16C everywhere.
+bool has_avx2() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
+#ifdef FLASHBENCH_CPU_AVX512
+bool has_avx512() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
+struct InstructionSet {
+    const char* name;
+    bool (*usable)();
+    const Kernel* kernels[3];  // in the order of Dtype
+};
+
+// Slowest first.
+const InstructionSet instruction_sets[] = {
+    {"generic", [] { return true; }, FLASHBENCH_UNITS(generic)},
+#ifdef FLASHBENCH_CPU_AVX2
+    {"avx2", has_avx2, FLASHBENCH_UNITS(avx2)},
+#endif
+#ifdef FLASHBENCH_CPU_AVX512
+    {"avx512", has_avx512, FLASHBENCH_UNITS(avx512)},
+#endif
+};
+
+constexpr Dtype all_dtypes[] = {Dtype::fp32, Dtype::fp16, Dtype::bf16};
+constexpr char override_variable[] = "FLASHBENCH_CPU_ISA";
+
+std::atomic<const InstructionSet*> selected{nullptr};
+
+const InstructionSet* find_usable(const std::string& name) {
+    for (const InstructionSet& isa : instruction_sets) {
+        if (name == isa.name && isa.usable()) return &isa;
+    }
+    return nullptr;
+}
+
+// `what` says where the name came from.
+[[noreturn]] void refuse(const std::string& what, const std::string& name) {
+    std::string message = what + ": no usable instruction set \"" + name + "\"; choose one of";
+    for (const std::string& usable : usable_isas()) message += " " + usable;
+    throw std::invalid_argument(message);
+}
+
+const InstructionSet& current() {
+    const InstructionSet* isa = selected;
+    if (isa) return *isa;
+    const char* wanted = std::getenv(override_variable);
+    const std::string name = wanted && *wanted ? wanted : usable_isas().back();
+    isa = find_usable(name);
+    if (!isa) refuse(override_variable, name);
+    selected = isa;
+    return *isa;
+}
+
+const Kernel* kernel_of(const InstructionSet& isa, Dtype dtype) {
+    return isa.kernels[static_cast<int>(dtype)];
+}
+
+// Memory that a thread keeps from call to call. `reserve` returns nullptr when there is none left.
+class ThreadScratch {
+  public:
+    ~ThreadScratch() { std::free(memory_); }
+
+    float* reserve(int64_t floats) {
+        if (floats > floats_) {
+            std::free(memory_);
+            const size_t bytes = (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64;
+            memory_ = static_cast<float*>(std::aligned_alloc(64, bytes));
+            floats_ = memory_ ? floats : 0;
+        }
+        return memory_;
+    }
+
+  private:
+    float* memory_ = nullptr;
+    int64_t floats_ = 0;
+};
+
+thread_local ThreadScratch thread_scratch;
+
+struct Job {
+    const Attention& problem;
+    const Kernel& kernel;
+    const WorkList tasks;
+    const int64_t scratch_floats;
+    std::atomic<int64_t> next{0};
+};
+
+void work_on(void* context) {
+    Job& job = *static_cast<Job*>(context);
+    float* const scratch = thread_scratch.reserve(job.scratch_floats);
+    if (!scratch) return;  // a helper without memory leaves its share to the caller
+    for (int64_t i = job.next++; i < job.tasks.size(); i = job.next++) {
+        job.kernel.compute(job.problem, job.tasks[i], scratch);
+    }
+}
+
+// Multiply-adds of Q K^T below which waking a thread costs more than it saves: 5 us of one AVX2 core.
+constexpr double parallel_threshold = 1 << 18;
+
+int helpers_for(const Attention& problem, const WorkList& tasks, int threads) {
+    const double work = static_cast<double>(problem.batch) * static_cast<double>(problem.heads) *
+                        static_cast<double>(problem.q_len) * static_cast<double>(problem.k_len) *
+                        static_cast<double>(problem.head_dim);
+    if (work < parallel_threshold) return 0;
+    return static_cast<int>(std::min<int64_t>(threads, tasks.size())) - 1;
+}
+
+}  // namespace
+
+std::vector<std::string> dtypes() {
+    std::vector<std::string> names;
+    for (const Dtype dtype : all_dtypes) {
+        if (kernel_of(instruction_sets[0], dtype)) names.push_back(name_of(dtype));
+    }
+    return names;
+}
+
+std::vector<std::string> isas() {
+    std::vector<std::string> names;
+    for (const InstructionSet& isa : instruction_sets) names.push_back(isa.name);
+    return names;
+}
+
+std::vector<std::string> usable_isas() {
+    std::vector<std::string> names;
+    for (const InstructionSet& isa : instruction_sets) {
+        if (isa.usable()) names.push_back(isa.name);
+    }
+    return names;
+}
+
+std::string selected_isa() { return current().name; }
+
+void select_isa(const std::string& name) {
+    const InstructionSet* const isa = find_usable(name);
+    if (!isa) refuse("select_isa", name);
+    selected = isa;
+}
+
+void attention(const Attention& problem, int threads) {
+    const Kernel* const kernel = kernel_of(current(), problem.dtype);
+    if (!kernel) {
+        throw std::invalid_argument(std::string(name_of(problem.dtype)) +
+                                    " was not compiled into the CPU backend");
+    }
+    if (problem.batch <= 0 || problem.heads <= 0 || problem.q_len <= 0 || problem.head_dim <= 0) {
+        return;
+    }
+    if (problem.kv_heads <= 0 || problem.heads % problem.kv_heads != 0) {
+        throw std::invalid_argument("heads must be a multiple of kv_heads");
+    }
+    Job job{problem, *kernel, WorkList(problem, std::max(threads, 1)),
+            kernel->scratch_floats(problem)};
+    if (!thread_scratch.reserve(job.scratch_floats)) throw std::bad_alloc();
+    run_parallel(helpers_for(problem, job.tasks, threads), work_on, &job);
+}
+
+}  // namespace cpu
+}  // namespace flashbench

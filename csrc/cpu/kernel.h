@@ -1,0 +1,51 @@
+// What a compiled unit (one dtype for one instruction set) offers to dispatch.cpp.
+//
+// The units are compiled with flags that this CPU may not have. Two rules follow for everything
+// they include:
+//  - it lives in `namespace flashbench::cpu::FLASHBENCH_ISA`, so that each instruction set has
+//    symbols of its own, and
+//  - it uses no std template and no inline function from elsewhere: such a function is emitted by
+//    many units under one name, the linker keeps any one of them, and the one with AVX-512 code
+//    would then run on CPUs without it.
+// Only plain data types, like those below, may be shared.
+#pragma once
+
+#include <cstdint>
+
+#include "../attention.h"
+
+namespace flashbench {
+namespace cpu {
+
+// fp16 and bf16 as stored. Types of their own, so that loads and stores can be overloaded.
+struct Fp16 {
+    uint16_t bits;
+};
+struct Bf16 {
+    uint16_t bits;
+};
+
+// The query heads that share a key head are computed together: row r of such a group is query
+// r / (heads / kv_heads) of its head r % (heads / kv_heads). Thus keys are packed once for the
+// whole group, and what a row may see never shrinks from one row to the next.
+//
+// A task is a run of rows of one group.
+struct Task {
+    int64_t batch;
+    int64_t kv_head;
+    int64_t first_row;  // a multiple of row_step
+    int64_t rows;       // at most max_task_rows
+};
+
+constexpr int64_t row_step = 24;  // whole tiles of 4, 6, 8 or 12 rows
+constexpr int64_t max_task_rows = 10 * row_step;
+
+struct Kernel {
+    // Floats of scratch memory that one task needs.
+    int64_t (*scratch_floats)(const Attention& problem);
+    // Computes one task; `scratch` is aligned to 64 bytes.
+    void (*compute)(const Attention& problem, const Task& task, float* scratch);
+};
+
+}  // namespace cpu
+}  // namespace flashbench
