@@ -1,0 +1,24 @@
+// The constants that all CUDA units share. constexpr, never macros.
+#pragma once
+
+#include <cstdint>
+
+namespace flashbench::cuda {
+
+constexpr int kWarpSize = 32;
+
+// fp16 and bf16 elements are moved in vectors ("chunks") of 16 bytes.
+constexpr int kElementBytes = 2;
+constexpr int kChunkBytes = 16;
+constexpr int kChunkElements = kChunkBytes / kElementBytes;
+
+// Head dims that the kernels take.
+constexpr int kMinHeadDim = 32;
+constexpr int kMaxHeadDim = 256;
+
+// Dynamic shared memory above this needs cudaFuncSetAttribute.
+constexpr int kDefaultSharedBytes = 48 * 1024;
+
+constexpr float kLog2E = 1.4426950408889634f;
+
+}  // namespace flashbench::cuda

@@ -1,0 +1,14 @@
+// The sm_80 forward kernels as the host sees them: one function a dtype, each in a unit of its own.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "../../attention.h"
+
+namespace flashbench::cuda::sm80 {
+
+// Enqueue one kernel on `stream`. The problem has been checked and has at least one query.
+void forward_fp16(const Attention& problem, cudaStream_t stream);
+void forward_bf16(const Attention& problem, cudaStream_t stream);
+
+}  // namespace flashbench::cuda::sm80

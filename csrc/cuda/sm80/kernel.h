@@ -1,0 +1,435 @@
+// Forward attention on the tensor cores of sm_80 and later: one block of threads computes one tile
+// of query rows of one head.
+//
+// Method: FlashAttention-2 (Dao 2023). Keys and values pass through shared memory in tiles while the
+// scores, the softmax and the output stay in registers, all fp32; exp is ex2 with scale * log2(e)
+// folded in; the probabilities go from the accumulators of Q K^T straight into the operands of P V.
+// K and V have one buffer each: V is fetched while Q K^T runs, the next K while P V runs.
+//
+// What NaN and infinity do: keys past the end are zeros in shared memory and -inf in the scores, so
+// they never count. A causally masked key is inside the diagonal tile, though, and 0 * NaN would let
+// its V into rows that must not see it: such tiles are looked through, and if something in them is
+// not finite it is added by hand to the rows that do see it, and zeroed before P V.
+// A row whose scores are all -inf gives NaN, as a softmax does.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "../../attention.h"
+#include "../constants.h"
+#include "../types.h"
+#include "ptx.h"
+#include "shared_tile.h"
+
+namespace flashbench::cuda::sm80 {
+
+// The arguments of a launch. `*_vectors` as in Rows.
+struct Launch {
+    Attention problem;
+    int tiles;
+    bool q_vectors;
+    bool k_vectors;
+    bool v_vectors;
+    bool out_vectors;
+};
+
+// A tile of `rows` queries by `keys` keys, its rows divided evenly among the warps.
+template <typename T, int head_dim, int rows, int keys, int warps, bool query_in_registers,
+          int blocks_per_sm>
+struct Tile {
+    using Type = T;
+    static constexpr int kHeadDim = head_dim;
+    static constexpr int kRows = rows;
+    static constexpr int kKeys = keys;
+    static constexpr int kThreads = warps * kWarpSize;
+    static constexpr int kBlocksPerSm = blocks_per_sm;
+    static constexpr bool kQueryInRegisters = query_in_registers;
+    static constexpr int kWarpRows = rows / warps;
+    static_assert(kWarpRows % 16 == 0 && keys % 16 == 0 && head_dim % 16 == 0);
+
+    // 16x16 blocks: of query rows in a warp, of keys in a tile, of the head dim.
+    static constexpr int kRowBlocks = kWarpRows / 16;
+    static constexpr int kKeyBlocks = keys / 16;
+    static constexpr int kDimBlocks = head_dim / 16;
+
+    // Q, K, V; the output is laid out over Q.
+    static constexpr int kQueryBytes = rows * head_dim * kElementBytes;
+    static constexpr int kKeyBytes = keys * head_dim * kElementBytes;
+    static constexpr int kSharedBytes = kQueryBytes + 2 * kKeyBytes;
+};
+
+// The part of a tile that one warp owns, spread over its lanes as mma.m16n8k16 wants it: in each
+// 16x8 accumulator a lane holds the columns 2 * (lane % 4) and the next one, of the rows lane / 4
+// (elements 0, 1) and lane / 4 + 8 (elements 2, 3).
+template <typename Tile>
+struct WarpTile {
+    using T = typename Tile::Type;
+    using Layout = Swizzle<Tile::kHeadDim>;
+    static constexpr int kRowBlocks = Tile::kRowBlocks;
+    static constexpr int kKeyBlocks = Tile::kKeyBlocks;
+    static constexpr int kDimBlocks = Tile::kDimBlocks;
+
+    float scores[kRowBlocks][2 * kKeyBlocks][4];
+    float out[kRowBlocks][2 * kDimBlocks][4];
+    // Of each row: the largest score so far times scale * log2(e), and this lane's part of the sum.
+    float row_max[kRowBlocks][2];
+    float row_sum[kRowBlocks][2];
+    Pair query[Tile::kQueryInRegisters ? kRowBlocks : 1][Tile::kQueryInRegisters ? kDimBlocks : 1]
+              [4];
+
+    int lane;
+    int first_row;  // of the warp, among the queries
+    uint32_t lane_offset;
+    uint32_t shared_query;  // the warp's own rows
+
+    __device__ __forceinline__ WarpTile(int lane, int first_row, uint32_t shared_query)
+        : lane(lane),
+          first_row(first_row),
+          lane_offset(Layout::lane_offset(lane)),
+          shared_query(shared_query) {
+#pragma unroll
+        for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                row_max[r][half] = -INFINITY;
+                row_sum[r][half] = 0.0f;
+            }
+#pragma unroll
+            for (int n = 0; n < 2 * kDimBlocks; ++n) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    out[r][n][i] = 0.0f;
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ int row(int row_block, int half) const {
+        return first_row + row_block * 16 + half * 8 + lane / 4;
+    }
+
+    __device__ __forceinline__ void load_query() {
+#pragma unroll
+        for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+            for (int d = 0; d < kDimBlocks; ++d) {
+                ptx::ldmatrix_x4(query[r][d], shared_query + Layout::block(lane_offset, r, d));
+            }
+        }
+    }
+
+    // scores = Q K^T
+    __device__ __forceinline__ void multiply_keys(uint32_t shared_key) {
+#pragma unroll
+        for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+            for (int n = 0; n < 2 * kKeyBlocks; ++n) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    scores[r][n][i] = 0.0f;
+                }
+            }
+        }
+#pragma unroll
+        for (int d = 0; d < kDimBlocks; ++d) {
+            Pair a[kRowBlocks][4];
+#pragma unroll
+            for (int r = 0; r < kRowBlocks; ++r) {
+                if constexpr (Tile::kQueryInRegisters) {
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        a[r][i] = query[r][d][i];
+                    }
+                } else {
+                    ptx::ldmatrix_x4(a[r], shared_query + Layout::block(lane_offset, r, d));
+                }
+            }
+#pragma unroll
+            for (int n = 0; n < kKeyBlocks; ++n) {
+                Pair b[4];
+                ptx::ldmatrix_x4(b, shared_key + Layout::block(lane_offset, n, d));
+#pragma unroll
+                for (int r = 0; r < kRowBlocks; ++r) {
+                    ptx::mma_m16n8k16<T>(scores[r][2 * n], a[r], b[0], b[2]);
+                    ptx::mma_m16n8k16<T>(scores[r][2 * n + 1], a[r], b[1], b[3]);
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void negate_scores() {
+#pragma unroll
+        for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+            for (int n = 0; n < 2 * kKeyBlocks; ++n) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    scores[r][n][i] = -scores[r][n][i];
+                }
+            }
+        }
+    }
+
+    // Hides the keys from `key_count` on and, if causal, those after each row's own position.
+    __device__ __forceinline__ void mask(int first_key, int key_count, bool causal) {
+#pragma unroll
+        for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int end = causal ? min(key_count, row(r, half) + 1) : key_count;
+                const int left = end - first_key - 2 * (lane % 4);
+#pragma unroll
+                for (int n = 0; n < 2 * kKeyBlocks; ++n) {
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) {
+                        if (n * 8 + i >= left) {
+                            scores[r][n][2 * half + i] = -INFINITY;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    // scores -> probabilities relative to the largest score so far; `out` and the sums follow it.
+    __device__ __forceinline__ void softmax(float scale_log2) {
+#pragma unroll
+        for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int e = 2 * half;
+                float largest = scores[r][0][e];
+#pragma unroll
+                for (int n = 0; n < 2 * kKeyBlocks; ++n) {
+                    largest = fmaxf(largest, fmaxf(scores[r][n][e], scores[r][n][e + 1]));
+                }
+                largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+                largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+
+                const float old_max = row_max[r][half];
+                row_max[r][half] = fmaxf(old_max, largest * scale_log2);
+                // Any finite base does while all scores are -inf; -inf - (-inf) would be NaN.
+                const float base = row_max[r][half] == -INFINITY ? 0.0f : row_max[r][half];
+                const float rescale = ptx::ex2(old_max - base);
+                float sum = 0.0f;
+#pragma unroll
+                for (int n = 0; n < 2 * kKeyBlocks; ++n) {
+#pragma unroll
+                    for (int i = e; i < e + 2; ++i) {
+                        scores[r][n][i] = ptx::ex2(fmaf(scores[r][n][i], scale_log2, -base));
+                        sum += scores[r][n][i];
+                    }
+                }
+                row_sum[r][half] = row_sum[r][half] * rescale + sum;
+#pragma unroll
+                for (int n = 0; n < 2 * kDimBlocks; ++n) {
+                    out[r][n][e] *= rescale;
+                    out[r][n][e + 1] *= rescale;
+                }
+            }
+        }
+    }
+
+    // out += P V
+    __device__ __forceinline__ void multiply_values(uint32_t shared_value) {
+#pragma unroll
+        for (int n = 0; n < kKeyBlocks; ++n) {
+            Pair a[kRowBlocks][4];
+#pragma unroll
+            for (int r = 0; r < kRowBlocks; ++r) {
+                const float(&left)[4] = scores[r][2 * n];
+                const float(&right)[4] = scores[r][2 * n + 1];
+                a[r][0] = Element<T>::pack(left[0], left[1]);
+                a[r][1] = Element<T>::pack(left[2], left[3]);
+                a[r][2] = Element<T>::pack(right[0], right[1]);
+                a[r][3] = Element<T>::pack(right[2], right[3]);
+            }
+#pragma unroll
+            for (int d = 0; d < kDimBlocks; ++d) {
+                Pair b[4];
+                ptx::ldmatrix_x4_trans(b, shared_value + Layout::block(lane_offset, n, d));
+#pragma unroll
+                for (int r = 0; r < kRowBlocks; ++r) {
+                    ptx::mma_m16n8k16<T>(out[r][2 * d], a[r], b[0], b[1]);
+                    ptx::mma_m16n8k16<T>(out[r][2 * d + 1], a[r], b[2], b[3]);
+                }
+            }
+        }
+    }
+
+    // Adds the NaN and infinite values to the rows that see their keys. The weight is taken as 1:
+    // any positive one gives the same.
+    __device__ __forceinline__ void add_nonfinite_values(uint32_t shared_value, int first_key) {
+#pragma unroll 1
+        for (int key = 0; key < Tile::kKeys; ++key) {
+#pragma unroll
+            for (int n = 0; n < 2 * kDimBlocks; ++n) {
+                const Pair value = ptx::ld_shared_32(shared_value + Layout::offset(key, n) +
+                                                     lane % 4 * sizeof(Pair));
+                const Pair flags = nonfinite_bits<T>(value);
+                if (flags == 0) {
+                    continue;
+                }
+                const float2 values = Element<T>::unpack(value);
+                const float low = flags & 0x8000u ? values.x : 0.0f;
+                const float high = flags & 0x80000000u ? values.y : 0.0f;
+#pragma unroll
+                for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+                        if (first_key + key <= row(r, half)) {
+                            out[r][n][2 * half] += low;
+                            out[r][n][2 * half + 1] += high;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    // Divides by the sums and stores. `empty`: there was no key at all, so the rows are zeros.
+    __device__ __forceinline__ void finish(const Rows<T>& rows, bool empty) {
+#pragma unroll
+        for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float sum = row_sum[r][half];
+                sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+                sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+                const float weight = empty ? 0.0f : 1.0f / sum;
+                const int row_in_warp = r * 16 + half * 8 + lane / 4;
+#pragma unroll
+                for (int n = 0; n < 2 * kDimBlocks; ++n) {
+                    ptx::st_shared_32(shared_query + Layout::offset(row_in_warp, n) +
+                                          lane % 4 * sizeof(Pair),
+                                      Element<T>::pack(out[r][n][2 * half] * weight,
+                                                       out[r][n][2 * half + 1] * weight));
+                }
+            }
+        }
+        __syncwarp();
+        store_rows<Tile::kHeadDim, Tile::kWarpRows>(shared_query, rows, first_row, lane);
+    }
+};
+
+template <typename T>
+__device__ __forceinline__ Rows<T> rows_of(const void* base, const Strides& strides, int64_t batch,
+                                           int64_t head, int64_t count, int64_t head_dim,
+                                           bool vectors) {
+    T* first = static_cast<T*>(const_cast<void*>(base)) + batch * strides.batch +
+               head * strides.head;
+    return {first, strides.seq, strides.dim, static_cast<int>(count), static_cast<int>(head_dim),
+            vectors};
+}
+
+template <typename Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
+    forward(const __grid_constant__ Launch launch) {
+    using T = typename Tile::Type;
+    constexpr int kHeadDim = Tile::kHeadDim;
+    constexpr int kThreads = Tile::kThreads;
+    extern __shared__ __align__(1024) unsigned char shared_memory[];
+
+    const Attention& problem = launch.problem;
+    const int heads = static_cast<int>(problem.heads);
+    const int q_len = static_cast<int>(problem.q_len);
+    const int k_len = static_cast<int>(problem.k_len);
+    const bool causal = problem.causal;
+
+    // Full: the tiles of a head side by side, so that they share its keys in L2. Causal: the tiles
+    // with the most keys first, so that the short ones fill up the end.
+    int tile = blockIdx.x % launch.tiles;
+    int batch_head = blockIdx.x / launch.tiles;
+    if (causal) {
+        const int batch_heads = gridDim.x / launch.tiles;
+        tile = launch.tiles - 1 - blockIdx.x / batch_heads;
+        batch_head = blockIdx.x % batch_heads;
+    }
+    const int batch = batch_head / heads;
+    const int head = batch_head % heads;
+    const int kv_head = head / static_cast<int>(problem.heads / problem.kv_heads);
+    const auto query = rows_of<const T>(problem.q, problem.q_strides, batch, head, problem.q_len,
+                                        problem.head_dim, launch.q_vectors);
+    const auto key = rows_of<const T>(problem.k, problem.k_strides, batch, kv_head, problem.k_len,
+                                      problem.head_dim, launch.k_vectors);
+    const auto value = rows_of<const T>(problem.v, problem.v_strides, batch, kv_head,
+                                        problem.k_len, problem.head_dim, launch.v_vectors);
+
+    const int first_row = tile * Tile::kRows;
+    const int end_row = min(first_row + Tile::kRows, q_len);
+    const int end_key = causal ? min(k_len, end_row) : k_len;
+    const int warp = threadIdx.x / kWarpSize;
+    const int warp_first_row = first_row + warp * Tile::kWarpRows;
+    const int warp_last_row = warp_first_row + Tile::kWarpRows - 1;
+
+    const uint32_t shared_query = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
+    const uint32_t shared_key = shared_query + Tile::kQueryBytes;
+    const uint32_t shared_value = shared_key + Tile::kKeyBytes;
+    WarpTile<Tile> part(threadIdx.x % kWarpSize, warp_first_row,
+                        shared_query + warp * Tile::kWarpRows * Swizzle<kHeadDim>::kRowBytes);
+
+    // The largest score is wanted, also where a negative scale turns it into the smallest; and a
+    // scale of zero must not turn the masked scores into 0 * -inf.
+    const bool negative = problem.scale < 0.0f;
+    const float magnitude = fabsf(problem.scale) * kLog2E;
+    const float scale_log2 = magnitude == 0.0f ? 1.401298464e-45f : magnitude;
+
+    if (end_key > 0) {
+        load_tile<kHeadDim, Tile::kRows, kThreads>(shared_query, query, first_row);
+        load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_key, key, 0);
+    }
+    if constexpr (Tile::kQueryInRegisters) {
+        ptx::cp_async_wait_all();
+        __syncthreads();
+        part.load_query();
+    }
+
+    for (int first_key = 0; first_key < end_key; first_key += Tile::kKeys) {
+        const bool active = warp_first_row < q_len && (!causal || first_key <= warp_last_row);
+        const bool diagonal = causal && first_key + Tile::kKeys - 1 > first_row;
+
+        ptx::cp_async_wait_all();
+        __syncthreads();  // K is here, and every warp is done with the last V
+        load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_value, value, first_key);
+        if (active) {
+            part.multiply_keys(shared_key);
+            if (negative) {
+                part.negate_scores();
+            }
+            if (diagonal || first_key + Tile::kKeys > k_len) {
+                part.mask(first_key, k_len, causal);
+            }
+            part.softmax(scale_log2);
+        }
+
+        ptx::cp_async_wait_all();
+        bool nonfinite = false;
+        if (diagonal) {
+            nonfinite = copied_nonfinite<kHeadDim, Tile::kKeys, kThreads, T>(shared_value);
+        }
+        nonfinite = __syncthreads_or(nonfinite);  // V is here, and every warp is done with K
+        if (first_key + Tile::kKeys < end_key) {
+            load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_key, key, first_key + Tile::kKeys);
+        }
+        if (nonfinite) {
+            part.add_nonfinite_values(shared_value, first_key);
+            __syncthreads();
+            zero_copied_nonfinite<kHeadDim, Tile::kKeys, kThreads, T>(shared_value);
+            __syncthreads();
+        }
+        if (active) {
+            part.multiply_values(shared_value);
+        }
+    }
+
+    if (warp_first_row < q_len) {
+        const auto out = rows_of<T>(problem.out, problem.out_strides, batch, head, problem.q_len,
+                                    problem.head_dim, launch.out_vectors);
+        part.finish(out, end_key == 0);
+    }
+}
+
+}  // namespace flashbench::cuda::sm80

@@ -1,0 +1,211 @@
+// A tile of head vectors in shared memory: its swizzled layout, how it is filled, read and written.
+//
+// A tile has `rows` rows of kHeadDim elements, cut into chunks of 16 bytes. Chunk c of row r lies at
+// chunk c ^ f(r) of that row, so that the eight rows of one 8x8 matrix lie in different banks:
+// ldmatrix, cp.async and the 4-byte stores of an accumulator are all free of bank conflicts.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "../constants.h"
+#include "../types.h"
+#include "ptx.h"
+
+namespace flashbench::cuda::sm80 {
+
+// Rows in global memory. `vectors`: every chunk of every row is contiguous and 16-byte aligned.
+template <typename T>
+struct Rows {
+    T* first;
+    int64_t seq_stride;
+    int64_t dim_stride;
+    int count;
+    int head_dim;
+    bool vectors;
+};
+
+template <int kHeadDim>
+struct Swizzle {
+    static constexpr int kRowBytes = kHeadDim * kElementBytes;
+    static constexpr int kChunks = kHeadDim / kChunkElements;
+    // Chunks are permuted in groups of this many; two rows share 128 bytes of banks when it is 4.
+    static constexpr int kGroup = kChunks % 8 == 0 ? 8 : 4;
+    static constexpr int kGroups = kChunks / kGroup;
+    static constexpr int kGroupBytes = kGroup * kChunkBytes;
+    static constexpr int kGroupElements = kGroup * kChunkElements;
+    static_assert(kChunks % kGroup == 0);
+
+    static __device__ __forceinline__ uint32_t offset(int row, int chunk) {
+        const int key = kGroup == 8 ? row & 7 : (row >> 1) & 3;
+        return row * kRowBytes + (chunk ^ key) * kChunkBytes;
+    }
+
+    // Where this lane points ldmatrix for the 16x16 block at row 0, column 0. The four matrices are
+    // (rows 0-7, columns 0-7), (rows 8-15, columns 0-7), and the same rows at columns 8-15.
+    static __device__ __forceinline__ uint32_t lane_offset(int lane) {
+        return offset(lane & 15, lane >> 4);
+    }
+
+    // The same for the block at row 16 * row_block, column 16 * column_block: the xor acts on the
+    // swizzled bits alone, which a row's start leaves zero.
+    static __device__ __forceinline__ uint32_t block(uint32_t lane_offset, int row_block,
+                                                     int column_block) {
+        const int chunk = 2 * column_block;
+        return (lane_offset ^ ((chunk % kGroup) * kChunkBytes)) + (chunk / kGroup) * kGroupBytes +
+               row_block * 16 * kRowBytes;
+    }
+};
+
+// One chunk, element by element, for rows whose chunks are not contiguous or not aligned.
+template <typename T>
+__device__ __forceinline__ uint4 gather_chunk(const T* source, int64_t dim_stride) {
+    const auto* bits = reinterpret_cast<const uint16_t*>(source);
+    uint32_t pairs[kChunkElements / 2];
+#pragma unroll
+    for (int i = 0; i < kChunkElements / 2; ++i) {
+        const uint32_t low = bits[(2 * i) * dim_stride];
+        const uint32_t high = bits[(2 * i + 1) * dim_stride];
+        pairs[i] = low | high << 16;
+    }
+    return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
+
+template <typename T>
+__device__ __forceinline__ void scatter_chunk(T* target, int64_t dim_stride, uint4 chunk) {
+    auto* bits = reinterpret_cast<uint16_t*>(target);
+    const uint32_t pairs[kChunkElements / 2] = {chunk.x, chunk.y, chunk.z, chunk.w};
+#pragma unroll
+    for (int i = 0; i < kChunkElements; ++i) {
+        bits[i * dim_stride] = static_cast<uint16_t>(pairs[i / 2] >> (i % 2 * 16));
+    }
+}
+
+// Which chunks of a tile a thread copies: one column of each group, every kRowStep-th row.
+template <int kHeadDim, int kTileRows, int kThreads>
+struct CopyPlan {
+    using Layout = Swizzle<kHeadDim>;
+    static constexpr int kRowStep = kThreads / Layout::kGroup;
+    static constexpr int kSteps = kTileRows / kRowStep;
+    static constexpr int kStepBytes = kRowStep * Layout::kRowBytes;
+    static_assert(kRowStep % 8 == 0, "a step must leave the swizzle unchanged");
+    static_assert(kTileRows % kRowStep == 0);
+
+    int row = threadIdx.x / Layout::kGroup;
+    int chunk = threadIdx.x % Layout::kGroup;
+    uint32_t offset = Layout::offset(row, chunk);
+};
+
+// Starts the copy of kTileRows rows from `first_row` on; rows and dims that do not exist become
+// zeros. Complete after cp_async_wait_all and a barrier.
+template <int kHeadDim, int kTileRows, int kThreads, typename T>
+__device__ __forceinline__ void load_tile(uint32_t shared, const Rows<const T>& rows,
+                                          int first_row) {
+    using Layout = Swizzle<kHeadDim>;
+    const CopyPlan<kHeadDim, kTileRows, kThreads> plan;
+    const int column = plan.chunk * kChunkElements;
+    const int rows_left = rows.count - first_row;
+    const T* source = rows.first + (first_row + plan.row) * rows.seq_stride;
+    shared += plan.offset;
+    if (rows.vectors) {
+        source += column;
+#pragma unroll
+        for (int step = 0; step < plan.kSteps; ++step) {
+            const bool row_exists = plan.row + step * plan.kRowStep < rows_left;
+#pragma unroll
+            for (int group = 0; group < Layout::kGroups; ++group) {
+                const bool exists =
+                    row_exists && group * Layout::kGroupElements + column < rows.head_dim;
+                ptx::cp_async_16(shared + step * plan.kStepBytes + group * Layout::kGroupBytes,
+                                 source + group * Layout::kGroupElements, exists);
+            }
+            source += plan.kRowStep * rows.seq_stride;
+        }
+        return;
+    }
+    source += column * rows.dim_stride;
+#pragma unroll 1
+    for (int step = 0; step < plan.kSteps; ++step) {
+        const bool row_exists = plan.row + step * plan.kRowStep < rows_left;
+#pragma unroll 1
+        for (int group = 0; group < Layout::kGroups; ++group) {
+            uint4 chunk = make_uint4(0, 0, 0, 0);
+            if (row_exists && group * Layout::kGroupElements + column < rows.head_dim) {
+                chunk = gather_chunk(source + group * Layout::kGroupElements * rows.dim_stride,
+                                     rows.dim_stride);
+            }
+            ptx::st_shared_128(shared + step * plan.kStepBytes + group * Layout::kGroupBytes,
+                               chunk);
+        }
+        source += plan.kRowStep * rows.seq_stride;
+    }
+}
+
+// Writes kTileRows rows, from `first_row` on, that the calling warp alone put into shared memory.
+template <int kHeadDim, int kTileRows, typename T>
+__device__ __forceinline__ void store_rows(uint32_t shared, const Rows<T>& rows, int first_row,
+                                           int lane) {
+    using Layout = Swizzle<kHeadDim>;
+    constexpr int kRowStep = kWarpSize / Layout::kGroup;
+#pragma unroll
+    for (int step = 0; step < kTileRows / kRowStep; ++step) {
+        const int row = step * kRowStep + lane / Layout::kGroup;
+        T* target = rows.first + (first_row + row) * rows.seq_stride;
+#pragma unroll
+        for (int group = 0; group < Layout::kGroups; ++group) {
+            const int chunk = group * Layout::kGroup + lane % Layout::kGroup;
+            const int column = chunk * kChunkElements;
+            if (first_row + row >= rows.count || column >= rows.head_dim) {
+                continue;
+            }
+            const uint4 value = ptx::ld_shared_128(shared + Layout::offset(row, chunk));
+            if (rows.vectors) {
+                *reinterpret_cast<uint4*>(target + column) = value;
+            } else {
+                scatter_chunk(target + column * rows.dim_stride, rows.dim_stride, value);
+            }
+        }
+    }
+}
+
+// Whether one of the chunks that this thread copied holds NaN or an infinity.
+template <int kHeadDim, int kTileRows, int kThreads, typename T>
+__device__ __forceinline__ bool copied_nonfinite(uint32_t shared) {
+    using Layout = Swizzle<kHeadDim>;
+    const CopyPlan<kHeadDim, kTileRows, kThreads> plan;
+    Pair found = 0;
+#pragma unroll
+    for (int step = 0; step < plan.kSteps; ++step) {
+#pragma unroll
+        for (int group = 0; group < Layout::kGroups; ++group) {
+            const uint4 chunk = ptx::ld_shared_128(shared + plan.offset + step * plan.kStepBytes +
+                                                   group * Layout::kGroupBytes);
+            found |= nonfinite_bits<T>(chunk.x) | nonfinite_bits<T>(chunk.y) |
+                     nonfinite_bits<T>(chunk.z) | nonfinite_bits<T>(chunk.w);
+        }
+    }
+    return found != 0;
+}
+
+// Zeroes every NaN and infinity among the chunks that this thread copied.
+template <int kHeadDim, int kTileRows, int kThreads, typename T>
+__device__ __forceinline__ void zero_copied_nonfinite(uint32_t shared) {
+    using Layout = Swizzle<kHeadDim>;
+    const CopyPlan<kHeadDim, kTileRows, kThreads> plan;
+#pragma unroll 1
+    for (int step = 0; step < plan.kSteps; ++step) {
+#pragma unroll 1
+        for (int group = 0; group < Layout::kGroups; ++group) {
+            const uint32_t address =
+                shared + plan.offset + step * plan.kStepBytes + group * Layout::kGroupBytes;
+            const uint4 chunk = ptx::ld_shared_128(address);
+            ptx::st_shared_128(address, make_uint4(finite_or_zero<T>(chunk.x),
+                                                   finite_or_zero<T>(chunk.y),
+                                                   finite_or_zero<T>(chunk.z),
+                                                   finite_or_zero<T>(chunk.w)));
+        }
+    }
+}
+
+}  // namespace flashbench::cuda::sm80
