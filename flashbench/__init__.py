@@ -6,7 +6,7 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "attention"]
 
 if TYPE_CHECKING:
-    from flashbench.attention import attention
+    from flashbench.torch_attention import attention
 
 
 def __getattr__(name: str) -> Any:
@@ -15,8 +15,7 @@ def __getattr__(name: str) -> Any:
     `flashbench --help` and `flashbench compare` work without torch, and quickly.
     """
     if name == "attention":
-        # importlib, as `from flashbench import attention` would ask this function again.
-        from importlib import import_module
+        from flashbench.torch_attention import attention
 
-        return import_module("flashbench.attention").attention
+        return attention
     raise AttributeError(f"module 'flashbench' has no attribute {name!r}")

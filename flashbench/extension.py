@@ -6,6 +6,7 @@ A library that does not load is told in one line that names the missing file or 
 import importlib
 import re
 import subprocess
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -45,6 +46,10 @@ class BuildInfo(msgspec.Struct):
     path: str
 
 
+class _Report(msgspec.Struct):
+    kernels: list[Kernel]
+
+
 def load() -> ModuleType:
     """Import `flashbench._C`; NotMeasuredError says why it cannot be imported, and the fix."""
     try:
@@ -78,3 +83,14 @@ def build_info() -> BuildInfo:
     library = load()
     stated: dict[str, Any] = library.build_info()
     return BuildInfo(path=str(library.__file__), **stated)
+
+
+def kernels() -> list[Kernel]:
+    """The ptxas report kept beside the library; empty for a build without CUDA kernels."""
+    report = Path(str(load().__file__)).with_name("_build.json")
+    try:
+        return msgspec.json.decode(report.read_bytes(), type=_Report).kernels
+    except (OSError, msgspec.DecodeError) as error:
+        raise NotMeasuredError(
+            f"{report}: the build report is missing or damaged ({error}); build again"
+        ) from None

@@ -14,9 +14,6 @@ from flashbench.errors import Exit, FlashbenchError
 # name -> help line: known without importing the command.
 COMMANDS = {
     "info": "What is built and loadable here: backends, dtypes, archs, commit, kernel resources.",
-    "run": "Measure candidates against SDPA over a grid of cases; write a run file; print a table.",
-    "show": "Print the table of a run file, in any format.",
-    "compare": "The gate: candidate against SDPA (one run file), or B against A (two).",
 }
 
 

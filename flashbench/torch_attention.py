@@ -5,6 +5,7 @@ the tensors and hands them over. It never falls back to SDPA: what it cannot do 
 """
 
 import math
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -39,16 +40,20 @@ def attention(
 
     is_causal: hide key j from query i where j > i (aligned at the top left, as in SDPA).
     scale: 1 / sqrt(head_dim) unless given.
-    enable_gqa: let heads be a multiple of kv_heads; query head h reads kv head h // (heads/kv_heads).
+    enable_gqa: let heads be a multiple of kv_heads; query head h reads kv head
+        h // (heads / kv_heads).
 
     Forward only. Raises TypeError or ValueError naming the argument that is not supported.
     """
+    _require_tensors(q, k, v)
     if q.dim() == 3 and k.dim() == 3 and v.dim() == 3:
         batched = (x.unsqueeze(0) for x in (q, k, v))
         return attention(*batched, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa).squeeze(
             0
         )
     _validate(q, k, v, enable_gqa)
+    if scale is not None and not isinstance(scale, Real):
+        raise TypeError(f"scale must be a number or None, got {type(scale).__name__}")
     batch, heads, q_len, head_dim = q.shape
     out = torch.empty((batch, heads, q_len, head_dim), dtype=q.dtype, device=q.device)
     shape = (batch, heads, k.shape[1], q_len, k.shape[2], head_dim)
@@ -62,22 +67,28 @@ def attention(
         k.stride(),
         v.stride(),
         out.stride(),
-        1 / math.sqrt(head_dim) if scale is None else scale,
-        is_causal,
+        1 / math.sqrt(head_dim) if scale is None else float(scale),
+        bool(is_causal),
         _DTYPE_CODES[q.dtype],
     )
     if q.is_cuda:
+        # The raw handle: building a torch.cuda.Stream object costs more than the whole launch.
         with torch.cuda.device(q.device):
-            _C.cuda_attention(*problem, torch.cuda.current_stream(q.device).cuda_stream)
+            stream = torch._C._cuda_getCurrentRawStream(q.device.index)
+            _C.cuda_attention(*problem, stream)
     else:
         _C.cpu_attention(*problem, torch.get_num_threads())
     return out
 
 
-def _validate(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> None:
+def _require_tensors(q: object, k: object, v: object) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, Tensor):
             raise TypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
+
+
+def _validate(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> None:
+    for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dim() != 4:
             raise ValueError(
                 f"{name} must have 4 dimensions (batch, heads, length, head_dim) or, all three, "

@@ -1,0 +1,114 @@
+// The Python module flashbench._C: the only file here that knows Python.
+//
+// Tensors arrive as addresses, shapes and strides; flashbench/torch_attention.py has checked them. No
+// class is bound, so that two builds of this module can be loaded side by side in one process.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <array>
+
+#include "attention.h"
+#include "build_identity.h"
+
+namespace py = pybind11;
+using flashbench::Attention;
+using flashbench::Dtype;
+using flashbench::Strides;
+
+namespace {
+
+using Four = std::array<int64_t, 4>;
+using Six = std::array<int64_t, 6>;
+
+Strides strides_of(const Four& s) { return {s[0], s[1], s[2], s[3]}; }
+
+// shape: batch, heads, kv heads, query length, key length, head dim.
+Attention problem(uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Six& shape,
+                  const Four& q_strides, const Four& k_strides, const Four& v_strides,
+                  const Four& out_strides, float scale, bool causal, int dtype) {
+    if (dtype < 0 || dtype > static_cast<int>(Dtype::bf16)) {
+        throw std::invalid_argument("dtype: the code " + std::to_string(dtype) + " is unknown");
+    }
+    Attention a;
+    a.q = reinterpret_cast<const void*>(q);
+    a.k = reinterpret_cast<const void*>(k);
+    a.v = reinterpret_cast<const void*>(v);
+    a.out = reinterpret_cast<void*>(out);
+    a.q_strides = strides_of(q_strides);
+    a.k_strides = strides_of(k_strides);
+    a.v_strides = strides_of(v_strides);
+    a.out_strides = strides_of(out_strides);
+    a.batch = shape[0];
+    a.heads = shape[1];
+    a.kv_heads = shape[2];
+    a.q_len = shape[3];
+    a.k_len = shape[4];
+    a.head_dim = shape[5];
+    a.scale = scale;
+    a.causal = causal;
+    a.dtype = static_cast<Dtype>(dtype);
+    return a;
+}
+
+std::vector<std::string> cuda_dtypes() {
+#ifdef FLASHBENCH_CUDA
+    return flashbench::cuda::dtypes();
+#else
+    return {};
+#endif
+}
+
+std::vector<std::string> cuda_archs() {
+#ifdef FLASHBENCH_CUDA
+    return flashbench::cuda::archs();
+#else
+    return {};
+#endif
+}
+
+py::dict build_info() {
+    py::dict info;
+    info["commit"] = flashbench::build::commit;
+    info["dirty"] = flashbench::build::dirty;
+    info["source_hash"] = flashbench::build::source_hash;
+    info["compiler"] = flashbench::build::compiler;
+    info["cuda_compiler"] = flashbench::build::cuda_compiler;
+    info["cpu_dtypes"] = flashbench::cpu::dtypes();
+    info["cpu_isas"] = flashbench::cpu::isas();
+    info["usable_isas"] = flashbench::cpu::usable_isas();
+    info["selected_isa"] = flashbench::cpu::selected_isa();
+    info["cuda_dtypes"] = cuda_dtypes();
+    info["cuda_archs"] = cuda_archs();
+    return info;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, m) {
+    m.doc() = "Fused attention kernels; see flashbench.attention.";
+    m.def("build_info", &build_info);
+    m.def("cpu_dtypes", &flashbench::cpu::dtypes);
+    m.def("cuda_dtypes", &cuda_dtypes);
+    m.def("usable_isas", &flashbench::cpu::usable_isas);
+    m.def("selected_isa", &flashbench::cpu::selected_isa);
+    m.def("select_isa", &flashbench::cpu::select_isa, py::arg("name"));
+    m.def("cpu_attention",
+          [](uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Six& shape,
+             const Four& q_strides, const Four& k_strides, const Four& v_strides,
+             const Four& out_strides, float scale, bool causal, int dtype, int threads) {
+              const Attention a = problem(q, k, v, out, shape, q_strides, k_strides, v_strides,
+                                          out_strides, scale, causal, dtype);
+              py::gil_scoped_release release;
+              flashbench::cpu::attention(a, threads);
+          });
+#ifdef FLASHBENCH_CUDA
+    m.def("cuda_attention",
+          [](uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Six& shape,
+             const Four& q_strides, const Four& k_strides, const Four& v_strides,
+             const Four& out_strides, float scale, bool causal, int dtype, uintptr_t stream) {
+              const Attention a = problem(q, k, v, out, shape, q_strides, k_strides, v_strides,
+                                          out_strides, scale, causal, dtype);
+              flashbench::cuda::attention(a, reinterpret_cast<void*>(stream));
+          });
+#endif
+}

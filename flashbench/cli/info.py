@@ -1,0 +1,78 @@
+"""`flashbench info`: what is built and loadable here. Does not import torch."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from flashbench import source_hash
+from flashbench.errors import Exit
+from flashbench.extension import BuildInfo, Kernel, build_info, kernels
+
+
+@click.command()
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+def command(form: str) -> int:
+    """Show what is built and loadable here.
+
+    Backends, dtypes, instruction sets and archs, the commit and source hash the library was built
+    from, and registers, shared memory and spills of each CUDA kernel. Exit code 4 when the
+    extension cannot be loaded.
+    """
+    info, resources = build_info(), kernels()
+    if form == "json":
+        document = msgspec.structs.asdict(info) | {
+            "sources_match": sources_match(info),
+            "kernels": [msgspec.structs.asdict(kernel) for kernel in resources],
+        }
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=1).decode())
+    else:
+        click.echo("\n".join([*describe(info), *_table(resources)]))
+    return Exit.PASS
+
+
+def sources_match(info: BuildInfo) -> bool | None:
+    """Whether the checkout around the package has the library's sources; None: no checkout."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "csrc").is_dir():
+        return None
+    return source_hash.of_tree(root) == info.source_hash
+
+
+def describe(info: BuildInfo) -> list[str]:
+    match = sources_match(info)
+    verdict = {
+        True: "the same as this checkout's",
+        False: "NOT this checkout's: build again with `pip install -e .`",
+        None: "no checkout here to compare with",
+    }[match]
+    cuda = f"{', '.join(info.cuda_dtypes)}; archs {', '.join(info.cuda_archs)}"
+    rows = {
+        "library": info.path,
+        "commit": (info.commit or "unknown") + (" with changes" if info.dirty else ""),
+        "source hash": f"{info.source_hash[:16]} ({verdict})",
+        "compilers": "; ".join(filter(None, [info.compiler, info.cuda_compiler])),
+        "cpu": f"{', '.join(info.cpu_dtypes) or 'no dtypes'}; instruction sets "
+        f"{', '.join(info.cpu_isas)}; in use: {info.selected_isa}",
+        "cuda": cuda if info.cuda_dtypes else "not built (no nvcc, or FLASHBENCH_CUDA=OFF)",
+    }
+    left_out = [name for name in ("fp32", "fp16", "bf16") if name not in info.cpu_dtypes]
+    if left_out:
+        rows["left out"] = f"{', '.join(left_out)} (cpu)"
+    return [f"{name:<12} {value}" for name, value in rows.items()]
+
+
+def _table(resources: list[Kernel]) -> list[str]:
+    if not resources:
+        return []
+    lines = [
+        "",
+        f"{'arch':<5} {'registers':>9} {'shared B':>9} {'spill B':>8} {'stack B':>8}  kernel",
+    ]
+    for k in resources:
+        spills = k.spill_store_bytes + k.spill_load_bytes
+        lines.append(
+            f"{k.arch:<5} {k.registers:>9} {k.static_shared_bytes:>9} {spills:>8} "
+            f"{k.stack_bytes:>8}  {k.name}"
+        )
+    return lines

@@ -1,0 +1,56 @@
+"""Cases, their names, their counts and the shapes read from flags."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flashbench.case import DTYPES, PRESETS, Case, Shape, grid, parse_shape
+from flashbench.errors import InvalidInputError
+
+small = st.integers(1, 9)
+shapes = st.builds(lambda b, g, ratio, q, k, d: Shape(b, g * ratio, g, q, k, d), *([small] * 6))
+cases = st.builds(Case, shapes, st.sampled_from(DTYPES), st.booleans(), st.just("cpu"))
+
+
+@given(cases)
+def test_pairs_are_counted_exactly(case: Case) -> None:
+    """`pairs` equals the count of unmasked (query, key) pairs, one by one."""
+    s = case.shape
+    seen = sum(not case.causal or j <= i for i in range(s.q_len) for j in range(s.k_len))
+    assert case.pairs == s.batch * s.heads * seen
+    assert case.flops == 4 * s.head_dim * case.pairs
+
+
+@given(cases, cases)
+def test_ids_tell_cases_apart(a: Case, b: Case) -> None:
+    """Two cases have the same id exactly when they are equal."""
+    assert (a.id == b.id) == (a == b)
+
+
+@given(shapes)
+def test_a_shape_is_read_back_from_a_case_id(shape: Shape) -> None:
+    """The shape part of an id is accepted by --shape and means the same shape."""
+    text = Case(shape, "fp16", True, "cpu").id.removesuffix("-fp16-causal-cpu")
+    assert parse_shape(text) == shape
+
+
+def test_comma_form_is_batch_heads_length_head_dim() -> None:
+    """`1,8,512,64` is square self-attention with as many kv heads as heads."""
+    assert parse_shape("1,8,512,64") == Shape(1, 8, 8, 512, 512, 64)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1,2,3", "1,8,512,64,9", "a,b,c,d", "1,8,0,64", "b1-h8-q5", "b1-b2-h8-q5-d64",
+             "b1-h8-g3-q5-d64", "b1-h8-q5-d64-x", "-1,8,512,64", "b1-h8-q512-d64\n"]
+)  # fmt: skip
+def test_what_is_no_shape_is_refused_with_the_forms(text: str) -> None:
+    """A text that is no shape is an InvalidInputError that shows how to write one."""
+    with pytest.raises(InvalidInputError, match="1,8,512,64"):
+        parse_shape(text)
+
+
+def test_grid_has_every_combination_once() -> None:
+    """The grid is the product of shapes, dtypes and masks without repeats."""
+    twice = (*PRESETS["tiny"], *PRESETS["tiny"])
+    found = grid(twice, ["fp16", "bf16"], [False, True], "cpu")
+    assert len(found) == len({case.id for case in found}) == 2 * 2 * 2

@@ -1,0 +1,54 @@
+"""The command line as a whole: help, errors, exit codes."""
+
+import subprocess
+import sys
+
+import pytest
+
+from flashbench.cli import COMMANDS
+
+
+def _flashbench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flashbench", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_help_lists_the_commands_without_torch() -> None:
+    """`--help` names each command and imports neither torch, numpy nor scipy."""
+    heavy = "{'torch', 'numpy', 'scipy', 'rich'} & {m.split('.')[0] for m in sys.modules}"
+    code = (
+        "import sys\nfrom flashbench.cli import main\n"
+        f"try: main(['--help'])\nfinally: print('loaded:', sorted({heavy}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "loaded: []" in done.stdout
+    for name in COMMANDS:
+        assert f"\n  {name}" in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_explains_itself(name: str) -> None:
+    """`flashbench COMMAND --help` works for every command."""
+    done = _flashbench(name, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage:")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nosuch"], ["--nosuch"], ["info", "--format", "yaml"], ["info", "extra"]]
+)
+def test_wrong_usage_is_one_line_and_exit_2(arguments: list[str]) -> None:
+    """What cannot be understood is told in one line on stderr, nothing on stdout, exit code 2."""
+    done = _flashbench(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("flashbench: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_info_says_what_was_built() -> None:
+    """`info` shows the backends, the instruction set in use and whether the sources agree."""
+    done = _flashbench("info")
+    assert done.returncode == 0
+    assert "instruction sets generic" in done.stdout
+    assert "source hash" in done.stdout
