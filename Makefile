@@ -1,0 +1,42 @@
+# `make bench` measures, `make test` tests; both make what they need in .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BENCH ?= --preset small --preset headline
+SOURCES := $(shell find csrc build_support -type f -not -name '*.pyc') setup.py
+
+.PHONY: bench test lint gpu bundle clean
+
+bench: $(VENV)/.built
+	$(VENV)/bin/flashbench run $(BENCH) -o bench.json
+
+test: $(VENV)/.built
+	$(VENV)/bin/python -m pytest
+
+lint: $(VENV)/.built
+	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
+
+# On a GPU machine, with or without a network: build, test and measure there.
+gpu: export FLASHBENCH_CUDA := ON
+gpu: $(VENV)/.built
+	$(VENV)/bin/flashbench info
+	$(VENV)/bin/python -m pytest tests/gpu
+	$(VENV)/bin/flashbench run --device cuda --preset grid -o results/gpu-grid.json
+
+# Here, for a GPU machine without a network: sources and wheels in one file.
+bundle: $(VENV)/.environment
+	$(VENV)/bin/python scripts/offline_bundle.py
+
+$(VENV)/.environment: pyproject.toml constraints.txt
+	@$(PYTHON) build_support/prerequisites.py
+	$(PYTHON) build_support/environment.py $(VENV)
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.environment $(SOURCES)
+	@$(PYTHON) build_support/prerequisites.py
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pip install --quiet \
+	    --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist flashbench/_C*.so flashbench/_build.json
