@@ -1,0 +1,42 @@
+"""Small problems for compute-sanitizer; run by test_sanitizer.py in a process of its own.
+
+Inputs are made on the CPU and copied, so that only our kernel has to be watched.
+"""
+
+import torch
+
+from flashbench.attention import attention
+
+CASES = [
+    # batch, heads, kv heads, q_len, k_len, head_dim
+    (1, 2, 1, 130, 141, 64),
+    (1, 150, 150, 65, 70, 64),
+    (1, 1, 1, 1, 1, 32),
+    (1, 150, 75, 65, 70, 40),
+    (1, 2, 2, 70, 65, 104),
+    (1, 150, 150, 65, 70, 128),
+    (1, 2, 2, 70, 65, 256),
+    (1, 140, 140, 65, 70, 200),
+]
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    for dtype in (torch.float16, torch.bfloat16):
+        for batch, heads, kv_heads, q_len, k_len, head_dim in CASES:
+            for causal in (False, True):
+                q = torch.randn(batch, heads, q_len, head_dim, dtype=dtype).cuda()
+                k = torch.randn(batch, kv_heads, k_len, head_dim, dtype=dtype)
+                k[0, 0, k_len // 2, 3] = float("nan")
+                # Values with a stride of 2 take the element-wise loads, in a poisoned tile.
+                v = torch.randn(batch, kv_heads, k_len, head_dim, 2, dtype=dtype)
+                v[0, 0, k_len // 2, 3] = float("inf")
+                gqa = heads != kv_heads
+                attention(q, k.cuda(), v.cuda()[..., 0], is_causal=causal, enable_gqa=gqa)
+                attention(q, k.cuda(), k.cuda(), is_causal=causal, enable_gqa=gqa)
+    torch.cuda.synchronize()
+    print("done")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""The CUDA kernels against float64: every head dim, lengths that find bugs, layouts, NaN and Inf.
+
+Two tiles serve each head dim, the large one where there are blocks enough for the chip, so most
+tests run with few and with many heads.
+"""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+from flashbench import reference
+
+if not torch.cuda.is_available():
+    pytest.skip("torch sees no CUDA device", allow_module_level=True)
+
+import flashbench.attention as door
+
+if not door._C.cuda_dtypes():
+    pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
+
+attention = door.attention
+
+LENGTHS = [
+    (1, 1),
+    (64, 128),
+    (239, 1),
+    (799, 3),
+    (113, 203),
+    (128, 217),
+    (384, 256),
+    (640, 128),
+    (1023, 1024),
+    (1024, 1023),
+    (4224, 4224),
+]
+BOTH = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+FEW, MANY = 3, 150
+HEADS = pytest.mark.parametrize("heads", [FEW, MANY], ids=["small-tile", "large-tile"])
+# One head dim a kernel, and one that is padded up to it.
+KERNEL_DIMS = [32, 64, 96, 128, 192, 256, 40, 72, 104, 136, 200]
+
+
+def randn(*shape: int, dtype: torch.dtype) -> Tensor:
+    return torch.randn(shape, device="cuda", dtype=dtype)
+
+
+def qkv(
+    batch: int, heads: int, q_len: int, k_len: int, head_dim: int, dtype: torch.dtype
+) -> list[Tensor]:
+    return [randn(batch, heads, length, head_dim, dtype=dtype) for length in (q_len, k_len, k_len)]
+
+
+def assert_right(
+    out: Tensor, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None = None
+) -> None:
+    """`out` is as close to float64 as the rule of flashbench.reference asks."""
+    q, k, v = (x.contiguous() for x in (q, k, v))
+    expected = reference.attention(q, k, v, is_causal=causal, scale=scale)
+    same_dtype = sdpa(q, k, v, is_causal=causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+    result = reference.check(out, expected, same_dtype)
+    assert result.correct, result.reason
+
+
+def assert_same_bits(left: Tensor, right: Tensor) -> None:
+    """Equal element by element, NaN and the sign of zero included."""
+    left, right = left.contiguous(), right.contiguous()
+    assert torch.equal(left.view(torch.int16), right.view(torch.int16))
+
+
+@BOTH
+@HEADS
+@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_lengths(
+    lengths: tuple[int, int], head_dim: int, heads: int, causal: bool, dtype: torch.dtype
+) -> None:
+    """Lengths around, below and far from the tile sizes are right."""
+    if heads == MANY and max(lengths) > 2000:
+        heads = 6  # 33 tiles a head are many already
+    q, k, v = qkv(1, heads, *lengths, head_dim, dtype)
+    assert_right(attention(q, k, v, is_causal=causal), q, k, v, causal)
+
+
+@BOTH
+@HEADS
+@pytest.mark.parametrize("head_dim", range(32, 257, 8))
+def test_head_dims(head_dim: int, heads: int, causal: bool, dtype: torch.dtype) -> None:
+    """Every head dim is right in both tiles, also those that fill no tile."""
+    q, k, v = qkv(1, heads, 203, 141, head_dim, dtype)
+    assert_right(attention(q, k, v, is_causal=causal), q, k, v, causal)
+
+
+@BOTH
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+@pytest.mark.parametrize("batch", [2, 12], ids=["small-tile", "large-tile"])
+def test_grouped_query_heads(batch: int, kv_heads: int, causal: bool, dtype: torch.dtype) -> None:
+    """Grouped heads are right, and bit-equal to keys and values repeated for each query head."""
+    q = randn(batch, 8, 300, 64, dtype=dtype)
+    k, v = randn(2, batch, kv_heads, 300, 64, dtype=dtype)
+    out = attention(q, k, v, is_causal=causal, enable_gqa=True)
+    assert_right(out, q, k, v, causal)
+    repeated = (x.repeat_interleave(8 // kv_heads, dim=1) for x in (k, v))
+    assert_same_bits(out, attention(q, *repeated, is_causal=causal))
+
+
+def test_more_heads_than_a_grid_dimension(dtype: torch.dtype) -> None:
+    """batch * heads over 65535 is right, however it is split."""
+    q, k, v = qkv(2, 35000, 3, 5, 32, dtype)
+    out = attention(q, k, v)
+    assert_right(out, q, k, v, False)
+    for batch, heads in ((1, 70000), (70000, 1)):
+        split = (x.view(batch, heads, *x.shape[2:]) for x in (q, k, v))
+        assert_same_bits(attention(*split).view(out.shape), out)
+
+
+@BOTH
+@HEADS
+@pytest.mark.parametrize("head_dim", [64, 104, 256])
+def test_nan_in_a_query_stays_in_its_row(
+    head_dim: int, heads: int, causal: bool, dtype: torch.dtype
+) -> None:
+    """A NaN in one query makes its row NaN and changes no other bit."""
+    q, k, v = qkv(1, heads, 150, 150, head_dim, dtype)
+    clean = attention(q, k, v, is_causal=causal)
+    q[0, 1, 77, 5] = math.nan
+    out = attention(q, k, v, is_causal=causal)
+    assert out[0, 1, 77].isnan().all()
+    clean[0, 1, 77] = math.nan
+    out[0, 1, 77] = math.nan
+    assert_same_bits(out, clean)
+
+
+@HEADS
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("where", ["k", "v"])
+@pytest.mark.parametrize("head_dim", [32, 64, 104, 128, 192, 256])
+def test_masked_keys_never_contaminate(
+    head_dim: int, where: str, bad: float, heads: int, dtype: torch.dtype
+) -> None:
+    """NaN and Inf at masked keys change nothing before them and everything asked for after."""
+    q, k, v = qkv(1, heads, 300, 300, head_dim, dtype)
+    clean = attention(q, k, v, is_causal=True)
+    target = k if where == "k" else v
+    for position in (40, 177):
+        target[0, 1, position, 3] = bad
+    out = attention(q, k, v, is_causal=True)
+    assert_same_bits(out[0, 1, :40], clean[0, 1, :40])
+    assert_same_bits(out[0, 0], clean[0, 0])
+    assert not out[0, 1, 40:, 3].isfinite().all()
+    assert_right(out, q, k, v, True)
+
+
+@BOTH
+@HEADS
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("where", ["q", "k", "v"])
+def test_nan_and_inf_propagate(
+    where: str, bad: float, heads: int, causal: bool, dtype: torch.dtype
+) -> None:
+    """A NaN or an infinity anywhere gives what a float64 softmax gives."""
+    q, k, v = qkv(1, heads, 130, 200, 64, dtype)
+    {"q": q, "k": k, "v": v}[where][0, :, 99, 7] = bad
+    assert_right(attention(q, k, v, is_causal=causal), q, k, v, causal)
+
+
+@BOTH
+def test_scores_of_minus_infinity(causal: bool, dtype: torch.dtype) -> None:
+    """A key at -inf weighs nothing, also when it fills the first tile; a row of them gives NaN."""
+    q, k, v = qkv(1, 2, 300, 300, 64, dtype)
+    q[..., 0] = 1
+    k[0, 0, :130, 0] = -math.inf
+    k[0, 1, :, 0] = -math.inf
+    out = attention(q, k, v, is_causal=causal)
+    assert out[0, 1].isnan().all()
+    assert_right(out, q, k, v, causal)
+
+
+@BOTH
+@HEADS
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_outliers(head_dim: int, heads: int, causal: bool, dtype: torch.dtype) -> None:
+    """One element in a thousand with a deviation of 10 costs no accuracy."""
+    tensors = []
+    for x in qkv(1, heads, 515, 515, head_dim, dtype):
+        outliers = 10 * torch.randn_like(x) * (torch.rand(x.shape, device="cuda") < 1e-3)
+        tensors.append(x + outliers)
+    assert_right(attention(*tensors, is_causal=causal), *tensors, causal)
+
+
+@BOTH
+@pytest.mark.parametrize("scale", [0.0, 1.0, -0.125, 1e-3, 3])
+def test_scale(scale: float, causal: bool, dtype: torch.dtype) -> None:
+    """Any scale is right, zero (the mean of the values) and negative ones included."""
+    q, k, v = qkv(2, 3, 150, 139, 64, dtype)
+    out = attention(q, k, v, is_causal=causal, scale=scale)
+    assert_right(out, q, k, v, causal, scale)
+
+
+@BOTH
+def test_empty(causal: bool, dtype: torch.dtype) -> None:
+    """No query, batch or head gives an empty output; no key gives zeros."""
+    for batch, heads, q_len in ((2, 3, 0), (0, 3, 5), (2, 0, 5)):
+        q, k, v = qkv(batch, heads, q_len, 7, 64, dtype)
+        assert attention(q, k, v, is_causal=causal).shape == q.shape
+    for head_dim in KERNEL_DIMS:
+        q, k, v = qkv(2, 3, 150, 0, head_dim, dtype)
+        assert_same_bits(attention(q, k, v, is_causal=causal), torch.zeros_like(q))
+
+
+@BOTH
+@HEADS
+@pytest.mark.parametrize("head_dim", KERNEL_DIMS)
+def test_runs_are_bit_equal(head_dim: int, heads: int, causal: bool, dtype: torch.dtype) -> None:
+    """The same inputs give the same bits every time."""
+    q, k, v = qkv(1, heads, 600, 600, head_dim, dtype)
+    first = attention(q, k, v, is_causal=causal)
+    for _ in range(5):
+        assert_same_bits(attention(q, k, v, is_causal=causal), first)
+
+
+def test_follows_the_current_stream(dtype: torch.dtype) -> None:
+    """The kernel runs on torch's current stream, behind what is queued there."""
+    q, k, v = qkv(1, 4, 256, 256, 64, dtype)
+    expected = attention(q, k, v)
+    late = torch.zeros_like(q)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda._sleep(20_000_000)
+        late.copy_(q)
+        out = attention(late, k, v)
+    torch.cuda.synchronize()
+    assert_same_bits(out, expected)
+
+
+def test_replays_in_a_graph(dtype: torch.dtype) -> None:
+    """A call can be captured, and its replay computes on what the inputs hold then."""
+    q, k, v = qkv(1, 4, 256, 256, 64, dtype)
+    attention(q, k, v)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = attention(q, k, v)
+    for x in (q, k, v):
+        x.normal_()
+    graph.replay()
+    assert_same_bits(out, attention(q, k, v))
+
+
+def test_fp32_is_refused() -> None:
+    """fp32 has no CUDA kernel: an error that names the dtypes there are."""
+    q, k, v = qkv(1, 1, 8, 8, 64, torch.float32)
+    with pytest.raises(TypeError, match="|".join(door._C.cuda_dtypes())):
+        attention(q, k, v)

@@ -1,0 +1,200 @@
+"""The CUDA kernels on strided, unaligned, reversed and far-apart memory: always the same bits."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+if not torch.cuda.is_available():
+    pytest.skip("torch sees no CUDA device", allow_module_level=True)
+
+import flashbench.attention as door
+
+if not door._C.cuda_dtypes():
+    pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
+
+attention = door.attention
+
+BOTH = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+HEADS = pytest.mark.parametrize("heads", [3, 150], ids=["small-tile", "large-tile"])
+# One head dim a kernel, and one that is padded up to it.
+KERNEL_DIMS = [32, 64, 96, 128, 192, 256, 40, 72, 104, 136, 200]
+
+
+def randn(*shape: int, dtype: torch.dtype) -> Tensor:
+    return torch.randn(shape, device="cuda", dtype=dtype)
+
+
+def qkv(
+    batch: int, heads: int, q_len: int, k_len: int, head_dim: int, dtype: torch.dtype
+) -> list[Tensor]:
+    return [randn(batch, heads, length, head_dim, dtype=dtype) for length in (q_len, k_len, k_len)]
+
+
+def assert_same_bits(left: Tensor, right: Tensor) -> None:
+    """Equal element by element, NaN and the sign of zero included."""
+    left, right = left.contiguous(), right.contiguous()
+    assert torch.equal(left.view(torch.int16), right.view(torch.int16))
+
+
+def call(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    causal: bool,
+    addresses: Sequence[int] | None = None,
+    strides: Sequence[Sequence[int]] | None = None,
+) -> None:
+    """The extension itself: any output tensor, and strides that torch has no view for."""
+    tensors = (q, k, v, out)
+    door._C.cuda_attention(
+        *(addresses or [x.data_ptr() for x in tensors]),
+        (*q.shape[:2], k.shape[1], q.shape[2], k.shape[2], q.shape[3]),
+        *(strides or [x.stride() for x in tensors]),
+        1 / math.sqrt(q.shape[3]),
+        causal,
+        {torch.float16: 1, torch.bfloat16: 2}[q.dtype],
+        torch.cuda.current_stream().cuda_stream,
+    )
+
+
+def _transposed(x: Tensor) -> Tensor:
+    return x.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def _dim_stride(x: Tensor) -> Tensor:
+    return torch.stack([x, torch.full_like(x, math.nan)], dim=-1)[..., 0]
+
+
+def _dim_outermost(x: Tensor) -> Tensor:
+    return x.transpose(-1, -2).contiguous().transpose(-1, -2)
+
+
+def _padded(x: Tensor, padding: int) -> Tensor:
+    wide = torch.full((*x.shape[:3], x.shape[3] + padding), math.nan, dtype=x.dtype, device="cuda")
+    wide[..., : x.shape[3]] = x
+    return wide[..., : x.shape[3]]
+
+
+def _offset(x: Tensor, elements: int) -> Tensor:
+    flat = torch.full((x.numel() + elements,), math.nan, dtype=x.dtype, device="cuda")
+    flat[elements:] = x.flatten()
+    return flat[elements:].view(x.shape)
+
+
+def _nan_around(x: Tensor) -> Tensor:
+    shape = (*x.shape[:2], x.shape[2] + 70, x.shape[3] + 72)
+    wide = torch.full(shape, math.nan, dtype=x.dtype, device="cuda")
+    view = wide[:, :, : x.shape[2], : x.shape[3]]
+    view.copy_(x)
+    return view
+
+
+LAYOUTS = {
+    "transposed": _transposed,
+    "dim-stride-2": _dim_stride,
+    "dim-outermost": _dim_outermost,
+    "rows-padded-by-8": lambda x: _padded(x, 8),
+    "rows-padded-by-1": lambda x: _padded(x, 1),
+    "offset-1": lambda x: _offset(x, 1),
+    "offset-4": lambda x: _offset(x, 4),
+    "nan-around": _nan_around,
+}
+
+
+@BOTH
+@HEADS
+@pytest.mark.parametrize("head_dim", KERNEL_DIMS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout: str, head_dim: int, heads: int, causal: bool, dtype: torch.dtype) -> None:
+    """Strided and unaligned views, one at a time and all at once, give the contiguous bits."""
+    q, k, v = qkv(1, heads, 150, 139, head_dim, dtype)
+    expected = attention(q, k, v, is_causal=causal)
+    view = LAYOUTS[layout]
+    assert_same_bits(attention(view(q), k, v, is_causal=causal), expected)
+    assert_same_bits(attention(q, view(k), v, is_causal=causal), expected)
+    assert_same_bits(attention(q, k, view(v), is_causal=causal), expected)
+    assert_same_bits(attention(view(q), view(k), view(v), is_causal=causal), expected)
+    out = view(torch.full_like(q, math.nan))
+    call(q, k, v, out, causal)
+    assert_same_bits(out, expected)
+
+
+@BOTH
+def test_zero_strides(causal: bool, dtype: torch.dtype) -> None:
+    """Expanded views, in any dimension, mean what their copies mean."""
+    q = randn(1, 1, 150, 64, dtype=dtype).expand(2, 3, 150, 64)
+    k = randn(2, 1, 1, 64, dtype=dtype).expand(2, 3, 139, 64)
+    v = randn(1, 3, 139, 1, dtype=dtype).expand(2, 3, 139, 64)
+    expected = attention(q.contiguous(), k.contiguous(), v.contiguous(), is_causal=causal)
+    assert_same_bits(attention(q, k, v, is_causal=causal), expected)
+
+
+@BOTH
+@pytest.mark.parametrize("negative_dim", [False, True], ids=["rows", "rows-and-dims"])
+def test_negative_strides(negative_dim: bool, causal: bool, dtype: torch.dtype) -> None:
+    """Tensors read and written backwards give the bits of their flipped copies."""
+    flipped = [1, 2, 3] if negative_dim else [1, 2]
+    q, k, v = qkv(2, 3, 150, 139, 64, dtype)
+    out = torch.full_like(q, math.nan)
+    tensors = (q, k, v, out)
+    last = [sum((x.shape[d] - 1) * x.stride(d) for d in flipped) for x in tensors]
+    call(
+        *tensors,
+        causal,
+        addresses=[x.data_ptr() + 2 * offset for x, offset in zip(tensors, last, strict=True)],
+        strides=[[-s if d in flipped else s for d, s in enumerate(x.stride())] for x in tensors],
+    )
+    expected = attention(q.flip(flipped), k.flip(flipped), v.flip(flipped), is_causal=causal)
+    assert_same_bits(out.flip(flipped), expected)
+
+
+@pytest.mark.parametrize("far", ["batch", "head", "seq", "dim"])
+def test_offsets_over_two_to_the_31(far: str, dtype: torch.dtype) -> None:
+    """Elements more than 2^31 from the start are found, whichever stride leads there."""
+    shape = (2, 2, 130, 32)
+    axis = ("batch", "head", "seq", "dim").index(far)
+    step = -(-(2**31 + 8) // (shape[axis] - 1) // 8) * 8
+    inner = torch.empty(shape).stride()
+    if far == "dim":
+        strides = [130 * 4, 130 * 2, 1, step]
+    else:
+        strides = [step if d == axis else s for d, s in enumerate(inner)]
+    span = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
+    if torch.cuda.mem_get_info()[0] < 5 * 2 * span:
+        pytest.skip("needs 25 GB of free GPU memory")
+    q, k, v = qkv(*shape[:3], shape[2], shape[3], dtype)
+    expected = attention(q, k, v, is_causal=True)
+    views = []
+    for x in (q, k, v, torch.zeros_like(q)):
+        buffer = torch.empty(span, dtype=dtype, device="cuda")
+        views.append(buffer.as_strided(shape, strides).copy_(x))
+    call(*views, True)
+    assert_same_bits(views[3], expected)
+    del views, buffer
+    torch.cuda.empty_cache()
+
+
+@BOTH
+@HEADS
+@pytest.mark.parametrize("head_dim", KERNEL_DIMS)
+def test_writes_its_output_and_nothing_else(
+    head_dim: int, heads: int, causal: bool, dtype: torch.dtype
+) -> None:
+    """Every element of the output is written, nothing beside it is, and the inputs stay."""
+    q, k, v = qkv(1, heads, 141, 203, head_dim, dtype)
+    before = [x.clone() for x in (q, k, v)]
+    shape = (1, heads, 141 + 60, head_dim + 16)
+    whole = torch.full(shape, 7.0, dtype=dtype, device="cuda")
+    out = whole[:, :, 30:-30, 8:-8]
+    out.fill_(math.nan)
+    call(q, k, v, out, causal)
+    assert_same_bits(out, attention(q, k, v, is_causal=causal))
+    assert out.isfinite().all()
+    out.fill_(7.0)
+    assert (whole == 7.0).all()
+    for x, y in zip((q, k, v), before, strict=True):
+        assert_same_bits(x, y)
