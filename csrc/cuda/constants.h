@@ -18,6 +18,8 @@ constexpr int kMaxHeadDim = 256;
 
 // Dynamic shared memory above this needs cudaFuncSetAttribute.
 constexpr int kDefaultSharedBytes = 48 * 1024;
+// What one block may have on every chip from sm_80 on; sm_86 and sm_89 have the least.
+constexpr int kMaxSharedBytes = 99 * 1024;
 
 constexpr float kLog2E = 1.4426950408889634f;
 

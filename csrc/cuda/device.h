@@ -11,7 +11,6 @@ namespace flashbench::cuda {
 struct Device {
     int compute_capability;  // 10 * major + minor, e.g. 90
     int multiprocessors;
-    int shared_bytes;  // the most that one block may ask for
 };
 
 // Throws std::runtime_error for anything but cudaSuccess.
@@ -31,5 +30,9 @@ inline int current_device() {
 
 // Asked once a process.
 const Device& device_at(int index);
+
+// Lets a kernel use `bytes` of dynamic shared memory on `device`, which must be the current one.
+// Calls CUDA once a kernel and device; may be called from several threads.
+void allow_shared_bytes(const void* kernel, int bytes, int device);
 
 }  // namespace flashbench::cuda

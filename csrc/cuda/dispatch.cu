@@ -19,24 +19,6 @@ namespace flashbench::cuda {
 
 namespace {
 
-std::vector<Device> query_devices() {
-    int count = 0;
-    check(cudaGetDeviceCount(&count));
-    std::vector<Device> devices;
-    for (int index = 0; index < count; ++index) {
-        const auto attribute = [index](cudaDeviceAttr name) {
-            int value = 0;
-            check(cudaDeviceGetAttribute(&value, name, index));
-            return value;
-        };
-        devices.push_back({10 * attribute(cudaDevAttrComputeCapabilityMajor) +
-                               attribute(cudaDevAttrComputeCapabilityMinor),
-                           attribute(cudaDevAttrMultiProcessorCount),
-                           attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)});
-    }
-    return devices;
-}
-
 using Forward = void (*)(const Attention&, cudaStream_t);
 
 // Null when the dtype's unit was left out.
@@ -85,11 +67,6 @@ void check_problem(const Attention& problem) {
 }
 
 }  // namespace
-
-const Device& device_at(int index) {
-    static const std::vector<Device> devices = query_devices();
-    return devices.at(static_cast<size_t>(index));
-}
 
 std::vector<std::string> dtypes() {
     std::vector<std::string> names;

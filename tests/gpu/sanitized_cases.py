@@ -8,15 +8,15 @@ import torch
 from flashbench.attention import attention
 
 CASES = [
-    # batch, heads, kv heads, q_len, k_len, head_dim
-    (1, 2, 1, 130, 141, 64),
-    (1, 150, 150, 65, 70, 64),
+    # batch, heads, kv heads, q_len, k_len, head_dim; 270 heads need the tile for many blocks
     (1, 1, 1, 1, 1, 32),
-    (1, 150, 75, 65, 70, 40),
-    (1, 2, 2, 70, 65, 104),
-    (1, 150, 150, 65, 70, 128),
+    (1, 2, 1, 130, 141, 64),
+    (1, 270, 135, 65, 70, 64),
+    (1, 2, 2, 70, 65, 72),
+    (1, 270, 270, 65, 70, 96),
+    (1, 2, 2, 70, 150, 104),
+    (1, 2, 2, 70, 65, 192),
     (1, 2, 2, 70, 65, 256),
-    (1, 140, 140, 65, 70, 200),
 ]
 
 

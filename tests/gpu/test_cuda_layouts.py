@@ -18,7 +18,7 @@ if not door._C.cuda_dtypes():
 attention = door.attention
 
 BOTH = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-HEADS = pytest.mark.parametrize("heads", [3, 150], ids=["small-tile", "large-tile"])
+HEADS = pytest.mark.parametrize("heads", [3, 300], ids=["small-tile", "large-tile"])
 # One head dim a kernel, and one that is padded up to it.
 KERNEL_DIMS = [32, 64, 96, 128, 192, 256, 40, 72, 104, 136, 200]
 

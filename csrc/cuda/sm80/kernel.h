@@ -4,7 +4,8 @@
 // Method: FlashAttention-2 (Dao 2023). Keys and values pass through shared memory in tiles while the
 // scores, the softmax and the output stay in registers, all fp32; exp is ex2 with scale * log2(e)
 // folded in; the probabilities go from the accumulators of Q K^T straight into the operands of P V.
-// K and V have one buffer each: V is fetched while Q K^T runs, the next K while P V runs.
+// K and V have one buffer each: V is fetched while Q K^T runs, the next K while P V runs. Which
+// tiles there are, and what they take of registers and shared memory, stands in launch.h.
 //
 // What NaN and infinity do: keys past the end are zeros in shared memory and -inf in the scores, so
 // they never count. A causally masked key is inside the diagonal tile, though, and 0 * NaN would let
@@ -36,9 +37,11 @@ struct Launch {
     bool out_vectors;
 };
 
-// A tile of `rows` queries by `keys` keys, its rows divided evenly among the warps.
-template <typename T, int head_dim, int rows, int keys, int warps, bool query_in_registers,
-          int blocks_per_sm>
+// A tile of `rows` queries by `keys` keys, its rows divided evenly among the warps; so many blocks
+// an SM that the compiler has to leave registers for. The next K is requested before the softmax,
+// which hides more of its latency, or after it, which leaves more registers.
+template <typename T, int head_dim, int rows, int keys, int warps, int blocks_per_sm,
+          bool query_in_registers, bool prefetch_before_softmax>
 struct Tile {
     using Type = T;
     static constexpr int kHeadDim = head_dim;
@@ -47,6 +50,7 @@ struct Tile {
     static constexpr int kThreads = warps * kWarpSize;
     static constexpr int kBlocksPerSm = blocks_per_sm;
     static constexpr bool kQueryInRegisters = query_in_registers;
+    static constexpr bool kPrefetchBeforeSoftmax = prefetch_before_softmax;
     static constexpr int kWarpRows = rows / warps;
     static_assert(kWarpRows % 16 == 0 && keys % 16 == 0 && head_dim % 16 == 0);
 
@@ -59,6 +63,7 @@ struct Tile {
     static constexpr int kQueryBytes = rows * head_dim * kElementBytes;
     static constexpr int kKeyBytes = keys * head_dim * kElementBytes;
     static constexpr int kSharedBytes = kQueryBytes + 2 * kKeyBytes;
+    static_assert(kSharedBytes <= kMaxSharedBytes);
 };
 
 // The part of a tile that one warp owns, spread over its lanes as mma.m16n8k16 wants it: in each
@@ -402,17 +407,27 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             if (diagonal || first_key + Tile::kKeys > k_len) {
                 part.mask(first_key, k_len, causal);
             }
-            part.softmax(scale_log2);
+            if constexpr (!Tile::kPrefetchBeforeSoftmax) {
+                part.softmax(scale_log2);
+            }
         }
 
         ptx::cp_async_wait_all();
         bool nonfinite = false;
+        // The barrier: V is here, and every warp is done with K.
         if (diagonal) {
-            nonfinite = copied_nonfinite<kHeadDim, Tile::kKeys, kThreads, T>(shared_value);
+            nonfinite = __syncthreads_or(
+                copied_nonfinite<kHeadDim, Tile::kKeys, kThreads, T>(shared_value));
+        } else {
+            __syncthreads();
         }
-        nonfinite = __syncthreads_or(nonfinite);  // V is here, and every warp is done with K
         if (first_key + Tile::kKeys < end_key) {
             load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_key, key, first_key + Tile::kKeys);
+        }
+        if constexpr (Tile::kPrefetchBeforeSoftmax) {
+            if (active) {
+                part.softmax(scale_log2);
+            }
         }
         if (nonfinite) {
             part.add_nonfinite_values(shared_value, first_key);

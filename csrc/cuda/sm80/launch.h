@@ -1,14 +1,23 @@
 // Picks the tile for a problem and launches the kernel. Included by the dtype units only.
 //
-// Head dims are rounded up to 32, 64, 96, 128, 192 or 256; the dims past the real one are zeros.
-// Two tiles each: the large one reads K and V from shared memory half as often a query, the small
-// one makes enough blocks for the chip when there are few queries, and fits where the large one
-// needs more shared memory than the chip has (99 KB on sm_86 and sm_89).
+// Head dims are rounded up to the next one of the table; the dims past the real one are zeros.
+// `Small` is the best tile measured on an H200 while all its blocks run at once, `Large` the best one
+// for more blocks than that. 4 warps each; registers a thread are what ptxas 13.0 says for sm_80 and
+// sm_90a, without a spill; K and V have one buffer each beside Q.
+//
+//   head dim  tile   rows x keys  shared memory  registers
+//         32  both      64 x 128        20 KB     145, 145
+//         64  Small     64 x 128        40 KB     180, 180
+//         64  Large     64 x 128        40 KB     168, 165
+//         96  Small     64 x 128        60 KB     222, 220
+//         96  Large    128 x 64         48 KB     235, 243
+//        128  both      64 x 128        80 KB     242, 246
+//        192  both      64 x 64         72 KB     255, 254
+//        256  both      64 x 64         96 KB     250, 254
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
@@ -20,38 +29,39 @@
 
 namespace flashbench::cuda::sm80 {
 
-//                                 dim  rows keys warps  Q in registers  blocks an SM
+// Tile arguments: dtype, head dim, rows, keys, warps, blocks an SM, whether Q stays in registers,
+// whether K is requested before the softmax.
 template <typename T, int head_dim>
 struct Tiles;
 template <typename T>
 struct Tiles<T, 32> {
-    using Large = Tile<T, 32, 128, 128, 4, true, 2>;
-    using Small = Tile<T, 32, 64, 64, 4, true, 2>;
+    using Small = Tile<T, 32, 64, 128, 4, 3, true, true>;
+    using Large = Small;
 };
 template <typename T>
 struct Tiles<T, 64> {
-    using Large = Tile<T, 64, 128, 64, 4, true, 2>;
-    using Small = Tile<T, 64, 64, 64, 4, true, 2>;
+    using Small = Tile<T, 64, 64, 128, 4, 2, true, true>;
+    using Large = Tile<T, 64, 64, 128, 4, 3, true, false>;
 };
 template <typename T>
 struct Tiles<T, 96> {
-    using Large = Tile<T, 96, 128, 64, 4, false, 2>;
-    using Small = Tile<T, 96, 64, 64, 4, true, 2>;
+    using Small = Tile<T, 96, 64, 128, 4, 2, true, true>;
+    using Large = Tile<T, 96, 128, 64, 4, 2, false, false>;
 };
 template <typename T>
 struct Tiles<T, 128> {
-    using Large = Tile<T, 128, 128, 64, 4, false, 2>;
-    using Small = Tile<T, 128, 64, 64, 4, true, 2>;
+    using Small = Tile<T, 128, 64, 128, 4, 2, true, true>;
+    using Large = Small;
 };
 template <typename T>
 struct Tiles<T, 192> {
-    using Large = Tile<T, 192, 128, 64, 8, false, 1>;
-    using Small = Tile<T, 192, 64, 64, 4, false, 2>;
+    using Small = Tile<T, 192, 64, 64, 4, 2, true, false>;
+    using Large = Small;
 };
 template <typename T>
 struct Tiles<T, 256> {
-    using Large = Tile<T, 256, 128, 64, 8, false, 1>;
-    using Small = Tile<T, 256, 64, 64, 4, false, 2>;
+    using Small = Tile<T, 256, 64, 64, 4, 2, false, true>;
+    using Large = Small;
 };
 
 // Every chunk of 8 dims contiguous, and 16-byte aligned in every row that exists.
@@ -65,19 +75,18 @@ inline bool moves_in_vectors(const void* base, const Strides& strides, int64_t b
            aligned(length, strides.seq);
 }
 
+// Tiles of one head.
+template <typename Tile>
+int64_t tiles_of(const Attention& problem) {
+    return (problem.q_len + Tile::kRows - 1) / Tile::kRows;
+}
+
 template <typename Tile>
 void launch(const Attention& problem, int device, cudaStream_t stream) {
     if constexpr (Tile::kSharedBytes > kDefaultSharedBytes) {
-        // Once a device; setting it twice, should two threads race, does no harm.
-        static std::atomic<uint64_t> allowed{0};
-        const uint64_t bit = device < 64 ? uint64_t{1} << device : 0;
-        if ((allowed.load() & bit) == 0) {
-            check(cudaFuncSetAttribute(forward<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       Tile::kSharedBytes));
-            allowed.fetch_or(bit);
-        }
+        allow_shared_bytes(reinterpret_cast<const void*>(forward<Tile>), Tile::kSharedBytes, device);
     }
-    const int64_t tiles = (problem.q_len + Tile::kRows - 1) / Tile::kRows;
+    const int64_t tiles = tiles_of<Tile>(problem);
     const int64_t blocks = tiles * problem.batch * problem.heads;
     if (blocks > std::numeric_limits<int>::max()) {
         throw std::invalid_argument("batch * heads * q_len is too large for one CUDA grid");
@@ -103,14 +112,14 @@ template <typename T, int head_dim>
 void launch_head_dim(const Attention& problem, cudaStream_t stream) {
     using Large = typename Tiles<T, head_dim>::Large;
     using Small = typename Tiles<T, head_dim>::Small;
-    const int index = current_device();
-    const Device& device = device_at(index);
-    const int64_t large_tiles =
-        (problem.q_len + Large::kRows - 1) / Large::kRows * problem.batch * problem.heads;
-    if (Large::kSharedBytes <= device.shared_bytes && large_tiles >= device.multiprocessors) {
-        launch<Large>(problem, index, stream);
+    const int device = current_device();
+    // Causal blocks do half the work on average: two rounds of them count as one.
+    const int64_t at_once = int64_t{device_at(device).multiprocessors} * Small::kBlocksPerSm *
+                            (problem.causal ? 2 : 1);
+    if (tiles_of<Small>(problem) * problem.batch * problem.heads <= at_once) {
+        launch<Small>(problem, device, stream);
     } else {
-        launch<Small>(problem, index, stream);
+        launch<Large>(problem, device, stream);
     }
 }
 
