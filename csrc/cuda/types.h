@@ -23,9 +23,6 @@ struct Element<__half> {
         const __half2 pair = __floats2half2_rn(low, high);
         return *reinterpret_cast<const Pair*>(&pair);
     }
-    static __device__ __forceinline__ float2 unpack(Pair bits) {
-        return __half22float2(*reinterpret_cast<const __half2*>(&bits));
-    }
 };
 
 template <>
@@ -35,9 +32,6 @@ struct Element<__nv_bfloat16> {
     static __device__ __forceinline__ Pair pack(float low, float high) {
         const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
         return *reinterpret_cast<const Pair*>(&pair);
-    }
-    static __device__ __forceinline__ float2 unpack(Pair bits) {
-        return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&bits));
     }
 };
 

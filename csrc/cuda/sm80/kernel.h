@@ -9,8 +9,8 @@
 //
 // What NaN and infinity do: keys past the end are zeros in shared memory and -inf in the scores, so
 // they never count. A causally masked key is inside the diagonal tile, though, and 0 * NaN would let
-// its V into rows that must not see it: such tiles are looked through, and if something in them is
-// not finite it is added by hand to the rows that do see it, and zeroed before P V.
+// its V into rows that must not see it: such tiles are looked through, and what is not finite in
+// them is zeroed before P V and added by hand, after it, to the rows that do see it.
 // A row whose scores are all -inf gives NaN, as a softmax does.
 #pragma once
 
@@ -265,29 +265,33 @@ struct WarpTile {
         }
     }
 
-    // Adds the NaN and infinite values to the rows that see their keys. The weight is taken as 1:
-    // any positive one gives the same.
-    __device__ __forceinline__ void add_nonfinite_values(uint32_t shared_value, int first_key) {
+    // Adds the NaN and infinite values of a tile, read from global memory again, to the rows that
+    // see their keys. The weight is taken as 1: any positive one gives the same.
+    __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values,
+                                                         int first_key) {
+        const int end_key = min(first_key + Tile::kKeys, values.count);
 #pragma unroll 1
-        for (int key = 0; key < Tile::kKeys; ++key) {
+        for (int key = first_key; key < end_key; ++key) {
 #pragma unroll
             for (int n = 0; n < 2 * kDimBlocks; ++n) {
-                const Pair value = ptx::ld_shared_32(shared_value + Layout::offset(key, n) +
-                                                     lane % 4 * sizeof(Pair));
-                const Pair flags = nonfinite_bits<T>(value);
-                if (flags == 0) {
-                    continue;
-                }
-                const float2 values = Element<T>::unpack(value);
-                const float low = flags & 0x8000u ? values.x : 0.0f;
-                const float high = flags & 0x80000000u ? values.y : 0.0f;
 #pragma unroll
-                for (int r = 0; r < kRowBlocks; ++r) {
+                for (int i = 0; i < 2; ++i) {
+                    const int dim = n * 8 + 2 * (lane % 4) + i;
+                    if (dim >= values.head_dim) {
+                        continue;
+                    }
+                    const float value = static_cast<float>(
+                        values.first[key * values.seq_stride + dim * values.dim_stride]);
+                    if (isfinite(value)) {
+                        continue;
+                    }
 #pragma unroll
-                    for (int half = 0; half < 2; ++half) {
-                        if (first_key + key <= row(r, half)) {
-                            out[r][n][2 * half] += low;
-                            out[r][n][2 * half + 1] += high;
+                    for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+                        for (int half = 0; half < 2; ++half) {
+                            if (key <= row(r, half)) {
+                                out[r][n][2 * half + i] += value;
+                            }
                         }
                     }
                 }
@@ -417,26 +421,22 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         // The barrier: V is here, and every warp is done with K.
         if (diagonal) {
             nonfinite = __syncthreads_or(
-                copied_nonfinite<kHeadDim, Tile::kKeys, kThreads, T>(shared_value));
+                zero_copied_nonfinite<kHeadDim, Tile::kKeys, kThreads, T>(shared_value));
         } else {
             __syncthreads();
         }
         if (first_key + Tile::kKeys < end_key) {
             load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_key, key, first_key + Tile::kKeys);
         }
-        if constexpr (Tile::kPrefetchBeforeSoftmax) {
-            if (active) {
+        if (active) {
+            // Nothing stands between these two, so that exp and mma can overlap.
+            if constexpr (Tile::kPrefetchBeforeSoftmax) {
                 part.softmax(scale_log2);
             }
-        }
-        if (nonfinite) {
-            part.add_nonfinite_values(shared_value, first_key);
-            __syncthreads();
-            zero_copied_nonfinite<kHeadDim, Tile::kKeys, kThreads, T>(shared_value);
-            __syncthreads();
-        }
-        if (active) {
             part.multiply_values(shared_value);
+            if (nonfinite) {
+                part.add_nonfinite_values(value, first_key);
+            }
         }
     }
 

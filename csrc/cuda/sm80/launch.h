@@ -6,14 +6,14 @@
 // sm_90a, without a spill; K and V have one buffer each beside Q.
 //
 //   head dim  tile   rows x keys  shared memory  registers
-//         32  both      64 x 128        20 KB     145, 145
-//         64  Small     64 x 128        40 KB     180, 180
-//         64  Large     64 x 128        40 KB     168, 165
-//         96  Small     64 x 128        60 KB     222, 220
-//         96  Large    128 x 64         48 KB     235, 243
-//        128  both      64 x 128        80 KB     242, 246
-//        192  both      64 x 64         72 KB     255, 254
-//        256  both      64 x 64         96 KB     250, 254
+//         32  both      64 x 128        20 KB     148, 140
+//         64  Small     64 x 128        40 KB     182, 188
+//         64  Large     64 x 128        40 KB     168, 168
+//         96  Small     64 x 128        60 KB     210, 214
+//         96  Large    128 x 64         48 KB     238, 242
+//        128  both      64 x 128        80 KB     234, 234
+//        192  both      64 x 64         72 KB     247, 251
+//        256  both      64 x 64         96 KB     245, 241
 #pragma once
 
 #include <cuda_runtime.h>
@@ -55,7 +55,7 @@ struct Tiles<T, 128> {
 };
 template <typename T>
 struct Tiles<T, 192> {
-    using Small = Tile<T, 192, 64, 64, 4, 2, true, false>;
+    using Small = Tile<T, 192, 64, 64, 4, 2, true, true>;
     using Large = Small;
 };
 template <typename T>
@@ -113,9 +113,10 @@ void launch_head_dim(const Attention& problem, cudaStream_t stream) {
     using Large = typename Tiles<T, head_dim>::Large;
     using Small = typename Tiles<T, head_dim>::Small;
     const int device = current_device();
-    // Causal blocks do half the work on average: two rounds of them count as one.
-    const int64_t at_once = int64_t{device_at(device).multiprocessors} * Small::kBlocksPerSm *
-                            (problem.causal ? 2 : 1);
+    // Causal blocks differ in length, and the more rows, the longer the last ones run alone.
+    const int rounds = problem.causal ? Large::kRows / Small::kRows : 1;
+    const int64_t at_once =
+        int64_t{device_at(device).multiprocessors} * Small::kBlocksPerSm * rounds;
     if (tiles_of<Small>(problem) * problem.batch * problem.heads <= at_once) {
         launch<Small>(problem, device, stream);
     } else {

@@ -72,12 +72,6 @@ __device__ __forceinline__ float ex2(float x) {
 }
 
 // Shared memory by 32-bit address.
-__device__ __forceinline__ uint32_t ld_shared_32(uint32_t shared) {
-    uint32_t value;
-    asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(value) : "r"(shared) : "memory");
-    return value;
-}
-
 __device__ __forceinline__ uint4 ld_shared_128(uint32_t shared) {
     uint4 value;
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"

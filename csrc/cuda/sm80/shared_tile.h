@@ -169,43 +169,38 @@ __device__ __forceinline__ void store_rows(uint32_t shared, const Rows<T>& rows,
     }
 }
 
-// Whether one of the chunks that this thread copied holds NaN or an infinity.
+// Zeroes every NaN and infinity among the chunks that this thread copied; whether there were any.
 template <int kHeadDim, int kTileRows, int kThreads, typename T>
-__device__ __forceinline__ bool copied_nonfinite(uint32_t shared) {
+__device__ __forceinline__ bool zero_copied_nonfinite(uint32_t shared) {
     using Layout = Swizzle<kHeadDim>;
     const CopyPlan<kHeadDim, kTileRows, kThreads> plan;
+    shared += plan.offset;
     Pair found = 0;
 #pragma unroll
     for (int step = 0; step < plan.kSteps; ++step) {
 #pragma unroll
         for (int group = 0; group < Layout::kGroups; ++group) {
-            const uint4 chunk = ptx::ld_shared_128(shared + plan.offset + step * plan.kStepBytes +
-                                                   group * Layout::kGroupBytes);
+            const uint4 chunk =
+                ptx::ld_shared_128(shared + step * plan.kStepBytes + group * Layout::kGroupBytes);
             found |= nonfinite_bits<T>(chunk.x) | nonfinite_bits<T>(chunk.y) |
                      nonfinite_bits<T>(chunk.z) | nonfinite_bits<T>(chunk.w);
         }
     }
-    return found != 0;
-}
-
-// Zeroes every NaN and infinity among the chunks that this thread copied.
-template <int kHeadDim, int kTileRows, int kThreads, typename T>
-__device__ __forceinline__ void zero_copied_nonfinite(uint32_t shared) {
-    using Layout = Swizzle<kHeadDim>;
-    const CopyPlan<kHeadDim, kTileRows, kThreads> plan;
+    if (found == 0) {
+        return false;
+    }
 #pragma unroll 1
     for (int step = 0; step < plan.kSteps; ++step) {
 #pragma unroll 1
         for (int group = 0; group < Layout::kGroups; ++group) {
-            const uint32_t address =
-                shared + plan.offset + step * plan.kStepBytes + group * Layout::kGroupBytes;
+            const uint32_t address = shared + step * plan.kStepBytes + group * Layout::kGroupBytes;
             const uint4 chunk = ptx::ld_shared_128(address);
-            ptx::st_shared_128(address, make_uint4(finite_or_zero<T>(chunk.x),
-                                                   finite_or_zero<T>(chunk.y),
-                                                   finite_or_zero<T>(chunk.z),
-                                                   finite_or_zero<T>(chunk.w)));
+            ptx::st_shared_128(
+                address, make_uint4(finite_or_zero<T>(chunk.x), finite_or_zero<T>(chunk.y),
+                                    finite_or_zero<T>(chunk.z), finite_or_zero<T>(chunk.w)));
         }
     }
+    return true;
 }
 
 }  // namespace flashbench::cuda::sm80
