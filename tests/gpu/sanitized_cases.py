@@ -4,7 +4,6 @@ Inputs are made on the CPU and copied, so that only our kernel has to be watched
 """
 
 import torch
-
 from flashbench.attention import attention
 
 CASES = [

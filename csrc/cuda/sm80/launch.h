@@ -1,9 +1,9 @@
 // Picks the tile for a problem and launches the kernel. Included by the dtype units only.
 //
 // Head dims are rounded up to the next one of the table; the dims past the real one are zeros.
-// `Small` is the best tile measured on an H200 while all its blocks run at once, `Large` the best one
-// for more blocks than that. 4 warps each; registers a thread are what ptxas 13.0 says for sm_80 and
-// sm_90a, without a spill; K and V have one buffer each beside Q.
+// `Small` is the best tile measured on an H200 while all its blocks run at once, `Large` the best
+// one for more blocks than that. 4 warps each; registers a thread are what ptxas 13.0 says for
+// sm_80 and sm_90a, without a spill; K and V have one buffer each beside Q.
 //
 //   head dim  tile   rows x keys  shared memory  registers
 //         32  both      64 x 128        20 KB     148, 140
@@ -84,7 +84,8 @@ int64_t tiles_of(const Attention& problem) {
 template <typename Tile>
 void launch(const Attention& problem, int device, cudaStream_t stream) {
     if constexpr (Tile::kSharedBytes > kDefaultSharedBytes) {
-        allow_shared_bytes(reinterpret_cast<const void*>(forward<Tile>), Tile::kSharedBytes, device);
+        allow_shared_bytes(reinterpret_cast<const void*>(forward<Tile>), Tile::kSharedBytes,
+                           device);
     }
     const int64_t tiles = tiles_of<Tile>(problem);
     const int64_t blocks = tiles * problem.batch * problem.heads;

@@ -1,4 +1,4 @@
-// The sm_80 instructions that C++ has no name for, one small wrapper each, named after the instruction.
+// The sm_80 instructions that C++ has no name for: a small wrapper each, named after it.
 // Shared-memory addresses are 32-bit, as __cvta_generic_to_shared gives them.
 #pragma once
 

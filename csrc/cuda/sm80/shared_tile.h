@@ -1,7 +1,7 @@
 // A tile of head vectors in shared memory: its swizzled layout, how it is filled, read and written.
 //
-// A tile has `rows` rows of kHeadDim elements, cut into chunks of 16 bytes. Chunk c of row r lies at
-// chunk c ^ f(r) of that row, so that the eight rows of one 8x8 matrix lie in different banks:
+// A tile has `rows` rows of kHeadDim elements, cut into chunks of 16 bytes. Chunk c of row r lies
+// at chunk c ^ f(r) of that row, so that the eight rows of one 8x8 matrix lie in different banks:
 // ldmatrix, cp.async and the 4-byte stores of an accumulator are all free of bank conflicts.
 #pragma once
 
