@@ -3,6 +3,7 @@
 // Compiled without instruction set flags. The build says which units exist: FLASHBENCH_CPU_FP32,
 // _FP16 and _BF16 for the dtypes, FLASHBENCH_CPU_AVX2 and _AVX512 for the instruction sets beside
 // the generic one.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -159,7 +160,9 @@ void work_on(void* context) {
     }
 }
 
-// Multiply-adds of Q K^T below which waking a thread costs more than it saves: 5 us of one AVX2 core.
+// Multiply-adds of Q K^T below which the caller works alone. On two Zen 4 cores, at 2^18 (one head
+// of 64 x 64 x 64), two threads take 15 us instead of 20 in a loop of calls and 27 instead of 24
+// when they have to be woken; at 2^20, 35 instead of 55 and 60 instead of 60.
 constexpr double parallel_threshold = 1 << 18;
 
 int helpers_for(const Attention& problem, const WorkList& tasks, int threads) {

@@ -1,0 +1,85 @@
+"""CPU kernels on NaN, infinities, empty inputs and every 16-bit number there is."""
+
+import math
+from functools import lru_cache
+
+import pytest
+import torch
+from kernels.cpu_truth import Truth, ours, random_inputs, truth_of
+from torch import Tensor
+
+
+@lru_cache(maxsize=32)
+def _special_truth(lengths: tuple[int, int], dtype: torch.dtype, causal: bool) -> Truth:
+    """Nine heads: NaN, Inf and -Inf, each once in q, in k and in v."""
+    inputs = random_inputs((1, 9, 9, *lengths, 40), dtype)
+    for head in range(9):
+        special = (math.nan, math.inf, -math.inf)[head % 3]
+        inputs[head // 3][0, head, min(lengths) // 2, 3] = special
+    return truth_of(*inputs, causal)
+
+
+@pytest.mark.parametrize("lengths", [(5, 7), (40, 50), (30, 200), (200, 140)], ids=str)
+def test_special_numbers_propagate(
+    lengths: tuple[int, int], dtype: torch.dtype, causal: bool, isa: str
+) -> None:
+    """One NaN or infinity reaches exactly the outputs it reaches in float64.
+
+    With a causal mask the rows before it do not see it, whatever tile they share with rows that do.
+    """
+    _special_truth(lengths, dtype, causal).judge_ours()
+
+
+def test_scores_of_minus_infinity(dtype: torch.dtype, causal: bool, isa: str) -> None:
+    """Keys with the score -inf weigh nothing; a row that sees no other is NaN, as in float64."""
+    q, k, v = random_inputs((1, 2, 2, 150, 300, 32), dtype)
+    q = q.abs()
+    k[:, :, :140] = -math.inf
+    truth_of(q, k, v, causal).judge_ours()
+    k[:] = -math.inf
+    assert ours(q, k, v, causal).isnan().all()
+
+
+def test_a_nan_scale_gives_nan(isa: str) -> None:
+    """A scale that is no number is not hidden."""
+    q, k, v = random_inputs((1, 2, 2, 20, 30, 32), torch.float32)
+    assert ours(q, k, v, False, scale=math.nan).isnan().all()
+
+
+def test_no_keys_and_no_queries(dtype: torch.dtype, causal: bool, isa: str) -> None:
+    """Without keys the output is zero; without queries it is empty."""
+    q, k, v = random_inputs((2, 4, 2, 9, 11, 48), dtype)
+    out = ours(q, k[:, :, :0], v[:, :, :0], causal)
+    assert out.eq(0).all()
+    assert ours(q[:, :, :0], k, v, causal).shape == (2, 4, 0, 48)
+
+
+def _every_number(dtype: torch.dtype) -> Tensor:
+    """All 2^16 numbers of a 16-bit dtype, as (1024, 1, 1, 64)."""
+    bits = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16)
+    return bits.view(dtype).reshape(1024, 1, 1, 64)
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return bool(((a == b) | (a.isnan() & b.isnan())).all())
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
+def test_sixteen_bit_numbers_survive(half: torch.dtype, isa: str) -> None:
+    """With one key the output is its value: nothing is lost on the way, subnormals included."""
+    v = _every_number(half)
+    zero = torch.zeros_like(v)
+    assert _same(ours(zero, zero, v, False), v)
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
+def test_stores_round_as_torch(half: torch.dtype, isa: str) -> None:
+    """The mean of two values is rounded to the nearest, ties to even, NaN and Inf as torch does."""
+    a = _every_number(half)
+    order = torch.randperm(2**16, generator=torch.Generator().manual_seed(2))
+    b = a.flatten()[order].reshape(a.shape)
+    neighbour = a.flatten().roll(1).reshape(a.shape)  # its mean with a is a tie
+    for other in (b, neighbour):
+        q, k = torch.zeros_like(a), torch.zeros_like(a).expand(-1, -1, 2, -1)
+        out = ours(q, k, torch.cat([a, other], dim=2), False)
+        assert _same(out, ((a.float() + other.float()) / 2).to(half))

@@ -1,0 +1,99 @@
+"""CPU kernels and threads: the same bits from any number, for several callers, after fork."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from kernels.cpu_truth import ours, random_inputs
+
+from flashbench.extension import load
+
+_C = load()
+
+
+def _python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("lengths", [(1, 700), (100, 300), (640, 128), (500, 500)], ids=str)
+def test_threads_change_no_bit(lengths: tuple[int, int], causal: bool, isa: str) -> None:
+    """1, 2, 3 and 8 threads, and repeated calls, give the same bits."""
+    inputs = random_inputs((2, 6, 2, *lengths, 72), torch.float32)
+    torch.set_num_threads(1)
+    alone = ours(*inputs, causal)
+    for count in (2, 3, 8, 2, 1):
+        torch.set_num_threads(count)
+        assert torch.equal(ours(*inputs, causal), alone)
+
+
+def test_several_callers_at_once(isa: str) -> None:
+    """Python threads that call at the same time each get their own result."""
+    cases = [random_inputs((1, 3, 3, 90 + i, 200, 64), torch.float32, seed=i) for i in range(4)]
+    alone = [ours(*case, True) for case in cases]
+
+    def call(i: int) -> bool:
+        return torch.equal(ours(*cases[i % 4], True), alone[i % 4])
+
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        assert all(pool.map(call, range(200)))
+
+
+def test_works_after_fork() -> None:
+    """A child and a grandchild compute with threads of their own, then all exit cleanly."""
+    code = """
+import os, sys, torch
+from flashbench import attention
+torch.set_num_threads(3)
+x = torch.randn(1, 8, 200, 64)
+def compute():
+    return attention(x, x, x).numpy().tobytes()  # torch's own threads do not survive fork()
+before = compute()
+def child(depth):
+    pid = os.fork()
+    if pid == 0:
+        good = all(compute() == before for _ in range(20))
+        if depth and child(depth - 1):
+            good = False
+        os._exit(0 if good else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+sys.exit(child(1))
+"""
+    done = _python(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_environment_chooses_the_instruction_set() -> None:
+    """FLASHBENCH_CPU_ISA overrides the choice; otherwise the fastest usable one is taken."""
+    code = "from flashbench.extension import load; print(load().selected_isa())"
+    for name in _C.usable_isas():
+        assert _python(code, FLASHBENCH_CPU_ISA=name).stdout.strip() == name
+    assert _python(code, FLASHBENCH_CPU_ISA="").stdout.strip() == _C.usable_isas()[-1]
+
+
+def test_an_unusable_instruction_set_is_refused() -> None:
+    """A wrong name is an error that says where it came from and what there is."""
+    usable = " ".join(_C.usable_isas())
+    with pytest.raises(ValueError, match=f"select_isa: .*mmx.* choose one of {usable}"):
+        _C.select_isa("mmx")
+    code = """
+import torch
+from flashbench import attention
+x = torch.zeros(1, 1, 1, 32)
+try:
+    attention(x, x, x)
+except ValueError as error:
+    print(error)
+"""
+    message = _python(code, FLASHBENCH_CPU_ISA="mmx").stdout
+    assert message.startswith('FLASHBENCH_CPU_ISA: no usable instruction set "mmx"')
+    assert usable in message
