@@ -22,13 +22,14 @@ def isa(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture(params=[torch.float32, torch.float16, torch.bfloat16], ids=["fp32", "fp16", "bf16"])
 def dtype(request: pytest.FixtureRequest) -> torch.dtype:
     """Each dtype of the CPU kernels."""
-    return request.param
+    chosen: torch.dtype = request.param
+    return chosen
 
 
 @pytest.fixture(params=[False, True], ids=["full", "causal"])
 def causal(request: pytest.FixtureRequest) -> bool:
     """Both masks."""
-    return request.param
+    return bool(request.param)
 
 
 @pytest.fixture
