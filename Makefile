@@ -29,12 +29,14 @@ bundle: $(VENV)/.environment
 
 $(VENV)/.environment: pyproject.toml constraints.txt
 	@$(PYTHON) build_support/prerequisites.py
+	@echo "making the environment in $(VENV), once" >&2
 	$(PYTHON) build_support/environment.py $(VENV)
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.environment $(SOURCES)
 	@$(PYTHON) build_support/prerequisites.py
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pip install --quiet \
+	@echo "building the extension" >&2
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pip install --quiet \
 	    --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from flashbench.errors import NotMeasuredError
+from flashbench.errors import InvalidInputError, NotMeasuredError
 
 _UNDEFINED = re.compile(r"undefined symbol: (\S+)")
 
@@ -81,7 +81,10 @@ def _demangle(symbol: str) -> str:
 def build_info() -> BuildInfo:
     """What the loaded library says of itself."""
     library = load()
-    stated: dict[str, Any] = library.build_info()
+    try:
+        stated: dict[str, Any] = library.build_info()
+    except ValueError as error:  # FLASHBENCH_CPU_ISA names a set this CPU cannot run
+        raise InvalidInputError(str(error)) from None
     return BuildInfo(path=str(library.__file__), **stated)
 
 

@@ -46,6 +46,16 @@ def test_wrong_usage_is_one_line_and_exit_2(arguments: list[str]) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_info_refuses_an_instruction_set_this_cpu_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong FLASHBENCH_CPU_ISA is one line that names the variable and what is usable."""
+    monkeypatch.setenv("FLASHBENCH_CPU_ISA", "nosuch")
+    done = _flashbench("info")
+    assert done.returncode == 2
+    assert done.stderr.startswith("flashbench: FLASHBENCH_CPU_ISA")
+    assert "generic" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_info_says_what_was_built() -> None:
     """`info` shows the backends, the instruction set in use and whether the sources agree."""
     done = _flashbench("info")

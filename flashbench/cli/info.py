@@ -1,5 +1,6 @@
 """`flashbench info`: what is built and loadable here. Does not import torch."""
 
+import re
 from pathlib import Path
 
 import click
@@ -70,9 +71,15 @@ def _table(resources: list[Kernel]) -> list[str]:
         f"{'arch':<5} {'registers':>9} {'shared B':>9} {'spill B':>8} {'stack B':>8}  kernel",
     ]
     for k in resources:
+        # Dynamic shared memory is asked for at launch; ptxas knows the static part alone.
         spills = k.spill_store_bytes + k.spill_load_bytes
         lines.append(
             f"{k.arch:<5} {k.registers:>9} {k.static_shared_bytes:>9} {spills:>8} "
-            f"{k.stack_bytes:>8}  {k.name}"
+            f"{k.stack_bytes:>8}  {_short(k.name)}"
         )
     return lines
+
+
+def _short(name: str) -> str:
+    """A demangled kernel without its return type, namespaces and arguments."""
+    return re.sub(r"\bflashbench::(\w+::)*", "", name.removeprefix("void ")).rsplit("(", 1)[0]
