@@ -16,6 +16,8 @@ from flashbench.errors import InvalidInputError
 
 FORMAT = "flashbench-run"
 VERSION = 1
+MAX_SECONDS = 1e9  # thirty years: a longer time is damage
+MAX_BYTES = 2**31  # msgspec builds the whole document in memory
 
 Status = Literal[
     "ok",
@@ -157,6 +159,9 @@ class RunFile(msgspec.Struct, kw_only=True):
         return sum(launch.device_seconds for launch in self.launches)
 
 
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
+
+
 class _Head(msgspec.Struct):
     format: str = ""
     version: int = 0
@@ -182,52 +187,86 @@ def save(run: RunFile, path: Path) -> None:
 def load(path: Path) -> RunFile:
     """Read and validate a run file; InvalidInputError says what is wrong with it and where."""
     try:
-        document = path.read_bytes()
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be read: {error.strerror}") from None
+        if path.stat().st_size > MAX_BYTES:
+            raise InvalidInputError(f"{path}: too large for a run file (limit {MAX_BYTES} bytes)")
+        with path.open("rb") as file:
+            document = file.read(MAX_BYTES)  # of a device, never more
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInputError(f"{path}: cannot be read: {reason}") from None
     return decode(document, str(path))
 
 
 def decode(document: bytes, name: str) -> RunFile:
     """Decode the bytes of a run file; `name` is how messages call it."""
     try:
-        head = msgspec.json.decode(document, type=_Head)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInputError(
-            f"{name}: not a JSON run file, or cut short ({error}); measure again"
-        ) from None
-    if head.format != FORMAT:
-        raise InvalidInputError(
-            f"{name}: not a flashbench run file (format {head.format!r}, expected {FORMAT!r})"
-        )
-    if head.version > VERSION:
-        raise InvalidInputError(
-            f"{name}: written by a newer flashbench (schema {head.version}, this one reads up to "
-            f"{VERSION}); upgrade flashbench"
-        )
-    try:
         run = msgspec.json.decode(document, type=RunFile)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
+        _check_head(document, name)  # another format or version is told as that
         raise InvalidInputError(f"{name}: damaged run file: {error}") from None
+    _check_version(run.format, run.version, name)
     _check_references(run, name)
     return run
 
 
+def _check_head(document: bytes, name: str) -> None:
+    try:
+        head = msgspec.json.decode(document, type=_Head)
+    except _UNREADABLE as error:
+        raise InvalidInputError(
+            f"{name}: not a JSON run file, or cut short ({error}); measure again"
+        ) from None
+    _check_version(head.format, head.version, name)
+
+
+def _check_version(format_: str, version: int, name: str) -> None:
+    if format_ != FORMAT:
+        raise InvalidInputError(
+            f"{name}: not a flashbench run file (format {format_[:40]!r}, expected {FORMAT!r})"
+        )
+    if version > VERSION:
+        raise InvalidInputError(
+            f"{name}: written by a newer flashbench (schema {version}, this one reads up to "
+            f"{VERSION}); upgrade flashbench"
+        )
+    if version < 1:
+        raise InvalidInputError(f"{name}: damaged run file: schema version {version}")
+
+
 def _check_references(run: RunFile, name: str) -> None:
+    """What types alone cannot say: names that resolve and are unique, times that are possible."""
     cases = {case.id for case in run.cases}
     candidates = {candidate.name for candidate in run.candidates}
     if len(cases) != len(run.cases) or len(candidates) != len(run.candidates):
-        raise InvalidInputError(f"{name}: damaged run file: a case or a candidate is listed twice")
+        raise _damaged(name, "a case or a candidate is listed twice")
+    if len({launch.index for launch in run.launches}) != len(run.launches):
+        raise _damaged(name, "two launches have the same index")
+    if not all(0 <= launch.device_seconds < MAX_SECONDS for launch in run.launches):
+        raise _damaged(name, "a launch's device_seconds is not a possible time")
+    if run.hourly_rate is not None and not 0 <= run.hourly_rate < MAX_SECONDS:
+        raise _damaged(name, "hourly_rate is not a possible price")
     for launch in run.launches:
+        seen: set[tuple[str, str]] = set()
         for result in launch.results:
+            where = f"launch {launch.index}, {result.candidate!r} on {result.case!r}"
             if result.case not in cases or result.candidate not in candidates:
-                raise InvalidInputError(
-                    f"{name}: damaged run file: launch {launch.index} has a result for "
-                    f"{result.candidate!r} on {result.case!r}, which the file does not list"
-                )
-            for timing in result.timings:
-                if not all(0 < s < float("inf") for s in timing.seconds):
-                    raise InvalidInputError(
-                        f"{name}: damaged run file: launch {launch.index}, {result.candidate} on "
-                        f"{result.case}: a {timing.metric} sample is not a positive finite time"
-                    )
+                raise _damaged(name, f"{where}: a result for what the file does not list")
+            if (result.case, result.candidate) in seen:
+                raise _damaged(name, f"{where}: two results")
+            seen.add((result.case, result.candidate))
+            _check_timings(result, f"{name}: damaged run file: {where}")
+
+
+def _check_timings(result: Result, where: str) -> None:
+    if len({timing.metric for timing in result.timings}) != len(result.timings):
+        raise InvalidInputError(f"{where}: a metric is listed twice")
+    for timing in result.timings:
+        if timing.block and len(timing.block) != len(timing.seconds):
+            raise InvalidInputError(f"{where}: {timing.metric} has not one block number a sample")
+        # min and max are several times faster than a test of each; JSON has no NaN to slip through.
+        if timing.seconds and not 0 < min(timing.seconds) <= max(timing.seconds) < MAX_SECONDS:
+            raise InvalidInputError(f"{where}: a {timing.metric} sample is not a possible time")
+
+
+def _damaged(name: str, what: str) -> InvalidInputError:
+    return InvalidInputError(f"{name}: damaged run file: {what}")

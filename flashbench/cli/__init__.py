@@ -10,6 +10,7 @@ import click
 
 from flashbench import __version__
 from flashbench.errors import Exit, FlashbenchError
+from flashbench.render.escape import printable
 
 # name -> help line: known without importing the command.
 COMMANDS = {
@@ -65,5 +66,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _fail(message: str, code: Exit) -> None:
-    click.echo(f"flashbench: {' '.join(message.split())}", err=True)
+    # Messages quote files and flags: nothing in them may steer the terminal.
+    click.echo(f"flashbench: {printable(' '.join(message.split()))}", err=True)
     sys.exit(code)

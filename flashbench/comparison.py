@@ -1,0 +1,240 @@
+"""Comparison: what the launches say about the speed-up of one candidate on one case.
+
+One run file: the candidate against SDPA, paired inside each launch. Two: the candidate's speed over
+SDPA in B against the same in A, so what moves SDPA too is the machine's and cancels.
+All speed-ups are log(old time / new time): above 0 is faster.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbench.case import Case
+from flashbench.errors import InvalidInputError
+from flashbench.launches import LaunchData, baseline_index, own_candidates
+from flashbench.stats.family import holm, simultaneous_alpha
+from flashbench.stats.modes import Modes, two_modes
+from flashbench.stats.shift import Shift, paired_shift, unpaired_shift
+
+FloatArray = NDArray[np.float64]
+BEST = "best"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why there is nothing to compare: a status of the run file, or "missing"."""
+
+    status: str
+    reason: str
+    launches: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One candidate on one case: the speed-up over `against`, or the problem that prevents it."""
+
+    case: Case
+    candidate: str
+    against: str
+    metric: str
+    sides: tuple[FloatArray, ...] = ()  # log speed-ups a launch: one side paired, two (A, B) not
+    shift: Shift | None = None  # of confidence 1 - alpha / family
+    alpha: float = 0.05  # of this interval, the family already divided out
+    p_family: float = 1.0  # Holm-adjusted
+    modes: Modes | None = None  # of the log speed-up across launches, on either side
+    time_modes: bool = False  # a time itself, not the ratio, has two modes
+    machine: Shift | None = None  # log(SDPA in A / SDPA in B), two files only
+    problem: Problem | None = None
+    partial: Problem | None = None  # some launches failed, others are compared
+
+    @property
+    def launches(self) -> tuple[int, ...]:
+        return tuple(len(side) for side in self.sides)
+
+
+def against_sdpa(
+    data: LaunchData, against: str, alpha: float, tolerance: float
+) -> list[Comparison]:
+    """Every candidate that is not SDPA's against `against`: "sdpa" (its default) or "best".
+
+    "best" is the SDPA backend with the lowest median time on the case. Choosing it from the same
+    data favours it, so its family counts every backend that could have been chosen.
+    """
+    default = baseline_index(data.run)
+    if default is None:
+        raise InvalidInputError(
+            "no SDPA baseline in the run file; measure again with the candidate `sdpa`"
+        )
+    baselines = [i for i, c in enumerate(data.run.candidates) if c.baseline]
+    found: list[Comparison] = []
+    for index, candidate in own_candidates(data.run):
+        ratios = {b: data.speedups(index, b) for b in (baselines if against == BEST else [default])}
+        for case_index, case in enumerate(data.run.cases):
+            base = best_baseline(data, case_index) if against == BEST else default
+            base = default if base is None else base
+            name = data.run.candidates[base].name
+            blank = Comparison(case, candidate.name, name, data.metrics[case_index])
+            ratio = ratios[base][case_index]
+            found.append(_prepare(data, index, base, case_index, blank, ratio, tolerance))
+    choices = len(baselines) if against == BEST else 1
+    return _decide_family(found, alpha, tolerance, choices)
+
+
+def between_runs(a: LaunchData, b: LaunchData, alpha: float, tolerance: float) -> list[Comparison]:
+    """Every candidate and case that A has: its speed over SDPA's default in B against that in A.
+
+    Candidates go by name; where each file has exactly one, the two are compared whatever the names.
+    Raises InvalidInputError when the files have nothing in common.
+    """
+    base_a, base_b = baseline_index(a.run), baseline_index(b.run)
+    if base_a is None or base_b is None:
+        side = "first" if base_a is None else "second"
+        raise InvalidInputError(
+            f"the {side} run file has no SDPA, the control of the comparison; measure again"
+        )
+    pairs = _paired_candidates(a, b)
+    if not pairs or not a.case_index.keys() & b.case_index.keys():
+        what = "candidate" if not pairs else "case"
+        raise InvalidInputError(f"nothing to compare: the two run files have no {what} in common")
+    found: list[Comparison] = []
+    for index_a, index_b in pairs:
+        name_a, name_b = a.run.candidates[index_a].name, b.run.candidates[index_b].name
+        ratios_a, ratios_b = a.speedups(index_a, base_a), b.speedups(index_b, base_b)
+        for case_a, case in enumerate(a.run.cases):
+            case_b = b.case_index.get(case.id)
+            blank = Comparison(case, name_b, name_a, a.metrics[case_a])
+            if case_b is None:
+                problem = Problem("missing", "the case is not in the second run file")
+                found.append(replace(blank, problem=problem))
+                continue
+            old = _prepare(a, index_a, base_a, case_a, blank, ratios_a[case_a], tolerance)
+            new = _prepare(b, index_b, base_b, case_b, blank, ratios_b[case_b], tolerance)
+            controls = (a.launch_medians(base_a, case_a), b.launch_medians(base_b, case_b))
+            found.append(_join(old, new, controls))
+    return _decide_family(found, alpha, tolerance, 1)
+
+
+def best_baseline(data: LaunchData, case: int) -> int | None:
+    """Index of the SDPA backend with the lowest median over launches, or None: none was timed."""
+    found = {}
+    for index, candidate in enumerate(data.run.candidates):
+        time = data.median_us(index, case) if candidate.baseline else None
+        if time is not None:
+            found[index] = time
+    return min(found, key=found.__getitem__) if found else None
+
+
+def geometric_mean(comparisons: Sequence[Comparison], alpha: float) -> Shift | None:
+    """Shift of the mean log speed-up over the cases that were compared; None without any.
+
+    Launch by launch, over the launches that have every case, so that what one launch does to all
+    cases at once widens the interval. The value is exact; the interval is not adjusted.
+    """
+    compared = [c for c in comparisons if c.shift is not None]
+    if not compared:
+        return None
+    value = float(np.mean([c.shift.value for c in compared if c.shift]))
+    sides = list(zip(*(c.sides for c in compared), strict=True))
+    if any(len({len(x) for x in side}) != 1 for side in sides):
+        return Shift(value, -math.inf, math.inf, 1.0)
+    means = [np.mean(np.stack(side), axis=0) for side in sides]
+    shift = _shift(tuple(means), alpha)
+    return replace(shift, value=value) if shift.low <= value <= shift.high else shift
+
+
+def _paired_candidates(a: LaunchData, b: LaunchData) -> list[tuple[int, int]]:
+    own_a, own_b = own_candidates(a.run), own_candidates(b.run)
+    if len(own_a) == len(own_b) == 1:
+        return [(own_a[0][0], own_b[0][0])]
+    names_b = {candidate.name: index for index, candidate in own_b}
+    return [(i, names_b[c.name]) for i, c in own_a if c.name in names_b]
+
+
+def _prepare(
+    data: LaunchData,
+    candidate: int,
+    baseline: int,
+    case: int,
+    blank: Comparison,
+    ratios: FloatArray,
+    tolerance: float,
+) -> Comparison:
+    """Fill in one side: its launches, or the problem that leaves none of them."""
+    for index in (candidate, baseline):
+        if data.is_wrong(index, case):
+            failures = data.failures(index, case)
+            assert failures is not None
+            if index == candidate:
+                problem = Problem("wrong", failures.reason, failures.launches)
+            else:
+                problem = Problem("control", f"SDPA itself is wrong: {failures.reason}")
+            return replace(blank, problem=problem)
+    present = ratios[~np.isnan(ratios)]
+    failed = data.failures(candidate, case) or data.failures(baseline, case)
+    if not len(present):
+        return replace(blank, problem=_why_missing(data, candidate, baseline, case))
+    partial = Problem(failed.status, failed.reason, failed.launches) if failed else None
+    time_modes = any(
+        two_modes(data.launch_medians(index, case), math.log1p(tolerance)) is not None
+        for index in (candidate, baseline)
+    )
+    return replace(blank, sides=(present,), partial=partial, time_modes=time_modes)
+
+
+def _why_missing(data: LaunchData, candidate: int, baseline: int, case: int) -> Problem:
+    for index in (candidate, baseline):
+        failures = data.failures(index, case)
+        name = "" if index == candidate else "SDPA: "
+        if failures:
+            return Problem(failures.status, name + failures.reason, failures.launches)
+    metric = data.metrics[case]
+    for index in (candidate, baseline):
+        there = data.measured_metrics(index, case)
+        if there and metric not in there:
+            name = data.run.candidates[index].name
+            return Problem("missing", f"no {metric} times of {name}; it has {', '.join(there)}")
+    return Problem("missing", "never measured: the run was stopped before its turn")
+
+
+def _join(old: Comparison, new: Comparison, controls: tuple[FloatArray, FloatArray]) -> Comparison:
+    if new.problem is not None:
+        return new
+    if old.problem is not None:
+        reason = f"in the first run file: {old.problem.status} {old.problem.reason}".rstrip()
+        return replace(new, sides=(), problem=Problem("missing", reason, old.problem.launches))
+    return replace(
+        new,
+        sides=(*old.sides, *new.sides),
+        partial=new.partial or old.partial,
+        time_modes=old.time_modes or new.time_modes,
+        machine=unpaired_shift(-controls[0], -controls[1], 0.05),
+    )
+
+
+def _shift(sides: tuple[FloatArray, ...], alpha: float) -> Shift:
+    if len(sides) == 1:
+        return paired_shift(sides[0], alpha)
+    return unpaired_shift(sides[0], sides[1], alpha)
+
+
+def _decide_family(
+    found: list[Comparison], alpha: float, tolerance: float, choices: int
+) -> list[Comparison]:
+    """Give every comparison its interval at the level that the number of comparisons asks for."""
+    level = simultaneous_alpha(alpha, choices * sum(1 for c in found if c.problem is None))
+    out = []
+    for comparison in found:
+        if comparison.problem is None:
+            modes = [two_modes(side, math.log1p(tolerance)) for side in comparison.sides]
+            comparison = replace(
+                comparison,
+                shift=_shift(comparison.sides, level),
+                alpha=level,
+                modes=next((m for m in modes if m), None),
+            )
+        out.append(comparison)
+    adjusted = iter(holm([choices * c.shift.p for c in out if c.shift]))
+    return [replace(c, p_family=min(1.0, next(adjusted))) if c.shift else c for c in out]

@@ -1,0 +1,23 @@
+"""CSV: one header line, every column, numbers in full; text cannot start a formula."""
+
+import csv
+import io
+
+from flashbench.render.escape import spreadsheet
+from flashbench.table import Cell, Document
+
+
+def render(document: Document) -> str:
+    """RFC 4180 with \\n line ends. A number that does not exist is an empty cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([spreadsheet(column.key) for column in document.columns])
+    for row in document.rows:
+        writer.writerow([_value(row.get(column.key)) for column in document.columns])
+    return out.getvalue()
+
+
+def _value(cell: Cell | None) -> str:
+    if cell is None or cell.value is None:
+        return ""
+    return spreadsheet(cell.value) if isinstance(cell.value, str) else repr(cell.value)

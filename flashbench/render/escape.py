@@ -1,0 +1,56 @@
+"""Names and reasons come from run files, so from strangers: nothing in them may act on a reader.
+
+Terminals obey control characters, markdown and HTML their markup, spreadsheets a leading `=`.
+"""
+
+import re
+import unicodedata
+
+# Control, format (bidirectional overrides, zero width), surrogates, private use, line separators.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+MAX_CELL = 120
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_MARKUP = re.compile(r"([\\`*_{}\[|~!])")
+# GitHub reads mentions and issue numbers in the rendered text, where a backslash is gone already;
+# a zero-width space after the sign stops it.
+_REFERENCE = re.compile(r"([@#])(?=\w)")
+_LINK = re.compile(r"(?<=[a-z]):(?=//)|(?<=www)\.", re.IGNORECASE)
+_BLOCK = re.compile(r"^\s*(?:[-+=#]|\d+[.)])")
+
+
+def printable(text: str) -> str:
+    r"""One line without anything invisible; a hidden character is shown as \x1b or \u202e."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_visible(character) for character in text)
+
+
+def cell(text: str) -> str:
+    """`printable`, cut to what a column can bear."""
+    return printable(text if len(text) <= MAX_CELL else text[: MAX_CELL - 3] + "...")
+
+
+def _visible(character: str) -> str:
+    if unicodedata.category(character) not in _INVISIBLE:
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def markdown(text: str) -> str:
+    """For a cell of markdown: neither markup nor HTML nor a mention or a link."""
+    escaped = _MARKUP.sub(r"\\\1", printable(text).translate(_HTML))
+    escaped = _REFERENCE.sub(r"\1&#8203;", escaped)
+    return _LINK.sub(lambda found: f"&#{ord(found[0])};", escaped)
+
+
+def markdown_line(text: str) -> str:
+    """`markdown` for a line of its own, which must not start a list or a heading."""
+    escaped = markdown(text)
+    return f"&#8203;{escaped}" if _BLOCK.match(escaped) else escaped
+
+
+def spreadsheet(text: str) -> str:
+    """For a CSV cell: a spreadsheet must not take it for a formula."""
+    plain = printable(text)
+    return f"'{plain}" if plain.lstrip()[:1] in ("=", "+", "-", "@") else plain

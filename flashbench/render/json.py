@@ -1,0 +1,25 @@
+"""JSON for programs: the schema of docs/statistics.md, ASCII only, no NaN or Infinity."""
+
+import json
+
+from flashbench.table import Document
+
+SCHEMA = "flashbench-table"
+VERSION = 1
+
+
+def render(document: Document) -> str:
+    """One object: schema, version, view, header, rows (every column, null where nothing), notes."""
+    keys = [column.key for column in document.columns]
+    content = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "view": document.view,
+        "header": document.header,
+        "rows": [
+            {key: row[key].value if key in row else None for key in keys} for row in document.rows
+        ],
+        "summary": document.summary,
+        "notes": [{"code": note.code, "message": note.message} for note in document.notes],
+    }
+    return json.dumps(content, indent=1, ensure_ascii=True, allow_nan=False) + "\n"

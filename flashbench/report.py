@@ -1,0 +1,166 @@
+"""Report: one or two run files judged, with every caveat as data beside the numbers."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from flashbench.comparison import (
+    BEST,
+    Comparison,
+    against_sdpa,
+    between_runs,
+    geometric_mean,
+)
+from flashbench.errors import InvalidInputError
+from flashbench.launches import LaunchData, baseline_index, collect, own_candidates
+from flashbench.runfile import RunFile
+from flashbench.stats.shift import Shift
+from flashbench.verdict import Verdict, judge
+
+DEFAULT_TOLERANCE = 0.01
+DEFAULT_ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Caveat:
+    """Something that the reader of the numbers has to know."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """data: one run file or two (A, B). overall: geometric mean of the log speed-ups a candidate
+    (of all candidates, one a name). best: against the best SDPA backend, one file only."""
+
+    data: tuple[LaunchData, ...]
+    comparisons: list[Comparison]
+    verdicts: list[Verdict]
+    overall: dict[str, Shift]
+    tolerance: float
+    alpha: float
+    best: list[Comparison] = field(default_factory=list)
+    caveats: list[Caveat] = field(default_factory=list)
+
+
+def report_one(
+    run: RunFile,
+    *,
+    metric: str | None = None,
+    against: str = "sdpa",
+    tolerance: float = DEFAULT_TOLERANCE,
+    alpha: float = DEFAULT_ALPHA,
+) -> Report:
+    """Judge the candidates of one run file against SDPA's default, or its best backend.
+
+    A file without candidates, or without SDPA, gives a report without comparisons.
+    """
+    data = collect(run, metric)
+    comparisons: list[Comparison] = []
+    best: list[Comparison] = []
+    if own_candidates(run) and baseline_index(run) is not None:
+        comparisons = against_sdpa(data, against, alpha, tolerance)
+        only_default = sum(candidate.baseline for candidate in run.candidates) == 1
+        best = (
+            comparisons
+            if against == BEST or only_default
+            else against_sdpa(data, BEST, alpha, tolerance)
+        )
+    return _report((data,), comparisons, best, tolerance, alpha, _caveats(data, ""))
+
+
+def report_two(
+    a: RunFile,
+    b: RunFile,
+    *,
+    metric: str | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+    alpha: float = DEFAULT_ALPHA,
+    allow: Collection[str] = (),
+) -> Report:
+    """Judge B against A with SDPA as the control.
+
+    Raises InvalidInputError when they have nothing in common, or come from machines that differ
+    (unless `allow` has "different-machine").
+    """
+    caveats = _machines(a, b, allow)
+    data = collect(a, metric), collect(b, metric)
+    caveats += _caveats(data[0], "A: ") + _caveats(data[1], "B: ")
+    comparisons = between_runs(*data, alpha, tolerance)
+    cases_a = {case.id for case in a.cases}
+    new = sum(1 for case in b.cases if case.id not in cases_a)
+    if new:
+        caveats.append(Caveat("new-cases", f"{new} cases are only in B and are not compared"))
+    return _report(data, comparisons, [], tolerance, alpha, caveats)
+
+
+def _report(
+    data: tuple[LaunchData, ...],
+    comparisons: list[Comparison],
+    best: list[Comparison],
+    tolerance: float,
+    alpha: float,
+    caveats: list[Caveat],
+) -> Report:
+    overall = {}
+    for name in dict.fromkeys(c.candidate for c in comparisons):
+        mean = geometric_mean([c for c in comparisons if c.candidate == name], alpha)
+        if mean is not None:
+            overall[name] = mean
+    verdicts = [judge(c, tolerance) for c in comparisons]
+    return Report(data, comparisons, verdicts, overall, tolerance, alpha, best, caveats)
+
+
+def _caveats(data: LaunchData, side: str) -> list[Caveat]:
+    run = data.run
+    found = []
+    unfinished = sum(1 for launch in run.launches if not launch.complete)
+    if unfinished:
+        found.append(
+            Caveat("unfinished", f"{side}{unfinished} of {len(run.launches)} launches unfinished")
+        )
+    dropped = data.dropped_blocks()
+    if dropped:
+        found.append(Caveat("throttled", f"{side}{dropped} throttled blocks were dropped"))
+    for _, candidate in own_candidates(run):
+        if candidate.build.dirty:
+            found.append(
+                Caveat("dirty", f"{side}{candidate.name} was built from uncommitted changes")
+            )
+    return found
+
+
+def _machines(a: RunFile, b: RunFile, allow: Collection[str]) -> list[Caveat]:
+    """Refuse what makes the ratio to SDPA differ by itself; tell what may."""
+    devices = {case.device for case in (*a.cases, *b.cases)}
+    decisive = [("GPU", "gpu")] if "cuda" in devices else []
+    decisive += [("CPU", "cpu"), ("thread count", "threads")] if "cpu" in devices else []
+    found = []
+    for title, name in decisive:
+        old, new = getattr(a.environment, name), getattr(b.environment, name)
+        if old == new:
+            continue
+        message = f"the {title} differs: {old or 'unknown'!r} in A, {new or 'unknown'!r} in B"
+        if "different-machine" not in allow:
+            raise InvalidInputError(
+                f"{message}; even the ratio to SDPA depends on it: measure both on one machine, "
+                "or pass --allow different-machine"
+            )
+        found.append(Caveat("machine", message))
+    for title, name in (("torch", "torch"), ("CUDA", "cuda"), ("driver", "driver")):
+        old, new = getattr(a.environment, name), getattr(b.environment, name)
+        if old != new:
+            found.append(
+                Caveat(
+                    "control",
+                    f"{title} differs ({old or 'unknown'} in A, {new or 'unknown'} in B): "
+                    "SDPA, the control, may have changed itself",
+                )
+            )
+    libraries_a = {c.build.library_hash for _, c in own_candidates(a)} - {""}
+    libraries_b = {c.build.library_hash for _, c in own_candidates(b)} - {""}
+    if libraries_a and libraries_a == libraries_b:
+        found.append(
+            Caveat("same-build", "A and B measured the same library: no verdict but SAME is true")
+        )
+    return found

@@ -1,0 +1,124 @@
+"""Table: a report laid out in columns, still as numbers; the renderers only print it."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from flashbench.case import Case
+from flashbench.stats.shift import Shift
+
+# "text": in every format; "wide": not in text, which has 100 columns; "data": CSV and JSON only.
+Shown = Literal["text", "wide", "data"]
+Value = str | float | int | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """key: its name in CSV and JSON (with the unit); title: its heading for readers."""
+
+    key: str
+    title: str
+    shown: Shown = "text"
+    numeric: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value for machines (None: there is none) and its text for readers."""
+
+    value: Value
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A caveat or a reason, as data beside the numbers; code: what programs look for."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A table with what has to be read before (header) and after it (notes, footer)."""
+
+    view: str
+    header: list[str]
+    columns: list[Column]
+    rows: list[dict[str, Cell]]
+    summary: dict[str, Value | dict[str, Value]]
+    footer: list[str]
+    notes: list[Note] = field(default_factory=list)
+
+
+NONE = Cell(None, "-")
+
+
+def text_cell(text: str) -> Cell:
+    """Text as it is; the renderers make it harmless."""
+    return Cell(text, text)
+
+
+def time_cell(microseconds: float | None) -> Cell:
+    """A time in microseconds."""
+    return NONE if microseconds is None else Cell(microseconds, digits(microseconds))
+
+
+def percent_cell(fraction: float | None) -> Cell:
+    """A fraction, shown in percent."""
+    return NONE if fraction is None else Cell(100 * fraction, f"{100 * fraction:.2f}")
+
+
+def memory_cell(size: int | None) -> Cell:
+    """Bytes, shown in megabytes (10**6)."""
+    return NONE if size is None else Cell(size / 1e6, f"{size / 1e6:.1f}")
+
+
+def rate_cell(case: Case, microseconds: float | None) -> Cell:
+    """TFLOP/s: the exact unmasked pairs' operations over the time."""
+    if microseconds is None:
+        return NONE
+    rate = case.flops / microseconds / 1e6
+    return Cell(rate, digits(rate))
+
+
+def speedup_cell(shift: Shift | None, *, interval: bool = True) -> Cell:
+    """A log speed-up as a ratio, with its interval in brackets."""
+    if shift is None:
+        return NONE
+    ratio = math.exp(max(-700.0, min(shift.value, 700.0)))
+    if not interval:
+        return Cell(ratio, ratio_text(ratio))
+    if not shift.bounded:
+        return Cell(ratio, f"{ratio_text(ratio)} [?, ?]")
+    ends = ", ".join(ratio_text(math.exp(end)) for end in (shift.low, shift.high))
+    return Cell(ratio, f"{ratio_text(ratio)} [{ends}]")
+
+
+def bounds_cells(key: str, shift: Shift | None) -> dict[str, Cell]:
+    """The interval's ends as ratios, for machines; None where unbounded."""
+    low, high = (shift.low, shift.high) if shift else (math.inf, math.inf)
+    return {f"{key}_low": Cell(finite_exp(low)), f"{key}_high": Cell(finite_exp(high))}
+
+
+def finite_exp(log_ratio: float) -> float | None:
+    """exp, or None where it is no finite positive number."""
+    return math.exp(log_ratio) if abs(log_ratio) < 700 else None
+
+
+def ratio_text(ratio: float) -> str:
+    """Three decimals, for a ratio near 1."""
+    return f"{ratio:.3f}" if 0.01 < ratio < 100 else f"{ratio:.3g}"
+
+
+def digits(number: float) -> str:
+    """Four significant digits; no exponent for times from a nanosecond to an hour."""
+    if not 1e-4 <= abs(number) < 1e12:
+        return f"{number:.3e}"
+    magnitude = math.floor(math.log10(abs(number)))
+    return f"{number:.{min(7, max(0, 3 - magnitude))}f}"
+
+
+def percentage(fraction: float) -> str:
+    """0.01 as `1 %`."""
+    return f"{100 * fraction:.6g} %"

@@ -1,0 +1,160 @@
+"""Verdict: what may be said of one comparison, why, and what the shell is told.
+
+The rule, on the family-wise interval of the log speed-up:
+  inside +-tolerance                                     -> SAME
+  excludes 0 and is centred beyond the tolerance         -> FASTER or SLOWER
+  anything else                                          -> UNDECIDED, with what would decide it
+"""
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbench.comparison import Comparison
+from flashbench.errors import Exit
+from flashbench.stats.shift import Shift, launches_needed
+
+# More launches than this are not a plan: the change is as good as equal to the tolerance.
+MAX_PLANNED_LAUNCHES = 1000
+_Z_POWER = 0.8416  # normal quantile of 80 % power
+
+
+class Outcome(StrEnum):
+    """What a comparison came to."""
+
+    FASTER = "FASTER"
+    SLOWER = "SLOWER"
+    SAME = "SAME"
+    UNDECIDED = "UNDECIDED"
+    WRONG = "WRONG"
+    NOT_MEASURED = "NOT MEASURED"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """outcome and reason; detectable: smallest change (0.02 is 2 %) that these launches would have
+    flagged with 80 % power, None without an interval; launches: how many would decide, None where
+    it is decided or no number would."""
+
+    outcome: Outcome
+    reason: str
+    detectable: float | None = None
+    launches: int | None = None
+
+
+def judge(comparison: Comparison, tolerance: float) -> Verdict:
+    """Apply the rule; tolerance 0.01 means that a change of 1 % does not matter."""
+    problem = comparison.problem
+    if problem is not None:
+        if problem.status == "wrong":
+            return Verdict(Outcome.WRONG, f"wrong result: {problem.reason}".rstrip(": "))
+        reason = problem.reason if problem.status in ("missing", "control") else problem.status
+        if problem.status not in ("missing", "control") and problem.reason:
+            reason = f"{problem.status.replace('_', ' ')}: {problem.reason}"
+        return Verdict(Outcome.NOT_MEASURED, reason)
+    shift = comparison.shift
+    assert shift is not None
+    least = launches_needed(comparison.alpha, paired=len(comparison.sides) == 1)
+    if not shift.bounded:
+        have = " + ".join(str(n) for n in comparison.launches)
+        side = "" if len(comparison.sides) == 1 else " a side"
+        return Verdict(
+            Outcome.UNDECIDED,
+            f"{have} {'launch is' if have == '1' else 'launches are'} too few for any verdict; "
+            f"{least}{side} would do",
+            launches=least,
+        )
+    limit = math.log1p(tolerance)
+    detectable = _detectable(comparison, shift, limit)
+    if comparison.modes and not _modes_agree(comparison, limit):
+        low, high = math.exp(comparison.modes.low), math.exp(comparison.modes.high)
+        return Verdict(
+            Outcome.UNDECIDED,
+            f"two modes across launches: speed-up {low:.3f} in some, {high:.3f} in others; "
+            "find what sets the mode (clocks, placement, autotuning)",
+            detectable,
+        )
+    if -limit <= shift.low and shift.high <= limit:
+        real = shift.low > 0 or shift.high < 0
+        small = f"a real change, but below the tolerance of {100 * tolerance:.6g} %"
+        return Verdict(
+            Outcome.SAME,
+            small if real else f"within {100 * tolerance:.6g} % either way",
+            detectable,
+        )
+    if abs(shift.value) > limit and (shift.low > 0 or shift.high < 0):
+        outcome = Outcome.FASTER if shift.value > 0 else Outcome.SLOWER
+        return Verdict(outcome, "the interval excludes no change", detectable)
+    return _undecided(comparison, shift, limit, detectable, least)
+
+
+def exit_code(verdicts: Iterable[Verdict], allow: Collection[str] = ()) -> Exit:
+    """The worst of all: a regression (SLOWER, WRONG), then not measured, then undecided.
+
+    allow: "undecided" and "not-measured" let these pass, but nothing compared never passes.
+    """
+    outcomes = {verdict.outcome for verdict in verdicts}
+    if outcomes & {Outcome.SLOWER, Outcome.WRONG}:
+        return Exit.REGRESSION
+    if not outcomes - {Outcome.NOT_MEASURED}:
+        return Exit.NOT_MEASURED
+    if Outcome.NOT_MEASURED in outcomes and "not-measured" not in allow:
+        return Exit.NOT_MEASURED
+    if Outcome.UNDECIDED in outcomes and "undecided" not in allow:
+        return Exit.UNDECIDED
+    return Exit.PASS
+
+
+def _undecided(
+    comparison: Comparison, shift: Shift, limit: float, detectable: float, least: int
+) -> Verdict:
+    beyond = abs(shift.value) > limit
+    # Beyond the tolerance the interval has to leave 0, inside it the tolerance's own bounds.
+    target = abs(shift.value) if beyond else limit - abs(shift.value)
+    half_width = max(shift.high - shift.value, shift.value - shift.low)
+    now = min(comparison.launches)
+    needed = math.inf if target <= 0 else now * (half_width / target) ** 2
+    if beyond:
+        reason = "the interval includes no change"
+    elif shift.low > 0 or shift.high < 0:
+        reason = "a real change, but the interval reaches beyond the tolerance"
+    else:
+        reason = "the interval reaches beyond the tolerance"
+    if comparison.time_modes:
+        reason += "; times have two modes across launches"
+    if needed > MAX_PLANNED_LAUNCHES:
+        return Verdict(
+            Outcome.UNDECIDED,
+            f"{reason}; more than {MAX_PLANNED_LAUNCHES} launches would be needed",
+            detectable,
+        )
+    launches = max(least, now + 1, math.ceil(needed))
+    return Verdict(
+        Outcome.UNDECIDED, f"{reason}; about {launches} launches would do", detectable, launches
+    )
+
+
+def _detectable(comparison: Comparison, shift: Shift, limit: float) -> float:
+    """Smallest change found with 80 % power: the centre has to clear the interval's half width and
+    the tolerance, and misses its true place by one standard error times the quantile of 80 %."""
+    error = math.sqrt(sum(_variance_of_mean(side) for side in comparison.sides))
+    bar = max((shift.high - shift.low) / 2, limit)
+    return math.expm1(min(bar + _Z_POWER * error, 700.0))
+
+
+def _variance_of_mean(side: NDArray[np.float64]) -> float:
+    return float(np.var(side, ddof=1)) / len(side) if len(side) > 1 else 0.0
+
+
+def _modes_agree(comparison: Comparison, limit: float) -> bool:
+    """Whether any launch of either mode would come to the same verdict as any other."""
+    if len(comparison.sides) == 1:
+        low, high = comparison.sides[0].min(), comparison.sides[0].max()
+    else:
+        old, new = comparison.sides
+        low, high = new.min() - old.max(), new.max() - old.min()
+    return bool(low > limit or high < -limit)

@@ -1,0 +1,1 @@
+"""Views: what of a report goes into a table."""

@@ -1,0 +1,117 @@
+"""What stands around every table: where the numbers come from, how to read them, what they cost."""
+
+from collections import Counter
+
+from flashbench.launches import METRIC_LABELS, LaunchData
+from flashbench.report import Report
+from flashbench.runfile import Environment
+from flashbench.table import Note, Value, finite_exp, speedup_cell
+from flashbench.verdict import Outcome
+
+_PLAIN = (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME)
+
+
+def sides(report: Report) -> list[tuple[str, LaunchData]]:
+    """The run files of the report with their names: "" for one, "A" and "B" for two."""
+    names = ("A", "B") if len(report.data) > 1 else ("",)
+    return list(zip(names, report.data, strict=True))
+
+
+def identity(report: Report) -> list[str]:
+    """A line a run file: machine, torch, launches, metric, builds."""
+    lines = []
+    for name, data in sides(report):
+        run = data.run
+        devices = sorted({case.device for case in run.cases})
+        builds = [
+            f"{c.name} at {c.build.commit[:12]}{' with uncommitted changes' * c.build.dirty}"
+            for c in run.candidates
+            if c.build.commit
+        ]
+        parts = [
+            *(_machine(run.environment, device) for device in devices),
+            f"torch {run.environment.torch}" if run.environment.torch else "",
+            f"{len(run.launches)} launch{'es' * (len(run.launches) != 1)}",
+            *sorted({METRIC_LABELS.get(metric, metric) for metric in data.metrics}),
+            *builds,
+        ]
+        lines.append(f"{name}: " * bool(name) + ", ".join(part for part in parts if part))
+    return lines
+
+
+def summary(report: Report) -> dict[str, Value | dict[str, Value]]:
+    """The totals for programs."""
+    counts = Counter(verdict.outcome for verdict in report.verdicts)
+    found: dict[str, Value | dict[str, Value]] = {
+        "comparisons": len(report.comparisons),
+        "verdicts": {outcome.value: counts[outcome] for outcome in Outcome},
+        "tolerance": report.tolerance,
+        "confidence": round(1 - report.alpha, 12),
+        "device_seconds": device_seconds(report),
+        "cost": cost(report),
+    }
+    for name, shift in report.overall.items():
+        found[f"geometric_mean:{name}"] = {
+            "speedup": finite_exp(shift.value),
+            "speedup_low": finite_exp(shift.low),
+            "speedup_high": finite_exp(shift.high),
+        }
+    return found
+
+
+def footer(report: Report) -> list[str]:
+    """The totals for readers."""
+    lines = []
+    for name, shift in report.overall.items():
+        count = sum(1 for c in report.comparisons if c.candidate == name and c.shift)
+        cases = f"{count} case{'s' * (count != 1)}"
+        lines.append(f"geometric mean of {name}: {speedup_cell(shift).text} over {cases}")
+    counts = Counter(verdict.outcome for verdict in report.verdicts)
+    if counts:
+        lines.append(", ".join(f"{o.value} {counts[o]}" for o in Outcome if counts[o]))
+    seconds, money = device_seconds(report), cost(report)
+    if seconds:
+        lines.append(
+            f"device time {seconds:.0f} s" + ("" if money is None else f", cost {money:.2f}")
+        )
+    return lines
+
+
+def notes(report: Report) -> list[Note]:
+    """Caveats, then why a case has no plain verdict: cases that share a reason share a line."""
+    cases: dict[tuple[str, str], list[str]] = {}
+    for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True):
+        if verdict.outcome not in _PLAIN:
+            key = (verdict.outcome.value, verdict.reason)
+            cases.setdefault(key, []).append(comparison.case.id)
+        if comparison.partial:
+            part = comparison.partial
+            reason = f"{part.launches} of the launches: {part.status} {part.reason}".rstrip()
+            cases.setdefault(("partial", reason), []).append(comparison.case.id)
+    found = [Note(caveat.code, caveat.message) for caveat in report.caveats]
+    for (code, reason), ids in cases.items():
+        more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+        found.append(Note(code, f"{ids[0]}{more}: {reason}"))
+    return found
+
+
+def device_seconds(report: Report) -> float:
+    """Device time of all run files of the report."""
+    return sum(data.run.device_seconds for data in report.data)
+
+
+def cost(report: Report) -> float | None:
+    """Device time at the hourly rates; None where a run file has none."""
+    total = 0.0
+    for data in report.data:
+        if data.run.hourly_rate is None:
+            return None
+        total += data.run.device_seconds * data.run.hourly_rate / 3600
+    return total
+
+
+def _machine(environment: Environment, device: str) -> str:
+    if device == "cuda":
+        return environment.gpu or "unknown GPU"
+    threads = f" with {environment.threads} threads" if environment.threads else ""
+    return (environment.cpu or "unknown CPU") + threads

@@ -1,0 +1,236 @@
+"""The view of verdicts: one row a case and candidate.
+
+Without a candidate besides SDPA: one row a case with SDPA's own times.
+"""
+
+from flashbench.comparison import Comparison, best_baseline
+from flashbench.launches import LaunchData, baseline_index
+from flashbench.report import Report
+from flashbench.table import (
+    NONE,
+    Cell,
+    Column,
+    Document,
+    Shown,
+    bounds_cells,
+    memory_cell,
+    percent_cell,
+    percentage,
+    rate_cell,
+    speedup_cell,
+    text_cell,
+    time_cell,
+)
+from flashbench.verdict import Outcome, Verdict
+from flashbench.views import frame
+
+_CASE = Column("case", "case", numeric=False)
+_REASON = Column("reason", "", "data", numeric=False)
+
+
+def document(report: Report) -> Document:
+    """Speed-ups with verdicts: one file against SDPA, or B against A."""
+    rows: list[dict[str, Cell]] = []
+    if not report.comparisons:
+        data = report.data[0]
+        rows = [_sdpa_cells(data, index) for index in range(len(data.run.cases))]
+        columns = _sdpa_columns(data)
+    elif len(report.data) == 1:
+        columns = _one_file_columns(report.data[0])
+        best = report.best or report.comparisons
+        for ours, against_best, verdict in zip(
+            report.comparisons, best, report.verdicts, strict=True
+        ):
+            rows.append(_one_file_row(report.data[0], ours, against_best, verdict))
+    else:
+        columns = _two_file_columns()
+        rows = [
+            _two_file_row(report, comparison, verdict)
+            for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True)
+        ]
+    if report.comparisons:
+        several = len({comparison.candidate for comparison in report.comparisons}) > 1
+        name = Column("candidate", "candidate", "text" if several else "data", numeric=False)
+        columns.insert(1, name)
+    return Document(
+        "speedup",
+        _header(report),
+        columns,
+        rows,
+        frame.summary(report),
+        frame.footer(report),
+        frame.notes(report),
+    )
+
+
+def _header(report: Report) -> list[str]:
+    lines = frame.identity(report)
+    if not report.comparisons:
+        return [*lines, "no candidate besides SDPA: its own times alone, medians over launches"]
+    if len(report.data) == 1:
+        against = {comparison.against for comparison in report.comparisons}
+        name = against.pop() if len(against) == 1 else "best SDPA"
+        meaning = f"speed-up = {name} time / candidate time"
+    else:
+        meaning = "machine = SDPA in A / in B, speed-up = candidate in A / in B / machine"
+    count = sum(1 for comparison in report.comparisons if comparison.shift)
+    family = f"{count} comparisons together" if count > 1 else "the comparison"
+    return [
+        *lines,
+        f"{meaning}: above 1 is faster; times are medians over launches",
+        f"intervals: {percentage(1 - report.alpha)} for {family}; "
+        f"tolerance {percentage(report.tolerance)}",
+    ]
+
+
+def _one_file_columns(data: LaunchData) -> list[Column]:
+    return [
+        _CASE,
+        Column("candidate_us", "ours us"),
+        Column("candidate_tflops", "TFLOP/s", "wide"),
+        Column("sdpa_us", "SDPA us"),
+        *_backend_columns(data, "wide"),
+        Column("best_us", "best us"),
+        Column("best_backend", "best", "data", numeric=False),
+        *_speedup_columns("speedup", "speed-up"),
+        *_speedup_columns("speedup_best", "vs best"),
+        *_verdict_columns(),
+    ]
+
+
+def _two_file_columns() -> list[Column]:
+    return [
+        _CASE,
+        Column("a_us", "A us"),
+        Column("b_us", "B us"),
+        Column("sdpa_a_us", "SDPA in A us", "wide"),
+        Column("sdpa_b_us", "SDPA in B us", "wide"),
+        *_speedup_columns("machine", "machine"),
+        *_speedup_columns("speedup", "speed-up"),
+        *_verdict_columns(),
+    ]
+
+
+def _speedup_columns(key: str, title: str) -> list[Column]:
+    return [Column(key, title), Column(f"{key}_low", "", "data"), Column(f"{key}_high", "", "data")]
+
+
+def _verdict_columns() -> list[Column]:
+    return [
+        Column("p", "p (Holm)", "wide"),
+        Column("detectable_percent", "detectable %", "wide"),
+        Column("memory_mb", "memory MB", "wide"),
+        Column("verdict", "verdict", numeric=False),
+        Column("against", "", "data", numeric=False),
+        Column("metric", "", "data", numeric=False),
+        Column("launches", "", "data"),
+        Column("launches_needed", "", "data"),
+        _REASON,
+    ]
+
+
+def _sdpa_columns(data: LaunchData) -> list[Column]:
+    few = len(data.run.candidates) <= 5
+    return [
+        _CASE,
+        Column("sdpa_us", "SDPA us"),
+        Column("sdpa_tflops", "TFLOP/s"),
+        *_backend_columns(data, "text" if few else "wide"),
+        Column("best_backend", "best", numeric=False),
+        _REASON,
+    ]
+
+
+def _backend_columns(data: LaunchData, shown: Shown) -> list[Column]:
+    default = baseline_index(data.run)
+    return [
+        Column(f"{c.name}_us", f"{c.name.removeprefix('sdpa:')} us", shown)
+        for index, c in enumerate(data.run.candidates)
+        if c.baseline and index != default
+    ]
+
+
+def _one_file_row(
+    data: LaunchData, ours: Comparison, against_best: Comparison, verdict: Verdict
+) -> dict[str, Cell]:
+    case = data.case_index[ours.case.id]
+    time = _candidate_time(data, ours.candidate, case, verdict)
+    return {
+        **_sdpa_cells(data, case),
+        **_verdict_cells(data, ours, verdict),
+        "candidate_us": time_cell(time),
+        "candidate_tflops": rate_cell(ours.case, time),
+        "speedup_best": speedup_cell(against_best.shift, interval=False),
+        **bounds_cells("speedup_best", against_best.shift),
+    }
+
+
+def _two_file_row(report: Report, comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
+    a, b = report.data
+    row = {"case": text_cell(comparison.case.id), **_verdict_cells(b, comparison, verdict)}
+    case_a, case_b = a.case_index[comparison.case.id], b.case_index.get(comparison.case.id)
+    row["a_us"] = time_cell(a.median_us(a.candidate_index[comparison.against], case_a))
+    row["sdpa_a_us"] = time_cell(_default_time(a, case_a))
+    row["machine"] = speedup_cell(comparison.machine, interval=False)
+    row |= bounds_cells("machine", comparison.machine)
+    if case_b is not None:
+        row["b_us"] = time_cell(_candidate_time(b, comparison.candidate, case_b, verdict))
+        row["sdpa_b_us"] = time_cell(_default_time(b, case_b))
+    return row
+
+
+def _verdict_cells(data: LaunchData, comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
+    shift = comparison.shift
+    case = data.case_index.get(comparison.case.id)
+    candidate = data.candidate_index[comparison.candidate]
+    memory = None if case is None else data.peak_memory(candidate, case)
+    return {
+        "candidate": text_cell(comparison.candidate),
+        "speedup": speedup_cell(shift),
+        **bounds_cells("speedup", shift),
+        "p": NONE if shift is None else Cell(comparison.p_family, f"{comparison.p_family:.2g}"),
+        "detectable_percent": percent_cell(verdict.detectable),
+        "memory_mb": memory_cell(memory),
+        "verdict": text_cell(verdict.outcome.value),
+        "against": text_cell(comparison.against),
+        "metric": text_cell(comparison.metric),
+        "launches": Cell(min(comparison.launches, default=0)),
+        "launches_needed": Cell(verdict.launches),
+        "reason": text_cell(verdict.reason),
+    }
+
+
+def _sdpa_cells(data: LaunchData, case: int) -> dict[str, Cell]:
+    default = baseline_index(data.run)
+    best = best_baseline(data, case)
+    cells = {"case": text_cell(data.run.cases[case].id)}
+    for index, candidate in enumerate(data.run.candidates):
+        if not candidate.baseline:
+            continue
+        time = data.median_us(index, case)
+        failures = data.failures(index, case)
+        cell = time_cell(time)
+        if time is None and failures:
+            cell = Cell(None, failures.status.replace("_", " "))
+        if index == default:
+            cells["sdpa_us"] = cell
+            cells["sdpa_tflops"] = rate_cell(data.run.cases[case], time)
+            cells["reason"] = text_cell(failures.reason if failures else "")
+        else:
+            cells[f"{candidate.name}_us"] = cell
+    if best is not None:
+        cells["best_us"] = time_cell(data.median_us(best, case))
+        cells["best_backend"] = text_cell(data.run.candidates[best].name)
+    return cells
+
+
+def _candidate_time(data: LaunchData, candidate: str, case: int, verdict: Verdict) -> float | None:
+    """A wrong candidate has no speed."""
+    if verdict.outcome is Outcome.WRONG:
+        return None
+    return data.median_us(data.candidate_index[candidate], case)
+
+
+def _default_time(data: LaunchData, case: int) -> float | None:
+    default = baseline_index(data.run)
+    return None if default is None else data.median_us(default, case)
