@@ -80,7 +80,7 @@ def against_sdpa(
             ratio = ratios[base][case_index]
             found.append(_prepare(data, index, base, case_index, blank, ratio, tolerance))
     choices = len(baselines) if against == BEST else 1
-    return _decide_family(found, alpha, tolerance, choices)
+    return decide_family(found, alpha, tolerance, choices)
 
 
 def between_runs(a: LaunchData, b: LaunchData, alpha: float, tolerance: float) -> list[Comparison]:
@@ -114,7 +114,7 @@ def between_runs(a: LaunchData, b: LaunchData, alpha: float, tolerance: float) -
             new = _prepare(b, index_b, base_b, case_b, blank, ratios_b[case_b], tolerance)
             controls = (a.launch_medians(base_a, case_a), b.launch_medians(base_b, case_b))
             found.append(_join(old, new, controls))
-    return _decide_family(found, alpha, tolerance, 1)
+    return decide_family(found, alpha, tolerance, 1)
 
 
 def best_baseline(data: LaunchData, case: int) -> int | None:
@@ -220,7 +220,7 @@ def _shift(sides: tuple[FloatArray, ...], alpha: float) -> Shift:
     return unpaired_shift(sides[0], sides[1], alpha)
 
 
-def _decide_family(
+def decide_family(
     found: list[Comparison], alpha: float, tolerance: float, choices: int
 ) -> list[Comparison]:
     """Give every comparison its interval at the level that the number of comparisons asks for."""

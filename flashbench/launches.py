@@ -7,7 +7,6 @@ which cancels what drifts while the launch runs).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -44,6 +43,14 @@ class Failures:
 
 
 @dataclass(frozen=True, slots=True)
+class _Layout:
+    """Timings whose samples lie in the same blocks. mean_logs: (timings, blocks)."""
+
+    blocks: NDArray[np.int64]
+    mean_logs: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchData:
     """The timed samples of one metric of a run file, by candidate, case and launch.
 
@@ -56,6 +63,8 @@ class LaunchData:
     case_index: dict[str, int]
     candidate_index: dict[str, int]
     log_median: FloatArray
+    _layouts: list[_Layout] = field(repr=False)
+    _places: dict[tuple[int, int, int], tuple[int, int]] = field(repr=False)  # layout, row
     _timings: dict[tuple[int, int, int], Timing] = field(repr=False)
     _results: dict[tuple[int, int], list[Result]] = field(repr=False)
 
@@ -66,7 +75,7 @@ class LaunchData:
             for launch in range(len(self.run.launches))
             if (key := (candidate, case, launch)) in self._timings
         ]
-        return np.sort(_flat(found))
+        return np.sort(np.fromiter(chain.from_iterable(found), dtype=np.float64))
 
     def failures(self, candidate: int, case: int) -> Failures | None:
         """What went wrong, or None. A wrong result in one launch counts more than any crash."""
@@ -110,14 +119,23 @@ class LaunchData:
         """
         ratio: FloatArray = self.log_median[baseline] - self.log_median[candidate]
         cells = np.argwhere(~np.isnan(ratio))
-        pairs = []
+        # Pairs whose blocks are laid out alike (nearly always all of them) are worked on together.
+        groups: dict[tuple[int, int], list[tuple[int, ...]]] = defaultdict(list)
         for case, launch in cells.tolist():
-            timing = self._timings[candidate, case, launch]
-            reference = self._timings[baseline, case, launch]
-            if timing.block and reference.block:
-                pairs.append((case, launch, timing, reference))
-        for (case, launch), value in _block_medians(pairs):
-            ratio[case, launch] = value
+            layout, row = self._places[candidate, case, launch]
+            reference_layout, reference_row = self._places[baseline, case, launch]
+            groups[layout, reference_layout].append((case, launch, row, reference_row))
+        for (layout, reference_layout), members in groups.items():
+            times, references = self._layouts[layout], self._layouts[reference_layout]
+            _, ours, theirs = np.intersect1d(times.blocks, references.blocks, return_indices=True)
+            if not len(ours):
+                continue
+            case_rows, launch_rows, rows, reference_rows = np.array(members).T
+            differences = (
+                references.mean_logs[np.ix_(reference_rows, theirs)]
+                - times.mean_logs[np.ix_(rows, ours)]
+            )
+            ratio[case_rows, launch_rows] = np.median(differences, axis=1)
         return ratio
 
 
@@ -140,14 +158,20 @@ def collect(run: RunFile, metric: str | None = None) -> LaunchData:
                     timings[*pair, launch_index] = timing
     wrong = {pair for pair, all_ in results.items() if any(r.status == "wrong" for r in all_)}
     timings = {key: timing for key, timing in timings.items() if key[:2] not in wrong}
-    log_median = np.full(shape, np.nan)
-    by_length: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    by_layout: dict[tuple[int, tuple[int, ...]], list[tuple[int, int, int]]] = defaultdict(list)
     for key, timing in timings.items():
-        by_length[len(timing.seconds)].append(key)
-    for length, keys in by_length.items():
-        values = _flat([timings[key].seconds for key in keys]).reshape(len(keys), length)
-        log_median[tuple(np.array(keys).T)] = np.log(np.median(values, axis=1))
-    return LaunchData(run, metrics, cases, candidates, log_median, timings, dict(results))
+        by_layout[len(timing.seconds), tuple(timing.block)].append(key)
+    log_median = np.full(shape, np.nan)
+    layouts: list[_Layout] = []
+    places: dict[tuple[int, int, int], tuple[int, int]] = {}
+    for (_, blocks), keys in by_layout.items():
+        logs = np.log(np.array([timings[key].seconds for key in keys]))
+        log_median[tuple(np.array(keys).T)] = np.median(logs, axis=1)
+        places.update((key, (len(layouts), row)) for row, key in enumerate(keys))
+        layouts.append(_in_blocks(logs, blocks))
+    return LaunchData(
+        run, metrics, cases, candidates, log_median, layouts, places, timings, dict(results)
+    )
 
 
 def baseline_index(run: RunFile) -> int | None:
@@ -163,39 +187,12 @@ def own_candidates(run: RunFile) -> list[tuple[int, Candidate]]:
     return [(i, c) for i, c in enumerate(run.candidates) if not c.baseline]
 
 
-def _flat(lists: list[list[float]]) -> FloatArray:
-    return np.fromiter(chain.from_iterable(lists), dtype=np.float64, count=sum(map(len, lists)))
-
-
-def _block_medians(
-    pairs: list[tuple[int, int, Timing, Timing]],
-) -> Iterable[tuple[tuple[int, int], float]]:
-    """Median over common blocks of the difference of mean logs, for many pairs at once.
-
-    Pairs with one layout of blocks (nearly always all of them) are worked on together.
-    """
-    layouts: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = defaultdict(list)
-    for index, (_, _, ours, theirs) in enumerate(pairs):
-        layouts[tuple(ours.block), tuple(theirs.block)].append(index)
-    for (blocks, reference_blocks), members in layouts.items():
-        common = np.intersect1d(blocks, reference_blocks)
-        if not len(common):
-            continue
-        times = _mean_log([pairs[i][2].seconds for i in members], blocks, common)
-        references = _mean_log([pairs[i][3].seconds for i in members], reference_blocks, common)
-        medians = np.median(references - times, axis=1)
-        for index, median in zip(members, medians.tolist(), strict=True):
-            yield pairs[index][:2], median
-
-
-def _mean_log(
-    seconds: list[list[float]], blocks: tuple[int, ...], wanted: NDArray[np.int64]
-) -> FloatArray:
-    """(pairs, wanted blocks): mean of the log samples in each block."""
-    values = np.log(_flat(seconds)).reshape(len(seconds), len(blocks))
+def _in_blocks(logs: FloatArray, blocks: tuple[int, ...]) -> _Layout:
+    """logs: (timings, samples). Without block numbers there are no blocks."""
+    if not blocks:
+        return _Layout(np.empty(0, dtype=np.int64), logs[:, :0])
     order = np.argsort(blocks, kind="stable")
-    ordered = np.asarray(blocks)[order]
-    names, starts, counts = np.unique(ordered, return_index=True, return_counts=True)
-    means = np.add.reduceat(values[:, order], starts, axis=1) / counts
-    chosen: FloatArray = means[:, np.isin(names, wanted)]
-    return chosen
+    names, starts, counts = np.unique(
+        np.asarray(blocks)[order], return_index=True, return_counts=True
+    )
+    return _Layout(names, np.add.reduceat(logs[:, order], starts, axis=1) / counts)

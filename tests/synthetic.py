@@ -1,12 +1,12 @@
 """Run files made of simulated noise, for tests and experiments.
 
-Not a test module: `from synthetic import ...` with tests/ on the path (see tests/conftest.py).
+pytest has tests/ and experiments/ on its path: `from synthetic import make_run`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from simulated_noise import Noise, normal
 
 from flashbench.case import Case, DtypeName, Shape
 from flashbench.runfile import (
@@ -19,35 +19,6 @@ from flashbench.runfile import (
     Settings,
     Timing,
 )
-
-FloatArray = NDArray[np.float64]
-# (generator, launches) -> one log-time offset a launch, standard deviation about 1.
-Noise = Callable[[np.random.Generator, int], FloatArray]
-
-
-def normal(rng: np.random.Generator, n: int) -> FloatArray:
-    """Independent launches."""
-    return rng.standard_normal(n)
-
-
-def heavy_tailed(rng: np.random.Generator, n: int) -> FloatArray:
-    """Student t with 3 degrees of freedom, scaled to standard deviation 1."""
-    return rng.standard_t(3, n) / np.sqrt(3)
-
-
-def skewed(rng: np.random.Generator, n: int) -> FloatArray:
-    """Exponential: mostly fast, sometimes slow, as on a shared machine."""
-    return rng.standard_exponential(n) - 1
-
-
-def bimodal(rng: np.random.Generator, n: int) -> FloatArray:
-    """Each launch in one of two equally likely modes, and little noise inside them."""
-    return rng.choice([-1.0, 1.0], n) + 0.02 * rng.standard_normal(n)
-
-
-def quantised(rng: np.random.Generator, n: int) -> FloatArray:
-    """Normal noise read off a clock whose tick is one standard deviation."""
-    return np.round(rng.standard_normal(n))
 
 
 def make_cases(
@@ -98,7 +69,7 @@ def make_run(
     block = [i // 2 for i in range(samples)]
     factors = {candidate: None, "sdpa": 1.0} | dict.fromkeys(backends, 1.1)
     offsets = {
-        (name, i): between * noise(rng, launches) for name in names for i in range(len(cases))
+        (name, i): between * noise(rng, (launches,)) for name in names for i in range(len(cases))
     }
     made = []
     for index in range(launches):

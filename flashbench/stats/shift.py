@@ -50,7 +50,7 @@ def paired_shift(differences: FloatArray, alpha: float) -> Shift:
     Methods (3rd ed.), sections 3.1-3.3.
     """
     n = len(differences)
-    rows, columns = np.triu_indices(n)
+    rows, columns = _pairs(n)
     averages = np.sort((differences[rows] + differences[columns]) / 2)
     return _from_ordered(averages, _signed_rank_cdf(n), alpha)
 
@@ -73,6 +73,7 @@ def smallest_p(*launches: int) -> float:
     return float(min(1.0, 2 / orderings))
 
 
+@lru_cache(maxsize=256)
 def launches_needed(alpha: float, *, paired: bool) -> int:
     """Fewest launches (a side) whose interval at confidence 1 - alpha is bounded."""
     n = 1
@@ -87,7 +88,7 @@ def _from_ordered(ordered: FloatArray, cdf: FloatArray, alpha: float) -> Shift:
     count = len(ordered)
     # 1e-9: sums of rounded probabilities must not turn "exactly alpha" into "above alpha".
     outside = int(np.searchsorted(cdf, alpha / 2 * (1 + 1e-9), side="right"))
-    value = float(np.median(ordered))
+    value = float(ordered[(count - 1) // 2] + ordered[count // 2]) / 2
     if outside:
         low, high = float(ordered[outside - 1]), float(ordered[count - outside])
     else:
@@ -96,6 +97,12 @@ def _from_ordered(ordered: FloatArray, cdf: FloatArray, alpha: float) -> Shift:
     above = count - int(np.searchsorted(ordered, 0, side="left"))
     p = min(1.0, 2 * float(min(cdf[below], cdf[above])))
     return Shift(value, low, high, p)
+
+
+@lru_cache(maxsize=8)
+def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    rows, columns = np.triu_indices(n)
+    return rows, columns
 
 
 @lru_cache(maxsize=256)

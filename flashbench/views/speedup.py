@@ -144,7 +144,7 @@ def _sdpa_columns(data: LaunchData) -> list[Column]:
 def _backend_columns(data: LaunchData, shown: Shown) -> list[Column]:
     default = baseline_index(data.run)
     return [
-        Column(f"{c.name}_us", f"{c.name.removeprefix('sdpa:')} us", shown)
+        Column(f"backend_us:{c.name}", f"{c.name.removeprefix('sdpa:')} us", shown)
         for index, c in enumerate(data.run.candidates)
         if c.baseline and index != default
     ]
@@ -217,7 +217,7 @@ def _sdpa_cells(data: LaunchData, case: int) -> dict[str, Cell]:
             cells["sdpa_tflops"] = rate_cell(data.run.cases[case], time)
             cells["reason"] = text_cell(failures.reason if failures else "")
         else:
-            cells[f"{candidate.name}_us"] = cell
+            cells[f"backend_us:{candidate.name}"] = cell
     if best is not None:
         cells["best_us"] = time_cell(data.median_us(best, case))
         cells["best_backend"] = text_cell(data.run.candidates[best].name)

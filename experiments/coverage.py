@@ -1,0 +1,83 @@
+"""How often does each interval hold what it is about?
+
+python experiments/coverage.py [trials]       (seed 3; nominal 95 %)
+"""
+
+import numpy as np
+import simulated_noise as noises
+from families import rate, trials_argument
+
+from flashbench.stats.quantile import quantile
+from flashbench.stats.shift import paired_shift, unpaired_shift
+
+FAMILY = 64
+
+
+def simultaneous(noise: noises.Noise, files: int, launches: int, trials: int) -> int:
+    """Families in which all 64 intervals hold the true shift 0."""
+    rng = np.random.default_rng(3)
+    held = 0
+    for _ in range(trials):
+        ours, theirs = noise(rng, (FAMILY, launches)), noise(rng, (FAMILY, launches))
+        held += all(
+            _holds(
+                paired_shift(y - x, 0.05 / FAMILY)
+                if files == 1
+                else unpaired_shift(x, y, 0.05 / FAMILY)
+            )
+            for x, y in zip(ours, theirs, strict=True)
+        )
+    return held
+
+
+def single(noise: noises.Noise, files: int, launches: int, trials: int) -> int:
+    """Lone intervals that hold 0 (the geometric mean's is one)."""
+    rng = np.random.default_rng(4)
+    held = 0
+    for _ in range(trials):
+        x, y = noise(rng, (2, launches))
+        held += _holds(paired_shift(y - x, 0.05) if files == 1 else unpaired_shift(x, y, 0.05))
+    return held
+
+
+def percentile(q: float, launches: int, samples: int, share: float, trials: int) -> int:
+    """Percentile intervals that hold the true quantile of normal samples with standard deviation 1;
+    `share` of the variance lies between launches."""
+    rng = np.random.default_rng(5)
+    truth = {0.5: 0.0, 0.9: 1.2815516, 0.95: 1.6448536, 0.99: 2.3263479}[q]
+    held = 0
+    for _ in range(trials):
+        between = rng.standard_normal((launches, 1)) * np.sqrt(share)
+        within = rng.standard_normal((launches, samples)) * np.sqrt(1 - share)
+        found = quantile(np.sort((between + within).ravel()), q)
+        assert found is not None
+        held += found.low <= truth <= found.high
+    return held
+
+
+def _holds(shift: object) -> bool:
+    return shift.low <= 0 <= shift.high  # type: ignore[attr-defined]
+
+
+def main() -> None:
+    trials = trials_argument(2000)
+    print("| interval of the shift | noise | launches | all of 64 hold | a lone one holds |")
+    print("|---|---|---|---|---|")
+    for noise in (noises.normal, noises.heavy_tailed, noises.skewed, noises.quantised):
+        for files in (1, 2):
+            for launches in (12, 20):
+                family = rate(simultaneous(noise, files, launches, trials // 4), trials // 4)
+                alone = rate(single(noise, files, launches, trials), trials)
+                kind = "paired" if files == 1 else "unpaired"
+                print(
+                    f"| {kind} | {noise.__name__} | {launches} | {family} | {alone} |", flush=True
+                )
+    print("\n| percentile | variance between launches | 20 launches x 50 samples |\n|---|---|---|")
+    for q in (0.5, 0.9, 0.95, 0.99):
+        for share in (0.0, 0.1, 0.5):
+            held = percentile(q, 20, 50, share, trials)
+            print(f"| p{100 * q:g} | {share:.0%} | {rate(held, trials)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

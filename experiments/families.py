@@ -1,0 +1,64 @@
+"""Families of comparisons on simulated launches, judged by the code that `compare` runs."""
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from simulated_noise import FloatArray, Noise, drift
+
+from flashbench.case import Case, Shape
+from flashbench.comparison import Comparison, decide_family
+from flashbench.verdict import Outcome, Verdict, judge
+
+TOLERANCE = 0.01
+ALPHA = 0.05
+CASE = Case(Shape(1, 1, 1, 1, 1, 64), "fp32", False, "cpu")
+
+
+def judge_family(sides: Sequence[FloatArray], tolerance: float = TOLERANCE) -> list[Verdict]:
+    """sides: one (cases, launches) of log speed-ups, or two (A, B)."""
+    family = [
+        Comparison(CASE, "ours", "sdpa", "wall", sides=tuple(side[i] for side in sides))
+        for i in range(len(sides[0]))
+    ]
+    return [judge(c, tolerance) for c in decide_family(family, ALPHA, tolerance, 1)]
+
+
+def no_change(
+    rng: np.random.Generator, noise: Noise, deviation: float, files: int, shape: tuple[int, int]
+) -> list[FloatArray]:
+    """Log speed-ups where nothing changed: candidate and SDPA noisy alike, the drift shared."""
+    out = []
+    for _ in range(files):
+        shared = 3 * deviation * drift(rng, shape)
+        ours = deviation * noise(rng, shape) + shared
+        sdpa = deviation * noise(rng, shape) + shared
+        out.append(sdpa - ours)
+    return out
+
+
+def alarms(verdicts: Sequence[Verdict]) -> int:
+    """Cases called FASTER or SLOWER."""
+    counts = Counter(verdict.outcome for verdict in verdicts)
+    return counts[Outcome.FASTER] + counts[Outcome.SLOWER]
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """95 % interval of a proportion (Wilson 1927)."""
+    z = 1.96
+    centre = (successes + z * z / 2) / (trials + z * z)
+    half = z * math.sqrt(successes * (1 - successes / trials) + z * z / 4) / (trials + z * z)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def rate(successes: int, trials: int) -> str:
+    """`0.012 [0.008, 0.018]`."""
+    low, high = wilson(successes, trials)
+    return f"{successes / trials:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def trials_argument(default: int) -> int:
+    """The first argument of the script: how many trials."""
+    return int(sys.argv[1]) if len(sys.argv) > 1 else default
