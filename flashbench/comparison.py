@@ -8,6 +8,7 @@ All speed-ups are log(old time / new time): above 0 is faster.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,11 @@ from flashbench.errors import InvalidInputError
 from flashbench.launches import LaunchData, baseline_index, own_candidates
 from flashbench.stats.family import holm, simultaneous_alpha
 from flashbench.stats.modes import Modes, two_modes
+from flashbench.stats.order import launch_correlation, widened
 from flashbench.stats.shift import Shift, paired_shift, unpaired_shift
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
 BEST = "best"
 
 
@@ -41,6 +44,7 @@ class Comparison:
     against: str
     metric: str
     sides: tuple[FloatArray, ...] = ()  # log speed-ups a launch: one side paired, two (A, B) not
+    numbers: tuple[IntArray, ...] = ()  # the launch of each of these, an index into the file's
     shift: Shift | None = None  # of confidence 1 - alpha / family
     alpha: float = 0.05  # of this interval, the family already divided out
     p_family: float = 1.0  # Holm-adjusted
@@ -49,6 +53,7 @@ class Comparison:
     machine: Shift | None = None  # log(SDPA in A / SDPA in B), two files only
     problem: Problem | None = None
     partial: Problem | None = None  # some launches failed, others are compared
+    correlation: float = 0.0  # of neighbouring launches over the family; the interval allows for it
 
     @property
     def launches(self) -> tuple[int, ...]:
@@ -131,18 +136,21 @@ def geometric_mean(comparisons: Sequence[Comparison], alpha: float) -> Shift | N
     """Shift of the mean log speed-up over the cases that were compared; None without any.
 
     Launch by launch, over the launches that have every case, so that what one launch does to all
-    cases at once widens the interval. The value is exact; the interval is not adjusted.
+    cases at once widens the interval, which has confidence 1 - alpha for itself.
     """
     compared = [c for c in comparisons if c.shift is not None]
     if not compared:
         return None
     value = float(np.mean([c.shift.value for c in compared if c.shift]))
-    sides = list(zip(*(c.sides for c in compared), strict=True))
-    if any(len({len(x) for x in side}) != 1 for side in sides):
-        return Shift(value, -math.inf, math.inf, 1.0)
-    means = [np.mean(np.stack(side), axis=0) for side in sides]
-    shift = _shift(tuple(means), alpha)
-    return replace(shift, value=value) if shift.low <= value <= shift.high else shift
+    means = []
+    for side in range(len(compared[0].sides)):
+        common = reduce(np.intersect1d, [c.numbers[side] for c in compared])
+        if not len(common):
+            return Shift(value, -math.inf, math.inf, 1.0)
+        rows = [c.sides[side][np.isin(c.numbers[side], common)] for c in compared]
+        means.append(np.mean(np.stack(rows), axis=0))
+    shift = widened(_shift(tuple(means), alpha), compared[0].correlation)
+    return replace(shift, value=min(max(value, shift.low), shift.high))
 
 
 def _paired_candidates(a: LaunchData, b: LaunchData) -> list[tuple[int, int]]:
@@ -172,7 +180,8 @@ def _prepare(
             else:
                 problem = Problem("control", f"SDPA itself is wrong: {failures.reason}")
             return replace(blank, problem=problem)
-    present = ratios[~np.isnan(ratios)]
+    numbers = np.flatnonzero(~np.isnan(ratios))
+    present = ratios[numbers]
     failed = data.failures(candidate, case) or data.failures(baseline, case)
     if not len(present):
         return replace(blank, problem=_why_missing(data, candidate, baseline, case))
@@ -181,7 +190,9 @@ def _prepare(
         two_modes(data.launch_medians(index, case), math.log1p(tolerance)) is not None
         for index in (candidate, baseline)
     )
-    return replace(blank, sides=(present,), partial=partial, time_modes=time_modes)
+    return replace(
+        blank, sides=(present,), numbers=(numbers,), partial=partial, time_modes=time_modes
+    )
 
 
 def _why_missing(data: LaunchData, candidate: int, baseline: int, case: int) -> Problem:
@@ -208,10 +219,22 @@ def _join(old: Comparison, new: Comparison, controls: tuple[FloatArray, FloatArr
     return replace(
         new,
         sides=(*old.sides, *new.sides),
+        numbers=(*old.numbers, *new.numbers),
         partial=new.partial or old.partial,
         time_modes=old.time_modes or new.time_modes,
         machine=unpaired_shift(-controls[0], -controls[1], 0.05),
     )
+
+
+def _launch_correlation(compared: list[Comparison]) -> float:
+    """The larger of the two files'; from the cases that have the most launches."""
+    correlations = [0.0]
+    for side in range(len(compared[0].sides) if compared else 0):
+        rows = [c.sides[side] for c in compared]
+        most = max(map(len, rows))
+        rows = [row for row in rows if len(row) == most]
+        correlations.append(launch_correlation(np.stack(rows)))
+    return max(correlations)
 
 
 def _shift(sides: tuple[FloatArray, ...], alpha: float) -> Shift:
@@ -223,15 +246,20 @@ def _shift(sides: tuple[FloatArray, ...], alpha: float) -> Shift:
 def decide_family(
     found: list[Comparison], alpha: float, tolerance: float, choices: int
 ) -> list[Comparison]:
-    """Give every comparison its interval at the level that the number of comparisons asks for."""
+    """Give every comparison its interval at the level that the number of comparisons asks for.
+
+    choices: how many comparisons each one was chosen from.
+    """
     level = simultaneous_alpha(alpha, choices * sum(1 for c in found if c.problem is None))
+    correlation = _launch_correlation([c for c in found if c.problem is None])
     out = []
     for comparison in found:
         if comparison.problem is None:
             modes = [two_modes(side, math.log1p(tolerance)) for side in comparison.sides]
             comparison = replace(
                 comparison,
-                shift=_shift(comparison.sides, level),
+                shift=widened(_shift(comparison.sides, level), correlation),
+                correlation=correlation,
                 alpha=level,
                 modes=next((m for m in modes if m), None),
             )

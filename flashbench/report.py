@@ -3,8 +3,6 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from flashbench.comparison import (
     BEST,
     Comparison,
@@ -15,14 +13,12 @@ from flashbench.comparison import (
 from flashbench.errors import InvalidInputError
 from flashbench.launches import LaunchData, baseline_index, collect, own_candidates
 from flashbench.runfile import RunFile
-from flashbench.stats.order import neighbour_correlation
+from flashbench.stats.order import inflation
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Verdict, judge
 
 DEFAULT_TOLERANCE = 0.01
 DEFAULT_ALPHA = 0.05
-_LEAST_FOR_ORDER = 8  # launches
-_ORDER_ALPHA = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,27 +114,14 @@ def _report(
 
 
 def _launch_order(comparisons: list[Comparison]) -> list[Caveat]:
-    """Tell when launches resemble their neighbours; the intervals take them as independent."""
-    compared = [c for c in comparisons if c.shift]
-    names = ("A", "B") if any(len(c.sides) == 2 for c in compared) else ("",)
-    found = []
-    for side, name in enumerate(names):
-        rows = [c.sides[side] for c in compared]
-        most = max(map(len, rows), default=0)
-        rows = [row for row in rows if len(row) == most]
-        if most < _LEAST_FOR_ORDER:
-            continue
-        correlation, p = neighbour_correlation(np.stack(rows))
-        if p <= _ORDER_ALPHA:
-            prefix = f"{name}: " if name else ""
-            found.append(
-                Caveat(
-                    "launch-order",
-                    f"{prefix}each launch resembles the one before (autocorrelation "
-                    f"{correlation:.2f}): the intervals are too narrow; let the machine settle",
-                )
-            )
-    return found
+    correlation = max((c.correlation for c in comparisons), default=0.0)
+    if not correlation:
+        return []
+    message = (
+        f"each launch resembles the one before (autocorrelation {correlation:.2f}): the intervals "
+        f"are {inflation(correlation):.2f} times as wide for it; let the machine settle"
+    )
+    return [Caveat("launch-order", message)]
 
 
 def _caveats(data: LaunchData, side: str) -> list[Caveat]:

@@ -86,7 +86,8 @@ def notes(report: Report) -> list[Note]:
             cases.setdefault(key, []).append(comparison.case.id)
         if comparison.partial:
             part = comparison.partial
-            reason = f"{part.launches} of the launches: {part.status} {part.reason}".rstrip()
+            many = f"{part.launches} launch{'es' * (part.launches != 1)}"
+            reason = f"{many} {part.status}: {part.reason}; the others are compared"
             cases.setdefault(("partial", reason), []).append(comparison.case.id)
     found = [Note(caveat.code, caveat.message) for caveat in report.caveats]
     for (code, reason), ids in cases.items():

@@ -75,11 +75,11 @@ def _header(report: Report) -> list[str]:
         meaning = "machine = SDPA in A / in B, speed-up = candidate in A / in B / machine"
     count = sum(1 for comparison in report.comparisons if comparison.shift)
     family = f"{count} comparisons together" if count > 1 else "the comparison"
+    intervals = f"intervals: {percentage(1 - report.alpha)} for {family}; " if count else ""
     return [
         *lines,
         f"{meaning}: above 1 is faster; times are medians over launches",
-        f"intervals: {percentage(1 - report.alpha)} for {family}; "
-        f"tolerance {percentage(report.tolerance)}",
+        f"{intervals}tolerance {percentage(report.tolerance)}",
     ]
 
 

@@ -1,0 +1,70 @@
+"""Whole commands against golden files: stdout, stderr and exit code, character by character.
+
+After a change that is meant: `UPDATE_GOLDEN=1 python -m pytest tests/golden`, then read the diff.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+COMMANDS = {
+    "show": "show a.json",
+    "show_detail": "show --view detail a.json",
+    "show_markdown": "show --format markdown gpu.json",
+    "show_csv": "show --format csv a.json",
+    "show_json": "show --format json gpu.json",
+    "show_gpu_cold": "show --metric gpu_cold gpu.json",
+    "show_baseline_only": "show baseline.json",
+    "compare_one_regression": "compare a.json",
+    "compare_one_pass": "compare equal.json",
+    "compare_one_best": "compare --against best a.json",
+    "compare_one_launch": "compare one_launch.json",
+    "compare_one_launch_allowed": "compare --allow undecided one_launch.json",
+    "compare_two": "compare a.json b.json",
+    "compare_two_exit_zero": "compare --exit-zero a.json b.json",
+    "compare_two_tolerance": "compare --tolerance 10% a.json b.json",
+    "compare_two_markdown": "compare --format markdown a.json b.json",
+    "compare_itself": "compare a.json a.json",
+    "compare_failures": "compare failures.json",
+    "compare_failures_detail": "show --view detail failures.json",
+    "compare_baseline_only": "compare baseline.json",
+    "compare_nothing_in_common": "compare a.json other_cases.json",
+    "compare_other_machine": "compare gpu.json a.json",
+    "compare_truncated": "compare truncated.json",
+    "compare_future": "compare future.json",
+    "compare_missing_file": "compare nowhere.json",
+    "compare_not_a_run_file": "compare make_inputs.py",
+    "compare_bad_tolerance": "compare --tolerance much a.json",
+    "compare_missing_metric": "compare --metric graph a.json",
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_golden(name):
+    """The command prints what it did and exits as it did."""
+    run = subprocess.run(
+        [sys.executable, "-m", "flashbench", *shlex.split(COMMANDS[name])],
+        cwd=HERE,
+        env=os.environ | {"PYTHONPATH": str(HERE.parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = (
+        f"$ flashbench {COMMANDS[name]}\nexit code {run.returncode}\n"
+        f"--- stdout\n{run.stdout}--- stderr\n{run.stderr}"
+    )
+    golden = HERE / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(found, encoding="utf-8")
+    assert found == golden.read_text(encoding="utf-8")
+
+
+def test_no_golden_file_is_left_over():
+    """Every golden file belongs to a command."""
+    assert {path.stem for path in HERE.glob("*.txt")} == set(COMMANDS)

@@ -1,0 +1,84 @@
+"""Corrections for many comparisons, modes across launches, order of launches."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated_noise import autocorrelated, normal
+
+from flashbench.stats.family import holm, simultaneous_alpha
+from flashbench.stats.modes import two_modes
+from flashbench.stats.order import launch_correlation, widened
+from flashbench.stats.shift import Shift
+
+
+def test_holm_of_a_known_example():
+    """R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") is 0.03 0.06 0.06 0.02."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_holm_is_between_the_raw_and_the_bonferroni_p(values):
+    """Adjusting never lowers a p, never passes Bonferroni's and keeps their order."""
+    adjusted = holm(values)
+    for raw, new in zip(values, adjusted, strict=True):
+        assert raw <= new + 1e-12
+        assert new <= min(1.0, raw * len(values)) + 1e-12
+    order = np.argsort(values, kind="stable")
+    assert list(np.array(adjusted)[order]) == sorted(adjusted)
+
+
+def test_simultaneous_alpha():
+    """64 comparisons share the error; none at all is not a division by zero."""
+    assert simultaneous_alpha(0.05, 64) == 0.05 / 64
+    assert simultaneous_alpha(0.05, 0) == 0.05
+
+
+def test_modes_of_a_known_gpu_project():
+    """Launches at 22.5 or 25.5 ms with 0.05 ms inside each are two modes, half of it each."""
+    rng = np.random.default_rng(0)
+    slow = np.arange(20) % 2 == 0
+    times = np.log(np.where(slow, 25.5, 22.5) + 0.05 * rng.standard_normal(20))
+    modes = two_modes(times, 0.01)
+    assert modes is not None
+    assert (np.exp(modes.low), np.exp(modes.high)) == pytest.approx((22.5, 25.5), rel=0.01)
+    assert modes.share_high == 0.5
+
+
+def test_modes_nearer_than_the_tolerance_do_not_matter():
+    """Two ticks of a timer are no modes when they are less than the tolerance apart."""
+    ticks = np.repeat([0.0, 0.005], 10)
+    assert two_modes(ticks, 0.01) is None
+    assert two_modes(ticks, 0.001) is not None
+
+
+def test_one_odd_launch_is_no_mode():
+    """An outlier, or two, are not a second mode; constant data have one."""
+    assert two_modes(np.array([1.0, *[0.0] * 19]), 0.01) is None
+    assert two_modes(np.array([1.0, 1.0, *[0.0] * 18]), 0.01) is None
+    assert two_modes(np.zeros(20), 0.0) is None
+    assert two_modes(np.zeros(3), 0.0) is None
+
+
+def test_correlated_launches_are_found():
+    """AR(1) with rho 0.5 is estimated from a family; independent launches have 0, also when all
+    cases share their noise, and so have constant and few launches."""
+    rng = np.random.default_rng(1)
+    assert launch_correlation(autocorrelated(rng, (60, 20))) == pytest.approx(0.5, abs=0.1)
+    for _ in range(20):
+        shared = normal(rng, (1, 20)) + 0.1 * normal(rng, (30, 20))
+        assert launch_correlation(shared) == 0
+    assert launch_correlation(np.zeros((3, 10))) == 0
+    assert launch_correlation(autocorrelated(rng, (60, 6))) == 0
+
+
+def test_widened_keeps_the_middle():
+    """The interval is stretched about the estimate, p grows, infinite ends stay."""
+    wide = widened(Shift(0.1, 0.05, 0.2, 0.001), 0.6)
+    assert (wide.value, wide.low, wide.high) == pytest.approx((0.1, 0.0, 0.3))
+    assert wide.p == pytest.approx(2 * scipy.stats.norm.cdf(scipy.stats.norm.ppf(0.0005) / 2))
+    assert widened(Shift(0.1, -math.inf, math.inf, 1.0), 0.6).p == 1.0
+    assert not widened(Shift(0.1, -math.inf, math.inf, 1.0), 0.6).bounded

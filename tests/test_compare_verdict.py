@@ -1,0 +1,314 @@
+"""Comparisons and verdicts, from run files in memory."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated_noise import bimodal
+from synthetic import make_cases, make_run
+
+from flashbench.comparison import Comparison
+from flashbench.errors import Exit, InvalidInputError
+from flashbench.launches import collect
+from flashbench.report import report_one, report_two
+from flashbench.runfile import Candidate, Result, RunFile
+from flashbench.stats.shift import Shift
+from flashbench.verdict import Outcome, Verdict, exit_code, judge
+
+
+def _judge(low: float, value: float, high: float, tolerance: float = 0.01) -> Outcome:
+    case = make_cases(1)[0]
+    sides = (np.linspace(value - 0.01, value + 0.01, 20),)
+    comparison = Comparison(
+        case, "ours", "sdpa", "wall", sides=sides, shift=Shift(value, low, high, 0.5)
+    )
+    return judge(comparison, tolerance).outcome
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "expected"),
+    [
+        (-0.005, 0.0, 0.005, Outcome.SAME),
+        (0.001, 0.003, 0.005, Outcome.SAME),  # real, but too small to matter
+        (0.005, 0.02, 0.03, Outcome.FASTER),
+        (-0.03, -0.02, -0.005, Outcome.SLOWER),
+        (0.001, 0.008, 0.02, Outcome.UNDECIDED),  # real, perhaps below the tolerance
+        (-0.001, 0.02, 0.05, Outcome.UNDECIDED),
+        (-0.02, 0.0, 0.02, Outcome.UNDECIDED),
+        (-math.inf, 0.5, math.inf, Outcome.UNDECIDED),
+    ],
+)
+def test_the_rule(low, value, high, expected):
+    """SAME inside the tolerance; FASTER or SLOWER beyond it and off 0; anything else UNDECIDED."""
+    assert _judge(low, value, high) is expected
+
+
+@given(st.tuples(*[st.floats(-0.1, 0.1)] * 3).map(sorted))
+def test_the_rule_is_symmetric(ends):
+    """Mirroring an interval turns FASTER into SLOWER and leaves the rest."""
+    low, value, high = ends
+    turned = {Outcome.FASTER: Outcome.SLOWER, Outcome.SLOWER: Outcome.FASTER}
+    outcome = _judge(low, value, high)
+    assert _judge(-high, -value, -low) is turned.get(outcome, outcome)
+
+
+def _run(seed: int, **options: object) -> RunFile:
+    defaults: dict[str, object] = {"cases": make_cases(3), "launches": 12, "samples": 4}
+    return make_run(np.random.default_rng(seed), **(defaults | options))  # type: ignore[arg-type]
+
+
+def _outcomes(verdicts: list[Verdict]) -> list[Outcome]:
+    return [verdict.outcome for verdict in verdicts]
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from([0.9, 0.97, 1.0, 1.03, 1.2]))
+def test_swapping_the_files_turns_the_verdicts(seed, speedup):
+    """What is FASTER from A to B is SLOWER from B to A, and the ratio is the inverse."""
+    a, b = _run(seed), _run(seed + 1, speedup=speedup)
+    there, back = report_two(a, b), report_two(b, a)
+    turned = {Outcome.FASTER: Outcome.SLOWER, Outcome.SLOWER: Outcome.FASTER}
+    assert _outcomes(there.verdicts) == [
+        turned.get(outcome, outcome) for outcome in _outcomes(back.verdicts)
+    ]
+    for one, other in zip(there.comparisons, back.comparisons, strict=True):
+        assert one.shift is not None
+        assert other.shift is not None
+        assert one.shift.value == pytest.approx(-other.shift.value)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.floats(0.001, 0.2))
+def test_a_file_against_itself(seed, between):
+    """Identical files are SAME or UNDECIDED, never FASTER or SLOWER."""
+    run = _run(seed, between=between)
+    outcomes = _outcomes(report_two(run, run).verdicts)
+    assert set(outcomes) <= {Outcome.SAME, Outcome.UNDECIDED}
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from([1e-6, 3.0, 1e4]))
+def test_a_machine_slower_throughout_changes_nothing(seed, factor):
+    """Multiplying all times of B, SDPA's too, leaves every speed-up and verdict as it was."""
+    a = _run(seed)
+    b, slower = (_run(seed + 1, speedup=1.02, baseline_seconds=x) for x in (1e-3, 1e-3 * factor))
+    plain, scaled = report_two(a, b), report_two(a, slower)
+    assert _outcomes(plain.verdicts) == _outcomes(scaled.verdicts)
+    for one, other in zip(plain.comparisons, scaled.comparisons, strict=True):
+        assert one.shift is not None
+        assert other.shift is not None
+        assert one.shift.value == pytest.approx(other.shift.value, abs=1e-9)
+
+
+def test_one_file_finds_what_was_planted():
+    """20 % faster, 20 % slower and equal are told apart."""
+    run = _run(1, speedup=[1.2, 0.8, 1.0], between=0.001, within=0.001)
+    report = report_one(run)
+    assert _outcomes(report.verdicts) == [Outcome.FASTER, Outcome.SLOWER, Outcome.SAME]
+    assert exit_code(report.verdicts) is Exit.REGRESSION
+    assert report.overall["ours"].value == pytest.approx(math.log(1.2 * 0.8) / 3, abs=0.002)
+
+
+@pytest.mark.parametrize("launches", [1, 2, 6])
+def test_too_few_launches_are_never_a_verdict(launches):
+    """A tenfold slowdown in few launches is UNDECIDED with the number that would do."""
+    run = _run(1, speedup=0.1, launches=launches)
+    for verdict in report_one(run).verdicts:
+        assert verdict.outcome is Outcome.UNDECIDED
+        assert verdict.launches == 7  # 2 / 2**7 <= 0.05 / 3
+        assert "7 would do" in verdict.reason
+    again = report_one(_run(1, speedup=0.1, launches=7))
+    assert set(_outcomes(again.verdicts)) == {Outcome.SLOWER}
+
+
+def test_two_modes_are_undecided_with_that_reason():
+    """A candidate that is now fast, now slow, is not judged by its average."""
+    run = _run(3, launches=40, between=0.06, noise=bimodal, within=0.0005)
+    for launch in run.launches:  # SDPA is steady: the modes are the candidate's
+        for result in launch.results:
+            if result.candidate == "sdpa":
+                result.timings[0].seconds = [1e-3 * (1 + 1e-4 * i) for i in range(4)]
+    reasons = [verdict.reason for verdict in report_one(run).verdicts]
+    outcomes = _outcomes(report_one(run).verdicts)
+    assert outcomes[0] is Outcome.UNDECIDED
+    assert "two modes across launches" in reasons[0]
+
+
+def test_modes_that_agree_do_not_hide_a_slowdown():
+    """Ten times slower in either mode is SLOWER."""
+    run = _run(3, launches=40, between=0.06, noise=bimodal, within=0.0005, speedup=0.1)
+    assert set(_outcomes(report_one(run).verdicts)) == {Outcome.SLOWER}
+
+
+def test_launch_drift_inside_a_launch_cancels_in_the_blocks():
+    """Log-ratios are taken block by block: a launch that slows down fourfold loses nothing."""
+    run = _run(1, cases=make_cases(1), launches=12, samples=40, speedup=1.0, between=0, within=0)
+    for launch in run.launches:
+        for result in launch.results:
+            timing = result.timings[0]
+            offset = 0.0 if result.candidate == "sdpa" else 0.05
+            timing.seconds = [
+                s * (1 + 3 * block / 20) * math.exp(offset) if block % 3 else s
+                for s, block in zip(timing.seconds, timing.block, strict=True)
+            ]
+            if result.candidate == "ours":  # half of its blocks were dropped: medians mislead
+                timing.seconds, timing.block = timing.seconds[20:], timing.block[20:]
+    data = collect(run)
+    assert data.speedups(0, 1) == pytest.approx(np.full((1, 12), -0.05), abs=1e-9)
+    medians = data.log_median[1] - data.log_median[0]
+    assert not np.allclose(medians, -0.05, atol=0.05)
+
+
+def _replace_result(run: RunFile, launch: int, case: int, candidate: str, new: Result) -> None:
+    results = run.launches[launch].results
+    for index, result in enumerate(results):
+        if result.case == run.cases[case].id and result.candidate == candidate:
+            results[index] = new
+
+
+def _failed(run: RunFile, case: int, status: str, reason: str = "") -> Result:
+    return Result(case=run.cases[case].id, candidate="ours", status=status, reason=reason)  # type: ignore[arg-type]
+
+
+def test_one_wrong_launch_is_wrong():
+    """A result that was wrong in one launch has no speed verdict, and fails the gate."""
+    run = _run(1)
+    _replace_result(run, 5, 1, "ours", _failed(run, 1, "wrong", "max error 1.0 exceeds 0.1"))
+    report = report_one(run)
+    assert report.verdicts[1].outcome is Outcome.WRONG
+    assert "max error" in report.verdicts[1].reason
+    assert report.comparisons[1].shift is None
+    assert exit_code(report.verdicts) is Exit.REGRESSION
+
+
+def test_one_crashed_launch_leaves_the_others():
+    """A crash costs its launch; the rest is compared, and the crash is told."""
+    run = _run(1)
+    _replace_result(run, 5, 1, "ours", _failed(run, 1, "crashed", "signal 11"))
+    comparison = report_one(run).comparisons[1]
+    assert comparison.launches == (11,)
+    assert comparison.partial is not None
+    assert comparison.partial.status == "crashed"
+
+
+def test_a_case_that_never_ran_is_not_measured():
+    """Time-outs in every launch are exit 4, unless allowed."""
+    run = _run(1, between=0.001, within=0.001)
+    for launch in range(12):
+        _replace_result(run, launch, 1, "ours", _failed(run, 1, "timeout", "60 s"))
+    verdicts = report_one(run).verdicts
+    assert verdicts[1].outcome is Outcome.NOT_MEASURED
+    assert exit_code(verdicts) is Exit.NOT_MEASURED
+    assert exit_code(verdicts, ["not-measured"]) is Exit.PASS
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "allow", "expected"),
+    [
+        ("FASTER SAME", "", Exit.PASS),
+        ("SAME UNDECIDED", "", Exit.UNDECIDED),
+        ("SAME UNDECIDED", "undecided", Exit.PASS),
+        ("UNDECIDED NOT_MEASURED", "", Exit.NOT_MEASURED),
+        ("UNDECIDED NOT_MEASURED", "undecided", Exit.NOT_MEASURED),
+        ("UNDECIDED NOT_MEASURED", "not-measured", Exit.UNDECIDED),
+        ("SLOWER NOT_MEASURED UNDECIDED", "undecided", Exit.REGRESSION),
+        ("WRONG FASTER", "", Exit.REGRESSION),
+        ("NOT_MEASURED", "not-measured", Exit.NOT_MEASURED),
+        ("", "undecided", Exit.NOT_MEASURED),
+    ],
+)
+def test_exit_codes(outcomes, allow, expected):
+    """A regression beats not measured beats undecided; nothing compared never passes."""
+    verdicts = [Verdict(Outcome[name], "") for name in outcomes.split()]
+    assert exit_code(verdicts, allow.split()) is expected
+
+
+def test_against_the_best_backend():
+    """`best` is the fastest SDPA of each case; its family counts all that it could be."""
+    run = _run(1, cases=make_cases(2), backends=("sdpa:flash",), between=0.001, within=0.001)
+    for launch in run.launches:
+        for result in launch.results:
+            if result.candidate == "sdpa:flash" and result.case == run.cases[1].id:
+                result.timings[0].seconds = [s / 2 for s in result.timings[0].seconds]
+    default, best = report_one(run), report_one(run, against="best")
+    assert [c.against for c in best.comparisons] == ["sdpa", "sdpa:flash"]
+    assert _outcomes(default.verdicts) == [Outcome.SAME, Outcome.SAME]
+    assert _outcomes(best.verdicts) == [Outcome.SAME, Outcome.SLOWER]
+    assert best.comparisons[0].alpha == default.comparisons[0].alpha / 2
+
+
+def test_a_case_missing_in_b_is_not_measured():
+    """Dropping a case from the grid does not pass the gate; a new one is only told."""
+    a, b = _run(1), _run(2, cases=make_cases(2))
+    assert exit_code(report_two(a, b).verdicts) is Exit.NOT_MEASURED
+    codes = [caveat.code for caveat in report_two(b, a).caveats]
+    assert "new-cases" in codes
+
+
+def test_files_that_cannot_be_compared_are_refused():
+    """Nothing in common, no SDPA, another machine: one line each, nothing compared."""
+    a = _run(1)
+    with pytest.raises(InvalidInputError, match="no case in common"):
+        report_two(a, _run(1, cases=make_cases(3, dtypes=("bf16",))))
+    two = _run(1)
+    two.candidates.append(replace_name(two, "other"))
+    with pytest.raises(InvalidInputError, match="no candidate in common"):
+        report_two(two, rename(_run(2), "third"))
+    no_control = _run(2)
+    for candidate in no_control.candidates:
+        candidate.baseline, candidate.spec = False, "flashbench"
+    with pytest.raises(InvalidInputError, match="the second run file has no SDPA"):
+        report_two(a, no_control)
+    elsewhere = _run(2)
+    elsewhere.environment.cpu = "Another CPU"
+    with pytest.raises(InvalidInputError, match="different-machine"):
+        report_two(a, elsewhere)
+    allowed = report_two(a, elsewhere, allow=["different-machine"])
+    assert [caveat.code for caveat in allowed.caveats] == ["machine"]
+
+
+def replace_name(run: RunFile, name: str) -> Candidate:
+    """A second candidate like the first."""
+    candidate = copy.copy(run.candidates[0])
+    candidate.name = name
+    return candidate
+
+
+def rename(run: RunFile, name: str) -> RunFile:
+    """The run with its candidate called `name`."""
+    run.candidates[0].name = name
+    for launch in run.launches:
+        for result in launch.results:
+            if result.candidate == "ours":
+                result.candidate = name
+    return run
+
+
+def test_single_candidates_are_compared_whatever_their_names():
+    """`--candidate old=...` in A and `new=...` in B are what is compared."""
+    a, b = rename(_run(1), "old"), rename(_run(2, speedup=0.5), "new")
+    report = report_two(a, b)
+    assert {c.candidate for c in report.comparisons} == {"new"}
+    assert set(_outcomes(report.verdicts)) == {Outcome.SLOWER}
+
+
+def test_the_machine_is_told_apart():
+    """SDPA's own shift between two files is the machine's, reported, and not the build's."""
+    a = _run(1, between=0.001, within=0.001)
+    b = _run(2, between=0.001, within=0.001, baseline_seconds=1.5e-3)
+    report = report_two(a, b)
+    assert set(_outcomes(report.verdicts)) == {Outcome.SAME}
+    for comparison in report.comparisons:
+        assert comparison.machine is not None
+        assert comparison.machine.value == pytest.approx(-math.log(1.5), abs=0.01)
+
+
+def test_metric_that_was_not_measured():
+    """Asking for a metric that the file lacks is not measured, with what it has."""
+    report = report_one(_run(1), metric="gpu_cold")
+    assert {v.outcome for v in report.verdicts} == {Outcome.NOT_MEASURED}
+    assert "it has wall" in report.verdicts[0].reason
+    assert report.verdicts[0].detectable is None

@@ -1,0 +1,162 @@
+"""Run files: written and read back, and refused in one line when damaged or hostile."""
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import make_cases, make_run
+
+from flashbench.cli.show import render
+from flashbench.errors import Exit, InvalidInputError
+from flashbench.runfile import VERSION, RunFile, decode, load, save
+
+
+def _document() -> dict[str, object]:
+    run = make_run(np.random.default_rng(0), cases=make_cases(2), launches=2, samples=4)
+    document: dict[str, object] = json.loads(msgspec.json.encode(run))
+    return document
+
+
+def _refusal(document: object) -> str:
+    text = document if isinstance(document, bytes) else json.dumps(document).encode()
+    with pytest.raises(InvalidInputError) as caught:
+        decode(text, "run.json")
+    assert caught.value.exit_code is Exit.USAGE
+    return str(caught.value)
+
+
+def _result(document: dict[str, object]) -> dict[str, object]:
+    return document["launches"][0]["results"][0]  # type: ignore[index,no-any-return]
+
+
+def test_saved_and_loaded_is_the_same(tmp_path):
+    """Every field survives the round trip."""
+    run = make_run(np.random.default_rng(0), cases=make_cases(2), launches=2, samples=4)
+    save(run, tmp_path / "run.json")
+    assert load(tmp_path / "run.json") == run
+    assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_unknown_fields_are_ignored():
+    """A newer minor writer may add fields anywhere."""
+    document = _document()
+    document["new"] = {"a": [1]}
+    _result(document)["new"] = 1
+    assert isinstance(decode(json.dumps(document).encode(), "run.json"), RunFile)
+
+
+@settings(max_examples=60)
+@given(st.floats(0, 1, exclude_max=True))
+def test_truncated_files_are_refused(share):
+    """A file cut anywhere is not JSON, and says so."""
+    text = json.dumps(_document()).encode()
+    assert "cut short" in _refusal(text[: int(len(text) * share)])
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_in_one_line(junk):
+    """Whatever bytes come, the answer is the one error for the user."""
+    assert _refusal(junk).startswith("run.json: ")
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_a_damaged_value_is_refused_or_read(data):
+    """Replacing any value anywhere gives a table or the one error, never another exception."""
+    document = _document()
+    node, key = document, data.draw(st.sampled_from(sorted(document)))
+    while isinstance(node[key], (dict, list)) and node[key] and data.draw(st.booleans()):
+        node = node[key]
+        keys = sorted(node) if isinstance(node, dict) else range(len(node))
+        key = data.draw(st.sampled_from(list(keys)))
+    node[key] = data.draw(
+        st.none()
+        | st.integers()
+        | st.floats(allow_nan=False)
+        | st.text()
+        | st.just([])
+        | st.just({})
+    )
+    with suppress(InvalidInputError):
+        run = decode(json.dumps(document).encode(), "run.json")
+        for view in ("speedup", "detail"):
+            assert render(run, "text", view=view)
+            assert json.loads(render(run, "json", view=view))
+
+
+def test_future_schema():
+    """A newer schema says to upgrade, even where its fields do not fit ours."""
+    document = _document() | {"version": VERSION + 1}
+    assert "upgrade flashbench" in _refusal(document)
+    assert "upgrade flashbench" in _refusal(document | {"launches": "elsewhere now"})
+    assert "schema version 0" in _refusal(document | {"version": 0})
+
+
+def test_other_formats():
+    """Another tool's JSON is told as such."""
+    assert "not a flashbench run file" in _refusal({"benchmarks": []})
+    assert "not a flashbench run file" in _refusal(_document() | {"format": "asv"})
+
+
+def test_deep_nesting():
+    """A document nested a hundred thousand deep does not end in a recursion error."""
+    deep = b"[" * 100_000 + b"]" * 100_000
+    assert "run.json" in _refusal(deep)
+    assert "run.json" in _refusal(b'{"format": "flashbench-run", "version": 1, "x": ' + deep + b"}")
+
+
+@pytest.mark.parametrize("bad", ["0", "-1e-3", "NaN", "Infinity", "1e999", "1e300", '"1"', "null"])
+def test_impossible_times(bad):
+    """Zero, negative, infinite, not-a-number and absurd times are damage."""
+    document = _document()
+    _result(document)["timings"][0]["seconds"][2] = 123456789  # type: ignore[index]
+    assert "run.json" in _refusal(json.dumps(document).replace("123456789", bad).encode())
+
+
+def test_references_and_duplicates():
+    """Names that do not resolve, or are there twice, are damage; so are blocks that do not fit."""
+    document = _document()
+    assert "listed twice" in _refusal(document | {"cases": [document["cases"][0]] * 2})  # type: ignore[index]
+    launches = document["launches"]
+    assert "same index" in _refusal(document | {"launches": [launches[0]] * 2})  # type: ignore[index]
+    document = _document()
+    _result(document)["candidate"] = "ghost"
+    assert "'ghost'" in _refusal(document)
+    document = _document()
+    launch = document["launches"][0]  # type: ignore[index]
+    launch["results"].append(launch["results"][0])
+    assert "two results" in _refusal(document)
+    document = _document()
+    _result(document)["timings"][0]["block"] = [1]  # type: ignore[index]
+    assert "one block number a sample" in _refusal(document)
+    document = _document()
+    _result(document)["timings"] *= 2  # type: ignore[operator]
+    assert "metric is listed twice" in _refusal(document)
+
+
+@pytest.mark.parametrize("key", ["device_seconds", "hourly_rate"])
+def test_impossible_costs(key):
+    """A negative device time or price is damage."""
+    document = _document()
+    target = document if key == "hourly_rate" else document["launches"][0]  # type: ignore[index]
+    target[key] = -1.0
+    assert key in _refusal(document)
+
+
+def test_paths_that_are_no_files(tmp_path):
+    """A missing file, a directory and a file too large are refused without reading them."""
+    for path in (tmp_path / "missing.json", tmp_path, Path("a\0b")):
+        with pytest.raises(InvalidInputError, match="cannot be read"):
+            load(path)
+    huge = tmp_path / "huge.json"
+    with huge.open("wb") as file:
+        os.truncate(file.fileno(), 3 * 2**30)  # sparse: takes no room
+    with pytest.raises(InvalidInputError, match="too large"):
+        load(huge)
