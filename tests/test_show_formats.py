@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import make_cases, make_run
 
+from flashbench.case import GRID, Case
 from flashbench.cli.show import render
 from flashbench.render.escape import markdown, printable, spreadsheet
 from flashbench.runfile import Result, RunFile
@@ -129,6 +130,13 @@ def test_text_fits_100_columns(launches, samples, several):
     )
     for view in ("speedup", "detail"):
         assert max(map(len, render(run, view=view).splitlines())) <= 100
+
+
+def test_the_grid_stays_one_table():
+    """The longest name of the GPU grid leaves room for the verdict beside it."""
+    shape = max((Case(s, "bf16", True, "cuda") for s in GRID), key=lambda case: len(case.id))
+    run = _run(cases=[shape], metrics=["gpu_warm"], launches=1, baseline_seconds=0.0123)
+    assert sum(line.startswith("case ") for line in render(run).splitlines()) == 1
 
 
 def test_baseline_only():

@@ -1,0 +1,76 @@
+"""`show` and `compare` as commands: files written, options refused, nothing heavy imported."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from synthetic import make_cases, make_run
+
+from flashbench.cli import cli, main
+from flashbench.runfile import save
+
+
+@pytest.fixture
+def run_path(tmp_path):
+    """A run file with one launch."""
+    path = tmp_path / "run.json"
+    save(make_run(np.random.default_rng(0), cases=make_cases(2), launches=1, samples=4), path)
+    return path
+
+
+def test_output_file(run_path, tmp_path):
+    """-o writes what stdout would have got, and stdout stays empty."""
+    target = tmp_path / "table.csv"
+    plain = CliRunner().invoke(cli, ["show", "--format", "csv", str(run_path)])
+    written = CliRunner().invoke(cli, ["show", "--format", "csv", "-o", str(target), str(run_path)])
+    assert written.stdout == ""
+    assert target.read_text() == plain.stdout
+
+
+def test_output_that_cannot_be_written(run_path, capsys):
+    """A folder that does not exist is one line and exit 2."""
+    with pytest.raises(SystemExit) as stop:
+        main(["show", "-o", "/nowhere/table.txt", str(run_path)])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == (
+        "flashbench: /nowhere/table.txt: cannot be written: No such file or directory\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["0", "100%", "-1%", "nan", "inf", ""])
+def test_tolerance_bounds(run_path, text, capsys):
+    """A tolerance is a fraction strictly between 0 and 1."""
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", "--tolerance", text, str(run_path)])
+    assert stop.value.code == 2
+    assert "write 1% or 0.01" in capsys.readouterr().err
+
+
+def test_messages_do_not_steer_the_terminal(tmp_path, capsys):
+    """A hostile name in a damaged file is shown, not obeyed."""
+    path = tmp_path / "run.json"
+    run = make_run(np.random.default_rng(0), cases=make_cases(1), launches=1, samples=2)
+    run.launches[0].results[0].candidate = "\x1b[2Jgone"
+    save(run, path)
+    with pytest.raises(SystemExit) as stop:
+        main(["show", str(path)])
+    error = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert "\x1b" not in error
+    assert "gone" in error
+    assert error.count("\n") == 1
+
+
+def test_neither_torch_nor_scipy_is_imported(run_path):
+    """compare works where torch is not installed, and does not wait for scipy.stats."""
+    program = (
+        "import sys; from flashbench.cli import cli\n"
+        f"cli.main(['compare', {str(run_path)!r}], standalone_mode=False)\n"
+        "print([name for name in ('torch', 'scipy', 'rich') if name in sys.modules])"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert out.stdout.splitlines()[-1] == "[]"
