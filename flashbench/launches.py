@@ -8,7 +8,6 @@ which cancels what drifts while the launch runs).
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,14 +67,13 @@ class LaunchData:
     _timings: dict[tuple[int, int, int], Timing] = field(repr=False)
     _results: dict[tuple[int, int], list[Result]] = field(repr=False)
 
-    def samples(self, candidate: int, case: int) -> FloatArray:
-        """All samples of all launches, ascending, in seconds a call."""
-        found = [
-            self._timings[key].seconds
+    def samples(self, candidate: int, case: int) -> list[FloatArray]:
+        """The samples of each launch that has any, in seconds a call."""
+        return [
+            np.array(self._timings[key].seconds)
             for launch in range(len(self.run.launches))
             if (key := (candidate, case, launch)) in self._timings
         ]
-        return np.sort(np.fromiter(chain.from_iterable(found), dtype=np.float64))
 
     def failures(self, candidate: int, case: int) -> Failures | None:
         """What went wrong, or None. A wrong result in one launch counts more than any crash."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from flashbench.launches import LaunchData
 from flashbench.report import Report
-from flashbench.stats.quantile import Quantile, quantile, samples_needed
+from flashbench.stats.quantile import Quantile, launch_quantile, samples_needed
 from flashbench.table import (
     Cell,
     Column,
@@ -34,8 +34,8 @@ def document(report: Report) -> Document:
     needed = " and ".join(f"{samples_needed(q)} for {n}" for n, q in QUANTILES.items() if q > 0.9)
     header = [
         *frame.identity(report),
-        "percentiles of the samples of all launches; their 95 % order-statistic intervals take the "
-        f"samples as independent and need {needed}: with fewer, {NOT_ESTIMABLE}",
+        "percentiles of the samples of all launches, with 95 % intervals that allow for what "
+        f"launches differ by; samples needed: {needed}, with fewer {NOT_ESTIMABLE}",
         "spread = (p75 - p25) / p50; between launches = standard deviation of the launches' "
         "medians; memory = peak beyond the inputs",
     ]
@@ -86,20 +86,21 @@ def _row(data: LaunchData, candidate: int, case: int) -> dict[str, Cell]:
         "reason": text_cell(failures.reason if failures else ""),
         "memory_mb": memory_cell(data.peak_memory(candidate, case)),
     }
-    samples = data.samples(candidate, case) * 1e6
+    launches = [seconds * 1e6 for seconds in data.samples(candidate, case)]
     medians = data.launch_medians(candidate, case)
-    if not len(samples):
+    if not launches:
         status = failures.status if failures else "not measured"
         return row | {"p50_us": Cell(None, status.replace("_", " "))}
+    samples = np.concatenate(launches)
     row["launches"] = Cell(len(medians), str(len(medians)))
     row["samples"] = Cell(len(samples), str(len(samples)))
     for name, q in QUANTILES.items():
-        row |= _quantile_cells(name, quantile(samples, q))
+        row |= _quantile_cells(name, launch_quantile(launches, q))
     low, middle, high = np.quantile(samples, (0.25, 0.5, 0.75)).tolist()
     between = float(np.std(medians, ddof=1)) if len(medians) > 1 else None
     return row | {
-        "min_us": time_cell(float(samples[0])),
-        "max_us": time_cell(float(samples[-1])),
+        "min_us": time_cell(float(samples.min())),
+        "max_us": time_cell(float(samples.max())),
         "spread_percent": percent_cell((high - low) / middle),
         "launch_sd_percent": percent_cell(between),
         "tflops": rate_cell(data.run.cases[case], middle),
@@ -109,6 +110,8 @@ def _row(data: LaunchData, candidate: int, case: int) -> dict[str, Cell]:
 def _quantile_cells(name: str, found: Quantile | None) -> dict[str, Cell]:
     if found is None:
         return {f"{name}_us": Cell(None, NOT_ESTIMABLE)}
+    if not found.bounded:
+        return {f"{name}_us": Cell(found.value, f"{digits(found.value)} [?, ?]")}
     text = f"{digits(found.value)} [{digits(found.low)}, {digits(found.high)}]"
     return {
         f"{name}_us": Cell(found.value, text),

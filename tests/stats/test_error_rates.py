@@ -38,9 +38,13 @@ def test_simultaneous_intervals_hold(files):
 
 
 @pytest.mark.parametrize("q", [0.5, 0.9, 0.95, 0.99])
-def test_percentile_intervals_hold_for_independent_samples(q):
-    """At least 95 % of the intervals hold the true percentile (order statistics: often more)."""
-    assert coverage.percentile(q, 20, 50, 0.0, 1000) >= 930
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_percentile_intervals_hold(q, share):
+    """Few miss the true percentile, also when half the variance is between launches; those of the
+    median are nearly always bounded."""
+    bounded, held = coverage.percentile(q, 20, 50, share, 500)
+    assert bounded - held <= 0.09 * 500
+    assert bounded >= 490 or q > 0.5
 
 
 def test_modes_are_seen_where_they_are():

@@ -6,7 +6,14 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashbench.stats.quantile import interval_ranks, quantile, samples_needed
+from flashbench.stats.quantile import (
+    effective_size,
+    interval_ranks,
+    launch_quantile,
+    quantile,
+    samples_needed,
+    t_quantile,
+)
 
 _QUANTILES = (0.5, 0.9, 0.95, 0.99)
 
@@ -65,3 +72,35 @@ def test_ranks_hold_their_level():
         below = scipy.stats.binom(n, q)
         assert below.cdf(low - 1) <= 0.025 < below.cdf(low)
         assert below.sf(high - 1) <= 0.025 < below.sf(high - 2)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 19, 60])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.9999])
+def test_t_quantile_is_scipys(freedom, confidence):
+    """The t quantile agrees with scipy's to seven digits."""
+    expected = scipy.stats.t.ppf((1 + confidence) / 2, freedom)
+    assert t_quantile(freedom, confidence) == pytest.approx(expected, rel=1e-7)
+
+
+def test_launches_that_differ_count_less():
+    """Identical launches are worth all their samples; launches that do not overlap, few."""
+    samples = np.linspace(1, 2, 50)
+    alike, apart = [samples] * 20, [samples + 10 * i for i in range(20)]
+    assert effective_size(alike, 1.5, 0.5, 0.95) == 1000
+    assert effective_size(apart, 96.0, 0.5, 0.95) < 20
+    narrow, wide = launch_quantile(alike, 0.5), launch_quantile(apart, 0.5)
+    assert narrow is not None
+    assert wide is not None
+    assert wide.high - wide.low > 40 > 1 > narrow.high - narrow.low
+    tail = launch_quantile(apart, 0.95)
+    assert tail is not None
+    assert not tail.bounded
+
+
+def test_one_launch_has_no_interval():
+    """A single launch gives its percentile without pretending to know the next launch."""
+    alone = launch_quantile([np.arange(400.0)], 0.5)
+    assert alone is not None
+    assert alone.value == 199.5
+    assert not alone.bounded
+    assert launch_quantile([np.arange(50.0)], 0.95) is None
