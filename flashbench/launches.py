@@ -6,6 +6,7 @@ a pair of candidates to one log-ratio (the median over blocks of the log-ratio i
 which cancels what drifts while the launch runs).
 """
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -62,6 +63,7 @@ class LaunchData:
     case_index: dict[str, int]
     candidate_index: dict[str, int]
     log_median: FloatArray
+    _middle: FloatArray = field(repr=False)  # (candidates, cases): median of log_median
     _layouts: list[_Layout] = field(repr=False)
     _places: dict[tuple[int, int, int], tuple[int, int]] = field(repr=False)  # layout, row
     _timings: dict[tuple[int, int, int], Timing] = field(repr=False)
@@ -89,8 +91,8 @@ class LaunchData:
 
     def median_us(self, candidate: int, case: int) -> float | None:
         """Median over launches of the launch's median, microseconds; None where never timed."""
-        medians = self.launch_medians(candidate, case)
-        return float(np.exp(np.median(medians))) * 1e6 if len(medians) else None
+        middle = float(self._middle[candidate, case])
+        return None if math.isnan(middle) else math.exp(middle) * 1e6
 
     def is_wrong(self, candidate: int, case: int) -> bool:
         """Whether any launch found a wrong result."""
@@ -168,7 +170,16 @@ def collect(run: RunFile, metric: str | None = None) -> LaunchData:
         places.update((key, (len(layouts), row)) for row, key in enumerate(keys))
         layouts.append(_in_blocks(logs, blocks))
     return LaunchData(
-        run, metrics, cases, candidates, log_median, layouts, places, timings, dict(results)
+        run,
+        metrics,
+        cases,
+        candidates,
+        log_median,
+        _median_present(log_median),
+        layouts,
+        places,
+        timings,
+        dict(results),
     )
 
 
@@ -183,6 +194,19 @@ def baseline_index(run: RunFile) -> int | None:
 def own_candidates(run: RunFile) -> list[tuple[int, Candidate]]:
     """The candidates that are not SDPA's, with their indices."""
     return [(i, c) for i, c in enumerate(run.candidates) if not c.baseline]
+
+
+def _median_present(values: FloatArray) -> FloatArray:
+    """Median along the last axis of what is not NaN; NaN where nothing is. np.nanmedian warns of
+    the latter and is slow."""
+    if not values.shape[-1]:
+        return np.full(values.shape[:-1], np.nan)
+    ordered = np.sort(values, axis=-1)  # NaN last
+    present = np.count_nonzero(~np.isnan(values), axis=-1)[..., None]
+    lower = np.take_along_axis(ordered, np.maximum(present - 1, 0) // 2, axis=-1)
+    upper = np.take_along_axis(ordered, np.minimum(present // 2, values.shape[-1] - 1), axis=-1)
+    middle: FloatArray = ((lower + upper) / 2)[..., 0]
+    return middle
 
 
 def _in_blocks(logs: FloatArray, blocks: tuple[int, ...]) -> _Layout:

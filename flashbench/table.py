@@ -101,6 +101,11 @@ def bounds_cells(key: str, shift: Shift | None) -> dict[str, Cell]:
     return {f"{key}_low": Cell(finite_exp(low)), f"{key}_high": Cell(finite_exp(high))}
 
 
+def significant(value: Value) -> Value:
+    """A float to ten significant digits: the last ones differ between processors."""
+    return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
 def finite_exp(log_ratio: float) -> float | None:
     """exp, or None where it is no finite positive number."""
     return math.exp(log_ratio) if abs(log_ratio) < 700 else None

@@ -1,10 +1,10 @@
-"""CSV: one header line, every column, numbers in full; text cannot start a formula."""
+"""CSV: one header line, every column, ten digits; text cannot start a formula."""
 
 import csv
 import io
 
 from flashbench.render.escape import spreadsheet
-from flashbench.table import Cell, Document
+from flashbench.table import Cell, Document, significant
 
 
 def render(document: Document) -> str:
@@ -20,4 +20,5 @@ def render(document: Document) -> str:
 def _value(cell: Cell | None) -> str:
     if cell is None or cell.value is None:
         return ""
-    return spreadsheet(cell.value) if isinstance(cell.value, str) else repr(cell.value)
+    value = significant(cell.value)
+    return spreadsheet(value) if isinstance(value, str) else repr(value)

@@ -2,7 +2,7 @@
 
 import json
 
-from flashbench.table import Document
+from flashbench.table import Document, Value, significant
 
 SCHEMA = "flashbench-table"
 VERSION = 1
@@ -17,9 +17,16 @@ def render(document: Document) -> str:
         "view": document.view,
         "header": document.header,
         "rows": [
-            {key: row[key].value if key in row else None for key in keys} for row in document.rows
+            {key: significant(row[key].value) if key in row else None for key in keys}
+            for row in document.rows
         ],
-        "summary": document.summary,
+        "summary": {key: _rounded(value) for key, value in document.summary.items()},
         "notes": [{"code": note.code, "message": note.message} for note in document.notes],
     }
     return json.dumps(content, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _rounded(value: Value | dict[str, Value]) -> Value | dict[str, Value]:
+    if isinstance(value, dict):
+        return {key: significant(inner) for key, inner in value.items()}
+    return significant(value)
