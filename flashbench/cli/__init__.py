@@ -15,6 +15,7 @@ from flashbench.render.escape import printable
 # name -> help line: known without importing the command.
 COMMANDS = {
     "info": "What is built and loadable here: backends, dtypes, archs, commit, kernel resources.",
+    "run": "Measure candidates against SDPA over a grid of cases; write a run file; print a table.",
     "show": "Print the table of a run file, in any format.",
     "compare": "The gate: candidate against SDPA (one run file), or B against A (two).",
 }

@@ -1,0 +1,188 @@
+"""Candidates: named callables with the signature of SDPA, from a flag to a function.
+
+Torch and the candidates themselves are imported by `load` only, that is in a worker process: a
+candidate that crashes at import costs the command line nothing.
+"""
+
+import hashlib
+import importlib
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.runfile import BuildIdentity, Candidate
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Attention = Callable[..., Tensor]
+
+OURS = "flashbench"
+SDPA = "sdpa"
+# torch's names of SDPA's backends, by ours.
+BACKENDS = {
+    "cudnn": "CUDNN_ATTENTION",
+    "flash": "FLASH_ATTENTION",
+    "efficient": "EFFICIENT_ATTENTION",
+    "math": "MATH",
+}
+OFFERED = {"cpu": ("flash", "math"), "cuda": ("cudnn", "flash", "efficient", "math")}
+# On the CPU the default is the flash backend: measuring it twice tells nothing. On a GPU the math
+# backend writes every score to memory, which at long lengths costs minutes and tens of GiB.
+AUTO = {"cpu": ("math",), "cuda": ("cudnn", "flash", "efficient")}
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_SPEC = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def parse_candidate(text: str) -> Candidate:
+    """Read `flashbench`, `module:function` or `name=module:function`.
+
+    Raises InvalidInputError with the accepted forms.
+    """
+    name, equals, spec = text.partition("=")
+    if not equals:
+        name, spec = text.rpartition(":")[2], text
+    if spec != OURS and not _SPEC.fullmatch(spec):
+        raise InvalidInputError(
+            f"candidate {text!r} is not understood; write name=module:function or {OURS}"
+        )
+    if not _NAME.fullmatch(name):
+        raise InvalidInputError(
+            f"candidate name {name!r} is not usable; use letters, digits and . _ + - (64 at most)"
+        )
+    if name == SDPA:
+        raise InvalidInputError(f"candidate name {SDPA!r} is taken by the baseline; use another")
+    return Candidate(name=name, spec=spec)
+
+
+def parse_candidates(texts: list[str]) -> list[Candidate]:
+    """All candidates of a command line; their names have to differ."""
+    candidates = [parse_candidate(text) for text in texts]
+    names = [candidate.name for candidate in candidates]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInputError(
+                f"two candidates are named {name!r}; name them apart: name=module:function"
+            )
+    return candidates
+
+
+def baselines(device: str, backends: str) -> list[Candidate]:
+    """SDPA's default, then the backends asked for: `default`, `auto`, `all`, or names by commas."""
+    chosen: tuple[str, ...]
+    if backends == "default":
+        chosen = ()
+    elif backends == "auto":
+        chosen = AUTO[device]
+    elif backends == "all":
+        chosen = OFFERED[device]
+    else:
+        chosen = tuple(dict.fromkeys(name for name in backends.split(",") if name != "default"))
+    for name in chosen:
+        if name not in BACKENDS:
+            raise InvalidInputError(
+                f"backend {name!r} is unknown; write default, auto, all, or names of "
+                f"{', '.join(BACKENDS)} separated by commas"
+            )
+    specs = [SDPA, *(f"{SDPA}:{name}" for name in chosen)]
+    return [Candidate(name=spec, spec=spec, baseline=True) for spec in specs]
+
+
+class Loaded:
+    """A candidate ready to be called.
+
+    call(q, k, v, is_causal=..., [enable_gqa=True]) -> Tensor; `scope()` is entered around calls
+    (it selects SDPA's backend), so that its own cost stays out of every timing.
+    """
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        call: "Attention",
+        scope: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self.candidate = candidate
+        self.name = candidate.name
+        self.call = call
+        self.scope = scope
+
+    def refuses(self, error: Exception) -> bool:
+        """Whether the error says "not supported" rather than "broken".
+
+        NotImplementedError from anybody; from our extension also ValueError and TypeError, which
+        is how it names the argument it does not take; from SDPA, that no backend takes the case.
+        """
+        if isinstance(error, NotImplementedError):
+            return True
+        if self.candidate.spec == OURS:
+            return isinstance(error, ValueError | TypeError)
+        return self.candidate.baseline and "No viable backend" in str(error)
+
+
+def load(candidate: Candidate) -> tuple[Loaded, BuildIdentity]:
+    """Import a candidate. NotMeasuredError says in one line why it cannot be measured."""
+    if candidate.baseline:
+        return _load_sdpa(candidate), BuildIdentity()
+    if candidate.spec == OURS:
+        from flashbench.extension import build_info
+
+        info = build_info()
+        from flashbench import attention
+
+        build = BuildIdentity(
+            commit=info.commit,
+            dirty=info.dirty,
+            source_hash=info.source_hash,
+            library_hash=_sha256(info.path),
+        )
+        return Loaded(candidate, attention), build
+    module_name, _, function_name = candidate.spec.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise NotMeasuredError(
+            f"candidate {candidate.name}: {module_name} cannot be imported: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise NotMeasuredError(
+            f"candidate {candidate.name}: {module_name} has no function {function_name!r}"
+        )
+    source = inspect.getsourcefile(module) if module.__file__ else None
+    return Loaded(candidate, function), BuildIdentity(source_hash=_sha256(source) if source else "")
+
+
+def _load_sdpa(candidate: Candidate) -> Loaded:
+    from torch.nn.functional import scaled_dot_product_attention
+
+    _, _, backend = candidate.spec.partition(":")
+    if not backend:
+        return Loaded(candidate, scaled_dot_product_attention)
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    @contextmanager
+    def scope() -> Iterator[None]:
+        with sdpa_kernel([getattr(SDPBackend, BACKENDS[backend])]):
+            yield
+
+    return Loaded(candidate, scaled_dot_product_attention, scope)
+
+
+def reason(error: BaseException, caught: list[warnings.WarningMessage]) -> str:
+    """One line for a failed call; SDPA says in warnings why it has no backend for a case."""
+    first = str(error).strip().splitlines()
+    line = f"{type(error).__name__}: {first[0]}" if first else type(error).__name__
+    told = [str(warning.message).splitlines()[0] for warning in caught]
+    why = [text.split(" (Triggered")[0] for text in told if "not used because" not in text]
+    return " ".join([line, *dict.fromkeys(why)])[:500]
+
+
+def _sha256(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()

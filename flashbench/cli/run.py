@@ -1,0 +1,311 @@
+"""`flashbench run`: measure candidates against SDPA; write a run file; print its table."""
+
+import math
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from flashbench.candidates import OURS, baselines, parse_candidates
+from flashbench.case import DTYPES, PRESETS, parse_shape
+from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
+from flashbench.settings import defaults
+
+if TYPE_CHECKING:
+    from flashbench.run import Outcome, Plan
+    from flashbench.runfile import RunFile
+
+_UNITS = {"ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(ms|s|m|h|)")
+# With --resume the file says what is measured; only what does not change that may be given.
+_FREE_ON_RESUME = {"resume", "launches", "budget", "timeout", "hourly_rate", "output", "format_"}
+
+
+class Duration(click.ParamType[float]):
+    """`250ms`, `60s`, `5m`, `1h`, or a number of seconds; more than zero."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        match = _DURATION.fullmatch(str(value).strip())
+        seconds = float(match[1]) * _UNITS[match[2]] if match else math.nan
+        if not 0 < seconds < math.inf:
+            self.fail(f"{value!r} is not a time; write 250ms, 60s, 5m or 1h", param, ctx)
+        return seconds
+
+
+class _SettingsCommand(click.Command):
+    """A command whose defaults come from pyproject.toml."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        extra["default_map"] = defaults(self, Path.cwd())
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command(
+    "run",
+    cls=_SettingsCommand,
+    epilog="Exit codes: 0 measured, 1 a candidate is wrong, 2 usage, 4 a candidate could not be "
+    "measured at all, or the run was interrupted. Defaults: [tool.flashbench.run] of "
+    "pyproject.toml.",
+)
+@click.option(
+    "--preset",
+    "presets",
+    type=click.Choice(list(PRESETS)),
+    multiple=True,
+    help="Shapes to measure; repeatable.  [default: headline]",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="SHAPE",
+    help="1,8,512,64 or b1-h8-g2-q512-k1024-d64.",
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    type=click.Choice(DTYPES),
+    multiple=True,
+    help="Repeatable.  [default: fp32, fp16, bf16 on cpu; fp16, bf16 on cuda]",
+)
+@click.option(
+    "--causal",
+    type=click.Choice(["both", "causal", "full"]),
+    default="both",
+    show_default=True,
+    help="With the causal mask, without, or both.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="auto: cuda if there is one.",
+)
+@click.option(
+    "--candidate",
+    "candidates",
+    multiple=True,
+    metavar="[NAME=]MODULE:FUNCTION",
+    help="What is measured against SDPA; repeatable.  [default: flashbench, the extension here]",
+)
+@click.option("--baseline-only", is_flag=True, help="SDPA alone; needs no extension.")
+@click.option(
+    "--backends",
+    default="auto",
+    show_default=True,
+    metavar="default|auto|all|NAME,...",
+    help="SDPA's backends besides its default: cudnn, flash, efficient, math.",
+)
+@click.option("--launches", type=click.IntRange(1, 10_000), default=10, show_default=True)
+@click.option(
+    "--samples",
+    type=click.IntRange(2, 100_000),
+    default=40,
+    show_default=True,
+    help="A launch, metric and candidate; slow calls get fewer.",
+)
+@click.option(
+    "--min-sample",
+    type=Duration(),
+    help="A sample averages as many calls as last this long.  [default: 2ms cpu, 100us cuda]",
+)
+@click.option("--threads", type=click.IntRange(1, 4096), help="CPU threads of torch.")
+@click.option("--seed", type=click.IntRange(0, 2**53), default=0, show_default=True)
+@click.option("--budget", type=Duration(), help="Device time to spend, e.g. 60s, 10m: a hard stop.")
+@click.option(
+    "--timeout",
+    type=Duration(),
+    default="60s",
+    show_default=True,
+    help="For one candidate's check, or one block of its samples.",
+)
+@click.option("--hourly-rate", type=click.FloatRange(min=0), help="Price of an hour of the device.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Add what this run file lacks.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The run file.  [default: bench-<date>-<time>.json]",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "markdown", "csv", "json", "none"]),
+    default="text",
+    show_default=True,
+    help="Of the table on stdout.",
+)
+@click.pass_context
+def command(context: click.Context, /, **options: Any) -> int:
+    """Measure candidates against PyTorch SDPA over a grid of cases.
+
+    Every launch is a process of its own; in it the candidates of a case are checked against
+    float64 and timed in turns (A/B/B/A). The run file is saved as it grows: what was measured
+    stays, whatever happens, and --resume goes on.
+    """
+    from flashbench import runfile
+    from flashbench.measure.progress import make_progress
+    from flashbench.run import measure
+
+    resumed: RunFile | None = None
+    if options["resume"] is not None:
+        _refuse_other_settings(context)
+        resumed = runfile.load(options["resume"])
+        plan = _resumed_plan(context, options, resumed)
+        path = options["output"] or options["resume"]
+    else:
+        plan = _plan(options)
+        path = options["output"] or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
+    _check_writable(path)
+    outcome = measure(plan, path, make_progress(), resumed)
+    return _finish(outcome, path, options["format_"])
+
+
+def _plan(options: dict[str, Any]) -> "Plan":
+    from flashbench.run import Plan
+
+    presets = options["presets"] or (() if options["shapes"] else ("headline",))
+    shapes = [shape for preset in presets for shape in PRESETS[preset]]
+    shapes += [parse_shape(text) for text in options["shapes"]]
+    if options["baseline_only"] and options["candidates"]:
+        raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
+    texts = [] if options["baseline_only"] else list(options["candidates"]) or [OURS]
+    baselines("cpu", options["backends"])  # a name that is unknown is said before anything starts
+    return Plan(
+        shapes=shapes,
+        candidates=parse_candidates(texts),
+        dtypes=options["dtypes"] or None,
+        causal={"both": (False, True), "causal": (True,), "full": (False,)}[options["causal"]],
+        device=options["device"],
+        backends=options["backends"],
+        launches=options["launches"],
+        samples=options["samples"],
+        seed=options["seed"],
+        threads=options["threads"],
+        min_sample_seconds=options["min_sample"],
+        timeout_seconds=options["timeout"],
+        budget_seconds=options["budget"],
+        hourly_rate=options["hourly_rate"],
+        command=["flashbench", *sys.argv[1:]],
+    )
+
+
+def _refuse_other_settings(context: click.Context) -> None:
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in _FREE_ON_RESUME:
+            raise InvalidInputError(
+                f"{parameter.opts[0]} cannot be changed by --resume, the file says it; drop the "
+                "flag, or measure into a new file"
+            )
+
+
+def _resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile") -> "Plan":
+    from dataclasses import replace
+
+    from flashbench.run import plan_to_resume
+
+    plan = plan_to_resume(run, options["resume"])
+    given = {
+        name: options[name]
+        for name in ("launches", "budget", "timeout", "hourly_rate")
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    if given.get("launches", plan.launches) < plan.launches:
+        raise InvalidInputError(
+            f"--launches {given['launches']} is fewer than the {plan.launches} of "
+            f"{options['resume']}; more can be added, none taken away"
+        )
+    return replace(
+        plan,
+        launches=given.get("launches", plan.launches),
+        budget_seconds=given.get("budget", plan.budget_seconds),
+        timeout_seconds=given.get("timeout", plan.timeout_seconds),
+        hourly_rate=given.get("hourly_rate", plan.hourly_rate),
+    )
+
+
+def _check_writable(path: Path) -> None:
+    """Said before anything is measured, not after."""
+    import os
+
+    parent = path.absolute().parent
+    while not parent.exists():
+        parent = parent.parent
+    if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise InvalidInputError(f"{path}: cannot be written; name another file with -o")
+
+
+def _finish(outcome: "Outcome", path: Path, format_: str) -> int:
+    """Say where it is and what it cost, print the table, choose the exit code."""
+    run = outcome.run
+    if run is None or not run.launches:
+        raise NotMeasuredError("interrupted before anything was measured")
+    results = [result for launch in run.launches for result in launch.results]
+    measured = sum(result.status == "ok" for result in results)
+    _tell(
+        f"{path}: {measured} of {len(results)} results measured, "
+        f"{run.device_seconds:.1f} device seconds{_cost(run)}"
+    )
+    if outcome.interrupted or outcome.over_budget:
+        why = "interrupted" if outcome.interrupted else "stopped by --budget"
+        _tell(f"{why}; go on with: flashbench run --resume {path}")
+    if outcome.interrupted:
+        return Exit.NOT_MEASURED
+    if format_ != "none":
+        from flashbench.cli.show import render
+
+        click.echo(render(run, format_))
+    return _exit_code(run)
+
+
+def _cost(run: "RunFile") -> str:
+    if run.hourly_rate is None:
+        return ""
+    return f" ({run.device_seconds / 3600 * run.hourly_rate:.2f} at {run.hourly_rate:g} an hour)"
+
+
+def _exit_code(run: "RunFile") -> int:
+    """1 if a candidate is wrong anywhere, 4 if one has no time at all, else 0; says why."""
+    code = Exit.PASS
+    subjects = [c.name for c in run.candidates if not c.baseline]
+    for name in subjects or [c.name for c in run.candidates if c.name == "sdpa"]:
+        results = [r for launch in run.launches for r in launch.results if r.candidate == name]
+        wrong = [r for r in results if r.status == "wrong"]
+        if wrong:
+            cases = {r.case for r in wrong}
+            _tell(
+                f"warning: {name} is wrong on {len(cases)} of {len(run.cases)} cases; "
+                f"{wrong[0].case}: {wrong[0].reason}"
+            )
+            code = Exit.REGRESSION
+        elif not any(r.status == "ok" for r in results):
+            why = f"{results[0].case}: {results[0].status}: {results[0].reason}" if results else ""
+            _tell(f"warning: {name} could not be measured at all; {why}")
+            code = code or Exit.NOT_MEASURED
+    return code
+
+
+def _tell(text: str) -> None:
+    click.echo(f"flashbench: {text}", err=True)

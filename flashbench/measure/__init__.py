@@ -1,0 +1,1 @@
+"""Measuring: worker processes, clocks, checks. Data flows as docs/measuring.md tells."""

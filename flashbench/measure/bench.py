@@ -1,0 +1,365 @@
+"""The launches of a run: worker processes over a grid of cases, saved as they are measured."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from flashbench import __version__
+from flashbench.case import Case, DtypeName, Shape, grid
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.measure.history import UNFINISHED, History
+from flashbench.measure.identity import difference
+from flashbench.measure.plan import case_order, launch_seed
+from flashbench.measure.process import Worker, WorkerDiedError
+from flashbench.measure.progress import Progress
+from flashbench.measure.protocol import Done, Measure, Profile, Profiled, Ready, Setup
+from flashbench.runfile import (
+    Candidate,
+    DeviceState,
+    Launch,
+    Result,
+    RunFile,
+    Settings,
+    Status,
+    save,
+)
+
+DEFAULT_DTYPES: dict[str, tuple[DtypeName, ...]] = {
+    "cpu": ("fp32", "fp16", "bf16"),
+    "cuda": ("fp16", "bf16"),
+}
+_MIN_SAVE_INTERVAL = 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure. Fields that are None are the device's defaults, known to the worker."""
+
+    shapes: Sequence[Shape]
+    candidates: Sequence[Candidate]  # without the baselines; empty: SDPA alone
+    dtypes: Sequence[DtypeName] | None = None
+    causal: Sequence[bool] = (False, True)
+    device: str = "auto"
+    backends: str = "auto"
+    launches: int = 10
+    samples: int = 40
+    seed: int = 0
+    threads: int | None = None
+    min_sample_seconds: float | None = None
+    timeout_seconds: float = 60.0
+    budget_seconds: float | None = None
+    hourly_rate: float | None = None
+    command: Sequence[str] = ()
+
+
+@dataclass
+class Bench:
+    """A run on its way: the launches of a plan, the worker at work, the file that grows."""
+
+    plan: Plan
+    path: Path
+    progress: Progress
+    run: RunFile | None
+    over_budget: bool = False
+    _worker: Worker | None = None
+    _launch: Launch | None = None
+    _tick: float = 0.0  # until when device seconds are accounted
+    _device_seconds: float = 0.0  # of this invocation
+    _broken: dict[str, str] = field(default_factory=dict)  # candidates that do not load
+    _history: History = field(default_factory=History)
+    _state: DeviceState | None = None  # when the latest worker was ready
+    _saved: float = -1e9
+    _save_seconds: float = 0.0
+    _dirty: bool = False
+
+    def measure(self) -> None:
+        resumed = self.run is not None
+        if self.run is not None:
+            self._forget_unfinished(self.run)
+            if all(len(self._missing(launch)) == 0 for launch in self._planned(self.run)):
+                self.progress.note("nothing is missing in the file")
+                return
+        try:
+            self._start_worker()
+        except WorkerDiedError:
+            raise NotMeasuredError("--budget was spent before anything was measured") from None
+        assert self.run is not None
+        if not resumed:
+            self._check_loaded()
+        launches = self._planned(self.run)
+        self.progress.begin(sum(len(self._missing(launch)) for launch in launches))
+        for launch in launches:
+            if self._missing(launch):
+                self._measure_launch(launch)
+            if self.over_budget:
+                break
+
+    def close(self, interrupted: bool) -> None:
+        """End the worker, say what was cut short, save."""
+        self._end_worker()
+        if self.run is None or self._launch is None:
+            return
+        if interrupted and self._launch.results:
+            self._record_rest("interrupted", "the run was interrupted before its turn")
+        if self._dirty:
+            self._save()
+
+    # ---- launches
+
+    def _planned(self, run: RunFile) -> list[Launch]:
+        """The launches of the plan, those of the file first; new ones join it when they start."""
+        known = {launch.index: launch for launch in run.launches}
+        return [
+            known.get(index) or Launch(index=index, seed=launch_seed(self.plan.seed, index))
+            for index in range(self.plan.launches)
+        ]
+
+    def _missing(self, launch: Launch) -> dict[Case, list[str]]:
+        """Cases in the launch's order, with the candidates that have no result there."""
+        assert self.run is not None
+        there = {(result.case, result.candidate) for result in launch.results}
+        names = [candidate.name for candidate in self.run.candidates]
+        missing = {
+            case: [name for name in names if (case.id, name) not in there]
+            for case in case_order(self.run.cases, launch.seed)
+        }
+        return {case: rest for case, rest in missing.items() if rest}
+
+    def _measure_launch(self, launch: Launch) -> None:
+        assert self.run is not None
+        self._launch = launch
+        if launch not in self.run.launches:
+            launch.started = datetime.now(UTC).isoformat(timespec="seconds")
+            self.run.launches.append(launch)
+        self._account()
+        for case, names in self._missing(launch).items():
+            self.progress.case(launch.index, case.id)
+            self._measure_case(launch, case, names)
+            self.progress.step()
+            self._save_soon()
+        if not self.over_budget:
+            launch.complete = True
+            self._name_kernels(launch)
+        self._end_worker()
+        self._save()
+        failed = sum(result.status != "ok" for result in launch.results)
+        self.progress.note(
+            f"launch {launch.index + 1} of {self.plan.launches}: "
+            f"{len(launch.results) - failed} measured, {failed} not, "
+            f"{launch.device_seconds:.1f} device seconds"
+        )
+
+    def _measure_case(self, launch: Launch, case: Case, names: list[str]) -> None:
+        pending = []
+        for name in names:
+            if name in self._broken:
+                self._record_all(case, [name], "error", self._broken[name])
+            elif given_up := self._history.given_up(case.id, name):
+                self._record([given_up])
+            else:
+                pending.append(name)
+        while pending:
+            left = self._seconds_left()
+            if left is not None and left <= 0:
+                self.over_budget = True
+                self._record_all(case, pending, "over_budget", "--budget was spent before its turn")
+                return
+            try:
+                worker = self._worker or self._start_worker()
+                done = worker.ask(
+                    Measure(
+                        case=case,
+                        candidates=pending,
+                        seed=launch.seed,
+                        full_check=launch.index == 0,
+                        seconds_left=left,
+                    ),
+                    left,
+                )
+            except WorkerDiedError as died:
+                self._end_worker()
+                if died.status == "over_budget" or died.candidate not in pending:
+                    self.over_budget |= died.status == "over_budget"
+                    self._record_all(case, pending, died.status, str(died))
+                    return
+                self.progress.note(f"{died.candidate} on {case.id}: {died.status}: {died}")
+                self._record_all(case, [died.candidate], died.status, str(died))
+                pending.remove(died.candidate)
+                continue
+            assert isinstance(done, Done)
+            launch.before = launch.before or self._state
+            launch.after = done.state
+            self._record(done.results)
+            pending = []
+
+    def _name_kernels(self, launch: Launch) -> None:
+        """Names of GPU kernels, once, after all timing: the profiler slows what follows it."""
+        assert self.run is not None
+        if launch.index != 0 or self.plan.device == "cpu":
+            return
+        for case in self.run.cases:
+            if case.device != "cuda":
+                return
+            results = {
+                r.candidate: r for r in launch.results if r.case == case.id and r.status == "ok"
+            }
+            left = self._seconds_left()
+            if not results or (left is not None and left <= 0):
+                continue
+            try:
+                worker = self._worker or self._start_worker()
+                request = Profile(case=case, candidates=list(results), seed=launch.seed)
+                answer = worker.ask(request, left)
+            except WorkerDiedError as died:
+                self._end_worker()
+                self.progress.note(f"no kernel names: {died.candidate} on {case.id}: {died}")
+                return
+            assert isinstance(answer, Profiled)
+            for name, kernels in answer.kernels.items():
+                results[name].kernels = kernels
+
+    # ---- the worker
+
+    def _start_worker(self) -> Worker:
+        """A new worker that is ready, on the machine and builds of this run.
+
+        A candidate that kills the worker when it is imported is left out and named as broken.
+        """
+        while True:
+            self._account()
+            self._tick = time.monotonic()
+            self._worker = Worker(self.plan.timeout_seconds)
+            usable = [c for c in self.plan.candidates if c.name not in self._broken]
+            setup = Setup(
+                device=self.plan.device,
+                candidates=usable,
+                backends=self.plan.backends,
+                threads=self.plan.threads,
+                samples=self.plan.samples,
+                min_sample_seconds=self.plan.min_sample_seconds,
+            )
+            try:
+                ready = self._worker.ask(setup, self._seconds_left())
+            except WorkerDiedError as died:
+                self._end_worker()
+                if died.status == "over_budget":
+                    raise
+                if died.candidate not in [candidate.name for candidate in usable]:
+                    raise NotMeasuredError(f"the worker process did not start: {died}") from None
+                self._broken[died.candidate] = f"{died.status} when it was imported: {died}"
+                continue
+            assert isinstance(ready, Ready)
+            self._broken.update(ready.failures)
+            listed = {candidate.name: candidate for candidate in ready.candidates}
+            candidates = [c for c in ready.candidates if c.baseline]
+            candidates += [listed.get(c.name, c) for c in self.plan.candidates]
+            self._join(ready, candidates)
+            self._state = ready.state
+            return self._worker
+
+    def _join(self, ready: Ready, candidates: list[Candidate]) -> None:
+        if self.run is None:
+            self.run = self._new_run(ready, candidates)
+            return
+        if changed := difference(self.run, ready.environment, candidates):
+            raise InvalidInputError(
+                f"{self.path}: cannot go on, {changed}; measure into a new file"
+            )
+
+    def _new_run(self, ready: Ready, candidates: list[Candidate]) -> RunFile:
+        plan = self.plan
+        return RunFile(
+            flashbench=__version__,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            command=list(plan.command),
+            environment=ready.environment,
+            settings=Settings(
+                launches=plan.launches,
+                samples=plan.samples,
+                seed=plan.seed,
+                min_sample_seconds=ready.min_sample_seconds,
+                timeout_seconds=plan.timeout_seconds,
+                budget_seconds=plan.budget_seconds,
+            ),
+            candidates=candidates,
+            cases=grid(
+                plan.shapes, plan.dtypes or DEFAULT_DTYPES[ready.device], plan.causal, ready.device
+            ),
+            hourly_rate=plan.hourly_rate,
+        )
+
+    def _check_loaded(self) -> None:
+        """With nothing but baselines left, there is nothing to compare: stop before measuring."""
+        wanted = [candidate.name for candidate in self.plan.candidates]
+        if wanted and all(name in self._broken for name in wanted):
+            raise NotMeasuredError(
+                f"{self._broken[wanted[0]]} (--baseline-only measures SDPA alone)"
+            )
+
+    def _end_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+            self._account()
+            self._tick = 0.0
+
+    def _account(self) -> float:
+        """Device seconds of this invocation so far; adds what is new to the current launch."""
+        if self._worker is not None and self._tick:
+            now = time.monotonic()
+            self._device_seconds += now - self._tick
+            if self._launch is not None:
+                self._launch.device_seconds += now - self._tick
+            self._tick = now
+        return self._device_seconds
+
+    def _seconds_left(self) -> float | None:
+        budget = self.plan.budget_seconds
+        return None if budget is None else budget - self._account()
+
+    # ---- results
+
+    def _record(self, results: Sequence[Result]) -> None:
+        assert self._launch is not None
+        for result in results:
+            self._launch.results.append(result)
+            self._history.add(result)
+        self._dirty = True
+
+    def _record_all(self, case: Case, names: Sequence[str], status: Status, why: str) -> None:
+        self._record([Result(case=case.id, candidate=n, status=status, reason=why) for n in names])
+
+    def _record_rest(self, status: Status, why: str) -> None:
+        assert self._launch is not None
+        for case, names in self._missing(self._launch).items():
+            self._record_all(case, names, status, why)
+
+    def _forget_unfinished(self, run: RunFile) -> None:
+        """Take out of a resumed file what is to be measured now, and learn from the rest."""
+        run.settings.launches = self.plan.launches
+        run.settings.timeout_seconds = self.plan.timeout_seconds
+        run.settings.budget_seconds = self.plan.budget_seconds
+        run.hourly_rate = self.plan.hourly_rate
+        for launch in run.launches:
+            launch.results = [r for r in launch.results if r.status not in UNFINISHED]
+            for result in launch.results:
+                self._history.add(result)
+
+    # ---- the file
+
+    def _save_soon(self) -> None:
+        """Save, unless that was done a moment ago: saving may take 5 % of the time at most."""
+        interval = max(_MIN_SAVE_INTERVAL, 20 * self._save_seconds)
+        if time.monotonic() - self._saved > interval:
+            self._save()
+
+    def _save(self) -> None:
+        assert self.run is not None
+        self._account()
+        start = time.monotonic()
+        save(self.run, self.path)
+        self._saved = time.monotonic()
+        self._save_seconds = self._saved - start
+        self._dirty = False

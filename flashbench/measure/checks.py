@@ -1,0 +1,112 @@
+"""Is the candidate's answer right, and is it really computed by the call that is timed?
+
+Each known way to look fast without doing the work is found by its effect: docs/measuring.md.
+"""
+
+import math
+from collections.abc import Callable
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from flashbench.measure.clock import Call
+from flashbench.measure.problem import Problem
+from flashbench.runfile import Correctness
+
+# The GPU is kept busy for this many cycles of its clock while work is queued behind it.
+_SPIN_CYCLES = 20_000_000
+
+
+class WrongError(Exception):
+    """The candidate's output is not right, or not honestly come by; the message says how."""
+
+    def __init__(self, reason: str, correctness: Correctness | None = None) -> None:
+        super().__init__(reason)
+        self.correctness = correctness
+
+
+def check_candidate(
+    problem: Problem, call: Call, synchronize: Callable[[], None]
+) -> tuple[Correctness, float]:
+    """Run the candidate's first calls; its error and the seconds of the very first call.
+
+    Raises WrongError, and lets through whatever the candidate raises.
+    """
+    problem.poison()
+    synchronize()
+    start = perf_counter()
+    first = call()
+    synchronize()
+    first_call_seconds = perf_counter() - start
+    _check_kind(problem, first)
+    correctness = check_output(problem, first, problem.sign)
+    check_inputs(problem)
+    _check_after_change(problem, call, first, synchronize)
+    check_inputs(problem)
+    return correctness, first_call_seconds
+
+
+def check_output(problem: Problem, out: Tensor, sign: int, when: str = "") -> Correctness:
+    """The error of an output, or WrongError."""
+    check = problem.check(out, sign)
+    correctness = Correctness(
+        max_error=check.max_error if math.isfinite(check.max_error) else None,
+        bound=check.bound,
+        rows_checked=problem.rows_checked,
+    )
+    if not check.correct:
+        raise WrongError(when + check.reason, correctness)
+    return correctness
+
+
+def check_inputs(problem: Problem) -> None:
+    """WrongError if a call changed q, k or v; they are put back for the other candidates."""
+    if not problem.unchanged():
+        problem.restore()
+        raise WrongError("the call changed its inputs")
+
+
+def _check_kind(problem: Problem, out: object) -> None:
+    if type(out) is not Tensor:
+        raise WrongError(f"returned {type(out).__name__}, not a plain torch.Tensor")
+    if out.layout != torch.strided or out.is_conj() or out.is_neg():
+        raise WrongError("returned a lazy or sparse tensor, not computed values")
+    q = problem.q
+    if out.dtype != q.dtype or out.device != q.device:
+        raise WrongError(f"returned {out.dtype} on {out.device}, expected {q.dtype} on {q.device}")
+    if any(_storage(out) == _storage(x) for x in problem.inputs):
+        raise WrongError("the output shares memory with an input")
+
+
+def _storage(x: Tensor) -> int:
+    return x.untyped_storage().data_ptr()
+
+
+def _check_after_change(
+    problem: Problem, call: Call, first: Tensor, synchronize: Callable[[], None]
+) -> None:
+    """Call again after v changed in place, while the first output is still held.
+
+    On a GPU both are queued behind a spinning kernel, and the output is copied in stream order:
+    work on another stream that does not wait for the current one then reads the old v, and work
+    that the current stream does not wait for is not done when the output is copied.
+    """
+    on_gpu = problem.case.device == "cuda"
+    problem.poison()
+    synchronize()
+    if on_gpu:
+        torch.cuda._sleep(_SPIN_CYCLES)
+    problem.flip()
+    second = call()
+    seen = second.clone() if on_gpu else second
+    synchronize()
+    if _storage(second) == _storage(first):
+        raise WrongError("returns the same memory again while its earlier output is still held")
+    if problem.check(seen, problem.sign).correct:
+        return
+    if on_gpu and problem.check(call(), problem.sign).correct:
+        raise WrongError("right only after a wait: its work is not ordered on the current stream")
+    if torch.equal(second, first):
+        raise WrongError("gave its earlier output again after the inputs changed in place: cached")
+    check_output(problem, seen, problem.sign, "after the inputs changed in place: ")

@@ -1,0 +1,50 @@
+"""What a clock is: it turns a call into samples of one metric, seconds a call."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from torch import Tensor
+
+Call = Callable[[], Tensor]
+
+# A candidate gets fewer samples when `samples` of them would take longer than this, in seconds.
+MAX_METRIC_SECONDS = 2.0
+
+
+class MetricUnavailableError(Exception):
+    """This metric cannot be had of this call; the message says why. Others may still be."""
+
+
+class Sampler(Protocol):
+    """One call, warmed up and calibrated, under one metric.
+
+    calls: calls a sample, averaged. sample_seconds: what one sample takes, about.
+    last: the output of the last timed call, for checking.
+    """
+
+    calls: int
+    sample_seconds: float
+    last: Tensor
+
+    def block(self, samples: int) -> list[float]:
+        """Take samples back to back, after one call that is not timed; seconds a call."""
+        ...
+
+
+class Clock(Protocol):
+    """All metrics of a device; one at a time is measured over all candidates of a case."""
+
+    metrics: tuple[str, ...]
+
+    def prepare(self, metric: str, call: Call) -> Sampler:
+        """Warm up and calibrate; raises MetricUnavailableError."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until all work that was queued is done."""
+        ...
+
+
+def affordable_samples(sampler: Sampler, wanted: int) -> int:
+    """`wanted` samples, or as many as MAX_METRIC_SECONDS allow; two at the least."""
+    return max(2, min(wanted, int(MAX_METRIC_SECONDS / sampler.sample_seconds)))

@@ -1,0 +1,69 @@
+"""The CPU's clock: `time.perf_counter` around batches of calls."""
+
+import gc
+import math
+from itertools import repeat
+from time import perf_counter
+
+from torch import Tensor
+
+from flashbench.measure.clock import Call, Sampler
+
+# A call counts as warm when this many in a row are no faster, by 5 %, than the best before them.
+_STEADY_CALLS = 3
+_MAX_WARM_UP_SECONDS = 0.5
+
+
+class CpuClock:
+    """Metric `wall`: what a caller waits, output allocation and release included."""
+
+    metrics: tuple[str, ...] = ("wall",)
+
+    def __init__(self, min_sample_seconds: float) -> None:
+        self._min_sample_seconds = min_sample_seconds
+
+    def prepare(self, metric: str, call: Call) -> Sampler:
+        return _WallSampler(call, self._min_sample_seconds)
+
+    def synchronize(self) -> None:
+        """Calls on the CPU return when they are done."""
+
+
+class _WallSampler:
+    def __init__(self, call: Call, min_sample_seconds: float) -> None:
+        self._call = call
+        self.last: Tensor = call()
+        seconds = self._warm_up()
+        self.calls = max(1, math.ceil(min_sample_seconds / seconds))
+        # Single calls mislead, up by a disturbance, down by nothing: a whole sample has the word.
+        while (taken := self._batch(self.calls)) < min_sample_seconds / 2:
+            self.calls = math.ceil(self.calls * min_sample_seconds / max(taken, 1e-9))
+        self.sample_seconds = taken
+
+    def _warm_up(self) -> float:
+        best, spent, steady = math.inf, 0.0, 0
+        while steady < _STEADY_CALLS and spent < _MAX_WARM_UP_SECONDS:
+            seconds = self._batch(1)
+            spent += seconds
+            steady = steady + 1 if seconds > 0.95 * best else 0
+            best = min(best, seconds)
+        return max(best, 1e-9)
+
+    def _batch(self, calls: int) -> float:
+        call = self._call
+        start = perf_counter()
+        for _ in repeat(None, calls):
+            out = call()
+        stop = perf_counter()
+        self.last = out
+        return stop - start
+
+    def block(self, samples: int) -> list[float]:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            self._batch(1)
+            return [self._batch(self.calls) / self.calls for _ in range(samples)]
+        finally:
+            if was_enabled:
+                gc.enable()

@@ -1,0 +1,269 @@
+"""Measure all candidates of one case in this process: check each, then time them interleaved."""
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from time import monotonic
+
+import torch
+from torch import Tensor
+
+from flashbench.candidates import Loaded, reason
+from flashbench.case import Case
+from flashbench.measure.checks import WrongError, check_candidate, check_inputs, check_output
+from flashbench.measure.clock import Clock, MetricUnavailableError, Sampler, affordable_samples
+from flashbench.measure.clock_cpu import CpuClock
+from flashbench.measure.environment import throttled
+from flashbench.measure.memory import peak_bytes
+from flashbench.measure.plan import derive_seed, passes, split_samples
+from flashbench.measure.problem import Problem
+from flashbench.runfile import Result, Status, Timing
+
+# Seconds a sample lasts at least: long against the clock's resolution and its own cost.
+MIN_SAMPLE_SECONDS = {"cpu": 2e-3, "cuda": 100e-6}
+
+_CPU_OUT_OF_MEMORY = re.compile(r"DefaultCPUAllocator|can't allocate memory|not enough memory")
+
+Tell = Callable[[str, str], None]  # (candidate, what it does from now on)
+
+
+class DeviceLostError(Exception):
+    """A candidate left the GPU in a state that only a new process gets out of."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to measure a case. deadline: of `time.monotonic`, after which no block starts."""
+
+    samples: int
+    seed: int
+    full_check: bool = True
+    deadline: float = math.inf
+
+
+@dataclass
+class _Subject:
+    """A candidate on its way through a case."""
+
+    loaded: Loaded
+    result: Result
+    call: Callable[[], Tensor]
+    timings: dict[str, Timing] = field(default_factory=dict)
+
+    @property
+    def alive(self) -> bool:
+        return self.result.status == "ok"
+
+    def fail(self, status: Status, why: str) -> None:
+        """No time of a candidate that failed is kept: it would be read as its speed."""
+        self.result.status = status
+        self.result.reason = why
+        self.timings.clear()
+
+
+def make_clock(device: str, min_sample_seconds: float) -> Clock:
+    """The clock of a device ("cpu" or "cuda")."""
+    if device == "cpu":
+        return CpuClock(min_sample_seconds)
+    from flashbench.measure.clock_cuda import CudaClock
+
+    return CudaClock(min_sample_seconds)
+
+
+def measure_case(
+    case: Case,
+    candidates: Sequence[Loaded],
+    clock: Clock,
+    options: Options,
+    tell: Tell = lambda candidate, doing: None,
+) -> list[Result]:
+    """One result a candidate, in the order given.
+
+    Failures of a candidate are results, not exceptions; only DeviceLostError comes out.
+    """
+    results = [Result(case=case.id, candidate=loaded.name, status="ok") for loaded in candidates]
+    tell("", "inputs and reference")
+    with torch.no_grad():
+        try:
+            problem = Problem(case, options.seed, options.full_check)
+        except (RuntimeError, MemoryError) as error:
+            status: Status = "out_of_memory" if _is_out_of_memory(error) else "error"
+            for result in results:
+                result.status, result.reason = status, f"inputs and reference: {_line(error)}"
+            return results
+        subjects = [
+            _Subject(
+                loaded,
+                result,
+                partial(loaded.call, *problem.inputs, **problem.keywords),
+            )
+            for loaded, result in zip(candidates, results, strict=True)
+        ]
+        for subject in subjects:
+            tell(subject.loaded.name, "check")
+            _check(subject, problem, clock)
+        cut = False
+        for metric in clock.metrics:
+            cut = _time_metric(metric, subjects, problem, clock, options, tell) or cut
+    for subject in subjects:
+        subject.result.timings = list(subject.timings.values())
+        if subject.alive and cut and not _worth_keeping(subject, clock):
+            subject.result.status = "over_budget"
+            subject.result.reason = "--budget was spent while this case was measured"
+    return results
+
+
+def _worth_keeping(subject: _Subject, clock: Clock) -> bool:
+    """A case cut by the budget counts if every metric had a whole A/B/B/A."""
+    return all(
+        metric in subject.timings and len(set(subject.timings[metric].block)) >= 2
+        for metric in clock.metrics
+    )
+
+
+def _check(subject: _Subject, problem: Problem, clock: Clock) -> None:
+    with _failures_of(subject, problem, clock, collect_warnings=True), subject.loaded.scope():
+        correctness, seconds = check_candidate(problem, subject.call, clock.synchronize)
+        subject.result.correctness = correctness
+        subject.result.first_call_seconds = seconds
+        subject.result.peak_memory_bytes = peak_bytes(subject.call, problem.case.device)
+
+
+def _time_metric(
+    metric: str,
+    subjects: Sequence[_Subject],
+    problem: Problem,
+    clock: Clock,
+    options: Options,
+    tell: Tell,
+) -> bool:
+    """Add one metric's timings to every subject that is alive; True if the deadline cut it."""
+    samplers: dict[str, Sampler] = {}
+    shares: dict[str, list[int]] = {}
+    signs: dict[str, int] = {}
+    for subject in subjects:
+        if not subject.alive:
+            continue
+        if monotonic() > options.deadline:
+            return True
+        tell(subject.loaded.name, f"{metric} warm-up")
+        with _failures_of(subject, problem, clock), subject.loaded.scope():
+            try:
+                sampler = clock.prepare(metric, subject.call)
+            except MetricUnavailableError as error:
+                _note(subject, f"no {metric}: {error}")
+                continue
+            samplers[subject.loaded.name] = sampler
+            shares[subject.loaded.name] = split_samples(
+                affordable_samples(sampler, options.samples)
+            )
+    ready = [subject for subject in subjects if subject.loaded.name in samplers]
+    for subject in ready:
+        calls = samplers[subject.loaded.name].calls
+        subject.timings[metric] = Timing(metric=metric, calls=calls, seconds=[], block=[])
+    cut = False
+    order_seed = derive_seed(options.seed, problem.case.id, metric, "order")
+    for block, order in enumerate(passes(len(ready), order_seed)):
+        problem.flip()
+        taken: list[tuple[_Subject, list[float]]] = []
+        slow = throttled(problem.case.device)
+        for subject in (ready[place] for place in order):
+            name = subject.loaded.name
+            if not subject.alive or block >= len(shares[name]):
+                continue
+            if monotonic() > options.deadline:
+                cut = True
+                break
+            tell(name, metric)
+            with _failures_of(subject, problem, clock), subject.loaded.scope():
+                taken.append((subject, samplers[name].block(shares[name][block])))
+                signs[name] = problem.sign
+        if cut:
+            break  # a pass that not all took part in has no pairs: drop it
+        _keep(metric, block, taken, slow or throttled(problem.case.device))
+    for subject in ready:
+        name = subject.loaded.name
+        if subject.alive and name in signs:
+            tell(name, f"{metric} output check")
+            with _failures_of(subject, problem, clock):
+                _check_timed(problem, samplers[name].last, signs[name], metric)
+    return cut
+
+
+def _keep(
+    metric: str, block: int, taken: Sequence[tuple[_Subject, list[float]]], throttled: bool
+) -> None:
+    for subject, seconds in taken:
+        if throttled:
+            subject.result.dropped_blocks += 1
+        elif not all(0 < value < math.inf for value in seconds):
+            subject.fail("error", f"{metric}: the clock gave {min(seconds)} s for a call")
+        elif subject.alive:
+            timing = subject.timings[metric]
+            timing.seconds += seconds
+            timing.block += [block] * len(seconds)
+
+
+def _check_timed(problem: Problem, out: Tensor, sign: int, metric: str) -> None:
+    check_output(problem, out, sign, f"the output of the timed calls ({metric}): ")
+    check_inputs(problem)
+
+
+@contextmanager
+def _failures_of(
+    subject: _Subject, problem: Problem, clock: Clock, collect_warnings: bool = False
+) -> Iterator[None]:
+    """Turn what a candidate raises into its result, and go on.
+
+    Warnings are collected only where nothing is timed: collecting costs time a call.
+    """
+    caught: list[warnings.WarningMessage] = []
+    try:
+        if collect_warnings:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                yield
+        else:
+            yield
+    except WrongError as error:
+        subject.fail("wrong", str(error))
+        subject.result.correctness = error.correctness or subject.result.correctness
+    except (Exception, SystemExit) as error:
+        line = reason(error, caught)
+        _ensure_device_lives(clock, line)
+        if _is_out_of_memory(error):
+            subject.fail("out_of_memory", line)
+            if problem.case.device == "cuda":
+                torch.cuda.empty_cache()
+        elif isinstance(error, Exception) and subject.loaded.refuses(error):
+            subject.fail("unsupported", line)
+        else:
+            subject.fail("error", line)
+        if not problem.unchanged():
+            problem.restore()
+
+
+def _ensure_device_lives(clock: Clock, line: str) -> None:
+    try:
+        clock.synchronize()
+    except RuntimeError as error:
+        raise DeviceLostError(line) from error
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and _CPU_OUT_OF_MEMORY.search(str(error)) is not None
+    )
+
+
+def _line(error: BaseException) -> str:
+    return reason(error, [])
+
+
+def _note(subject: _Subject, text: str) -> None:
+    result = subject.result
+    result.reason = f"{result.reason}; {text}" if result.reason else text

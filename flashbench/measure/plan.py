@@ -1,0 +1,53 @@
+"""In which order things are measured: a pure function of the seed, so that a run can be resumed."""
+
+import hashlib
+import random
+from collections.abc import Sequence
+
+from flashbench.case import Case
+
+# Passes over the candidates of a case, a metric and a launch: A B | B A | A B | B A.
+PASSES = 8
+
+
+def derive_seed(*parts: object) -> int:
+    """A 63-bit seed from what it is for; the same in every process and Python version."""
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def launch_seed(seed: int, launch: int) -> int:
+    return derive_seed(seed, "launch", launch)
+
+
+def case_order(cases: Sequence[Case], seed: int) -> list[Case]:
+    """The cases of one launch in random order: what drifts with time hits no case always."""
+    order = list(cases)
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def passes(count: int, seed: int, number: int = PASSES) -> list[list[int]]:
+    """Orders in which `count` candidates are measured: forward, then backward (A/B/B/A).
+
+    Each pair of passes starts one candidate later, so that nobody is first or last always; the
+    seed says who starts. Samples of one pass were measured side by side: a pass is a block.
+    """
+    start = random.Random(seed).randrange(count) if count else 0
+    orders = []
+    for index in range(number):
+        first = start + index // 2
+        order = [(first + place) % count for place in range(count)]
+        orders.append(order if index % 2 == 0 else order[::-1])
+    return orders
+
+
+def split_samples(samples: int, number: int = PASSES) -> list[int]:
+    """How many samples each pass takes; sums to `samples`, passes that get none are left out.
+
+    An even number of passes is kept as long as there are two samples, so that every A/B has its
+    B/A.
+    """
+    number = min(number, samples)
+    number -= number % 2 if number > 1 else 0
+    return [samples // number + (index < samples % number) for index in range(number)]

@@ -1,0 +1,216 @@
+"""The parent's end of a worker process: start it, ask it, watch it, end it."""
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+import flashbench
+from flashbench.errors import NotMeasuredError
+from flashbench.measure.protocol import (
+    Fatal,
+    Phase,
+    Refused,
+    Reply,
+    Request,
+    decode_reply,
+    encode,
+)
+from flashbench.runfile import Status
+
+# The worker must run the flashbench that this process runs, wherever that is; then candidates are
+# found from the current directory, as `python -m` would.
+_BOOTSTRAP = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.measure.worker import main; "
+    "sys.path[0] = ''; main(int(sys.argv[2]), int(sys.argv[3]))"
+)
+# A block that runs when the budget ends may finish for this long before the worker is killed.
+BUDGET_GRACE_SECONDS = 5.0
+# What flashbench does itself (importing torch, the float64 reference) may take this long.
+_OWN_TIMEOUT_SECONDS = 300.0
+_KEPT_ERROR_LINES = 50
+
+
+class WorkerDiedError(Exception):
+    """The worker ended, or was ended, before it answered.
+
+    candidate: what it was running ("" for flashbench itself); status and message say what happened.
+    """
+
+    def __init__(self, candidate: str, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.candidate = candidate
+        self.status: Status = status
+
+
+class Worker:
+    """One worker process. Use as a context manager: leaving it kills the process."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._phase = Phase("", "start")
+        self._buffer = b""
+        self._errors: deque[str] = deque(maxlen=_KEPT_ERROR_LINES)
+        self._oom_kills = _oom_kills()
+        ours, theirs = socket.socketpair()
+        root = str(Path(flashbench.__file__).parents[1])
+        arguments = [root, str(theirs.fileno()), str(os.getpid())]
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _BOOTSTRAP, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # Ctrl-C in the terminal is for the parent to handle
+        )
+        theirs.close()
+        assert self._process.stdout is not None
+        self._socket, self._output = ours, self._process.stdout
+        os.set_blocking(self._output.fileno(), False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._socket, selectors.EVENT_READ)
+        self._selector.register(self._output, selectors.EVENT_READ)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    @property
+    def phase(self) -> Phase:
+        """What the worker does at the moment, as far as it said."""
+        return self._phase
+
+    def kill(self) -> None:
+        """End the worker and whatever it started, now."""
+        with contextlib.suppress(ProcessLookupError):  # it is gone already
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._selector.close()
+        self._socket.close()
+        self._output.close()
+
+    def ask(self, request: Request, seconds_left: float | None = None) -> Reply:
+        """Send a request and wait for its answer.
+
+        Every phase that the worker reports has `timeout` seconds. Raises WorkerDiedError when the
+        worker dies, hangs, or runs past the budget (`seconds_left` and a grace).
+        """
+        end = None if seconds_left is None else monotonic() + seconds_left + BUDGET_GRACE_SECONDS
+        try:
+            self._socket.sendall(encode(request))
+        except OSError:
+            raise self._death() from None
+        while True:
+            reply = self._next_reply(end)
+            if isinstance(reply, Phase):
+                self._phase = reply
+            elif isinstance(reply, Refused):
+                raise NotMeasuredError(reply.reason)
+            elif isinstance(reply, Fatal):
+                raise WorkerDiedError(
+                    self._phase.candidate, "crashed", f"{reply.reason} (the device was lost)"
+                )
+            else:
+                self._phase = Phase("", "idle")
+                return reply
+
+    def _next_reply(self, end: float | None) -> Reply:
+        allowed = self._timeout
+        if not self._phase.candidate:
+            allowed = max(_OWN_TIMEOUT_SECONDS, allowed)
+        hung = monotonic() + allowed
+        while b"\n" not in self._buffer:
+            limit = hung if end is None else min(hung, end)
+            if not self._receive(limit - monotonic()):
+                if monotonic() < limit:
+                    continue
+                if limit == hung:
+                    raise self._died(
+                        "timeout", f"no answer within {allowed:g} s ({self._phase.doing})"
+                    )
+                raise self._died("over_budget", "killed: --budget was spent")
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            return decode_reply(line)
+        except msgspec.DecodeError:
+            raise self._died("crashed", "wrote into flashbench's own pipe") from None
+
+    def _receive(self, seconds: float) -> bool:
+        """Wait for the worker's words and read them; False if there were none in time."""
+        events = self._selector.select(max(0.0, seconds)) if seconds > 0 else []
+        for key, _ in events:
+            if key.fileobj is self._socket:
+                data = _read(self._socket.fileno())
+                if not data:
+                    raise self._death()
+                self._buffer += data
+            else:
+                self._read_output()
+        return bool(events)
+
+    def _read_output(self) -> bool:
+        """Keep what the candidates and the worker print; False at the end of it."""
+        data = _read(self._output.fileno())
+        if not data:
+            if self._output in self._selector.get_map():
+                self._selector.unregister(self._output)
+            return False
+        self._errors.extend(line for line in data.decode(errors="replace").splitlines() if line)
+        return True
+
+    def _death(self) -> WorkerDiedError:
+        """The worker closed its socket: collect how it ended and what it said last."""
+        try:
+            code = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return self._died("crashed", "closed flashbench's own pipe")
+        while self._read_output():
+            pass
+        if code == -signal.SIGKILL and _oom_kills() > self._oom_kills:
+            return self._died("out_of_memory", "killed by the system: out of memory")
+        how = _signal_name(-code) if code < 0 else f"exit status {code}"
+        last = self._errors[-1].strip()[:300] if self._errors else ""
+        return self._died("crashed", f"{how}: {last}" if last else how)
+
+    def _died(self, status: Status, reason: str) -> WorkerDiedError:
+        return WorkerDiedError(self._phase.candidate, status, reason)
+
+
+def _read(handle: int) -> bytes:
+    try:
+        return os.read(handle, 1 << 16)
+    except (ConnectionResetError, BlockingIOError):
+        return b""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"killed by {signal.Signals(number).name}"
+    except ValueError:
+        return f"killed by signal {number}"
+
+
+def _oom_kills() -> int:
+    """How many processes this system has killed for memory so far (0 where it does not say)."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

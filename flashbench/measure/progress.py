@@ -1,0 +1,112 @@
+"""Progress on stderr: a bar with the time left on a terminal, else one line a launch."""
+
+import sys
+from types import TracebackType
+from typing import Protocol, Self
+
+
+class Progress(Protocol):
+    """Told what happens; entered before the first launch and left after the last."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def begin(self, steps: int) -> None:
+        """So many cases (a launch each) will be measured."""
+
+    def case(self, launch: int, case: str) -> None:
+        """This case is measured now."""
+
+    def step(self) -> None:
+        """One case of one launch is done."""
+
+    def note(self, text: str) -> None:
+        """Say a line: a launch is done, something failed."""
+
+
+class LineProgress:
+    """For logs: notes only."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def begin(self, steps: int) -> None:
+        pass
+
+    def case(self, launch: int, case: str) -> None:
+        pass
+
+    def step(self) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        print(f"flashbench: {text}", file=sys.stderr, flush=True)
+
+
+class BarProgress:
+    """For a terminal: rich's bar, with what is measured now and the time left."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            refresh_per_second=2,  # the machine is being measured
+        )
+        self._task = self._bar.add_task("starting", total=None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def begin(self, steps: int) -> None:
+        self._bar.update(self._task, total=steps)
+
+    def case(self, launch: int, case: str) -> None:
+        self._bar.update(self._task, description=f"launch {launch + 1}: {case}")
+
+    def step(self) -> None:
+        self._bar.advance(self._task)
+
+    def note(self, text: str) -> None:
+        self._console.print(f"flashbench: {text}", markup=False, highlight=False)
+
+
+def make_progress() -> Progress:
+    """The bar if stderr is a terminal, lines otherwise."""
+    return BarProgress() if sys.stderr.isatty() else LineProgress()

@@ -1,0 +1,112 @@
+"""What parent and worker say to each other: JSON lines over a socket pair. No pickle."""
+
+import socket
+
+import msgspec
+
+from flashbench.case import Case
+from flashbench.runfile import Candidate, DeviceState, Environment, Result
+
+
+class Setup(msgspec.Struct, tag="setup", kw_only=True):
+    """First message: load the candidates and say what machine this is."""
+
+    device: str  # "cpu", "cuda", or "auto"
+    candidates: list[Candidate]  # without the baselines
+    backends: str
+    threads: int | None
+    samples: int
+    min_sample_seconds: float | None  # None: the device's default
+
+
+class Measure(msgspec.Struct, tag="measure", kw_only=True):
+    """Measure these candidates on one case, interleaved."""
+
+    case: Case
+    candidates: list[str]
+    seed: int
+    full_check: bool
+    seconds_left: float | None = None  # of the budget
+
+
+class Profile(msgspec.Struct, tag="profile", kw_only=True):
+    """Name the GPU kernels of one call of each candidate."""
+
+    case: Case
+    candidates: list[str]
+    seed: int
+
+
+class Phase(msgspec.Struct, tag="phase"):
+    """What the worker does from now on: whom to blame for a crash or a hang."""
+
+    candidate: str  # empty: flashbench itself
+    doing: str
+
+
+class Ready(msgspec.Struct, tag="ready", kw_only=True):
+    """Answer to Setup."""
+
+    device: str
+    environment: Environment
+    candidates: list[Candidate]  # with their builds, baselines first
+    failures: dict[str, str]  # candidates that do not load, and why
+    min_sample_seconds: float
+    state: DeviceState
+
+
+class Done(msgspec.Struct, tag="done"):
+    """Answer to Measure: one result a candidate."""
+
+    results: list[Result]
+    state: DeviceState
+
+
+class Profiled(msgspec.Struct, tag="profiled"):
+    """Answer to Profile."""
+
+    kernels: dict[str, list[str]]
+
+
+class Refused(msgspec.Struct, tag="refused"):
+    """The worker cannot work at all (no such device); one line for the user."""
+
+    reason: str
+    exit_code: int
+
+
+class Fatal(msgspec.Struct, tag="fatal"):
+    """The candidate of the last Phase broke the process (a CUDA context that is lost)."""
+
+    reason: str
+
+
+Request = Setup | Measure | Profile
+Reply = Phase | Ready | Done | Profiled | Refused | Fatal
+
+_requests: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
+_replies: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Reply)
+
+
+def encode(message: Request | Reply) -> bytes:
+    return msgspec.json.encode(message) + b"\n"
+
+
+def decode_reply(line: bytes) -> Reply:
+    return _replies.decode(line)
+
+
+class WorkerEnd:
+    """The worker's end of the socket: blocking, in the worker's one thread."""
+
+    def __init__(self, handle: int) -> None:
+        self._socket = socket.socket(fileno=handle)
+        self._lines = self._socket.makefile("rb")
+
+    def receive(self) -> Request | None:
+        """The next request; None when the parent has closed its end or is gone."""
+        line = self._lines.readline()
+        return _requests.decode(line) if line.endswith(b"\n") else None
+
+    def send(self, message: Reply) -> None:
+        self._socket.sendall(encode(message))

@@ -1,0 +1,97 @@
+"""`flashbench run`: from a plan to a run file, whatever happens on the way.
+
+The parent imports neither torch nor a candidate: whatever those do, it lives, and what was
+measured is in the file.
+"""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from flashbench.errors import InvalidInputError
+from flashbench.measure.bench import Bench, Plan
+from flashbench.measure.progress import Progress
+from flashbench.runfile import Candidate, RunFile
+
+__all__ = ["Outcome", "Plan", "measure", "plan_to_resume"]
+
+
+@dataclass
+class Outcome:
+    """What came of a run; run is None if it ended before anything was known of the machine."""
+
+    run: RunFile | None
+    interrupted: bool = False
+    over_budget: bool = False
+
+
+def plan_to_resume(run: RunFile, path: Path) -> Plan:
+    """The plan that goes on with a run file; InvalidInputError if it holds no case."""
+    if not run.cases:
+        raise InvalidInputError(f"{path}: holds no case to go on with")
+    settings = run.settings
+    backends = [c.spec.partition(":")[2] for c in run.candidates if c.baseline and ":" in c.spec]
+    return Plan(
+        shapes=[],
+        candidates=[Candidate(name=c.name, spec=c.spec) for c in run.candidates if not c.baseline],
+        device=run.cases[0].device,
+        backends=",".join(backends) or "default",
+        launches=settings.launches,
+        samples=settings.samples,
+        seed=settings.seed,
+        threads=run.environment.threads,
+        min_sample_seconds=settings.min_sample_seconds,
+        timeout_seconds=settings.timeout_seconds,
+        budget_seconds=settings.budget_seconds,
+        hourly_rate=run.hourly_rate,
+    )
+
+
+def measure(plan: Plan, path: Path, progress: Progress, resumed: RunFile | None = None) -> Outcome:
+    """Measure the plan into the run file `path`, saving after each case.
+
+    resumed: the run to go on with; its results are kept and what it lacks is added. Raises
+    NotMeasuredError if no candidate loads, and InvalidInputError if machine or builds are not
+    those of `resumed`. Ctrl-C and SIGTERM end it early; everything measured is in the file.
+    """
+    bench = Bench(plan, path, progress, resumed)
+    outcome = Outcome(None)
+    try:
+        with _sigterm_as_interrupt(), progress:
+            bench.measure()
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+    finally:
+        with _signals_ignored():
+            bench.close(interrupted=outcome.interrupted)
+    outcome.run = bench.run
+    outcome.over_budget = bench.over_budget
+    return outcome
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """SIGTERM (a scheduler, a preempted machine) ends a run as Ctrl-C does."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+@contextmanager
+def _signals_ignored() -> Iterator[None]:
+    """While the file is saved for the last time, a second Ctrl-C waits for nothing."""
+    previous = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
