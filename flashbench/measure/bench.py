@@ -14,7 +14,7 @@ from flashbench.measure.identity import difference
 from flashbench.measure.plan import case_order, launch_seed
 from flashbench.measure.process import Worker, WorkerDiedError
 from flashbench.measure.progress import Progress
-from flashbench.measure.protocol import Done, Measure, Profile, Profiled, Ready, Setup
+from flashbench.measure.protocol import Done, Inspect, Inspection, Measure, Ready, Setup
 from flashbench.runfile import (
     Candidate,
     DeviceState,
@@ -78,7 +78,7 @@ class Bench:
         resumed = self.run is not None
         if self.run is not None:
             self._forget_unfinished(self.run)
-            if all(len(self._missing(launch)) == 0 for launch in self._planned(self.run)):
+            if all(launch.complete for launch in self._planned(self.run)):
                 self.progress.note("nothing is missing in the file")
                 return
         try:
@@ -91,7 +91,7 @@ class Bench:
         launches = self._planned(self.run)
         self.progress.begin(sum(len(self._missing(launch)) for launch in launches))
         for launch in launches:
-            if self._missing(launch):
+            if not launch.complete:
                 self._measure_launch(launch)
             if self.over_budget:
                 break
@@ -140,8 +140,8 @@ class Bench:
             self.progress.step()
             self._save_soon()
         if not self.over_budget:
+            self._inspect(launch)
             launch.complete = True
-            self._name_kernels(launch)
         self._end_worker()
         self._save()
         failed = sum(result.status != "ok" for result in launch.results)
@@ -194,31 +194,29 @@ class Bench:
             self._record(done.results)
             pending = []
 
-    def _name_kernels(self, launch: Launch) -> None:
-        """Names of GPU kernels, once, after all timing: the profiler slows what follows it."""
+    def _inspect(self, launch: Launch) -> None:
+        """Memory and kernels, once, after all timing: looking changes the process."""
         assert self.run is not None
-        if launch.index != 0 or self.plan.device == "cpu":
+        if launch.index != 0:
             return
         for case in self.run.cases:
-            if case.device != "cuda":
-                return
             results = {
                 r.candidate: r for r in launch.results if r.case == case.id and r.status == "ok"
             }
             left = self._seconds_left()
             if not results or (left is not None and left <= 0):
                 continue
+            request = Inspect(case=case, candidates=list(results), seed=launch.seed)
             try:
-                worker = self._worker or self._start_worker()
-                request = Profile(case=case, candidates=list(results), seed=launch.seed)
-                answer = worker.ask(request, left)
+                answer = (self._worker or self._start_worker()).ask(request, left)
             except WorkerDiedError as died:
                 self._end_worker()
-                self.progress.note(f"no kernel names: {died.candidate} on {case.id}: {died}")
-                return
-            assert isinstance(answer, Profiled)
-            for name, kernels in answer.kernels.items():
-                results[name].kernels = kernels
+                self.progress.note(f"no memory or kernels: {died.candidate} on {case.id}: {died}")
+                continue
+            assert isinstance(answer, Inspection)
+            for name, inspected in answer.found.items():
+                results[name].peak_memory_bytes = inspected.peak_memory_bytes
+                results[name].kernels = inspected.kernels
 
     # ---- the worker
 
@@ -343,7 +341,9 @@ class Bench:
         run.settings.budget_seconds = self.plan.budget_seconds
         run.hourly_rate = self.plan.hourly_rate
         for launch in run.launches:
-            launch.results = [r for r in launch.results if r.status not in UNFINISHED]
+            kept = [result for result in launch.results if result.status not in UNFINISHED]
+            launch.complete = launch.complete and len(kept) == len(launch.results)
+            launch.results = kept
             for result in launch.results:
                 self._history.add(result)
 

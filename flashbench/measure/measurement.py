@@ -18,7 +18,6 @@ from flashbench.measure.checks import WrongError, check_candidate, check_inputs,
 from flashbench.measure.clock import Clock, MetricUnavailableError, Sampler, affordable_samples
 from flashbench.measure.clock_cpu import CpuClock
 from flashbench.measure.environment import throttled
-from flashbench.measure.memory import peak_bytes
 from flashbench.measure.plan import derive_seed, passes, split_samples
 from flashbench.measure.problem import Problem
 from flashbench.runfile import Result, Status, Timing
@@ -130,7 +129,6 @@ def _check(subject: _Subject, problem: Problem, clock: Clock) -> None:
         correctness, seconds = check_candidate(problem, subject.call, clock.synchronize)
         subject.result.correctness = correctness
         subject.result.first_call_seconds = seconds
-        subject.result.peak_memory_bytes = peak_bytes(subject.call, problem.case.device)
 
 
 def _time_metric(
@@ -243,7 +241,8 @@ def _failures_of(
             subject.fail("unsupported", line)
         else:
             subject.fail("error", line)
-        if not problem.unchanged():
+    finally:
+        if not subject.alive and not problem.unchanged():
             problem.restore()
 
 

@@ -77,8 +77,12 @@ class Problem:
         self.sign = 1
 
     def poison(self) -> None:
-        """Leave NaN where the allocator will look first for memory of the output's size."""
-        stale = [torch.full_like(self.q, torch.nan) for _ in range(3)]
+        """Leave NaN where the allocator will look first for memory of the output's size.
+
+        malloc has many places for small blocks, so more of those are filled.
+        """
+        number = 3 if self.q.nbytes > 1 << 20 else 32
+        stale = [torch.full_like(self.q, torch.nan) for _ in range(number)]
         del stale
 
     def check(self, out: Tensor, sign: int) -> reference.Check:

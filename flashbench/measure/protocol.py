@@ -29,8 +29,8 @@ class Measure(msgspec.Struct, tag="measure", kw_only=True):
     seconds_left: float | None = None  # of the budget
 
 
-class Profile(msgspec.Struct, tag="profile", kw_only=True):
-    """Name the GPU kernels of one call of each candidate."""
+class Inspect(msgspec.Struct, tag="inspect", kw_only=True):
+    """Find the peak memory and the GPU kernels of one call of each candidate."""
 
     case: Case
     candidates: list[str]
@@ -62,10 +62,17 @@ class Done(msgspec.Struct, tag="done"):
     state: DeviceState
 
 
-class Profiled(msgspec.Struct, tag="profiled"):
-    """Answer to Profile."""
+class Inspected(msgspec.Struct):
+    """Of one call: peak memory beyond the inputs (None: unknown), kernels in their order."""
 
-    kernels: dict[str, list[str]]
+    peak_memory_bytes: int | None
+    kernels: list[str]
+
+
+class Inspection(msgspec.Struct, tag="inspection"):
+    """Answer to Inspect, by candidate."""
+
+    found: dict[str, Inspected]
 
 
 class Refused(msgspec.Struct, tag="refused"):
@@ -81,8 +88,8 @@ class Fatal(msgspec.Struct, tag="fatal"):
     reason: str
 
 
-Request = Setup | Measure | Profile
-Reply = Phase | Ready | Done | Profiled | Refused | Fatal
+Request = Setup | Measure | Inspect
+Reply = Phase | Ready | Done | Inspection | Refused | Fatal
 
 _requests: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 _replies: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Reply)

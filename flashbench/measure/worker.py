@@ -17,6 +17,7 @@ from flashbench.candidates import Loaded, baselines, load
 from flashbench.errors import Exit, FlashbenchError
 from flashbench.measure.clock import Clock
 from flashbench.measure.environment import device_state, environment
+from flashbench.measure.inspect import inspect_case
 from flashbench.measure.measurement import (
     MIN_SAMPLE_SECONDS,
     DeviceLostError,
@@ -24,14 +25,14 @@ from flashbench.measure.measurement import (
     make_clock,
     measure_case,
 )
-from flashbench.measure.profile import kernel_names
 from flashbench.measure.protocol import (
     Done,
     Fatal,
+    Inspect,
+    Inspected,
+    Inspection,
     Measure,
     Phase,
-    Profile,
-    Profiled,
     Ready,
     Refused,
     Setup,
@@ -105,11 +106,11 @@ class _Worker:
             )
         )
 
-    def answer(self, request: Setup | Measure | Profile) -> None:
+    def answer(self, request: Setup | Measure | Inspect) -> None:
         if isinstance(request, Measure):
             self._connection.send(self._measure(request))
-        elif isinstance(request, Profile):
-            self._connection.send(Profiled(self._profile(request)))
+        elif isinstance(request, Inspect):
+            self._connection.send(Inspection(self._inspect(request)))
 
     def _measure(self, request: Measure) -> Done:
         left = request.seconds_left
@@ -123,9 +124,9 @@ class _Worker:
         results = measure_case(request.case, candidates, self._clock, options, self._tell)
         return Done(results, device_state(self._device))
 
-    def _profile(self, request: Profile) -> dict[str, list[str]]:
+    def _inspect(self, request: Inspect) -> dict[str, Inspected]:
         candidates = [self._loaded[name] for name in request.candidates]
-        return kernel_names(request.case, candidates, request.seed, self._tell)
+        return inspect_case(request.case, candidates, request.seed, self._tell)
 
     def _tell(self, candidate: str, doing: str) -> None:
         self._connection.send(Phase(candidate, doing))

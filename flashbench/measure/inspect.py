@@ -1,0 +1,111 @@
+"""What one call does besides taking time: its peak memory, and the GPU kernels it runs.
+
+Asked for after all timing of the first launch, as both ways of looking change the process.
+"""
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from flashbench.candidates import Loaded
+from flashbench.case import Case
+from flashbench.measure.clock import Call
+from flashbench.measure.measurement import Tell
+from flashbench.measure.problem import inputs_of
+from flashbench.measure.protocol import Inspected
+
+
+def inspect_case(
+    case: Case, candidates: Sequence[Loaded], seed: int, tell: Tell
+) -> dict[str, Inspected]:
+    """Run each candidate a few times on a case that it is known to do."""
+    found: dict[str, Inspected] = {}
+    with torch.no_grad():
+        tensors, keywords = inputs_of(case, seed)
+        for loaded in candidates:
+            tell(loaded.name, "memory and kernels")
+
+            def call(loaded: Loaded = loaded) -> torch.Tensor:
+                return loaded.call(*tensors, **keywords)
+
+            with loaded.scope():
+                call()
+                found[loaded.name] = (
+                    Inspected(_peak_allocated(call), _kernel_names(call))
+                    if case.device == "cuda"
+                    else Inspected(_peak_on_cpu(call), [])
+                )
+    return found
+
+
+def _kernel_names(call: Call) -> list[str]:
+    """Kernels, copies and fills of one call, in their order."""
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        call()
+        torch.cuda.synchronize()
+    events = [e for e in profiler.events() or [] if e.device_type.name == "CUDA"]
+    events.sort(key=lambda event: event.time_range.start)
+    return [event.name for event in events]
+
+
+def _peak_allocated(call: Call) -> int:
+    """Bytes beyond the inputs that torch's allocator handed out; a cudaMalloc is not seen."""
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    out = call()
+    torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated()
+    del out
+    return peak - before
+
+
+def _peak_on_cpu(call: Call) -> int:
+    """Bytes beyond the inputs; the larger of two figures that each may miss something.
+
+    torch's allocator does not see a kernel's own scratch memory; the resident set does not grow
+    when the process takes memory that it has already.
+    """
+    return max(_peak_of_torch(call), _peak_resident(call))
+
+
+def _peak_of_torch(call: Call) -> int:
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profiler:
+        out = call()
+    del out
+    assert profiler.profiler is not None
+    held = peak = 0
+    events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
+
+
+def _peak_resident(call: Call) -> int:
+    """Growth of the resident set at its peak; 0 where the system does not say."""
+    library = ctypes.CDLL(None)
+    if sys.platform != "linux" or not hasattr(library, "malloc_trim"):  # musl has none
+        return 0
+    library.malloc_trim(0)  # free memory goes back to the system, as far as it can
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
+    except OSError:
+        return 0
+    before = _status_bytes("VmRSS")
+    out = call()
+    peak = _status_bytes("VmHWM")
+    del out
+    return max(0, peak - before)
+
+
+def _status_bytes(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {field}")

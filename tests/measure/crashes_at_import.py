@@ -1,0 +1,5 @@
+"""A candidate whose import takes the process down."""
+
+import os
+
+os.abort()

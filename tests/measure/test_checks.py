@@ -1,0 +1,138 @@
+"""What is wrong, broken or dishonest is found, and said; what is right is measured."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from flashbench.candidates import load, parse_candidate
+from flashbench.case import Case, parse_shape
+from flashbench.measure.clock_cpu import CpuClock
+from flashbench.measure.inspect import inspect_case
+from flashbench.measure.measurement import Options, measure_case
+from flashbench.runfile import Candidate, Result
+from tests.measure import candidates_for_tests
+
+CASE = Case(parse_shape("1,2,16,32"), "fp32", True, "cpu")
+OPTIONS = Options(samples=4, seed=1)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """These cases are tiny: threads that wait for each other would take all the time."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def measured(*functions: str, case: Case = CASE, options: Options = OPTIONS) -> list[Result]:
+    candidates_for_tests._calls = 0
+    candidates = [Candidate(name="sdpa", spec="sdpa", baseline=True)]
+    candidates += [parse_candidate(f"tests.measure.candidates_for_tests:{f}") for f in functions]
+    loaded = [load(candidate)[0] for candidate in candidates]
+    return measure_case(case, loaded, CpuClock(1e-4), options)
+
+
+def test_right_candidate_is_measured() -> None:
+    """A right candidate gets its error, its times in pairs with SDPA's, and its memory."""
+    for result in measured("correct"):
+        assert result.status == "ok", result.reason
+        assert result.correctness is not None
+        assert result.correctness.max_error is not None
+        assert result.correctness.max_error <= result.correctness.bound
+        assert result.correctness.rows_checked == 0
+        assert [timing.metric for timing in result.timings] == ["wall"]
+        assert result.timings[0].block == [0, 1, 2, 3]
+        assert all(seconds > 0 for seconds in result.timings[0].seconds)
+        assert result.first_call_seconds is not None
+        assert result.first_call_seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("wrong", "exceeds the bound"),
+        ("wrong_when_causal", "exceeds the bound"),
+        ("not_a_number", "NaN or Inf"),
+        ("wrong_shape", "shape"),
+        ("changes_inputs", "changed its inputs"),
+        ("answers_from_cache", "cached"),
+        ("answers_from_versioned_cache", "cached"),
+        ("reuses_memory", "same memory again"),
+        ("returns_stale_memory", ""),
+        ("answers_in_place", "shares memory with an input"),
+        ("returns_subclass", "LazyTensor"),
+        ("returns_negated_view", "lazy"),
+        ("lazy_when_timed", "the output of the timed calls"),
+    ],
+)
+def test_wrong_or_dishonest_candidate_gets_no_time(function: str, words: str) -> None:
+    """Each way to be wrong is told by name, costs its speed, and no other candidate anything."""
+    sdpa, bad, good = measured(function, "correct")
+    assert bad.status == "wrong"
+    assert words in bad.reason
+    assert bad.timings == []
+    assert (sdpa.status, good.status) == ("ok", "ok")
+    assert sdpa.timings[0].block == good.timings[0].block == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("function", "status", "words"),
+    [
+        ("raises", "error", "RuntimeError: first line"),
+        ("raises_when_timed", "error", "tired"),
+        ("exits_from_python", "error", "SystemExit: 7"),
+        ("declines", "unsupported", "only on Sundays"),
+        ("takes_all_memory", "out_of_memory", "allocate"),
+    ],
+)
+def test_failing_candidate_is_recorded(function: str, status: str, words: str) -> None:
+    """What a candidate raises becomes its status and one line; the others are measured."""
+    sdpa, bad, good = measured(function, "correct")
+    assert bad.status == status
+    assert words in bad.reason
+    assert "\n" not in bad.reason
+    assert bad.timings == []
+    assert (sdpa.status, good.status) == ("ok", "ok")
+
+
+def test_later_launches_check_sampled_rows() -> None:
+    """Without the full check, rows are sampled, the last among them, and a wrong row is found."""
+    case = Case(parse_shape("1,2,200,32"), "fp32", True, "cpu")
+    options = Options(samples=2, seed=1, full_check=False)
+    sdpa, good, bad = measured("correct", "wrong", case=case, options=options)
+    assert sdpa.correctness is not None
+    assert sdpa.correctness.rows_checked == 64
+    assert good.status == "ok", good.reason
+    assert bad.status == "wrong"
+
+
+def test_grouped_heads_and_unequal_lengths() -> None:
+    """Grouped-query heads and a key length of its own are measured, sampled rows included."""
+    case = Case(parse_shape("b1-h4-g2-q100-k30-d32"), "bf16", True, "cpu")
+    for full in (True, False):
+        results = measured("falls_back", case=case, options=Options(2, 1, full_check=full))
+        assert results[0].status == "ok", results[0].reason
+
+
+def test_spent_budget_keeps_no_half_pairs() -> None:
+    """With no time left nothing is timed, and the result says that the budget was spent."""
+    for result in measured("correct", options=Options(samples=4, seed=1, deadline=0.0)):
+        assert result.status == "over_budget"
+        assert all(not timing.seconds for timing in result.timings)
+
+
+def test_peak_memory_counts_what_a_call_needs() -> None:
+    """The formula that writes every score to memory needs more than the scores take."""
+    case = Case(parse_shape("1,4,1024,32"), "fp32", False, "cpu")
+    scores, output = 4 * 1024 * 1024 * 4, 4 * 1024 * 32 * 4
+    texts = ["tests.measure.candidates_for_tests:falls_back"]
+    texts += ["tests.measure.candidates_for_tests:correct"]
+    loaded = [load(parse_candidate(text))[0] for text in texts]
+    found = inspect_case(case, loaded, 1, lambda candidate, doing: None)
+    sdpa, formula = found["falls_back"].peak_memory_bytes, found["correct"].peak_memory_bytes
+    assert sdpa is not None
+    assert formula is not None
+    assert output <= sdpa < scores
+    assert 2 * scores <= formula < 4 * scores
