@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from flashbench.case import Case
 from flashbench.errors import InvalidInputError
-from flashbench.runfile import Candidate, Result, RunFile, Timing
+from flashbench.runfile import MAX_COUNT, Candidate, Result, RunFile, Timing
 
 FloatArray = NDArray[np.float64]
 DEFAULT_METRIC = {"cpu": "wall", "cuda": "gpu_warm"}
@@ -213,6 +213,8 @@ def _in_blocks(logs: FloatArray, blocks: tuple[int, ...]) -> _Layout:
     """logs: (timings, samples). Without block numbers there are no blocks."""
     if not blocks:
         return _Layout(np.empty(0, dtype=np.int64), logs[:, :0])
+    if not 0 <= min(blocks) <= max(blocks) < MAX_COUNT:
+        raise InvalidInputError("damaged run file: a block number is not a possible number")
     order = np.argsort(blocks, kind="stable")
     names, starts, counts = np.unique(
         np.asarray(blocks)[order], return_index=True, return_counts=True

@@ -16,7 +16,9 @@ from flashbench.errors import InvalidInputError
 
 FORMAT = "flashbench-run"
 VERSION = 1
-MAX_SECONDS = 1e9  # thirty years: a longer time is damage
+# A time outside a picosecond to thirty years is damage.
+MIN_SECONDS, MAX_SECONDS = 1e-12, 1e9
+MAX_COUNT = 2**53  # dimensions, bytes, block numbers: the integers that a float holds
 MAX_BYTES = 2**31  # msgspec builds the whole document in memory
 
 Status = Literal[
@@ -239,6 +241,8 @@ def _check_references(run: RunFile, name: str) -> None:
     candidates = {candidate.name for candidate in run.candidates}
     if len(cases) != len(run.cases) or len(candidates) != len(run.candidates):
         raise _damaged(name, "a case or a candidate is listed twice")
+    if any(max(msgspec.structs.astuple(case.shape)) >= MAX_COUNT for case in run.cases):
+        raise _damaged(name, "a dimension is not a possible number")
     if len({launch.index for launch in run.launches}) != len(run.launches):
         raise _damaged(name, "two launches have the same index")
     if not all(0 <= launch.device_seconds < MAX_SECONDS for launch in run.launches):
@@ -254,6 +258,8 @@ def _check_references(run: RunFile, name: str) -> None:
             if (result.case, result.candidate) in seen:
                 raise _damaged(name, f"{where}: two results")
             seen.add((result.case, result.candidate))
+            if not 0 <= (result.peak_memory_bytes or 0) < MAX_COUNT:
+                raise _damaged(name, f"{where}: peak_memory_bytes is not a possible number")
             _check_timings(result, f"{name}: damaged run file: {where}")
 
 
@@ -265,7 +271,8 @@ def _check_timings(result: Result, where: str) -> None:
         if timing.block and len(timing.block) != len(timing.seconds):
             raise InvalidInputError(f"{where}: {timing.metric} has not one block number a sample")
         # min and max are several times faster than a test of each; JSON has no NaN to slip through.
-        if timing.seconds and not 0 < min(timing.seconds) <= max(timing.seconds) < MAX_SECONDS:
+        seconds = timing.seconds
+        if seconds and not MIN_SECONDS <= min(seconds) <= max(seconds) <= MAX_SECONDS:
             raise InvalidInputError(f"{where}: a {timing.metric} sample is not a possible time")
 
 

@@ -133,8 +133,12 @@ def _undecided(
             detectable,
         )
     launches = max(least, now + 1, math.ceil(needed))
+    side = "" if len(comparison.sides) == 1 else " a side"
     return Verdict(
-        Outcome.UNDECIDED, f"{reason}; about {launches} launches would do", detectable, launches
+        Outcome.UNDECIDED,
+        f"{reason}; about {launches} launches{side} would do",
+        detectable,
+        launches,
     )
 
 

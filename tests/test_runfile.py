@@ -112,7 +112,9 @@ def test_deep_nesting():
     assert "run.json" in _refusal(b'{"format": "flashbench-run", "version": 1, "x": ' + deep + b"}")
 
 
-@pytest.mark.parametrize("bad", ["0", "-1e-3", "NaN", "Infinity", "1e999", "1e300", '"1"', "null"])
+@pytest.mark.parametrize(
+    "bad", ["0", "-1e-3", "NaN", "Infinity", "1e999", "1e300", "1e-300", '"1"', "null"]
+)
 def test_impossible_times(bad):
     """Zero, negative, infinite, not-a-number and absurd times are damage."""
     document = _document()
@@ -139,6 +141,21 @@ def test_references_and_duplicates():
     document = _document()
     _result(document)["timings"] *= 2  # type: ignore[operator]
     assert "metric is listed twice" in _refusal(document)
+
+
+@pytest.mark.parametrize("number", [2**53, 2**64, 10**400, -1])
+def test_impossible_counts(number):
+    """Dimensions, bytes and block numbers that no float holds are damage."""
+    document = _document()
+    document["cases"][0]["shape"]["batch"] = number  # type: ignore[index]
+    _refusal(document)
+    document = _document()
+    _result(document)["peak_memory_bytes"] = number
+    _refusal(document)
+    document = _document()
+    _result(document)["timings"][0]["block"] = [number] * 4  # type: ignore[index]
+    with pytest.raises(InvalidInputError):
+        render(decode(json.dumps(document).encode(), "run.json"))
 
 
 @pytest.mark.parametrize("key", ["device_seconds", "hourly_rate"])

@@ -80,15 +80,17 @@ def footer(report: Report) -> list[str]:
 def notes(report: Report) -> list[Note]:
     """Caveats, then why a case has no plain verdict: cases that share a reason share a line."""
     cases: dict[tuple[str, str], list[str]] = {}
+    several = len(report.overall) > 1
     for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True):
+        name = comparison.case.id + f" ({comparison.candidate})" * several
         if verdict.outcome not in _PLAIN:
             key = (verdict.outcome.value, verdict.reason)
-            cases.setdefault(key, []).append(comparison.case.id)
+            cases.setdefault(key, []).append(name)
         if comparison.partial:
             part = comparison.partial
             many = f"{part.launches} launch{'es' * (part.launches != 1)}"
             reason = f"{many} {part.status}: {part.reason}; the others are compared"
-            cases.setdefault(("partial", reason), []).append(comparison.case.id)
+            cases.setdefault(("partial", reason), []).append(name)
     found = [Note(caveat.code, caveat.message) for caveat in report.caveats]
     for (code, reason), ids in cases.items():
         more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
