@@ -1,0 +1,71 @@
+"""Why a build failed: one status of a short list, and the first lines that say why."""
+
+import re
+import shutil
+import subprocess
+from typing import Literal, get_args
+
+Status = Literal[
+    "built",
+    "missing header",
+    "compile error",
+    "link error",
+    "undefined symbol",  # at import: it linked, but a unit that defines the symbol was left out
+    "wrong module name",
+    "import error",
+    "wrong result",  # said by those who measure: a build alone computes nothing
+    "build error",  # anything else: no setup.py, CMake's own complaints, a tool that is missing
+    "timeout",
+]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+REASON_LINES = 6
+
+# In this order: an undefined symbol is also reported as an import error, a missing header is also
+# a compile error. Each pattern finds the line where the reason begins.
+_SIGNS: tuple[tuple[Status, str], ...] = (
+    ("undefined symbol", r"undefined symbol: "),
+    ("wrong module name", r"wrong module name|does not define module export function"),
+    ("import error", r"import error: |does not load: |\bImportError: "),
+    ("missing header", r"fatal error: .*(No such file or directory|file not found)"),
+    ("missing header", r"(cannot open source file|could not open source file)"),
+    ("link error", r"undefined reference to|multiple definition of|\bld: cannot find"),
+    ("link error", r"collect2: error|linker command failed"),
+    ("compile error", r"^[^\n:]+:\d+(:\d+)?: (fatal )?error: |^[^\n]+\(\d+\): error"),
+    ("compile error", r"ptxas (fatal|error)|nvcc (fatal|error)|internal compiler error"),
+    ("build error", r"CMake Error|^(flashbench: |error: |\w*Error: )"),
+)
+
+# The machine's fault, not the sources': such a failure says nothing about the commit.
+_PASSING = re.compile(
+    r"No space left on device|Cannot allocate memory|virtual memory exhausted|"
+    r"Killed signal terminated program|Resource temporarily unavailable|Disk quota exceeded"
+)
+
+
+def diagnose(log: str) -> tuple[Status, str]:
+    """The status of a failed build and its first lines that say why, from all it printed."""
+    for status, pattern in _SIGNS:
+        if found := re.search(pattern, log, re.MULTILINE):
+            start = log.rfind("\n", 0, found.start()) + 1
+            return status, _lines(log[start:])
+    return "build error", _lines("\n".join(log.strip().splitlines()[-REASON_LINES:]))
+
+
+def is_passing(log: str) -> bool:
+    """Whether the build failed for want of memory or disk, so that it deserves another try."""
+    return _PASSING.search(log) is not None
+
+
+def _lines(text: str) -> str:
+    kept = [line.rstrip()[:300] for line in text.splitlines() if line.strip()][:REASON_LINES]
+    return demangle("\n".join(kept))
+
+
+def demangle(text: str) -> str:
+    """Replace mangled C++ names, where the machine has c++filt; else they stay as they are."""
+    tool = shutil.which("c++filt")
+    if tool is None:
+        return text
+    done = subprocess.run([tool], input=text, capture_output=True, text=True)
+    return done.stdout.rstrip("\n") if done.returncode == 0 else text

@@ -1,0 +1,28 @@
+"""Loads a library in a process of its own: `probe.py LIBRARY MODULE` prints what it says of itself.
+
+One line of JSON (what `build_info()` returns, {} without one), or the loader's words and exit
+code 1. Run by its path, with the standard library alone: a library that crashes, or a package
+that shadows another, harms nobody else.
+"""
+
+import importlib.util
+import json
+import sys
+
+
+def main(library: str, module: str) -> int:
+    spec = importlib.util.spec_from_file_location(module, library)
+    assert spec is not None
+    assert spec.loader is not None
+    try:
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+    except ImportError as error:
+        print(f"import error: {error}")
+        return 1
+    print(json.dumps(loaded.build_info() if hasattr(loaded, "build_info") else {}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

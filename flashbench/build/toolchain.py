@@ -1,0 +1,64 @@
+"""What a build depends on besides its sources: a change of any of it is another build."""
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+# Everything that compilers, CMake and setup.py read from the environment and that can change the
+# library. FLASHBENCH_JOBS, for one, cannot.
+VARIABLES = (
+    "CC",
+    "CXX",
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "CMAKE_ARGS",
+    "CUDACXX",
+    "CUDAFLAGS",
+    "CUDA_HOME",
+    "FLASHBENCH_CUDA",
+    "FLASHBENCH_CUDA_ARCHS",
+    "FLASHBENCH_DTYPES",
+)
+
+
+def describe() -> dict[str, str]:
+    """Versions of the compilers, Python and pybind11, and the environment's build settings.
+
+    An empty version says that the tool is not there.
+    """
+    compilers = [os.environ.get("CXX", "").split(), ["c++"], ["g++"], ["clang++"]]
+    cuda_home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    nvccs = [os.environ.get("CUDACXX", "").split(), ["nvcc"], [f"{cuda_home}/bin/nvcc"]]
+    wants_cuda = os.environ.get("FLASHBENCH_CUDA", "").upper() != "OFF"
+    return {
+        "compiler": _version(compilers, line=0),
+        "nvcc": _version(nvccs, line=-1) if wants_cuda else "",
+        "python": str(sysconfig.get_config_var("EXT_SUFFIX")),
+        "pybind11": _installed("pybind11"),
+    } | {name: os.environ[name] for name in VARIABLES if os.environ.get(name)}
+
+
+def _version(candidates: list[list[str]], line: int) -> str:
+    for command in candidates:
+        if command and shutil.which(command[0]):
+            done = subprocess.run([*command, "--version"], capture_output=True, text=True)
+            lines = done.stdout.strip().splitlines()
+            # The path tells two compilers of one version apart (a wrapper, another sysroot).
+            return f"{Path(command[0]).name}: {lines[line]}" if lines else command[0]
+    return ""
+
+
+def _installed(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,3 @@
+from flashbench.attention import attention
+
+__all__ = ["attention"]
