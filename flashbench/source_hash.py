@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 # Everything that decides what the compiler sees; git-ignored droppings have other endings.
-SOURCES = ("csrc", "build_support", "setup.py")
+SOURCES = ("csrc", "build_support", "setup.py", "flashbench/source_hash.py")
 SUFFIXES = (".h", ".hpp", ".inl", ".cpp", ".cu", ".cuh", ".txt", ".cmake", ".py", ".in")
 
 

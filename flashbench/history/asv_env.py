@@ -1,0 +1,168 @@
+"""asv environment plugin: `"plugins": [".flashbench.history.asv_env"]` in asv.conf.json.
+
+A virtual environment without pip that sees the packages of the Python that runs asv (torch among
+them) after its own, so that nothing is downloaded and the commit's package wins over a copy of
+flashbench that is installed there. A commit is installed as its own Python package with its own
+extension from the build cache; commits with equal sources share one build.
+
+Written against asv 0.6.6, whose hooks are the methods overridden here.
+"""
+
+import logging
+import os
+import shutil
+import site
+import sys
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from asv import util
+from asv.console import log
+from asv.environment import Environment, EnvironmentUnavailable
+from asv.machine import Machine, MachineCollection
+
+from flashbench.build import Build, build, cache_directory
+from flashbench.history import record
+
+PACKAGE = "flashbench"
+PTH = "packages-of-the-host.pth"
+RETRY = "FLASHBENCH_RETRY_FAILED"  # set to 1 to build again what failed before
+
+
+class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no types
+    """The running Python with its packages, and one commit of flashbench."""
+
+    tool_name = "flashbench"
+    matches_python_fallback = False
+
+    def __init__(self, conf: Any, python: str, requirements: Any, tagged_env_vars: Any) -> None:
+        if not self.matches(python):
+            raise EnvironmentUnavailable(
+                f"python {python} is not the one that runs asv ({_python_version()}); "
+                'leave "pythons" out of asv.conf.json'
+            )
+        if requirements:
+            raise EnvironmentUnavailable(
+                "the flashbench environment installs no packages; take "
+                f"{', '.join(requirements)} out of asv.conf.json's matrix"
+            )
+        self._results = Path(conf.results_dir)
+        self._machine = _machine_name(sys.argv)
+        self._built: Build | None = None
+        # Its subclasses set these for the base class, which asks for its name before it would.
+        self._python, self._requirements = python, requirements
+        super().__init__(conf, python, requirements, tagged_env_vars)
+
+    @classmethod
+    def matches(cls, python: str) -> bool:
+        return python == _python_version()
+
+    @property
+    def _site(self) -> Path:
+        return Path(self._path) / "lib" / f"python{_python_version()}" / "site-packages"
+
+    def check_presence(self) -> bool:
+        """Whether the environment is there and still sees the packages of this host."""
+        try:
+            same = (self._site / PTH).read_text() == _host_packages()
+            self.run_executable("python", ["-c", "pass"])
+        except (OSError, util.ProcessError):
+            return False
+        return same
+
+    def _setup(self) -> None:
+        log.info(f"Creating an environment for {self.name} with the packages of {sys.prefix}")
+        venv.create(self._path, with_pip=False, symlinks=True, clear=True)
+        # Plain paths: the .pth files that lie there, such as one of an editable install of
+        # flashbench, are not processed.
+        (self._site / PTH).write_text(_host_packages())
+
+    def _get_installed_commit_hash(self) -> str | None:
+        commit: str | None = super()._get_installed_commit_hash()
+        # Without its record a commit cannot be proven: install it again.
+        return commit if commit and self._record_path(commit).is_file() else None
+
+    def _set_commit_hash(self, commit_hash: str | None) -> None:
+        super()._set_commit_hash(commit_hash)
+        self._global_env_vars.pop(record.VARIABLE, None)
+        if commit_hash:
+            self._global_env_vars[record.VARIABLE] = str(self._record_path(commit_hash))
+
+    def _record_path(self, commit: str) -> Path:
+        return record.path_of(self._results, self._machine, commit, self.name)
+
+    def _uninstall_project(self) -> None:
+        self._set_installed_commit_hash(None)
+        shutil.rmtree(self._site / PACKAGE, ignore_errors=True)
+
+    def _build_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
+        retry = os.environ.get(RETRY) == "1"
+        name = repo.get_decorated_hash(commit_hash, 8)
+        made = build(
+            Path(build_dir), cache_directory(), retry_failed=retry, timeout=self._install_timeout
+        )
+        if made.status == "built" and not (Path(build_dir) / PACKAGE / "__init__.py").is_file():
+            raise util.ProcessError([PACKAGE], 1, "", f"{name} has no package {PACKAGE}/")
+        kept = record.CommitRecord(commit=commit_hash, environment=self.name, build=made)
+        record.write(self._record_path(commit_hash), kept)
+        with _said():
+            if made.status != "built":
+                again = f" (known; {RETRY}=1 tries again)" if made.reused else ""
+                log.warning(f"{name} does not build: {made.headline}{again}")
+            elif made.reused:
+                log.info(f"{name}: build {made.key[:12]} reused, same sources and toolchain")
+            else:
+                log.info(f"{name}: built {made.key[:12]} in {made.seconds:.1f} s")
+        if made.status != "built":
+            raise util.ProcessError(["build", name], 1, "", made.headline)
+        self._built = made
+
+    def _install_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
+        assert self._built is not None
+        target = self._site / PACKAGE
+        shutil.copytree(Path(build_dir) / PACKAGE, target, symlinks=True)
+        delivered = Path(self._built.directory) / "lib" / PACKAGE
+        shutil.copytree(delivered, target, dirs_exist_ok=True)
+
+    def run(self, args: list[str], **kwargs: Any) -> Any:
+        """Run Python in the environment; asv hides why a set-up failed, so say its last line."""
+        done = self.run_executable("python", args, **kwargs)
+        if "setup_cache" in args[:2] and isinstance(done, tuple) and done[2]:
+            lines = [line for line in done[0].splitlines() if line.strip()]
+            log.warning(f"not measured: {lines[-1].strip() if lines else 'no reason given'}")
+        return done
+
+
+@contextmanager
+def _said() -> Iterator[None]:
+    """Let our lines through: asv shows warnings only while it builds."""
+    with log.set_level(logging.INFO):
+        yield
+
+
+def _python_version() -> str:
+    return f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def _host_packages() -> str:
+    """The directories of packages of the Python that runs asv, one a line."""
+    directories = site.getsitepackages()
+    if site.ENABLE_USER_SITE:
+        directories.append(site.getusersitepackages())
+    return "".join(f"{path}\n" for path in directories if Path(path).is_dir())
+
+
+def _machine_name(arguments: list[str]) -> str:
+    """The machine asv stores results for; it tells its environments neither name nor option."""
+    name = Machine.get_unique_machine_name()
+    for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
+        if option in ("--machine", "-m") and value:
+            name = value
+        elif option.startswith("--machine="):
+            name = option.partition("=")[2]
+    with suppress(util.UserError):  # not described yet: asv asks, and offers this name
+        name = MachineCollection.load(name)["machine"]
+    return str(name)

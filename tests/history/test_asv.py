@@ -1,0 +1,183 @@
+"""Real asv over real git repositories whose commits build real C++ extensions."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from asv.util import load_json
+
+import flashbench.source_hash
+from flashbench.history import record
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+MACHINE = "toybox"
+
+
+class Project:
+    """A git repository of toy commits, and the directory where asv runs with our plugin."""
+
+    def __init__(self, root: Path) -> None:
+        self.repository = root / "toy"
+        self.asv = root / "asv"
+        self.cache = root / "cache"
+        shutil.copytree(HERE / "toy", self.repository)
+        shutil.copy(str(flashbench.source_hash.__file__), self.repository / "flashbench")
+        self.git("init", "-q", "-b", "main")
+        self.asv.mkdir()
+        (self.asv / "flashbench").symlink_to(ROOT / "flashbench")
+        shutil.copytree(HERE / "suite", self.asv / "suite")
+        conf = load_json(str(ROOT / "asv.conf.json"), js_comments=True)
+        conf |= {"repo": str(self.repository), "benchmark_dir": "suite"}
+        (self.asv / "asv.conf.json").write_text(json.dumps(conf))
+        # Answers asv's questions about the machine before it asks them.
+        machine = {"machine": MACHINE, "arch": "", "cpu": "", "num_cpu": "", "os": "", "ram": ""}
+        home = json.dumps({MACHINE: machine, "version": 1})
+        (root / ".asv-machine.json").write_text(home)
+        self.environment = os.environ | {
+            "HOME": str(root),
+            "FLASHBENCH_CACHE": str(self.cache),
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+        }
+
+    def git(self, *arguments: str) -> str:
+        identity = ["-c", "user.name=Toy", "-c", "user.email=toy@example.org"]
+        command = ["git", "-C", str(self.repository), *identity, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def commit(self, message: str) -> str:
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        path = self.repository / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "asv", *arguments],
+            cwd=self.asv,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+        )
+
+    def measure(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run("run", "--record-samples", "-m", MACHINE, *arguments)
+
+    def results(self, commit: str) -> dict[str, object]:
+        """asv's columns of the one benchmark, by name."""
+        (path,) = (self.asv / ".asv" / "results" / MACHINE).glob(f"{commit[:8]}-*.json")
+        document = json.loads(path.read_text())
+        (row,) = document["results"].values()
+        return dict(zip(document["result_columns"], row, strict=False))
+
+    def record(self, commit: str) -> record.CommitRecord:
+        (path,) = (
+            path
+            for path in (self.asv / ".asv" / "flashbench" / MACHINE).glob(f"{commit}-*.json")
+            if not path.name.endswith(".run.json")
+        )
+        return record.read(path)
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, dict[str, str], str]:
+    """Four commits (good, only documentation, a missing header, good and changed), measured."""
+    project = Project(tmp_path_factory.mktemp("history"))
+    commits = {"good": project.commit("A kernel")}
+    (project.repository / "README").write_text("what it is\n")
+    project.edit("flashbench/attention.py", "Right when", "It is right when")
+    commits["documented"] = project.commit("Say what it is; sources are the same")
+    project.edit("csrc/kernel.cpp", "scale.h", "build_config.h")
+    commits["broken"] = project.commit("Include a header that only I have")
+    project.edit("csrc/kernel.cpp", "build_config.h", "scale.h")
+    project.edit("csrc/scale.h", "1.0", "3.0")
+    commits["changed"] = project.commit("Repair it, with another scale")
+    done = project.measure("ALL")
+    assert done.returncode == 2, done.stdout + done.stderr  # asv's word for "some failed"
+    return project, commits, done.stdout + done.stderr
+
+
+def test_each_commit_is_measured_with_its_own_library(history) -> None:
+    """Good commits have the samples of their own library; the broken one has none."""
+    project, commits, _ = history
+    scales = {"good": 1.0, "documented": 1.0, "changed": 3.0}
+    for name, scale in scales.items():
+        row = project.results(commits[name])
+        assert row["result"] == [scale, 2 * scale]
+        assert row["samples"] == [[scale, scale], [2 * scale, 2 * scale]]
+    assert project.results(commits["broken"])["result"] is None
+
+
+def test_unchanged_sources_are_not_built_again(history) -> None:
+    """The commit that changes documentation and Python only takes the build of its parent."""
+    project, commits, output = history
+    good, documented = (project.record(commits[name]).build for name in ("good", "documented"))
+    assert documented.key == good.key
+    assert f"{commits['documented'][:8]}" in output
+    assert sum("built " in line for line in output.splitlines()) == 2
+    assert sum("reused, same sources" in line for line in output.splitlines()) >= 1
+    assert len(list((project.cache / "builds").glob("*/build.json"))) == 3
+
+
+def test_reason_of_a_failed_build_is_told_and_kept(history) -> None:
+    """One line on the screen, and the record, say that the header is missing."""
+    project, commits, output = history
+    broken = project.record(commits["broken"])
+    assert broken.build.status == "missing header"
+    assert "build_config.h" in broken.build.reason
+    (line,) = (line for line in output.splitlines() if "does not build" in line)
+    assert commits["broken"][:8] in line
+    assert "missing header" in line
+    assert "build_config.h" in line
+
+
+def test_proof_is_kept(history) -> None:
+    """Of each measured commit it is kept which library was measured, and that it is the commit's."""
+    project, commits, _ = history
+    for name in ("good", "documented", "changed"):
+        kept = project.record(commits[name])
+        assert kept.proof is not None
+        assert kept.proof.holds
+        assert kept.proof.library_hash == kept.build.library_hash
+        expected = flashbench.source_hash.of_revision(project.repository, commits[name])
+        assert kept.proof.stated_source_hash == expected
+
+
+def test_asv_compares_and_publishes(history) -> None:
+    """asv's own commands work on the results."""
+    project, commits, _ = history
+    compared = project.run("compare", "-m", MACHINE, commits["good"], commits["changed"])
+    assert compared.returncode == 0, compared.stderr
+    assert "scale.Scale.track_scale" in compared.stdout
+    published = project.run("publish")
+    assert published.returncode == 0, published.stdout + published.stderr
+    graphs = list((project.asv / ".asv" / "html" / "graphs").rglob("*.json"))
+    assert any(json.loads(path.read_text()) for path in graphs if "track_scale" in path.name)
+
+
+def test_wrong_library_is_not_measured(history) -> None:
+    """A library of other sources, planted in the environment, fails by name and leaves no value."""
+    project, commits, _ = history
+    project.measure(f"{commits['good']}^!")
+    (installed,) = (project.asv / ".asv" / "env").glob("*/lib/python*/site-packages/flashbench")
+    (library,) = installed.glob("_C*.so")
+    library.unlink()
+    other = project.record(commits["changed"]).build
+    shutil.copy(Path(other.directory) / other.library, library)
+    done = project.measure(f"{commits['good']}^!")
+    assert "not the library of" in done.stdout + done.stderr
+    assert project.results(commits["good"])["result"] is None
+    kept = project.record(commits["good"])
+    assert kept.proof is not None
+    assert not kept.proof.holds
+    assert "built from sources" in kept.failure
