@@ -11,7 +11,6 @@ Written against asv 0.6.6, whose hooks are the methods overridden here.
 import logging
 import os
 import shutil
-import site
 import sys
 import venv
 from collections.abc import Iterator
@@ -149,10 +148,8 @@ def _python_version() -> str:
 
 def _host_packages() -> str:
     """The directories of packages of the Python that runs asv, one a line."""
-    directories = site.getsitepackages()
-    if site.ENABLE_USER_SITE:
-        directories.append(site.getusersitepackages())
-    return "".join(f"{path}\n" for path in directories if Path(path).is_dir())
+    found = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    return "".join(f"{Path(path).absolute()}\n" for path in dict.fromkeys(found))
 
 
 def _machine_name(arguments: list[str]) -> str:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ class Project:
         self.repository = root / "toy"
         self.asv = root / "asv"
         self.cache = root / "cache"
+        self.python = sys.executable
         shutil.copytree(HERE / "toy", self.repository)
         shutil.copy(str(flashbench.source_hash.__file__), self.repository / "flashbench")
         self.git("init", "-q", "-b", "main")
@@ -63,7 +65,7 @@ class Project:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "asv", *arguments],
+            [self.python, "-m", "asv", *arguments],
             cwd=self.asv,
             env=self.environment,
             capture_output=True,
@@ -142,7 +144,7 @@ def test_reason_of_a_failed_build_is_told_and_kept(history) -> None:
 
 
 def test_proof_is_kept(history) -> None:
-    """Of each measured commit it is kept which library was measured, and that it is the commit's."""
+    """Of each measured commit it is kept which library was loaded, and that it is the commit's."""
     project, commits, _ = history
     for name in ("good", "documented", "changed"):
         kept = project.record(commits[name])
@@ -181,3 +183,38 @@ def test_wrong_library_is_not_measured(history) -> None:
     assert kept.proof is not None
     assert not kept.proof.holds
     assert "built from sources" in kept.failure
+
+
+DECOY = "raise ImportError('the copy of the host was imported')\n"
+FINDER = """
+import importlib.util, sys
+class Editable:
+    def find_spec(self, name, path=None, target=None):
+        if name == "flashbench":
+            return importlib.util.spec_from_file_location(name, {decoy!r})
+sys.meta_path.append(Editable())
+"""
+
+
+@pytest.mark.parametrize("installed", ["copy", "editable"])
+def test_host_copy_does_not_shadow_the_commit(tmp_path: Path, installed: str) -> None:
+    """A flashbench that is installed in the Python that runs asv is not what is measured."""
+    host = tmp_path / "host"
+    venv.create(host, with_pip=False, symlinks=True)
+    (site,) = host.glob("lib/python*/site-packages")
+    packages = [path for path in sys.path if Path(path).name.endswith("-packages")]
+    (site / "packages.pth").write_text("\n".join(packages))
+    home = site if installed == "copy" else tmp_path / "checkout"
+    (home / "flashbench").mkdir(parents=True)
+    decoy = home / "flashbench" / "__init__.py"
+    decoy.write_text(DECOY)
+    if installed == "editable":
+        (site / "_editable_finder.py").write_text(FINDER.format(decoy=str(decoy)))
+        (site / "__editable__.flashbench.pth").write_text("import _editable_finder")
+    project = Project(tmp_path)
+    project.python = str(host / "bin" / "python")
+    project.edit("csrc/scale.h", "1.0", "7.0")
+    commit = project.commit("A kernel")
+    done = project.measure("ALL")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert project.results(commit)["result"] == [7.0, 14.0]
