@@ -24,6 +24,7 @@ from asv.environment import Environment, EnvironmentUnavailable
 from asv.machine import Machine, MachineCollection
 
 from flashbench.build import Build, build, cache_directory
+from flashbench.errors import NotMeasuredError
 from flashbench.history import record
 
 PACKAGE = "flashbench"
@@ -103,20 +104,23 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         made = build(
             Path(build_dir), cache_directory(), retry_failed=retry, timeout=self._install_timeout
         )
-        if made.status == "built" and not (Path(build_dir) / PACKAGE / "__init__.py").is_file():
-            raise util.ProcessError([PACKAGE], 1, "", f"{name} has no package {PACKAGE}/")
-        kept = record.CommitRecord(commit=commit_hash, environment=self.name, build=made)
+        status, failure = made.status, "" if made.status == "built" else made.headline
+        if not failure and not (Path(build_dir) / PACKAGE / "__init__.py").is_file():
+            status, failure = "import error", f"import error: no Python package {PACKAGE}/"
+        kept = record.CommitRecord(
+            commit=commit_hash, environment=self.name, status=status, build=made, failure=failure
+        )
         record.write(self._record_path(commit_hash), kept)
         with _said():
-            if made.status != "built":
+            if failure:
                 again = f" (known; {RETRY}=1 tries again)" if made.reused else ""
-                log.warning(f"{name} does not build: {made.headline}{again}")
+                log.warning(f"{name} does not build: {failure}{again}")
             elif made.reused:
                 log.info(f"{name}: build {made.key[:12]} reused, same sources and toolchain")
             else:
                 log.info(f"{name}: built {made.key[:12]} in {made.seconds:.1f} s")
-        if made.status != "built":
-            raise util.ProcessError(["build", name], 1, "", made.headline)
+        if failure:
+            raise util.ProcessError(["build", name], 1, "", failure)
         self._built = made
 
     def _install_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
@@ -127,12 +131,18 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         shutil.copytree(delivered, target, dirs_exist_ok=True)
 
     def run(self, args: list[str], **kwargs: Any) -> Any:
-        """Run Python in the environment; asv hides why a set-up failed, so say its last line."""
+        """Run Python in the environment; say the last line of what asv would hide of a failure."""
         done = self.run_executable("python", args, **kwargs)
-        if "setup_cache" in args[:2] and isinstance(done, tuple) and done[2]:
-            lines = [line for line in done[0].splitlines() if line.strip()]
-            log.warning(f"not measured: {lines[-1].strip() if lines else 'no reason given'}")
+        if isinstance(done, tuple) and done[2]:
+            lines = [line.strip() for line in done[0].splitlines() if line.strip()]
+            if lines and lines[-1].startswith("asv: "):  # its own word, below the reason
+                lines.pop()
+            reason = lines[-1] if lines else "no reason given"
+            log.warning(f"not measured: {reason.removeprefix(_NOT_MEASURED)}")
         return done
+
+
+_NOT_MEASURED = f"{NotMeasuredError.__module__}.{NotMeasuredError.__name__}: "
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def load_proven() -> package.CommitPackage:
             "flashbench.history.asv_env"
         ) from None
     known = record.read(path)
-    known.failure = ""
+    known.status, known.failure = known.build.status, ""
     try:
         site = site_of(environment)
         loaded = package.load(site)
@@ -41,7 +41,7 @@ def load_proven() -> package.CommitPackage:
         if not known.proof.holds:
             raise NotMeasuredError(f"not the library of {commit[:12]}: {known.proof.reason}")
     except NotMeasuredError as error:
-        known.failure = str(error)
+        known.status, known.failure = "import error", str(error)
         raise
     finally:
         record.write(path, known)

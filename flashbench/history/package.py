@@ -9,6 +9,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,41 +22,38 @@ PACKAGE = "flashbench"
 _kept: list[dict[str, ModuleType]] = []
 
 
+@dataclass(frozen=True)
 class CommitPackage:
     """A commit's package, loaded: its public function and its extension module."""
 
-    def __init__(self, modules: dict[str, ModuleType]) -> None:
-        public = getattr(modules[PACKAGE], "attention", None)
-        if isinstance(public, ModuleType):  # importing the submodule binds its name as well
-            public = public.attention
-        if not callable(public):
-            raise NotMeasuredError(f"the commit has no function {PACKAGE}.attention")
-        self.attention: Callable[..., Any] = public
-        self.extension: ModuleType | None = modules.get(f"{PACKAGE}._C")
+    attention: Callable[..., Any]
+    extension: ModuleType | None
 
 
 def load(site: Path) -> CommitPackage:
     """Import the package that lies in the directory `site`.
 
-    Raises NotMeasuredError when it cannot be imported or is found anywhere else.
+    Raises NotMeasuredError when it cannot be imported, lies elsewhere or has no `attention`.
     """
     with _name_lent(site):
         try:
             package = importlib.import_module(PACKAGE)
             home = Path(str(package.__file__)).resolve()
-            if not home.is_relative_to(site.resolve()):
-                raise NotMeasuredError(f"the commit has no package {PACKAGE}: {home} was found")
-            importlib.import_module(f"{PACKAGE}.attention")
-        except NotMeasuredError:
-            raise
-        except Exception as error:  # whatever a commit's module raises on import
+            public = getattr(package, "attention", None)
+        except Exception as error:  # whatever a commit's modules raise on import
             line = " ".join(str(error).split())
             raise NotMeasuredError(
                 f"the commit's package cannot be imported: {type(error).__name__}: {line}"
             ) from error
         modules = _loaded()
+    if not home.is_relative_to(site.resolve()):
+        raise NotMeasuredError(f"the commit has no package {PACKAGE}; {home} was imported")
+    if isinstance(public, ModuleType):  # a submodule of that name hides the function
+        public = getattr(public, "attention", None)
+    if not callable(public):
+        raise NotMeasuredError(f"the commit has no function {PACKAGE}.attention")
     _kept.append(modules)
-    return CommitPackage(modules)
+    return CommitPackage(public, modules.get(f"{PACKAGE}._C"))
 
 
 @contextmanager

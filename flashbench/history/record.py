@@ -1,8 +1,8 @@
 """What asv has no column for: a commit's build, why it failed, and proof of what was measured.
 
 One JSON file a commit and environment, beside asv's results:
-`.asv/flashbench/MACHINE/COMMIT-ENVIRONMENT.json`, and with `.run.json` the run file of what was
-measured there.
+`.asv/flashbench/MACHINE/COMMIT-ENVIRONMENT.json`, and with `.cpu.json` and `.cuda.json` the run
+files of what was measured there.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from flashbench.build import Build
+from flashbench.build import Build, Status
 from flashbench.errors import InvalidInputError
 
 VARIABLE = "ASV_FLASHBENCH_RECORD"  # where a process of an asv environment finds its record
@@ -36,9 +36,10 @@ class CommitRecord(msgspec.Struct, kw_only=True):
     version: int = 1
     commit: str
     environment: str
+    status: Status  # of the build, or "wrong result"
     build: Build
     proof: Proof | None = None  # None: nothing was loaded for measuring yet
-    failure: str = ""  # why nothing could be measured although it was built
+    failure: str = ""  # why nothing could be measured, or what was wrong
 
 
 def path_of(results: Path, machine: str, commit: str, environment: str) -> Path:
@@ -47,9 +48,9 @@ def path_of(results: Path, machine: str, commit: str, environment: str) -> Path:
     return results.absolute().parent / "flashbench" / machine / f"{commit}-{safe}.json"
 
 
-def run_path(record: Path) -> Path:
-    """Where the run file of a record lies."""
-    return record.with_suffix(".run.json")
+def run_path(record: Path, device: str) -> Path:
+    """Where the run file of a record and a device lies."""
+    return record.with_suffix(f".{device}.json")
 
 
 def read(path: Path) -> CommitRecord:

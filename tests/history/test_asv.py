@@ -7,12 +7,14 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from asv.util import load_json
 
 import flashbench.source_hash
-from flashbench.history import record
+from flashbench import runfile
+from flashbench.history import record, suite
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -22,7 +24,7 @@ MACHINE = "toybox"
 class Project:
     """A git repository of toy commits, and the directory where asv runs with our plugin."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, suite: Path = HERE / "suite") -> None:
         self.repository = root / "toy"
         self.asv = root / "asv"
         self.cache = root / "cache"
@@ -32,7 +34,7 @@ class Project:
         self.git("init", "-q", "-b", "main")
         self.asv.mkdir()
         (self.asv / "flashbench").symlink_to(ROOT / "flashbench")
-        shutil.copytree(HERE / "suite", self.asv / "suite")
+        shutil.copytree(suite, self.asv / "suite")
         conf = load_json(str(ROOT / "asv.conf.json"), js_comments=True)
         conf |= {"repo": str(self.repository), "benchmark_dir": "suite"}
         (self.asv / "asv.conf.json").write_text(json.dumps(conf))
@@ -75,18 +77,18 @@ class Project:
     def measure(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run("run", "--record-samples", "-m", MACHINE, *arguments)
 
-    def results(self, commit: str) -> dict[str, object]:
-        """asv's columns of the one benchmark, by name."""
+    def results(self, commit: str, benchmark: str = "scale.Scale.track_scale") -> dict[str, Any]:
+        """asv's columns of a benchmark, by name."""
         (path,) = (self.asv / ".asv" / "results" / MACHINE).glob(f"{commit[:8]}-*.json")
         document = json.loads(path.read_text())
-        (row,) = document["results"].values()
+        row = document["results"][benchmark]
         return dict(zip(document["result_columns"], row, strict=False))
 
     def record(self, commit: str) -> record.CommitRecord:
         (path,) = (
             path
             for path in (self.asv / ".asv" / "flashbench" / MACHINE).glob(f"{commit}-*.json")
-            if not path.name.endswith(".run.json")
+            if path.suffixes[-2:] != [".cpu", ".json"]
         )
         return record.read(path)
 
@@ -218,3 +220,39 @@ def test_host_copy_does_not_shadow_the_commit(tmp_path: Path, installed: str) ->
     done = project.measure("ALL")
     assert done.returncode == 0, done.stdout + done.stderr
     assert project.results(commit)["result"] == [7.0, 14.0]
+
+
+@pytest.mark.slow
+def test_suites_measure_commits_against_sdpa(tmp_path: Path) -> None:
+    """The real suites: a right kernel has samples and a ratio; a wrong one a reason, no time."""
+    project = Project(tmp_path, suite=ROOT / "benchmarks")
+    project.environment["FLASHBENCH_HISTORY_LAUNCHES"] = "1"
+    right = project.commit("A kernel")
+    project.edit("csrc/scale.h", "1.0", "1.5")
+    wrong = project.commit("A kernel that is wrong")
+    done = project.measure("-b", "cpu", "ALL")
+    output = done.stdout + done.stderr
+    assert done.returncode == 2, output
+    names = [case.id for case in suite.cases() if case.device == "cpu"]
+
+    ratio = project.results(right, "attention.Ratio.track_ratio")
+    seconds = project.results(right, "attention.Seconds.track_seconds")
+    assert all(value > 0 for value in ratio["result"][: len(names)])
+    assert all(value > 0 for value in seconds["result"][: 2 * len(names)])
+    assert len(seconds["samples"][0]) == suite.SAMPLES
+    assert project.record(right).status == "built"
+
+    ratio = project.results(wrong, "attention.Ratio.track_ratio")
+    assert ratio["result"][: len(names)] == [None] * len(names)
+    times = project.results(wrong, "attention.Seconds.track_seconds")["result"][: 2 * len(names)]
+    assert [value is None for value in times] == [True, False] * len(names)
+    kept = project.record(wrong)
+    assert kept.status == "wrong result"
+    assert "exceeds the bound" in kept.failure
+    assert any("not measured: " in line and "wrong" in line for line in output.splitlines())
+
+    (path,) = (project.asv / ".asv" / "flashbench" / MACHINE).glob(f"{right}-*.cpu.json")
+    run = runfile.load(path)
+    builds = {candidate.name: candidate.build for candidate in run.candidates}
+    assert builds[suite.KERNEL].commit == right
+    assert builds[suite.KERNEL].library_hash == project.record(right).build.library_hash

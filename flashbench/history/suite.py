@@ -1,0 +1,186 @@
+"""What the asv suites in benchmarks/ call: measure a commit once, then serve the numbers.
+
+`measure` runs in asv's `setup_cache`, once a commit: SDPA and the commit's kernel interleaved, by
+the worker processes and clocks of `flashbench run`. Its run files, one a device, are kept beside
+the commit's record; the numbers are served from the current directory, which asv shares among
+`setup_cache` and the benchmarks.
+"""
+
+import os
+import shutil
+from collections import defaultdict
+from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+from statistics import geometric_mean
+
+from flashbench import runfile
+from flashbench.case import Case, DtypeName, Shape, grid
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.history import record
+from flashbench.runfile import BuildIdentity, Candidate, Result, RunFile, Timing
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cases of a device, and the metric that the history keeps of each."""
+
+    metric: str
+    shapes: list[Shape]
+    dtypes: list[DtypeName]
+    causal: list[bool]
+
+
+KERNEL, SDPA = "kernel", "sdpa"
+COMMIT = "flashbench.history.commit:attention"
+
+HEADLINE = Shape(1, 8, 8, 512, 512, 64)
+# Few and quick: a commit takes about half a minute. `flashbench run` measures whole grids.
+GRID: dict[str, Grid] = {
+    "cpu": Grid("wall", [Shape(1, 1, 1, 128, 128, 64), HEADLINE], ["fp32", "bf16"], [False]),
+    "cuda": Grid(
+        "gpu_warm",
+        [HEADLINE, Shape(2, 16, 16, 2048, 2048, 128)],
+        ["fp16", "bf16"],
+        [False, True],
+    ),
+}
+LAUNCHES = 3  # unless the environment says otherwise, see `launches`
+SAMPLES = 16
+
+Samples = dict[str, list[float] | int]  # what asv keeps as they are, and takes the median of
+
+
+def cases() -> list[Case]:
+    """The cases of the history, the same on every machine."""
+    return [
+        case
+        for device, chosen in GRID.items()
+        for case in grid(chosen.shapes, chosen.dtypes, chosen.causal, device)
+    ]
+
+
+def launches() -> int:
+    """Launches a commit: $FLASHBENCH_HISTORY_LAUNCHES, more for firmer verdicts, or LAUNCHES."""
+    chosen = os.environ.get("FLASHBENCH_HISTORY_LAUNCHES", str(LAUNCHES))
+    if not chosen.isdecimal() or int(chosen) < 1:
+        raise InvalidInputError(
+            f"FLASHBENCH_HISTORY_LAUNCHES is {chosen!r}; give a number of launches, 1 or more"
+        )
+    return int(chosen)
+
+
+def measure() -> None:
+    """Measure SDPA and the commit of this asv environment on every device of this machine.
+
+    Raises NotMeasuredError when the commit's package does not load or is not proven to be its.
+    """
+    import torch  # here, as processes that only serve a number do without
+
+    from flashbench.measure.progress import LineProgress
+    from flashbench.run import Plan
+    from flashbench.run import measure as measure_plan
+
+    for device in ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]:
+        chosen = GRID[device]
+        plan = Plan(
+            shapes=chosen.shapes,
+            dtypes=chosen.dtypes,
+            causal=chosen.causal,
+            device=device,
+            candidates=[Candidate(name=KERNEL, spec=COMMIT)],
+            backends="default",
+            launches=launches(),
+            samples=SAMPLES,
+        )
+        path = _run_file(device)
+        outcome = measure_plan(plan, path, LineProgress())
+        if outcome.interrupted or outcome.run is None:
+            raise NotMeasuredError("interrupted")
+        _keep(outcome.run, path)
+
+
+def _run_file(device: str) -> Path:
+    return Path(f"{device}.json")
+
+
+def _keep(measured: RunFile, path: Path) -> None:
+    """Say in the run file whose build it measured, and keep it beside the commit's record."""
+    place = Path(os.environ[record.VARIABLE])
+    commit = record.read(place)
+    for candidate in measured.candidates:
+        if candidate.name == KERNEL:
+            candidate.build = BuildIdentity(
+                commit=commit.commit,
+                source_hash=commit.build.source_hash,
+                library_hash=commit.build.library_hash,
+            )
+    runfile.save(measured, path)
+    shutil.copy(path, record.run_path(place, path.stem))
+    for launch in measured.launches:
+        for result in launch.results:
+            if result.candidate == KERNEL and result.status == "wrong":
+                commit.status = "wrong result"
+                commit.failure = f"{result.case}: {result.reason}"
+    record.write(place, commit)
+
+
+def seconds(case: str, candidate: str) -> Samples | float:
+    """Seconds a call, one entry a sample of each launch; NaN (asv: skipped) without the device.
+
+    Raises NotMeasuredError with the reason when a launch failed on this case.
+    """
+    timings = _timings(case, candidate)
+    if timings is None:
+        return nan
+    return {"samples": [value for t in timings.values() for value in t.seconds], "number": 1}
+
+
+def ratio(case: str) -> Samples | float:
+    """Time of the kernel over SDPA's, one entry a block of a launch; else as `seconds`."""
+    kernel, sdpa = _timings(case, KERNEL), _timings(case, SDPA)
+    if kernel is None or sdpa is None:
+        return nan
+    ratios: list[float] = []
+    for launch in sorted(kernel.keys() & sdpa.keys()):
+        ours, theirs = _block_means(kernel[launch]), _block_means(sdpa[launch])
+        ratios += [ours[block] / theirs[block] for block in ours if block in theirs]
+    if not ratios:
+        raise NotMeasuredError(f"{case}: kernel and SDPA have no block in common")
+    # Six digits: asv prints all there are of a unit that it does not know.
+    return {"samples": [float(f"{value:.6g}") for value in ratios], "number": 1}
+
+
+def _timings(case: str, candidate: str) -> dict[int, Timing] | None:
+    """The timing of each launch; None when the case's device was not there."""
+    device = case.rpartition("-")[2]
+    path = _run_file(device)
+    if not path.exists():
+        return None
+    found = {
+        launch.index: _timing(result, GRID[device].metric)
+        for launch in runfile.load(path).launches
+        for result in launch.results
+        if (result.case, result.candidate) == (case, candidate)
+    }
+    if not found:
+        raise NotMeasuredError(f"{case}, {candidate}: no launch came to it")
+    return found
+
+
+def _timing(result: Result, metric: str) -> Timing:
+    if result.status != "ok":
+        raise NotMeasuredError(
+            f"{result.case}, {result.candidate}: {result.status}: {result.reason}"
+        )
+    for timing in result.timings:
+        if timing.metric == metric and timing.seconds:
+            return timing
+    raise NotMeasuredError(f"{result.case}, {result.candidate}: no samples of {metric}")
+
+
+def _block_means(timing: Timing) -> dict[int, float]:
+    blocks: dict[int, list[float]] = defaultdict(list)
+    for block, value in zip(timing.block, timing.seconds, strict=True):
+        blocks[block].append(value)
+    return {block: geometric_mean(values) for block, values in blocks.items()}
