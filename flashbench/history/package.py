@@ -40,7 +40,7 @@ def load(site: Path) -> CommitPackage:
             package = importlib.import_module(PACKAGE)
             home = Path(str(package.__file__)).resolve()
             public = getattr(package, "attention", None)
-        except Exception as error:  # whatever a commit's modules raise on import
+        except (Exception, SystemExit) as error:  # whatever a commit's modules raise on import
             line = " ".join(str(error).split())
             raise NotMeasuredError(
                 f"the commit's package cannot be imported: {type(error).__name__}: {line}"
