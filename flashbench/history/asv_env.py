@@ -18,10 +18,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from asv import util
-from asv.console import log
-from asv.environment import Environment, EnvironmentUnavailable
-from asv.machine import Machine, MachineCollection
+from asv import util  # type: ignore[import-untyped]
+from asv.console import log  # type: ignore[import-untyped]
+from asv.environment import Environment, EnvironmentUnavailable  # type: ignore[import-untyped]
+from asv.machine import Machine, MachineCollection  # type: ignore[import-untyped]
 
 from flashbench.build import Build, build, cache_directory
 from flashbench.errors import NotMeasuredError

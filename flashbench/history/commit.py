@@ -33,7 +33,8 @@ def load_proven() -> package.CommitPackage:
             "flashbench.history.asv_env"
         ) from None
     known = record.read(path)
-    known.status, known.failure = known.build.status, ""
+    if known.status == "import error":  # so it was the last time
+        known.status, known.failure = known.build.status, ""
     try:
         site = site_of(environment)
         loaded = package.load(site)

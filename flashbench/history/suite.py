@@ -7,7 +7,6 @@ the commit's record; the numbers are served from the current directory, which as
 """
 
 import os
-import shutil
 from collections import defaultdict
 from dataclasses import dataclass
 from math import nan
@@ -35,7 +34,7 @@ KERNEL, SDPA = "kernel", "sdpa"
 COMMIT = "flashbench.history.commit:attention"
 
 HEADLINE = Shape(1, 8, 8, 512, 512, 64)
-# Few and quick: a commit takes about half a minute. `flashbench run` measures whole grids.
+# Few and quick: a commit takes half a minute. `flashbench run` measures whole grids.
 GRID: dict[str, Grid] = {
     "cpu": Grid("wall", [Shape(1, 1, 1, 128, 128, 64), HEADLINE], ["fp32", "bf16"], [False]),
     "cuda": Grid(
@@ -51,13 +50,10 @@ SAMPLES = 16
 Samples = dict[str, list[float] | int]  # what asv keeps as they are, and takes the median of
 
 
-def cases() -> list[Case]:
-    """The cases of the history, the same on every machine."""
-    return [
-        case
-        for device, chosen in GRID.items()
-        for case in grid(chosen.shapes, chosen.dtypes, chosen.causal, device)
-    ]
+def cases(device: str) -> list[Case]:
+    """The cases of the history on a device, the same on every machine."""
+    chosen = GRID[device]
+    return grid(chosen.shapes, chosen.dtypes, chosen.causal, device)
 
 
 def launches() -> int:
@@ -70,8 +66,8 @@ def launches() -> int:
     return int(chosen)
 
 
-def measure() -> None:
-    """Measure SDPA and the commit of this asv environment on every device of this machine.
+def measure(device: str) -> None:
+    """Measure SDPA and the commit of this asv environment; nothing where there is no such device.
 
     Raises NotMeasuredError when the commit's package does not load or is not proven to be its.
     """
@@ -81,30 +77,30 @@ def measure() -> None:
     from flashbench.run import Plan
     from flashbench.run import measure as measure_plan
 
-    for device in ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]:
-        chosen = GRID[device]
-        plan = Plan(
-            shapes=chosen.shapes,
-            dtypes=chosen.dtypes,
-            causal=chosen.causal,
-            device=device,
-            candidates=[Candidate(name=KERNEL, spec=COMMIT)],
-            backends="default",
-            launches=launches(),
-            samples=SAMPLES,
-        )
-        path = _run_file(device)
-        outcome = measure_plan(plan, path, LineProgress())
-        if outcome.interrupted or outcome.run is None:
-            raise NotMeasuredError("interrupted")
-        _keep(outcome.run, path)
+    if device == "cuda" and not torch.cuda.is_available():
+        return
+    chosen = GRID[device]
+    plan = Plan(
+        shapes=chosen.shapes,
+        dtypes=chosen.dtypes,
+        causal=chosen.causal,
+        device=device,
+        candidates=[Candidate(name=KERNEL, spec=COMMIT)],
+        backends="default",
+        launches=launches(),
+        samples=SAMPLES,
+    )
+    outcome = measure_plan(plan, _run_file(device), LineProgress())
+    if outcome.interrupted or outcome.run is None:
+        raise NotMeasuredError("interrupted")
+    _keep(outcome.run, device)
 
 
 def _run_file(device: str) -> Path:
     return Path(f"{device}.json")
 
 
-def _keep(measured: RunFile, path: Path) -> None:
+def _keep(measured: RunFile, device: str) -> None:
     """Say in the run file whose build it measured, and keep it beside the commit's record."""
     place = Path(os.environ[record.VARIABLE])
     commit = record.read(place)
@@ -115,14 +111,22 @@ def _keep(measured: RunFile, path: Path) -> None:
                 source_hash=commit.build.source_hash,
                 library_hash=commit.build.library_hash,
             )
-    runfile.save(measured, path)
-    shutil.copy(path, record.run_path(place, path.stem))
-    for launch in measured.launches:
-        for result in launch.results:
-            if result.candidate == KERNEL and result.status == "wrong":
-                commit.status = "wrong result"
-                commit.failure = f"{result.case}: {result.reason}"
+    runfile.save(measured, _run_file(device))
+    runfile.save(measured, record.run_path(place, device))
+    wrong = [reason for known in GRID for reason in _wrong(record.run_path(place, known))]
+    commit.status = "wrong result" if wrong else commit.build.status
+    commit.failure = wrong[0] if wrong else ""
     record.write(place, commit)
+
+
+def _wrong(path: Path) -> list[str]:
+    """In which cases the kernel's result was wrong, and how."""
+    return [
+        f"{result.case}: {result.reason}"
+        for launch in (runfile.load(path).launches if path.exists() else [])
+        for result in launch.results
+        if result.candidate == KERNEL and result.status == "wrong"
+    ]
 
 
 def seconds(case: str, candidate: str) -> Samples | float:

@@ -10,7 +10,7 @@ from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import suite
 from flashbench.runfile import Candidate, Launch, Result, RunFile, Settings, Timing
 
-CASE, OTHER = suite.cases()[:2]
+CASE, OTHER = suite.cases("cpu")[:2]
 
 
 def result(candidate: str, seconds: list[float], block: list[int]) -> Result:
@@ -60,7 +60,7 @@ def test_failed_case_tells_its_reason(directory: Path) -> None:
 
 def test_device_that_is_not_there_is_skipped(directory: Path) -> None:
     """Without a run file of the device, asv is told that the case was skipped."""
-    case = next(case.id for case in suite.cases() if case.device == "cuda")
+    case = suite.cases("cuda")[0].id
     for served in (suite.seconds(case, suite.SDPA), suite.ratio(case)):
         assert isinstance(served, float)
         assert math.isnan(served)

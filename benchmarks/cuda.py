@@ -1,18 +1,18 @@
-"""The commit's attention against PyTorch SDPA; lower is better throughout.
+"""The commit's attention against PyTorch SDPA on the GPU, where there is one; lower is better.
 
 The versions are explicit: without them, an edit of a function here would orphan its history.
 """
 
 from flashbench.history import suite
 
-CASES = [case.id for case in suite.cases()]
+CASES = [case.id for case in suite.cases("cuda")]
 
 timeout = 1800  # seconds; asv takes it for setup_cache as well
 
 
 def setup_cache() -> None:
     """Once a commit, for everything below: kernel and SDPA have to be measured interleaved."""
-    suite.measure()
+    suite.measure("cuda")
 
 
 class Seconds:
