@@ -23,8 +23,8 @@ from asv.console import log  # type: ignore[import-untyped]
 from asv.environment import Environment, EnvironmentUnavailable  # type: ignore[import-untyped]
 from asv.machine import Machine, MachineCollection  # type: ignore[import-untyped]
 
-from flashbench.build import Build, build, cache_directory
-from flashbench.errors import NotMeasuredError
+from flashbench.build import Build, build, cache_directory, toolchain
+from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import record
 
 PACKAGE = "flashbench"
@@ -82,8 +82,13 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
 
     def _get_installed_commit_hash(self) -> str | None:
         commit: str | None = super()._get_installed_commit_hash()
-        # Without its record a commit cannot be proven: install it again.
-        return commit if commit and self._record_path(commit).is_file() else None
+        if commit is None:
+            return None
+        try:
+            built_with = record.read(self._record_path(commit)).build.toolchain
+        except InvalidInputError:
+            return None  # without its record a commit cannot be proven: install it again
+        return commit if built_with == toolchain.describe() else None
 
     def _set_commit_hash(self, commit_hash: str | None) -> None:
         super()._set_commit_hash(commit_hash)
@@ -101,9 +106,13 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
     def _build_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
         retry = os.environ.get(RETRY) == "1"
         name = repo.get_decorated_hash(commit_hash, 8)
-        made = build(
-            Path(build_dir), cache_directory(), retry_failed=retry, timeout=self._install_timeout
-        )
+        cache, timeout = cache_directory(), self._install_timeout
+        try:
+            made = build(Path(build_dir), cache, retry_failed=retry, timeout=timeout)
+        except OSError as error:
+            raise util.UserError(
+                f"the build cache {cache} cannot be used ({error}); set FLASHBENCH_CACHE"
+            ) from None
         status, failure = made.status, "" if made.status == "built" else made.headline
         if not failure and not (Path(build_dir) / PACKAGE / "__init__.py").is_file():
             status, failure = "import error", f"import error: no Python package {PACKAGE}/"

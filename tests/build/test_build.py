@@ -10,6 +10,8 @@ import pytest
 import flashbench.source_hash
 from flashbench.build import Build, build
 
+pytestmark = pytest.mark.slow
+
 TOY = Path(__file__).parent.parent / "history" / "toy"
 
 

@@ -16,6 +16,8 @@ import flashbench.source_hash
 from flashbench import runfile
 from flashbench.history import record, suite
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 MACHINE = "toybox"
@@ -222,7 +224,6 @@ def test_host_copy_does_not_shadow_the_commit(tmp_path: Path, installed: str) ->
     assert project.results(commit)["result"] == [7.0, 14.0]
 
 
-@pytest.mark.slow
 def test_suites_measure_commits_against_sdpa(tmp_path: Path) -> None:
     """The real suites: a right kernel has samples and a ratio; a wrong one a reason, no time."""
     project = Project(tmp_path, suite=ROOT / "benchmarks")
@@ -256,3 +257,14 @@ def test_suites_measure_commits_against_sdpa(tmp_path: Path) -> None:
     builds = {candidate.name: candidate.build for candidate in run.candidates}
     assert builds[suite.KERNEL].commit == right
     assert builds[suite.KERNEL].library_hash == project.record(right).build.library_hash
+
+
+def test_unusable_cache_is_told(tmp_path: Path) -> None:
+    """A cache that cannot be written ends the run with the place and the way out."""
+    project = Project(tmp_path)
+    project.commit("A kernel")
+    project.cache.write_text("a file is in the way")
+    done = project.measure("ALL")
+    assert done.returncode == 1
+    assert "set FLASHBENCH_CACHE" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
