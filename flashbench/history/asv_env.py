@@ -18,10 +18,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from asv import util  # type: ignore[import-untyped]
-from asv.console import log  # type: ignore[import-untyped]
-from asv.environment import Environment, EnvironmentUnavailable  # type: ignore[import-untyped]
-from asv.machine import Machine, MachineCollection  # type: ignore[import-untyped]
+from asv import util
+from asv.console import log
+from asv.environment import Environment, EnvironmentUnavailable
+from asv.machine import Machine, MachineCollection
 
 from flashbench.build import Build, build, cache_directory, toolchain
 from flashbench.errors import InvalidInputError, NotMeasuredError
@@ -32,7 +32,7 @@ PTH = "packages-of-the-host.pth"
 RETRY = "FLASHBENCH_RETRY_FAILED"  # set to 1 to build again what failed before
 
 
-class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no types
+class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no types  # asv has no types
     """The running Python with its packages, and one commit of flashbench."""
 
     tool_name = "flashbench"
