@@ -248,13 +248,17 @@ def _resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile
 
 def _check_writable(path: Path) -> None:
     """Said before anything is measured, not after."""
-    import os
+    import tempfile
 
-    parent = path.absolute().parent
-    while not parent.exists():
-        parent = parent.parent
-    if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InvalidInputError(f"{path}: cannot be written; name another file with -o")
+    directory = path.absolute().parent
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise InvalidInputError(
+            f"{path}: cannot be written ({error.strerror}); name another file with -o"
+        ) from None
 
 
 def _finish(outcome: "Outcome", path: Path, format_: str) -> int:

@@ -65,7 +65,7 @@ class Bench:
     over_budget: bool = False
     _worker: Worker | None = None
     _launch: Launch | None = None
-    _tick: float = 0.0  # until when device seconds are accounted
+    _tick: float = 0.0  # until when the seconds of this worker are accounted
     _device_seconds: float = 0.0  # of this invocation
     _broken: dict[str, str] = field(default_factory=dict)  # candidates that do not load
     _history: History = field(default_factory=History)
@@ -130,7 +130,7 @@ class Bench:
     def _measure_launch(self, launch: Launch) -> None:
         assert self.run is not None
         self._launch = launch
-        if launch not in self.run.launches:
+        if all(known is not launch for known in self.run.launches):
             launch.started = datetime.now(UTC).isoformat(timespec="seconds")
             self.run.launches.append(launch)
         self._account()
@@ -152,23 +152,25 @@ class Bench:
         )
 
     def _measure_case(self, launch: Launch, case: Case, names: list[str]) -> None:
-        pending = []
-        for name in names:
-            if name in self._broken:
-                self._record_all(case, [name], "error", self._broken[name])
-            elif given_up := self._history.given_up(case.id, name):
-                self._record([given_up])
-            else:
-                pending.append(name)
+        given_up = {name: self._history.given_up(case.id, name) for name in names}
+        self._record([result for result in given_up.values() if result])
+        pending = [name for name in names if not given_up[name]]
         while pending:
+            if broken := [name for name in pending if name in self._broken]:
+                for name in broken:
+                    self._record_all(case, [name], "error", self._broken[name])
+                pending = [name for name in pending if name not in broken]
+                continue
             left = self._seconds_left()
             if left is not None and left <= 0:
                 self.over_budget = True
                 self._record_all(case, pending, "over_budget", "--budget was spent before its turn")
                 return
             try:
-                worker = self._worker or self._start_worker()
-                done = worker.ask(
+                if self._worker is None:
+                    self._start_worker()
+                    continue  # who is broken, and what is left of the budget, may have changed
+                done = self._worker.ask(
                     Measure(
                         case=case,
                         candidates=pending,
@@ -180,9 +182,12 @@ class Bench:
                 )
             except WorkerDiedError as died:
                 self._end_worker()
-                if died.status == "over_budget" or died.candidate not in pending:
-                    self.over_budget |= died.status == "over_budget"
+                if died.status == "over_budget":
+                    self.over_budget = True
                     self._record_all(case, pending, died.status, str(died))
+                    return
+                if died.candidate not in pending:
+                    self._record_all(case, pending, died.status, f"flashbench itself: {died}")
                     return
                 self.progress.note(f"{died.candidate} on {case.id}: {died.status}: {died}")
                 self._record_all(case, [died.candidate], died.status, str(died))
@@ -192,7 +197,8 @@ class Bench:
             launch.before = launch.before or self._state
             launch.after = done.state
             self._record(done.results)
-            pending = []
+            self.over_budget |= any(r.status == "over_budget" for r in done.results)
+            return
 
     def _inspect(self, launch: Launch) -> None:
         """Memory and kernels, once, after all timing: looking changes the process."""
@@ -226,7 +232,6 @@ class Bench:
         A candidate that kills the worker when it is imported is left out and named as broken.
         """
         while True:
-            self._account()
             self._tick = time.monotonic()
             self._worker = Worker(self.plan.timeout_seconds)
             usable = [c for c in self.plan.candidates if c.name not in self._broken]
@@ -299,13 +304,12 @@ class Bench:
     def _end_worker(self) -> None:
         if self._worker is not None:
             self._worker.kill()
-            self._worker = None
             self._account()
-            self._tick = 0.0
+            self._worker = None
 
     def _account(self) -> float:
         """Device seconds of this invocation so far; adds what is new to the current launch."""
-        if self._worker is not None and self._tick:
+        if self._worker is not None:
             now = time.monotonic()
             self._device_seconds += now - self._tick
             if self._launch is not None:
@@ -359,7 +363,12 @@ class Bench:
         assert self.run is not None
         self._account()
         start = time.monotonic()
-        save(self.run, self.path)
+        try:
+            save(self.run, self.path)
+        except OSError as error:
+            raise NotMeasuredError(
+                f"{self.path}: cannot be saved: {error.strerror}; what was saved before is whole"
+            ) from None
         self._saved = time.monotonic()
         self._save_seconds = self._saved - start
         self._dirty = False

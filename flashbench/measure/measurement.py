@@ -52,6 +52,7 @@ class _Subject:
     result: Result
     call: Callable[[], Tensor]
     timings: dict[str, Timing] = field(default_factory=dict)
+    unavailable: set[str] = field(default_factory=set)
 
     @property
     def alive(self) -> bool:
@@ -62,6 +63,13 @@ class _Subject:
         self.result.status = status
         self.result.reason = why
         self.timings.clear()
+
+    def miss(self, metric: str, why: MetricUnavailableError) -> None:
+        """Go on without a metric that cannot be had of this candidate."""
+        self.timings.pop(metric, None)
+        self.unavailable.add(metric)
+        told = self.result.reason
+        self.result.reason = f"{told}; no {metric}: {why}" if told else f"no {metric}: {why}"
 
 
 def make_clock(device: str, min_sample_seconds: float) -> Clock:
@@ -119,7 +127,8 @@ def measure_case(
 def _worth_keeping(subject: _Subject, clock: Clock) -> bool:
     """A case cut by the budget counts if every metric had a whole A/B/B/A."""
     return all(
-        metric in subject.timings and len(set(subject.timings[metric].block)) >= 2
+        metric in subject.unavailable
+        or (metric in subject.timings and len(set(subject.timings[metric].block)) >= 2)
         for metric in clock.metrics
     )
 
@@ -153,7 +162,7 @@ def _time_metric(
             try:
                 sampler = clock.prepare(metric, subject.call)
             except MetricUnavailableError as error:
-                _note(subject, f"no {metric}: {error}")
+                subject.miss(metric, error)
                 continue
             samplers[subject.loaded.name] = sampler
             shares[subject.loaded.name] = split_samples(
@@ -171,21 +180,26 @@ def _time_metric(
         slow = throttled(problem.case.device)
         for subject in (ready[place] for place in order):
             name = subject.loaded.name
-            if not subject.alive or block >= len(shares[name]):
+            if metric not in subject.timings or block >= len(shares[name]):
                 continue
             if monotonic() > options.deadline:
                 cut = True
                 break
             tell(name, metric)
             with _failures_of(subject, problem, clock), subject.loaded.scope():
-                taken.append((subject, samplers[name].block(shares[name][block])))
+                try:
+                    seconds = samplers[name].block(shares[name][block])
+                except MetricUnavailableError as error:
+                    subject.miss(metric, error)
+                    continue
+                taken.append((subject, seconds))
                 signs[name] = problem.sign
         if cut:
             break  # a pass that not all took part in has no pairs: drop it
         _keep(metric, block, taken, slow or throttled(problem.case.device))
     for subject in ready:
         name = subject.loaded.name
-        if subject.alive and name in signs:
+        if metric in subject.timings and name in signs:
             tell(name, f"{metric} output check")
             with _failures_of(subject, problem, clock):
                 _check_timed(problem, samplers[name].last, signs[name], metric)
@@ -200,7 +214,7 @@ def _keep(
             subject.result.dropped_blocks += 1
         elif not all(0 < value < math.inf for value in seconds):
             subject.fail("error", f"{metric}: the clock gave {min(seconds)} s for a call")
-        elif subject.alive:
+        elif metric in subject.timings:
             timing = subject.timings[metric]
             timing.seconds += seconds
             timing.block += [block] * len(seconds)
@@ -261,8 +275,3 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 def _line(error: BaseException) -> str:
     return reason(error, [])
-
-
-def _note(subject: _Subject, text: str) -> None:
-    result = subject.result
-    result.reason = f"{result.reason}; {text}" if result.reason else text

@@ -7,6 +7,7 @@ import torch
 
 from flashbench.candidates import load, parse_candidate
 from flashbench.case import Case, parse_shape
+from flashbench.measure.clock import Call, MetricUnavailableError, Sampler
 from flashbench.measure.clock_cpu import CpuClock
 from flashbench.measure.inspect import inspect_case
 from flashbench.measure.measurement import Options, measure_case
@@ -106,6 +107,29 @@ def test_later_launches_check_sampled_rows() -> None:
     assert sdpa.correctness.rows_checked == 64
     assert good.status == "ok", good.reason
     assert bad.status == "wrong"
+
+
+class OneBlockClock(CpuClock):
+    """A clock whose metric is lost in the second block."""
+
+    def prepare(self, metric: str, call: Call) -> Sampler:
+        sampler = super().prepare(metric, call)
+        take, blocks = sampler.block, iter([1])
+
+        def block(samples: int) -> list[float]:
+            if next(blocks, None) is None:
+                raise MetricUnavailableError("lost")
+            return take(samples)
+
+        sampler.block = block  # type: ignore[method-assign]
+        return sampler
+
+
+def test_metric_that_is_lost_is_absent_with_its_reason() -> None:
+    """A metric that cannot be had is no failure of the candidate, and keeps no half of itself."""
+    candidate = load(parse_candidate("tests.measure.candidates_for_tests:correct"))[0]
+    result = measure_case(CASE, [candidate], OneBlockClock(1e-4), OPTIONS)[0]
+    assert (result.status, result.timings, result.reason) == ("ok", [], "no wall: lost")
 
 
 def test_grouped_heads_and_unequal_lengths() -> None:
