@@ -32,7 +32,7 @@ PTH = "packages-of-the-host.pth"
 RETRY = "FLASHBENCH_RETRY_FAILED"  # set to 1 to build again what failed before
 
 
-class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no types  # asv has no types
+class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no types
     """The running Python with its packages, and one commit of flashbench."""
 
     tool_name = "flashbench"
