@@ -82,4 +82,5 @@ def _table(resources: list[Kernel]) -> list[str]:
 
 def _short(name: str) -> str:
     """A demangled kernel without its return type, namespaces and arguments."""
-    return re.sub(r"\bflashbench::(\w+::)*", "", name.removeprefix("void ")).rsplit("(", 1)[0]
+    plain = re.sub(r"\bflashbench::(\w+::)*", "", name.removeprefix("void ")).rsplit("(", 1)[0]
+    return re.sub(r"\((?:int|bool)\)", "", plain)  # cu++filt writes the types of constants out

@@ -4,7 +4,8 @@ Inputs are made on the CPU and copied, so that only our kernel has to be watched
 """
 
 import torch
-from flashbench.attention import attention
+
+from flashbench.torch_attention import attention
 
 CASES = [
     # batch, heads, kv heads, q_len, k_len, head_dim; 270 heads need the tile for many blocks

@@ -16,12 +16,12 @@ from flashbench import reference
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
-import flashbench.attention as door
+from flashbench import torch_attention
 
-if not door._C.cuda_dtypes():
+if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
 
-attention = door.attention
+attention = torch_attention.attention
 
 LENGTHS = [
     (1, 1),
@@ -251,5 +251,5 @@ def test_replays_in_a_graph(dtype: torch.dtype) -> None:
 def test_fp32_is_refused() -> None:
     """fp32 has no CUDA kernel: an error that names the dtypes there are."""
     q, k, v = qkv(1, 1, 8, 8, 64, torch.float32)
-    with pytest.raises(TypeError, match="|".join(door._C.cuda_dtypes())):
+    with pytest.raises(TypeError, match="|".join(torch_attention._C.cuda_dtypes())):
         attention(q, k, v)

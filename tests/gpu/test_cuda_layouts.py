@@ -10,12 +10,12 @@ from torch import Tensor
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
-import flashbench.attention as door
+from flashbench import torch_attention
 
-if not door._C.cuda_dtypes():
+if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
 
-attention = door.attention
+attention = torch_attention.attention
 
 BOTH = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 HEADS = pytest.mark.parametrize("heads", [3, 300], ids=["small-tile", "large-tile"])
@@ -50,7 +50,7 @@ def call(
 ) -> None:
     """The extension itself: any output tensor, and strides that torch has no view for."""
     tensors = (q, k, v, out)
-    door._C.cuda_attention(
+    torch_attention._C.cuda_attention(
         *(addresses or [x.data_ptr() for x in tensors]),
         (*q.shape[:2], k.shape[1], q.shape[2], k.shape[2], q.shape[3]),
         *(strides or [x.stride() for x in tensors]),

@@ -12,9 +12,9 @@ import torch
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
-import flashbench.attention as door
+from flashbench import torch_attention
 
-if door._C.cuda_dtypes() != ["fp16", "bf16"]:
+if torch_attention._C.cuda_dtypes() != ["fp16", "bf16"]:
     pytest.skip("flashbench._C was built without both CUDA dtypes", allow_module_level=True)
 SANITIZER = shutil.which("compute-sanitizer") or shutil.which(
     "compute-sanitizer", path="/usr/local/cuda/bin"
