@@ -37,6 +37,10 @@ OFFERED = {"cpu": ("flash", "math"), "cuda": ("cudnn", "flash", "efficient", "ma
 AUTO = {"cpu": ("math",), "cuda": ("cudnn", "flash", "efficient")}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+# What SDPA says when the one backend it was given does not take a case, on the CPU and on a GPU.
+_NO_BACKEND = re.compile("No viable backend|No available kernel")
+# Of the warnings beside it: headings, and that we switched the other backends off.
+_NO_REASON = re.compile("not used because|runtime disabled")
 _SPEC = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -122,7 +126,7 @@ class Loaded:
             return True
         if self.candidate.spec == OURS:
             return isinstance(error, ValueError | TypeError)
-        return self.candidate.baseline and "No viable backend" in str(error)
+        return self.candidate.baseline and _NO_BACKEND.search(str(error)) is not None
 
 
 def load(candidate: Candidate) -> tuple[Loaded, BuildIdentity]:
@@ -180,7 +184,7 @@ def reason(error: BaseException, caught: list[warnings.WarningMessage]) -> str:
     first = str(error).strip().splitlines()
     line = f"{type(error).__name__}: {first[0]}" if first else type(error).__name__
     told = [str(warning.message).splitlines()[0] for warning in caught]
-    why = [text.split(" (Triggered")[0] for text in told if "not used because" not in text]
+    why = [text.split(" (Triggered")[0] for text in told if not _NO_REASON.search(text)]
     return " ".join([line, *dict.fromkeys(why)])[:500]
 
 

@@ -210,8 +210,9 @@ def test_resume_refuses_another_build(tmp_path: Path) -> None:
     here = {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
     done = flashbench(*QUICK, "--candidate", "mine:f", "-o", path, "--launches", 1, **here)
     assert done.returncode == 0, done.stderr
-    done = flashbench("--resume", path, "--format", "none", "--launches", 2, **here)
+    done = flashbench("--resume", path, "--format", "csv", "--launches", 2, **here)
     assert done.returncode == 0, done.stderr
+    assert "b1-h1-q8-d32-fp32-full-cpu" in done.stdout
     assert len(runfile.load(path).launches) == 2
     before = path.read_bytes()
     source.write_text(source.read_text() + "# changed\n")

@@ -7,9 +7,6 @@ from torch import Tensor
 
 Call = Callable[[], Tensor]
 
-# A candidate gets fewer samples when `samples` of them would take longer than this, in seconds.
-MAX_METRIC_SECONDS = 2.0
-
 
 class MetricUnavailableError(Exception):
     """This metric cannot be had of this call; the message says why. Others may still be."""
@@ -35,6 +32,8 @@ class Clock(Protocol):
     """All metrics of a device; one at a time is measured over all candidates of a case."""
 
     metrics: tuple[str, ...]
+    # A candidate gets fewer samples a launch and metric when all would take longer than this.
+    max_metric_seconds: float
 
     def prepare(self, metric: str, call: Call) -> Sampler:
         """Warm up and calibrate; raises MetricUnavailableError."""
@@ -45,6 +44,6 @@ class Clock(Protocol):
         ...
 
 
-def affordable_samples(sampler: Sampler, wanted: int) -> int:
-    """`wanted` samples, or as many as MAX_METRIC_SECONDS allow; two at the least."""
-    return max(2, min(wanted, int(MAX_METRIC_SECONDS / sampler.sample_seconds)))
+def affordable_samples(clock: Clock, sampler: Sampler, wanted: int) -> int:
+    """`wanted` samples, or as many as the clock has time for; two at the least."""
+    return max(2, min(wanted, int(clock.max_metric_seconds / sampler.sample_seconds)))

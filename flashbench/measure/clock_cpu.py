@@ -18,6 +18,7 @@ class CpuClock:
     """Metric `wall`: what a caller waits, output allocation and release included."""
 
     metrics: tuple[str, ...] = ("wall",)
+    max_metric_seconds = 2.0
 
     def __init__(self, min_sample_seconds: float) -> None:
         self._min_sample_seconds = min_sample_seconds

@@ -23,6 +23,8 @@ _MAX_CALLS_A_SAMPLE = 64
 _SPIN_TRIES = 5
 # A graph holds calls for at least this long, so that the cost of starting it is below a percent.
 _MIN_GRAPH_SECONDS = 200e-6
+# A wall-clock sample ends with one wait for the device, whose own cost has to vanish in it.
+_MIN_WALL_SECONDS = 1e-3
 _WARM_UP_CALLS = 3
 
 Pair = tuple[torch.cuda.Event, torch.cuda.Event]
@@ -32,6 +34,7 @@ class CudaClock:
     """Metrics `wall`, `gpu_warm`, `gpu_cold`, `graph` on the current device and stream."""
 
     metrics: tuple[str, ...] = ("wall", "gpu_warm", "gpu_cold", "graph")
+    max_metric_seconds = 0.25
 
     def __init__(self, min_sample_seconds: float) -> None:
         self.min_sample_seconds = min_sample_seconds
@@ -143,7 +146,8 @@ class _WallSampler(_Warmed):
 
     def __init__(self, clock: CudaClock, call: Call) -> None:
         super().__init__(clock, call)
-        self.calls = self._calls_lasting(clock.min_sample_seconds, self._wall_seconds)
+        seconds = max(clock.min_sample_seconds, _MIN_WALL_SECONDS)
+        self.calls = self._calls_lasting(seconds, self._wall_seconds)
         self.sample_seconds = self.calls * self._wall_seconds
 
     def block(self, samples: int) -> list[float]:

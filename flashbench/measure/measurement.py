@@ -166,7 +166,7 @@ def _time_metric(
                 continue
             samplers[subject.loaded.name] = sampler
             shares[subject.loaded.name] = split_samples(
-                affordable_samples(sampler, options.samples)
+                affordable_samples(clock, sampler, options.samples)
             )
     ready = [subject for subject in subjects if subject.loaded.name in samplers]
     for subject in ready:
