@@ -88,6 +88,7 @@ class Bench:
         assert self.run is not None
         if not resumed:
             self._check_loaded()
+        self._warn_if_busy(self.run)
         launches = self._planned(self.run)
         self.progress.begin(sum(len(self._missing(launch)) for launch in launches))
         for launch in launches:
@@ -291,6 +292,15 @@ class Bench:
                 plan.shapes, plan.dtypes or DEFAULT_DTYPES[ready.device], plan.causal, ready.device
             ),
             hourly_rate=plan.hourly_rate,
+        )
+
+    def _warn_if_busy(self, run: RunFile) -> None:
+        load = self._state.load_average if self._state else None
+        if load is None or run.cases[0].device != "cpu" or load < run.environment.cpu_count / 2:
+            return
+        self.progress.note(
+            f"warning: this machine is busy (load average {load:.1f} on "
+            f"{run.environment.cpu_count} CPUs): times may be off, SDPA's by a factor of two"
         )
 
     def _check_loaded(self) -> None:
