@@ -102,6 +102,14 @@ def _event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)
 
 
+def _end_capture_of_random_numbers() -> None:
+    """After a capture that failed torch's generator takes itself for captured still, and gives no
+    more numbers; one that succeeds sets it right.
+    """
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        torch.zeros(1, device="cuda")
+
+
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     was_enabled = gc.isenabled()
@@ -244,6 +252,7 @@ class _GraphSampler(_Warmed):
             raise
         except RuntimeError as error:
             torch.cuda.synchronize()
+            _end_capture_of_random_numbers()
             line = str(error).strip().splitlines()[0]
             raise MetricUnavailableError(f"cannot be captured in a CUDA graph: {line}") from error
 
