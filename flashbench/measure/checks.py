@@ -39,7 +39,6 @@ def check_candidate(
     first = call()
     synchronize()
     first_call_seconds = perf_counter() - start
-    _check_kind(problem, first)
     correctness = check_output(problem, first, problem.sign)
     check_inputs(problem)
     _check_after_change(problem, call, first, synchronize)
@@ -49,6 +48,7 @@ def check_candidate(
 
 def check_output(problem: Problem, out: Tensor, sign: int, when: str = "") -> Correctness:
     """The error of an output, or WrongError."""
+    _check_kind(problem, out, when)
     check = problem.check(out, sign)
     correctness = Correctness(
         max_error=check.max_error if math.isfinite(check.max_error) else None,
@@ -67,16 +67,22 @@ def check_inputs(problem: Problem) -> None:
         raise WrongError("the call changed its inputs")
 
 
-def _check_kind(problem: Problem, out: object) -> None:
+def _check_kind(problem: Problem, out: object, when: str = "") -> None:
+    """WrongError unless `out` holds values that are computed already, in memory of its own.
+
+    Asked of every output: one that is lazy when it is timed alone would be computed by the check.
+    """
     if type(out) is not Tensor:
-        raise WrongError(f"returned {type(out).__name__}, not a plain torch.Tensor")
+        raise WrongError(f"{when}returned {type(out).__name__}, not a plain torch.Tensor")
     if out.layout != torch.strided or out.is_conj() or out.is_neg():
-        raise WrongError("returned a lazy or sparse tensor, not computed values")
+        raise WrongError(f"{when}returned a lazy or sparse tensor, not computed values")
     q = problem.q
     if out.dtype != q.dtype or out.device != q.device:
-        raise WrongError(f"returned {out.dtype} on {out.device}, expected {q.dtype} on {q.device}")
+        raise WrongError(
+            f"{when}returned {out.dtype} on {out.device}, expected {q.dtype} on {q.device}"
+        )
     if any(_storage(out) == _storage(x) for x in problem.inputs):
-        raise WrongError("the output shares memory with an input")
+        raise WrongError(f"{when}the output shares memory with an input")
 
 
 def _storage(x: Tensor) -> int:
@@ -99,6 +105,7 @@ def _check_after_change(
         torch.cuda._sleep(_SPIN_CYCLES)
     problem.flip()
     second = call()
+    _check_kind(problem, second, "after the inputs changed in place: ")
     seen = second.clone() if on_gpu else second
     synchronize()
     if _storage(second) == _storage(first):

@@ -168,5 +168,13 @@ def lazy_when_timed(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor
     return correct(q, k, v, **keywords) if _calls < 6 else torch.zeros_like(q)
 
 
+def subclass_when_timed(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
+    """Right at every call, but of a kind that could compute when it is looked at."""
+    global _calls
+    _calls += 1
+    out = correct(q, k, v, **keywords)
+    return out if _calls < 6 else out.as_subclass(LazyTensor)
+
+
 def falls_back(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
     return scaled_dot_product_attention(q, k, v, is_causal=bool(keywords.get("is_causal")))

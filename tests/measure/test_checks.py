@@ -66,6 +66,7 @@ def test_right_candidate_is_measured() -> None:
         ("returns_subclass", "LazyTensor"),
         ("returns_negated_view", "lazy"),
         ("lazy_when_timed", "the output of the timed calls"),
+        ("subclass_when_timed", "the output of the timed calls (wall): returned LazyTensor"),
     ],
 )
 def test_wrong_or_dishonest_candidate_gets_no_time(function: str, words: str) -> None:
