@@ -16,7 +16,7 @@ from typing import Self
 import msgspec
 
 import flashbench
-from flashbench.errors import NotMeasuredError
+from flashbench.errors import Exit, FlashbenchError
 from flashbench.measure.protocol import (
     Fatal,
     Phase,
@@ -110,7 +110,8 @@ class Worker:
         """Send a request and wait for its answer.
 
         Every phase that the worker reports has `timeout` seconds. Raises WorkerDiedError when the
-        worker dies, hangs, or runs past the budget (`seconds_left` and a grace).
+        worker dies, hangs, or runs past the budget (`seconds_left` and a grace), FlashbenchError
+        when it cannot work at all.
         """
         end = None if seconds_left is None else monotonic() + seconds_left + BUDGET_GRACE_SECONDS
         try:
@@ -122,7 +123,7 @@ class Worker:
             if isinstance(reply, Phase):
                 self._phase = reply
             elif isinstance(reply, Refused):
-                raise NotMeasuredError(reply.reason)
+                raise FlashbenchError(reply.reason, Exit(reply.exit_code))
             elif isinstance(reply, Fatal):
                 raise WorkerDiedError(
                     self._phase.candidate, "crashed", f"{reply.reason} (the device was lost)"

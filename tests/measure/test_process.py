@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flashbench.case import Case, parse_shape
-from flashbench.errors import NotMeasuredError
+from flashbench.errors import Exit, FlashbenchError
 from flashbench.measure.process import Worker, WorkerDiedError
 from flashbench.measure.protocol import Done, Measure, Ready, Reply, Setup
 from flashbench.runfile import Candidate
@@ -82,5 +82,6 @@ def test_missing_device_is_refused() -> None:
 
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA device")
-    with Worker(timeout=60) as worker, pytest.raises(NotMeasuredError, match="--device cpu"):
+    with Worker(timeout=60) as worker, pytest.raises(FlashbenchError, match="--device cpu") as none:
         worker.ask(setup(device="cuda"))
+    assert none.value.exit_code is Exit.NOT_MEASURED
