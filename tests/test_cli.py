@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from flashbench.cli import COMMANDS
+from flashbench.cli import COMMANDS, info, main
 
 
 def _flashbench(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -44,6 +44,23 @@ def test_wrong_usage_is_one_line_and_exit_2(arguments: list[str]) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("flashbench: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_bug_is_not_a_regression(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What nobody foresaw is shown whole, with the exit code of "could not measure", not 1."""
+
+    def stumble(*arguments: object) -> None:
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr(info, "build_info", stumble)
+    with pytest.raises(SystemExit) as stop:
+        main(["info"])
+    assert stop.value.code == 4
+    assert capsys.readouterr().err.endswith(
+        "a bug in flashbench: ZeroDivisionError: of all things\n"
+    )
 
 
 def test_info_refuses_an_instruction_set_this_cpu_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """`show` and `compare` as commands: files written, options refused, nothing heavy imported."""
 
+import os
 import subprocess
 import sys
 
@@ -61,6 +62,16 @@ def test_messages_do_not_steer_the_terminal(tmp_path, capsys):
     assert "\x1b" not in error
     assert "gone" in error
     assert error.count("\n") == 1
+
+
+def test_reader_that_goes_away_does_not_change_the_exit_code(run_path):
+    """`compare ... | head` under pipefail is still the gate: one launch is undecided, code 3."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "flashbench", "compare", str(run_path)]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (3, "")
 
 
 def test_neither_torch_nor_scipy_is_imported(run_path):

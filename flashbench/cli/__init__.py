@@ -4,6 +4,7 @@ So `flashbench --help` answers at once and `flashbench compare` never imports to
 """
 
 import sys
+import traceback
 from importlib import import_module
 
 import click
@@ -49,7 +50,7 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit with a code of the contract, never with a traceback."""
+    """Run the command line and exit with a code of the contract, whatever happens."""
     try:
         result = cli.main(arguments, standalone_mode=False)
     except FlashbenchError as error:
@@ -65,6 +66,10 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away: nobody to tell
         sys.exit(Exit.PASS)
+    except Exception as error:
+        # Python's own exit code, 1, would read as a regression.
+        traceback.print_exc()
+        _fail(f"a bug in flashbench: {type(error).__name__}: {error}", Exit.NOT_MEASURED)
     sys.exit(result if isinstance(result, int) else Exit.PASS)
 
 

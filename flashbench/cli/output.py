@@ -1,5 +1,7 @@
 """What `show` and `compare` have in common: their options and where the table goes."""
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,9 +92,17 @@ def report_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def deliver(text: str, output: Path | None) -> None:
-    """Write the table to `output`, or to stdout."""
+    """Write the table to `output`, or to stdout.
+
+    A reader of stdout that goes away (`| head`) changes nothing about the verdicts: the command
+    goes on to its exit code.
+    """
     if output is None:
-        click.echo(text, nl=False)
+        try:
+            click.echo(text, nl=False)
+        except BrokenPipeError:
+            # What is left in the buffer would be written, and fail again, when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     try:
         output.write_text(text, encoding="utf-8")
