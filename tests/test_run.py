@@ -10,9 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from synthetic import make_cases, make_run
 
 from flashbench import runfile
+from flashbench.cli.run import _exit_code
 from flashbench.runfile import Result, RunFile
 
 ROOT = Path(__file__).parents[1]
@@ -245,6 +248,9 @@ def test_baseline_only_needs_no_extension(tmp_path: Path) -> None:
     run = runfile.load(path)
     assert [c.name for c in run.candidates] == ["sdpa", "sdpa:flash", "sdpa:math"]
     assert {r.status for r in run.launches[0].results} == {"ok"}
+    printed = flashbench("--resume", path, "--format", "csv").stdout
+    shown = [sys.executable, "-m", "flashbench", "show", str(path), "--format", "csv"]
+    assert printed == subprocess.run(shown, capture_output=True, text=True, cwd=ROOT).stdout
 
 
 @pytest.mark.parametrize(
@@ -289,6 +295,18 @@ def test_terminal_gets_a_bar_with_the_time_left(tmp_path: Path) -> None:
     assert b"/4" in seen
     assert b"0:00:" in seen
     assert b"launch 2 of 2" in seen
+
+
+def test_right_without_a_time_is_code_4(capsys: pytest.CaptureFixture[str]) -> None:
+    """A candidate that is right but has no metric at all was not measured; its words are tame."""
+    run = make_run(np.random.default_rng(0), cases=make_cases(1), launches=1, samples=2)
+    (own,) = (c.name for c in run.candidates if not c.baseline)
+    for result in results(run, own):
+        result.timings, result.reason = [], "no wall: \x1b[2Jgone"
+    assert _exit_code(run) == 4
+    error = capsys.readouterr().err
+    assert f"{own} could not be measured at all" in error
+    assert "\x1b" not in error
 
 
 def test_nothing_measured_is_code_4(tmp_path: Path) -> None:

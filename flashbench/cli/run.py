@@ -12,12 +12,14 @@ from click.core import ParameterSource
 
 from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.case import DTYPES, PRESETS, parse_shape
+from flashbench.cli.output import FORMATS, deliver
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
+from flashbench.render.escape import printable
 from flashbench.settings import defaults
 
 if TYPE_CHECKING:
     from flashbench.run import Outcome, Plan
-    from flashbench.runfile import RunFile
+    from flashbench.runfile import Result, RunFile
 
 _UNITS = {"ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(ms|s|m|h|)")
@@ -150,7 +152,7 @@ class _SettingsCommand(click.Command):
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["text", "markdown", "csv", "json", "none"]),
+    type=click.Choice([*FORMATS, "none"]),
     default="text",
     show_default=True,
     help="Of the table on stdout.",
@@ -267,7 +269,7 @@ def _finish(outcome: "Outcome", path: Path, format_: str) -> int:
     if run is None or not run.launches:
         raise NotMeasuredError("interrupted before anything was measured")
     results = [result for launch in run.launches for result in launch.results]
-    measured = sum(result.status == "ok" for result in results)
+    measured = sum(map(_has_time, results))
     _tell(
         f"{path}: {measured} of {len(results)} results measured, "
         f"{run.device_seconds:.1f} device seconds{_cost(run)}"
@@ -280,7 +282,7 @@ def _finish(outcome: "Outcome", path: Path, format_: str) -> int:
     if format_ != "none":
         from flashbench.cli.show import render
 
-        click.echo(render(run, format_))
+        deliver(render(run, format_), None)
     return _exit_code(run)
 
 
@@ -304,12 +306,20 @@ def _exit_code(run: "RunFile") -> int:
                 f"{wrong[0].case}: {wrong[0].reason}"
             )
             code = Exit.REGRESSION
-        elif not any(r.status == "ok" for r in results):
-            why = f"{results[0].case}: {results[0].status}: {results[0].reason}" if results else ""
-            _tell(f"warning: {name} could not be measured at all; {why}")
+        elif not any(map(_has_time, results)):
+            why = (
+                f"; {results[0].case}: {results[0].status}: {results[0].reason}" if results else ""
+            )
+            _tell(f"warning: {name} could not be measured at all{why}")
             code = code or Exit.NOT_MEASURED
     return code
 
 
+def _has_time(result: "Result") -> bool:
+    """A right result without any time (no metric could be had, all blocks throttled) is none."""
+    return result.status == "ok" and any(timing.seconds for timing in result.timings)
+
+
 def _tell(text: str) -> None:
-    click.echo(f"flashbench: {text}", err=True)
+    # Reasons quote what candidates printed and what run files say: nothing may steer the terminal.
+    click.echo(f"flashbench: {printable(text)}", err=True)

@@ -4,6 +4,8 @@ import sys
 from types import TracebackType
 from typing import Protocol, Self
 
+from flashbench.render.escape import printable
+
 
 class Progress(Protocol):
     """Told what happens; entered before the first launch and left after the last."""
@@ -27,7 +29,7 @@ class Progress(Protocol):
         """One case of one launch is done."""
 
     def note(self, text: str) -> None:
-        """Say a line: a launch is done, something failed."""
+        """Say a line: a launch is done, something failed. It may quote what a candidate printed."""
 
 
 class LineProgress:
@@ -54,7 +56,7 @@ class LineProgress:
         pass
 
     def note(self, text: str) -> None:
-        print(f"flashbench: {text}", file=sys.stderr, flush=True)
+        print(f"flashbench: {printable(text)}", file=sys.stderr, flush=True)
 
 
 class BarProgress:
@@ -104,7 +106,7 @@ class BarProgress:
         self._bar.advance(self._task)
 
     def note(self, text: str) -> None:
-        self._console.print(f"flashbench: {text}", markup=False, highlight=False)
+        self._console.print(f"flashbench: {printable(text)}", markup=False, highlight=False)
 
 
 def make_progress() -> Progress:
