@@ -7,8 +7,11 @@ import click
 import msgspec
 
 from flashbench import source_hash
+from flashbench.case import DTYPES
 from flashbench.errors import Exit
 from flashbench.extension import BuildInfo, Kernel, build_info, kernels
+
+CUDA_DTYPES = ("fp16", "bf16")  # the units that csrc/cuda has
 
 
 @click.command()
@@ -57,9 +60,11 @@ def describe(info: BuildInfo) -> list[str]:
         f"{', '.join(info.cpu_isas)}; in use: {info.selected_isa}",
         "cuda": cuda if info.cuda_dtypes else "not built (no nvcc, or FLASHBENCH_CUDA=OFF)",
     }
-    left_out = [name for name in ("fp32", "fp16", "bf16") if name not in info.cpu_dtypes]
+    left_out = [f"{name} (cpu)" for name in DTYPES if name not in info.cpu_dtypes]
+    if info.cuda_dtypes:
+        left_out += [f"{name} (cuda)" for name in CUDA_DTYPES if name not in info.cuda_dtypes]
     if left_out:
-        rows["left out"] = f"{', '.join(left_out)} (cpu)"
+        rows["left out"] = ", ".join(left_out)
     return [f"{name:<12} {value}" for name, value in rows.items()]
 
 
