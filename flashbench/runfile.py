@@ -1,7 +1,8 @@
 """The run file: one JSON document that holds everything one `flashbench run` measured.
 
 Schema and reading rules are told in docs/run-file.md. Files come from outside: they are decoded
-into the types below and nothing else; no field is ever executed or imported.
+into the types below and nothing else; reading one executes and imports nothing. Going on with one
+(`flashbench run --resume`) does import the candidates that it names.
 """
 
 import os
@@ -29,7 +30,7 @@ Status = Literal[
     "crashed",  # the worker process died
     "timeout",  # the worker process hung and was killed
     "out_of_memory",
-    "interrupted",  # Ctrl-C, or the parent was killed
+    "interrupted",  # Ctrl-C or SIGTERM came before its turn
     "over_budget",  # --budget was spent before its turn
 ]
 
@@ -72,7 +73,7 @@ class Environment(msgspec.Struct, kw_only=True):
 
 
 class Settings(msgspec.Struct, kw_only=True):
-    """What was asked for; two files are only merged or resumed when these agree."""
+    """What was asked for. A run is resumed with these; the command line may change some."""
 
     launches: int
     samples: int

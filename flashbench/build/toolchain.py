@@ -52,7 +52,7 @@ def _version(candidates: list[list[str]], line: int) -> str:
         if command and shutil.which(command[0]):
             done = subprocess.run([*command, "--version"], capture_output=True, text=True)
             lines = done.stdout.strip().splitlines()
-            # The path tells two compilers of one version apart (a wrapper, another sysroot).
+            # The name tells g++ and clang++ apart where their versions read alike.
             return f"{Path(command[0]).name}: {lines[line]}" if lines else command[0]
     return ""
 

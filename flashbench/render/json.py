@@ -1,4 +1,4 @@
-"""JSON for programs: the schema of docs/statistics.md, ASCII only, no NaN or Infinity."""
+"""JSON for programs: the schema of docs/run-file.md, ASCII only, no NaN or Infinity."""
 
 import json
 
