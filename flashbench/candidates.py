@@ -6,11 +6,11 @@ candidate that crashes at import costs the command line nothing.
 
 import hashlib
 import importlib
-import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -159,8 +159,17 @@ def load(candidate: Candidate) -> tuple[Loaded, BuildIdentity]:
         raise NotMeasuredError(
             f"candidate {candidate.name}: {module_name} has no function {function_name!r}"
         )
-    source = inspect.getsourcefile(module) if module.__file__ else None
-    return Loaded(candidate, function), BuildIdentity(source_hash=_sha256(source) if source else "")
+    return Loaded(candidate, function), _identity(getattr(module, "__file__", None))
+
+
+def _identity(file: str | None) -> BuildIdentity:
+    """Of a module's own file: its source, or the library that an extension is."""
+    if file is None or not Path(file).is_file():  # built in, a namespace, from a zip file
+        return BuildIdentity()
+    digest = _sha256(file)
+    if file.endswith(tuple(EXTENSION_SUFFIXES)):
+        return BuildIdentity(library_hash=digest)
+    return BuildIdentity(source_hash=digest)
 
 
 def _load_sdpa(candidate: Candidate) -> Loaded:
