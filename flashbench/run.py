@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from flashbench.candidates import parse_candidates
 from flashbench.errors import InvalidInputError
 from flashbench.measure.bench import Bench, Plan
 from flashbench.measure.progress import Progress
-from flashbench.runfile import Candidate, RunFile
+from flashbench.runfile import RunFile
 
 __all__ = ["Outcome", "Plan", "measure", "plan_to_resume"]
 
@@ -29,14 +30,19 @@ class Outcome:
 
 
 def plan_to_resume(run: RunFile, path: Path) -> Plan:
-    """The plan that goes on with a run file; InvalidInputError if it holds no case."""
+    """The plan that goes on with a run file.
+
+    InvalidInputError if it holds no case, or a candidate that no command line could have named.
+    """
     if not run.cases:
         raise InvalidInputError(f"{path}: holds no case to go on with")
     settings = run.settings
     backends = [c.spec.partition(":")[2] for c in run.candidates if c.baseline and ":" in c.spec]
     return Plan(
         shapes=[],
-        candidates=[Candidate(name=c.name, spec=c.spec) for c in run.candidates if not c.baseline],
+        candidates=parse_candidates(
+            [f"{c.name}={c.spec}" for c in run.candidates if not c.baseline]
+        ),
         device=run.cases[0].device,
         backends=",".join(backends) or "default",
         launches=settings.launches,

@@ -233,6 +233,11 @@ def test_resume_refuses_another_build(tmp_path: Path) -> None:
     done = flashbench("--resume", path, **here)
     assert done.returncode == 2
     assert "torch was 1.0 and is" in done.stderr
+    run.candidates[-1].spec = "os.path:join; x"
+    runfile.save(run, path)
+    done = flashbench("--resume", path, **here)
+    assert done.returncode == 2
+    assert "is not understood" in lines(done)[-1]
     done = flashbench("--resume", path, "--samples", 3)
     assert done.returncode == 2
     assert "--samples cannot be changed by --resume" in done.stderr
@@ -248,7 +253,9 @@ def test_baseline_only_needs_no_extension(tmp_path: Path) -> None:
     run = runfile.load(path)
     assert [c.name for c in run.candidates] == ["sdpa", "sdpa:flash", "sdpa:math"]
     assert {r.status for r in run.launches[0].results} == {"ok"}
-    printed = flashbench("--resume", path, "--format", "csv").stdout
+    other = tmp_path / "other.json"
+    printed = flashbench("--resume", path, "--format", "csv", "-o", other).stdout
+    assert runfile.load(other) == run
     shown = [sys.executable, "-m", "flashbench", "show", str(path), "--format", "csv"]
     assert printed == subprocess.run(shown, capture_output=True, text=True, cwd=ROOT).stdout
 

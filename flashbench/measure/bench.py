@@ -80,6 +80,7 @@ class Bench:
             self._forget_unfinished(self.run)
             if all(launch.complete for launch in self._planned(self.run)):
                 self.progress.note("nothing is missing in the file")
+                self._save()  # with -o it is another file, which is promised
                 return
         try:
             self._start_worker()
