@@ -1,6 +1,8 @@
 """What a clock is: it turns a call into samples of one metric, seconds a call."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from torch import Tensor
@@ -42,6 +44,18 @@ class Clock(Protocol):
     def synchronize(self) -> None:
         """Wait until all work that was queued is done."""
         ...
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """While samples are taken: a collection would fall on whoever happens to be timed."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def affordable_samples(clock: Clock, sampler: Sampler, wanted: int) -> int:

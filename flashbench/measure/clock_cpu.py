@@ -1,13 +1,12 @@
 """The CPU's clock: `time.perf_counter` around batches of calls."""
 
-import gc
 import math
 from itertools import repeat
 from time import perf_counter
 
 from torch import Tensor
 
-from flashbench.measure.clock import Call, Sampler
+from flashbench.measure.clock import Call, Sampler, no_garbage_collection
 
 # A call counts as warm when this many in a row are no faster, by 5 %, than the best before them.
 _STEADY_CALLS = 3
@@ -60,11 +59,6 @@ class _WallSampler:
         return stop - start
 
     def block(self, samples: int) -> list[float]:
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
+        with no_garbage_collection():
             self._batch(1)
             return [self._batch(self.calls) / self.calls for _ in range(samples)]
-        finally:
-            if was_enabled:
-                gc.enable()

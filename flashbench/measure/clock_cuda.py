@@ -5,17 +5,15 @@ slow host leaves no gaps between what is timed. `Event.elapsed_time` is a float3
 only neighbouring events are subtracted, so that it is never asked for digits it has not.
 """
 
-import gc
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
 import torch
 from torch import Tensor
 
-from flashbench.measure.clock import Call, MetricUnavailableError, Sampler
+from flashbench.measure.clock import Call, MetricUnavailableError, Sampler, no_garbage_collection
 
 # Operations queued behind one spin kernel; the driver's queue holds about a thousand.
 _MAX_QUEUED_CALLS = 128
@@ -110,17 +108,6 @@ def _end_capture_of_random_numbers() -> None:
         torch.zeros(1, device="cuda")
 
 
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 class _Warmed:
     """A call after its warm-up, with what it costs the host and the whole."""
 
@@ -159,7 +146,7 @@ class _WallSampler(_Warmed):
         self.sample_seconds = self.calls * self._wall_seconds
 
     def block(self, samples: int) -> list[float]:
-        with _no_garbage_collection():
+        with no_garbage_collection():
             self.last = self._call()
             return [self._sample() / self.calls for _ in range(samples)]
 
@@ -184,7 +171,7 @@ class _WarmSampler(_Warmed):
     def block(self, samples: int) -> list[float]:
         at_once = max(1, _MAX_QUEUED_CALLS // self.calls)
         seconds: list[float] = []
-        with _no_garbage_collection():
+        with no_garbage_collection():
             while len(seconds) < samples:
                 number = min(at_once, samples - len(seconds))
                 host_seconds = (number * self.calls + 1) * self._host_seconds
@@ -207,7 +194,7 @@ class _ColdSampler(_Warmed):
 
     def block(self, samples: int) -> list[float]:
         seconds: list[float] = []
-        with _no_garbage_collection():
+        with no_garbage_collection():
             while len(seconds) < samples:
                 number = min(_MAX_QUEUED_CALLS // 2, samples - len(seconds))
                 host_seconds = number * (self._host_seconds + 20e-6)
@@ -271,5 +258,8 @@ class _GraphSampler(_Warmed):
         return pairs
 
     def block(self, samples: int) -> list[float]:
-        with _no_garbage_collection():
-            return [seconds / self.calls for seconds in self._replay(samples)]
+        seconds: list[float] = []
+        with no_garbage_collection():
+            while len(seconds) < samples:
+                seconds += self._replay(min(_MAX_QUEUED_CALLS // 2, samples - len(seconds)))
+        return [value / self.calls for value in seconds]
