@@ -5,8 +5,6 @@ into the types below and nothing else; reading one executes and imports nothing.
 (`flashbench run --resume`) does import the candidates that it names.
 """
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +12,7 @@ import msgspec
 
 from flashbench.case import Case
 from flashbench.errors import InvalidInputError
+from flashbench.files import replace_file
 
 FORMAT = "flashbench-run"
 VERSION = 1
@@ -172,19 +171,7 @@ class _Head(msgspec.Struct):
 
 def save(run: RunFile, path: Path) -> None:
     """Replace `path` in one step, so that a kill at any moment leaves the old or the new file."""
-    document = msgspec.json.encode(run)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(document + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    replace_file(path, msgspec.json.encode(run) + b"\n")
 
 
 def load(path: Path) -> RunFile:

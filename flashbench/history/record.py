@@ -5,15 +5,14 @@ One JSON file a commit and environment, beside asv's results:
 files of what was measured there.
 """
 
-import os
 import re
-import tempfile
 from pathlib import Path
 
 import msgspec
 
 from flashbench.build import Build, Status
 from flashbench.errors import InvalidInputError
+from flashbench.files import replace_file
 
 VARIABLE = "ASV_FLASHBENCH_RECORD"  # where a process of an asv environment finds its record
 
@@ -65,13 +64,4 @@ def read(path: Path) -> CommitRecord:
 
 def write(path: Path, record: CommitRecord) -> None:
     """Replace the file in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    replace_file(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
