@@ -5,7 +5,7 @@ VENV := .venv
 BENCH ?= --preset small --preset headline
 # 14 launches: the fewest that can decide 64 cases against the best of four SDPA backends.
 GPU_BENCH ?= --preset grid --launches 14 --samples 20
-SOURCES := $(shell find csrc build_support -type f -not -name '*.pyc') setup.py
+SOURCES := $(shell find csrc build_support -type f -not -name '*.pyc') setup.py flashbench/source_hash.py
 
 .PHONY: bench test lint gpu bundle clean
 
