@@ -53,3 +53,17 @@ def defaults(command: click.Command, start: Path) -> dict[str, Any]:
             raise InvalidInputError(f"{path}: {where} {key} must be {kind}")
         found[option.name] = value
     return found
+
+
+class SettingsCommand(click.Command):
+    """A command whose defaults come from pyproject.toml."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        extra["default_map"] = defaults(self, Path.cwd())
+        return super().make_context(info_name, args, parent, **extra)

@@ -64,6 +64,18 @@ def test_messages_do_not_steer_the_terminal(tmp_path, capsys):
     assert error.count("\n") == 1
 
 
+def test_settings_of_the_gate(run_path, tmp_path, monkeypatch):
+    """[tool.flashbench.compare] has defaults, and a flag wins."""
+    text = '[tool.flashbench.compare]\ntolerance = "2%"\nallow = ["undecided"]\n'
+    (tmp_path / "pyproject.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, ["compare", str(run_path)], standalone_mode=False)
+    assert "tolerance 2 %" in done.stdout
+    assert done.return_value == 0
+    done = CliRunner().invoke(cli, ["compare", "--tolerance", "3%", str(run_path)])
+    assert "tolerance 3 %" in done.stdout
+
+
 def test_reader_that_goes_away_does_not_change_the_exit_code(run_path):
     """`compare ... | head` under pipefail is still the gate: one launch is undecided, code 3."""
     reading, writing = os.pipe()

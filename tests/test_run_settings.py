@@ -1,4 +1,4 @@
-"""Settings of `run` in pyproject.toml."""
+"""Settings of commands in pyproject.toml."""
 
 from pathlib import Path
 

@@ -6,14 +6,18 @@ import click
 
 from flashbench.cli.output import deliver, report_options
 from flashbench.errors import Exit
+from flashbench.settings import SettingsCommand
 
 ALLOWABLE = ("undecided", "not-measured", "different-machine")
 
 
 @click.command(
+    "compare",
+    cls=SettingsCommand,
+    epilog="Defaults: [tool.flashbench.compare] of pyproject.toml.",
     help="One run file A: is each candidate slower than SDPA? Two: is B slower than A, with SDPA "
     "as the control? Exits 1 if any case is SLOWER or wrong, else 4 if any could not be measured, "
-    "else 3 if any is UNDECIDED, else 0."
+    "else 3 if any is UNDECIDED, else 0.",
 )
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path), required=False)

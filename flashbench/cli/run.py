@@ -15,7 +15,7 @@ from flashbench.case import DTYPES, PRESETS, parse_shape
 from flashbench.cli.output import FORMATS, deliver
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.render.escape import printable
-from flashbench.settings import defaults
+from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.run import Outcome, Plan
@@ -42,23 +42,9 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-class _SettingsCommand(click.Command):
-    """A command whose defaults come from pyproject.toml."""
-
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
-    ) -> click.Context:
-        extra["default_map"] = defaults(self, Path.cwd())
-        return super().make_context(info_name, args, parent, **extra)
-
-
 @click.command(
     "run",
-    cls=_SettingsCommand,
+    cls=SettingsCommand,
     epilog="Exit codes: 0 measured, 1 a candidate is wrong, 2 usage, 4 a candidate could not be "
     "measured at all, or the run was interrupted. Defaults: [tool.flashbench.run] of "
     "pyproject.toml.",

@@ -7,6 +7,7 @@ import click
 from flashbench.cli.output import deliver, report_options
 from flashbench.errors import Exit
 from flashbench.runfile import RunFile
+from flashbench.settings import SettingsCommand
 
 VIEWS = ("speedup", "detail")
 
@@ -35,9 +36,12 @@ def render(
 
 
 @click.command(
+    "show",
+    cls=SettingsCommand,
+    epilog="Defaults: [tool.flashbench.show] of pyproject.toml.",
     help="Print the table of a run file. The view `speedup` has one row a case with its verdict, "
     "`detail` the percentiles of every candidate. Exits 0 whatever the verdicts are; `compare` is "
-    "the gate."
+    "the gate.",
 )
 @click.argument("file", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--view", type=click.Choice(VIEWS), default="speedup", show_default=True)
