@@ -160,7 +160,7 @@ def command(context: click.Context, /, **options: Any) -> int:
         _refuse_other_settings(context)
         resumed = runfile.load(options["resume"])
         plan = _resumed_plan(context, options, resumed)
-        path = options["output"] or options["resume"]
+        path = options["output"] if _given(context, "output") else options["resume"]
     else:
         plan = _plan(options)
         path = options["output"] or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
@@ -198,11 +198,15 @@ def _plan(options: dict[str, Any]) -> "Plan":
     )
 
 
+def _given(context: click.Context, name: str) -> bool:
+    """Whether an option is on the command line, so that it is not a default or a setting."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def _refuse_other_settings(context: click.Context) -> None:
     for parameter in context.command.params:
         name = parameter.name or ""
-        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if given and name not in _FREE_ON_RESUME:
+        if _given(context, name) and name not in _FREE_ON_RESUME:
             raise InvalidInputError(
                 f"{parameter.opts[0]} cannot be changed by --resume, the file says it; drop the "
                 "flag, or measure into a new file"
@@ -218,7 +222,7 @@ def _resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile
     given = {
         name: options[name]
         for name in ("launches", "budget", "timeout", "hourly_rate")
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if _given(context, name)
     }
     if given.get("launches", plan.launches) < plan.launches:
         raise InvalidInputError(
