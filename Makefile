@@ -2,7 +2,8 @@
 
 PYTHON ?= python3
 VENV := .venv
-BENCH ?= --preset small --preset headline
+# 24 cases, which 10 launches can decide, in a minute or two.
+BENCH ?= --preset small --preset headline --samples 16
 # 14 launches: the fewest that can decide 64 cases against the best of four SDPA backends.
 GPU_BENCH ?= --preset grid --launches 14 --samples 20
 SOURCES := $(shell find csrc build_support -type f -not -name '*.pyc') setup.py flashbench/source_hash.py

@@ -18,6 +18,8 @@ MIN_HEAD_DIM, MAX_HEAD_DIM, HEAD_DIM_STEP = 32, 256, 8
 _DTYPE_CODES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 _DTYPE_NAMES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 
+_LARGEST_SCALE = torch.finfo(torch.float32).max
+
 _C = load()
 _CPU_DTYPES = frozenset(_C.cpu_dtypes())
 _CUDA_DTYPES = frozenset(_C.cuda_dtypes())
@@ -51,9 +53,8 @@ def attention(
         return attention(*batched, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa).squeeze(
             0
         )
+    _validate_options(is_causal, scale, enable_gqa)
     _validate(q, k, v, enable_gqa)
-    if scale is not None and not isinstance(scale, Real):
-        raise TypeError(f"scale must be a number or None, got {type(scale).__name__}")
     batch, heads, q_len, head_dim = q.shape
     out = torch.empty((batch, heads, q_len, head_dim), dtype=q.dtype, device=q.device)
     shape = (batch, heads, k.shape[1], q_len, k.shape[2], head_dim)
@@ -68,7 +69,7 @@ def attention(
         v.stride(),
         out.stride(),
         1 / math.sqrt(head_dim) if scale is None else float(scale),
-        bool(is_causal),
+        is_causal,
         _DTYPE_CODES[q.dtype],
     )
     if q.is_cuda:
@@ -85,6 +86,22 @@ def _require_tensors(q: object, k: object, v: object) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, Tensor):
             raise TypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
+
+
+def _validate_options(is_causal: object, scale: object, enable_gqa: object) -> None:
+    for name, flag in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} must be True or False, got {type(flag).__name__}")
+    if scale is None:
+        return
+    if not isinstance(scale, Real) or isinstance(scale, bool):
+        raise TypeError(f"scale must be a number or None, got {type(scale).__name__}")
+    try:
+        value = float(scale)
+    except OverflowError:
+        value = math.inf
+    if not abs(value) <= _LARGEST_SCALE:  # NaN too
+        raise ValueError(f"scale is {value}; it has to be a finite float32")
 
 
 def _validate(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> None:
@@ -106,6 +123,8 @@ def _validate(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> None:
                 f"{name} requires grad and flashbench.attention is forward only; "
                 "call it under torch.no_grad() or detach the tensor"
             )
+        if x.layout != torch.strided:
+            raise ValueError(f"{name} has layout {x.layout}; call .to_dense() first")
         if x.is_conj() or x.is_neg():
             raise ValueError(f"{name} is a lazily negated view; call .resolve_neg() first")
     _validate_device(q)
