@@ -2,6 +2,9 @@
 
 PYTHON ?= python3
 VENV := .venv
+# A build with CUDA (ON), without (OFF), or with it where nvcc works.
+FLASHBENCH_CUDA ?= auto
+BUILT := $(VENV)/.built-$(FLASHBENCH_CUDA)
 # 24 cases, which 10 launches can decide, in a minute or two.
 BENCH ?= --preset small --preset headline --samples 16
 # 14 launches: the fewest that can decide 64 cases against the best of four SDPA backends.
@@ -10,18 +13,17 @@ SOURCES := $(shell find csrc build_support -type f -not -name '*.pyc') setup.py 
 
 .PHONY: bench test lint gpu bundle clean
 
-bench: $(VENV)/.built
+bench: $(BUILT)
 	$(VENV)/bin/flashbench run $(BENCH) -o bench.json
 
-test: $(VENV)/.built
+test: $(BUILT)
 	$(VENV)/bin/python -m pytest
 
-lint: $(VENV)/.built
+lint: $(BUILT)
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
 
 # On a GPU machine, with or without a network: build, test and measure there.
-gpu: export FLASHBENCH_CUDA := ON
-gpu: $(VENV)/.built
+gpu: $(VENV)/.built-ON
 	$(VENV)/bin/flashbench info
 	$(VENV)/bin/python -m pytest tests/gpu
 	$(VENV)/bin/flashbench run --device cuda $(GPU_BENCH) -o results/gpu-grid.json
@@ -36,10 +38,11 @@ $(VENV)/.environment: pyproject.toml constraints.txt
 	$(PYTHON) build_support/environment.py $(VENV)
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.environment $(SOURCES)
+$(VENV)/.built-%: $(VENV)/.environment $(SOURCES)
 	@$(PYTHON) build_support/prerequisites.py
 	@echo "building the extension" >&2
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pip install --quiet \
+	@rm -f $(VENV)/.built-*
+	@FLASHBENCH_CUDA=$* PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pip install --quiet \
 	    --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 

@@ -69,11 +69,12 @@ def describe(info: BuildInfo) -> list[str]:
 
 
 def _table(resources: list[Kernel]) -> list[str]:
+    """static B: shared memory a block, without what a launch asks for beyond it."""
     if not resources:
         return []
     lines = [
         "",
-        f"{'arch':<5} {'registers':>9} {'shared B':>9} {'spill B':>8} {'stack B':>8}  kernel",
+        f"{'arch':<5} {'registers':>9} {'static B':>9} {'spill B':>8} {'stack B':>8}  kernel",
     ]
     for k in resources:
         # Dynamic shared memory is asked for at launch; ptxas knows the static part alone.
