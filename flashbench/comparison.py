@@ -18,7 +18,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.launches import LaunchData, baseline_index, own_candidates
 from flashbench.stats.family import holm, simultaneous_alpha
 from flashbench.stats.modes import Modes, two_modes
-from flashbench.stats.order import launch_correlation, widened
+from flashbench.stats.order import inflation, launch_correlation, widened
 from flashbench.stats.shift import Shift, paired_shift, unpaired_shift
 
 FloatArray = NDArray[np.float64]
@@ -149,7 +149,7 @@ def geometric_mean(comparisons: Sequence[Comparison], alpha: float) -> Shift | N
             return Shift(value, -math.inf, math.inf, 1.0)
         rows = [c.sides[side][np.isin(c.numbers[side], common)] for c in compared]
         means.append(np.mean(np.stack(rows), axis=0))
-    shift = widened(_shift(tuple(means), alpha), compared[0].correlation)
+    shift = _allowing_for_order(tuple(means), alpha, compared[0].correlation)
     return replace(shift, value=min(max(value, shift.low), shift.high))
 
 
@@ -243,6 +243,18 @@ def _shift(sides: tuple[FloatArray, ...], alpha: float) -> Shift:
     return unpaired_shift(sides[0], sides[1], alpha)
 
 
+def _allowing_for_order(sides: tuple[FloatArray, ...], alpha: float, correlation: float) -> Shift:
+    """The shift with its interval widened for correlated launches, and the p-value that goes with
+    it: a wider interval excludes 0 exactly when the plain one excludes a point nearer to the value.
+    """
+    shift = _shift(sides, alpha)
+    if correlation == 0:
+        return shift
+    nearer = shift.value * (1 - 1 / inflation(correlation))
+    p = _shift((*sides[:-1], sides[-1] - nearer), alpha).p
+    return replace(widened(shift, correlation), p=p)
+
+
 def decide_family(
     found: list[Comparison], alpha: float, tolerance: float, choices: int
 ) -> list[Comparison]:
@@ -258,7 +270,7 @@ def decide_family(
             modes = [two_modes(side, math.log1p(tolerance)) for side in comparison.sides]
             comparison = replace(
                 comparison,
-                shift=widened(_shift(comparison.sides, level), correlation),
+                shift=_allowing_for_order(comparison.sides, level, correlation),
                 correlation=correlation,
                 alpha=level,
                 modes=next((m for m in modes if m), None),

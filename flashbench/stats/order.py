@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,19 +43,12 @@ def inflation(correlation: float) -> float:
 
 
 def widened(shift: Shift, correlation: float) -> Shift:
-    """The shift with its interval stretched about its value, and its p-value to match."""
-    if correlation == 0:
-        return shift
+    """The shift with its interval stretched about its value; its p-value is the caller's to set."""
     factor = inflation(correlation)
-    normal = NormalDist()
-    p = 1.0
-    if shift.p < 1:
-        p = 2 * normal.cdf(normal.inv_cdf(max(shift.p / 2, 1e-300)) / factor)
     return replace(
         shift,
         low=shift.value - factor * (shift.value - shift.low),
         high=shift.value + factor * (shift.high - shift.value),
-        p=p,
     )
 
 
