@@ -5,7 +5,7 @@ VENV := .venv
 # A build with CUDA (ON), without (OFF), or with it where nvcc works.
 FLASHBENCH_CUDA ?= auto
 BUILT := $(VENV)/.built-$(FLASHBENCH_CUDA)
-# 24 cases, which 10 launches can decide, in a minute or two.
+# 24 cases, which 10 launches can decide, in two or three minutes on two cores.
 BENCH ?= --preset small --preset headline --samples 16
 # 14 launches: the fewest that can decide 64 cases against the best of four SDPA backends.
 GPU_BENCH ?= --preset grid --launches 14 --samples 20

@@ -2,7 +2,7 @@
 
 import math
 from itertools import repeat
-from time import perf_counter
+from time import perf_counter, sleep
 
 from torch import Tensor
 
@@ -11,6 +11,10 @@ from flashbench.measure.clock import Call, Sampler, no_garbage_collection
 # A call counts as warm when this many in a row are no faster, by 5 %, than the best before them.
 _STEADY_CALLS = 3
 _MAX_WARM_UP_SECONDS = 0.5
+
+# OpenMP's threads spin for some milliseconds after a call of torch, in case of another: whoever is
+# timed right after it has fewer cores than it thinks (measured: 10 % at 1,8,512,64 on two cores).
+_SETTLE_SECONDS = 5e-3
 
 
 class CpuClock:
@@ -59,6 +63,7 @@ class _WallSampler:
         return stop - start
 
     def block(self, samples: int) -> list[float]:
+        sleep(_SETTLE_SECONDS)
         with no_garbage_collection():
             self._batch(1)
             return [self._batch(self.calls) / self.calls for _ in range(samples)]
