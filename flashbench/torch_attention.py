@@ -123,8 +123,8 @@ def _validate(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> None:
                 f"{name} requires grad and flashbench.attention is forward only; "
                 "call it under torch.no_grad() or detach the tensor"
             )
-        if x.layout != torch.strided:
-            raise ValueError(f"{name} has layout {x.layout}; call .to_dense() first")
+        if x.layout != torch.strided or x.is_nested:
+            raise ValueError(f"{name} is sparse or nested; pass a dense tensor")
         if x.is_conj() or x.is_neg():
             raise ValueError(f"{name} is a lazily negated view; call .resolve_neg() first")
     _validate_device(q)

@@ -68,7 +68,7 @@ def test_unsupported_input_is_refused_by_name() -> None:
         _refused(ValueError, "^scale is .* finite float32", q, k, v, scale=scale)
     for flag in ("is_causal", "enable_gqa"):
         _refused(TypeError, f"^{flag} must be True or False", q, k, v, **{flag: "no"})
-    _refused(ValueError, "^k has layout torch.sparse_coo", q, k.to_sparse(), v)
+    _refused(ValueError, "^k is sparse or nested", q, k.to_sparse(), v)
     _refused(ValueError, "^v is on meta", q, k, v.to("meta"))
 
 

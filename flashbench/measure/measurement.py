@@ -14,6 +14,7 @@ from torch import Tensor
 
 from flashbench.candidates import Loaded, reason
 from flashbench.case import Case
+from flashbench.measure import torch_settings
 from flashbench.measure.checks import WrongError, check_candidate, check_inputs, check_output
 from flashbench.measure.clock import Clock, MetricUnavailableError, Sampler, affordable_samples
 from flashbench.measure.clock_cpu import CpuClock
@@ -235,6 +236,7 @@ def _failures_of(
     Warnings are collected only where nothing is timed: collecting costs time a call.
     """
     caught: list[warnings.WarningMessage] = []
+    settings = torch_settings.current()
     try:
         if collect_warnings:
             with warnings.catch_warnings(record=True) as caught:
@@ -257,6 +259,9 @@ def _failures_of(
         else:
             subject.fail("error", line)
     finally:
+        changed = torch_settings.restore(settings)
+        if changed and subject.alive:
+            subject.fail("wrong", f"changed torch's settings for all that run after it: {changed}")
         if not subject.alive and not problem.unchanged():
             problem.restore()
 

@@ -15,6 +15,7 @@ import torch
 
 from flashbench.candidates import Loaded, baselines, load
 from flashbench.errors import Exit, FlashbenchError
+from flashbench.measure import torch_settings
 from flashbench.measure.clock import Clock
 from flashbench.measure.environment import device_state, environment
 from flashbench.measure.inspect import inspect_case
@@ -86,6 +87,7 @@ class _Worker:
         self._loaded: dict[str, Loaded] = {}
         failures: dict[str, str] = {}
         described: list[Candidate] = []
+        settings = torch_settings.current()
         for candidate in [*baselines(self._device, setup.backends), *setup.candidates]:
             connection.send(Phase(candidate.name, "import"))
             try:
@@ -93,6 +95,7 @@ class _Worker:
                 self._loaded[candidate.name] = loaded
             except (Exception, SystemExit) as error:
                 failures[candidate.name] = str(error) or type(error).__name__
+            torch_settings.restore(settings)  # an import must not decide how the others run
             described.append(candidate)
         connection.send(Phase("", "environment"))
         connection.send(

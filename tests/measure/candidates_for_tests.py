@@ -178,3 +178,9 @@ def subclass_when_timed(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Te
 
 def falls_back(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
     return scaled_dot_product_attention(q, k, v, is_causal=bool(keywords.get("is_causal")))
+
+
+def changes_threads(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
+    """Slows down whoever is timed after it."""
+    torch.set_num_threads(3)
+    return correct(q, k, v, **keywords)

@@ -65,6 +65,7 @@ def test_right_candidate_is_measured() -> None:
         ("answers_in_place", "shares memory with an input"),
         ("returns_subclass", "LazyTensor"),
         ("returns_negated_view", "lazy"),
+        ("changes_threads", "threads: 1 -> 3"),
         ("lazy_when_timed", "the output of the timed calls"),
         ("subclass_when_timed", "the output of the timed calls (wall): returned LazyTensor"),
     ],

@@ -1,0 +1,47 @@
+"""Settings of torch that a candidate could change under all the others.
+
+One that leaves torch with a single thread, or without its fast SDPA backend, looks fast beside an
+SDPA that it has slowed down.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Values = dict[str, Any]
+
+# What messages call it, how to read it, how to set it.
+_SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
+    "threads": (torch.get_num_threads, torch.set_num_threads),
+    "float32 matmul precision": (
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+    ),
+    "deterministic algorithms": (
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+    ),
+    "SDPA's flash": (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
+    "SDPA's efficient": (
+        torch.backends.cuda.mem_efficient_sdp_enabled,
+        torch.backends.cuda.enable_mem_efficient_sdp,
+    ),
+    "SDPA's math": (torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
+    "SDPA's cudnn": (torch.backends.cuda.cudnn_sdp_enabled, torch.backends.cuda.enable_cudnn_sdp),
+}
+
+
+def current() -> Values:
+    """The settings as they are now."""
+    return {name: read() for name, (read, _) in _SETTINGS.items()}
+
+
+def restore(before: Values) -> str:
+    """Put back what differs from `before`; says what did, as `threads: 2 -> 1`, or nothing."""
+    changed = []
+    for name, value in current().items():
+        if value != before[name]:
+            _SETTINGS[name][1](before[name])
+            changed.append(f"{name}: {before[name]} -> {value}")
+    return ", ".join(changed)
