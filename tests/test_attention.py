@@ -64,8 +64,8 @@ def test_unsupported_input_is_refused_by_name() -> None:
         _refused(ValueError, f"^q has head_dim {head_dim}", *_qkv(1, 1, 4, head_dim))
     _refused(ValueError, "^q requires grad", q.clone().requires_grad_(), k, v)
     _refused(TypeError, "^scale must be a number", q, k, v, scale="1")
-    for scale in (10**400, float("nan"), float("inf"), -1e39):
-        _refused(ValueError, "^scale is .* finite float32", q, k, v, scale=scale)
+    for scale in (10**400, -1e39):
+        _refused(ValueError, "^scale is too large for float32", q, k, v, scale=scale)
     for flag in ("is_causal", "enable_gqa"):
         _refused(TypeError, f"^{flag} must be True or False", q, k, v, **{flag: "no"})
     _refused(ValueError, "^k is sparse or nested", q, k.to_sparse(), v)
