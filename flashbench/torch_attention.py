@@ -97,7 +97,7 @@ def _validate_options(is_causal: object, scale: float | None, enable_gqa: object
     if not isinstance(scale, Real) or isinstance(scale, bool):
         raise TypeError(f"scale must be a number or None, got {type(scale).__name__}")
     # NaN and infinity go through, as in SDPA; a number that only becomes infinite does not.
-    if scale == scale and _LARGEST_SCALE < abs(scale) < math.inf:
+    if _LARGEST_SCALE < abs(scale) < math.inf:
         raise ValueError("scale is too large for float32")
 
 

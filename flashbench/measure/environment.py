@@ -65,7 +65,8 @@ def _smi(*fields: str) -> list[str]:
         )
     except (OSError, subprocess.SubprocessError):
         return [""] * len(fields)
-    return [value.strip() for value in done.stdout.splitlines()[0].split(",")]
+    values = [value.strip() for value in done.stdout.partition("\n")[0].split(",")]
+    return values if len(values) == len(fields) else [""] * len(fields)
 
 
 def _number(text: str) -> float | None:
