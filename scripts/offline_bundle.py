@@ -63,11 +63,11 @@ def download(wanted: list[str], have: set[str], python: str, target: Path) -> No
         before = set(target.glob("*.whl"))
         flags = ["--no-deps", "--only-binary=:all:", "--implementation", "cp", "--quiet"]
         platforms = [word for name in PLATFORMS for word in ("--platform", name)]
-        done = subprocess.run(
+        fetched = subprocess.run(
             [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", *flags,
              "--python-version", python, *platforms, "-d", str(target), requirement],
         )  # fmt: skip
-        if done.returncode:
+        if fetched.returncode:
             sys.exit(
                 f"flashbench: no wheel of {requirement} for Python {python} (pip's words are "
                 "above); name it in --have if that machine has it"
