@@ -258,8 +258,9 @@ class _GraphSampler(_Warmed):
         return pairs
 
     def block(self, samples: int) -> list[float]:
+        at_once = max(1, _MAX_QUEUED_CALLS // self.calls)  # a graph takes a place for each call
         seconds: list[float] = []
         with no_garbage_collection():
             while len(seconds) < samples:
-                seconds += self._replay(min(_MAX_QUEUED_CALLS // 2, samples - len(seconds)))
+                seconds += self._replay(min(at_once, samples - len(seconds)))
         return [value / self.calls for value in seconds]
