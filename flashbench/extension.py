@@ -5,7 +5,6 @@ A library that does not load is told in one line that names the missing file or 
 
 import importlib
 import re
-import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,21 +60,15 @@ def load() -> ModuleType:
 def _why(error: ImportError) -> str:
     undefined = _UNDEFINED.search(str(error))
     if undefined:
+        from flashbench.build.diagnosis import demangle  # only a failed load pays for it
+
         return (
-            f"flashbench._C does not load: undefined symbol {_demangle(undefined[1])}; the unit "
+            f"flashbench._C does not load: undefined symbol {demangle(undefined[1])}; the unit "
             "that should define it was not compiled: build again from a clean tree"
         )
     if isinstance(error, ModuleNotFoundError) and error.name == "flashbench._C":
         return "flashbench._C is not built; run `pip install -e .` in the project"
     return f"flashbench._C does not load: {error}; build it again with `pip install -e .`"
-
-
-def _demangle(symbol: str) -> str:
-    try:
-        done = subprocess.run(["c++filt", symbol], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return symbol  # c++filt comes with binutils; the mangled name still tells
-    return done.stdout.strip()
 
 
 def build_info() -> BuildInfo:
