@@ -1,7 +1,5 @@
 """`flashbench run`: measure candidates against SDPA; write a run file; print its table."""
 
-import math
-import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from flashbench.candidates import OURS, baselines, parse_candidates
-from flashbench.case import DTYPES, PRESETS, parse_shape
+from flashbench.cli.measuring import CAUSAL, chosen_shapes, effort_options, grid_options
 from flashbench.cli.output import FORMATS, deliver
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.render.escape import printable
@@ -21,25 +19,8 @@ if TYPE_CHECKING:
     from flashbench.run import Outcome, Plan
     from flashbench.runfile import Result, RunFile
 
-_UNITS = {"ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(ms|s|m|h|)")
 # With --resume the file says what is measured; only what does not change that may be given.
 _FREE_ON_RESUME = {"resume", "launches", "budget", "timeout", "hourly_rate", "output", "format_"}
-
-
-class Duration(click.ParamType[float]):
-    """`250ms`, `60s`, `5m`, `1h`, or a number of seconds; more than zero."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        match = _DURATION.fullmatch(str(value).strip())
-        seconds = float(match[1]) * _UNITS[match[2]] if match else math.nan
-        if not 0 < seconds < math.inf:
-            self.fail(f"{value!r} is not a time; write 250ms, 60s, 5m or 1h", param, ctx)
-        return seconds
 
 
 @click.command(
@@ -49,41 +30,7 @@ class Duration(click.ParamType[float]):
     "measured at all, or the run was interrupted. Defaults: [tool.flashbench.run] of "
     "pyproject.toml.",
 )
-@click.option(
-    "--preset",
-    "presets",
-    type=click.Choice(list(PRESETS)),
-    multiple=True,
-    help="Shapes to measure; repeatable.  [default: headline]",
-)
-@click.option(
-    "--shape",
-    "shapes",
-    multiple=True,
-    metavar="SHAPE",
-    help="1,8,512,64 or b1-h8-g2-q512-k1024-d64.",
-)
-@click.option(
-    "--dtype",
-    "dtypes",
-    type=click.Choice(DTYPES),
-    multiple=True,
-    help="Repeatable.  [default: fp32, fp16, bf16 on cpu; fp16, bf16 on cuda]",
-)
-@click.option(
-    "--causal",
-    type=click.Choice(["both", "causal", "full"]),
-    default="both",
-    show_default=True,
-    help="With the causal mask, without, or both.",
-)
-@click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    default="auto",
-    show_default=True,
-    help="auto: cuda if there is one.",
-)
+@grid_options
 @click.option(
     "--candidate",
     "candidates",
@@ -100,29 +47,7 @@ class Duration(click.ParamType[float]):
     help="SDPA's backends besides its default: cudnn, flash, efficient, math.",
 )
 @click.option("--launches", type=click.IntRange(1, 10_000), default=10, show_default=True)
-@click.option(
-    "--samples",
-    type=click.IntRange(2, 100_000),
-    default=40,
-    show_default=True,
-    help="A launch, metric and candidate; slow calls get fewer.",
-)
-@click.option(
-    "--min-sample",
-    type=Duration(),
-    help="A sample averages as many calls as last this long.  [default: 2ms cpu, 100us cuda]",
-)
-@click.option("--threads", type=click.IntRange(1, 4096), help="CPU threads of torch.")
-@click.option("--seed", type=click.IntRange(0, 2**53), default=0, show_default=True)
-@click.option("--budget", type=Duration(), help="Device time to spend, e.g. 60s, 10m: a hard stop.")
-@click.option(
-    "--timeout",
-    type=Duration(),
-    default="60s",
-    show_default=True,
-    help="For one candidate's check, or one block of its samples.",
-)
-@click.option("--hourly-rate", type=click.FloatRange(min=0), help="Price of an hour of the device.")
+@effort_options
 @click.option(
     "--resume",
     type=click.Path(path_type=Path),
@@ -172,18 +97,15 @@ def command(context: click.Context, /, **options: Any) -> int:
 def _plan(options: dict[str, Any]) -> "Plan":
     from flashbench.run import Plan
 
-    presets = options["presets"] or (() if options["shapes"] else ("headline",))
-    shapes = [shape for preset in presets for shape in PRESETS[preset]]
-    shapes += [parse_shape(text) for text in options["shapes"]]
     if options["baseline_only"] and options["candidates"]:
         raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
     texts = [] if options["baseline_only"] else list(options["candidates"]) or [OURS]
     baselines("cpu", options["backends"])  # a name that is unknown is said before anything starts
     return Plan(
-        shapes=shapes,
+        shapes=chosen_shapes(options),
         candidates=parse_candidates(texts),
         dtypes=options["dtypes"] or None,
-        causal={"both": (False, True), "causal": (True,), "full": (False,)}[options["causal"]],
+        causal=CAUSAL[options["causal"]],
         device=options["device"],
         backends=options["backends"],
         launches=options["launches"],

@@ -1,0 +1,123 @@
+"""Options of the commands that measure: the grid of cases, and the effort spent on each."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from flashbench.case import DTYPES, PRESETS, Shape, parse_shape
+
+_UNITS = {"ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(ms|s|m|h|)")
+CAUSAL = {"both": (False, True), "causal": (True,), "full": (False,)}
+
+Command = Callable[..., int]
+
+
+class Duration(click.ParamType[float]):
+    """`250ms`, `60s`, `5m`, `1h`, or a number of seconds; more than zero."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        match = _DURATION.fullmatch(str(value).strip())
+        seconds = float(match[1]) * _UNITS[match[2]] if match else math.nan
+        if not 0 < seconds < math.inf:
+            self.fail(f"{value!r} is not a time; write 250ms, 60s, 5m or 1h", param, ctx)
+        return seconds
+
+
+_GRID = [
+    click.option(
+        "--preset",
+        "presets",
+        type=click.Choice(list(PRESETS)),
+        multiple=True,
+        help="Shapes to measure; repeatable.  [default: headline]",
+    ),
+    click.option(
+        "--shape",
+        "shapes",
+        multiple=True,
+        metavar="SHAPE",
+        help="1,8,512,64 or b1-h8-g2-q512-k1024-d64.",
+    ),
+    click.option(
+        "--dtype",
+        "dtypes",
+        type=click.Choice(DTYPES),
+        multiple=True,
+        help="Repeatable.  [default: fp32, fp16, bf16 on cpu; fp16, bf16 on cuda]",
+    ),
+    click.option(
+        "--causal",
+        type=click.Choice(["both", "causal", "full"]),
+        default="both",
+        show_default=True,
+        help="With the causal mask, without, or both.",
+    ),
+    click.option(
+        "--device",
+        type=click.Choice(["auto", "cpu", "cuda"]),
+        default="auto",
+        show_default=True,
+        help="auto: cuda if there is one.",
+    ),
+]
+
+_EFFORT = [
+    click.option(
+        "--samples",
+        type=click.IntRange(2, 100_000),
+        default=40,
+        show_default=True,
+        help="A launch, metric and candidate; slow calls get fewer.",
+    ),
+    click.option(
+        "--min-sample",
+        type=Duration(),
+        help="A sample averages as many calls as last this long.  [default: 2ms cpu, 100us cuda]",
+    ),
+    click.option("--threads", type=click.IntRange(1, 4096), help="CPU threads of torch."),
+    click.option("--seed", type=click.IntRange(0, 2**53), default=0, show_default=True),
+    click.option(
+        "--budget", type=Duration(), help="Device time to spend, e.g. 60s, 10m: a hard stop."
+    ),
+    click.option(
+        "--timeout",
+        type=Duration(),
+        default="60s",
+        show_default=True,
+        help="For one candidate's check, or one block of its samples.",
+    ),
+    click.option(
+        "--hourly-rate", type=click.FloatRange(min=0), help="Price of an hour of the device."
+    ),
+]
+
+
+def grid_options(command: Command) -> Command:
+    """Add the options that choose cases and device."""
+    return _add(_GRID, command)
+
+
+def effort_options(command: Command) -> Command:
+    """Add the options that choose samples, threads, seed, budget and time-out."""
+    return _add(_EFFORT, command)
+
+
+def chosen_shapes(options: dict[str, Any]) -> list[Shape]:
+    """The shapes of --preset and --shape; the headline shape if neither is given."""
+    presets = options["presets"] or (() if options["shapes"] else ("headline",))
+    shapes = [shape for preset in presets for shape in PRESETS[preset]]
+    return shapes + [parse_shape(text) for text in options["shapes"]]
+
+
+def _add(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
