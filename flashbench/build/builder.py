@@ -1,10 +1,10 @@
 """Build: a checkout's extension, built in its own directory and kept, or why it cannot be built.
 
-The cache holds one directory a key, the hash of sources and toolchain, so that commits with equal
-sources share one build, and a failure is not tried again until one of the two changes:
+The cache holds one directory a key, the hash of sources, recipe and toolchain, so that commits
+with equal sources share one build, and a failure is not tried again until one of them changes:
 
     KEY/build.json      the record (`Build`)
-    KEY/lib/...         what setup.py delivered: flashbench/_C*.so, flashbench/_build.json
+    KEY/lib/...         what the build delivered: flashbench/_C*.so, flashbench/_build.json
     KEY/log.txt         everything the build printed
     KEY.lock            held while KEY is being built
 """
@@ -13,28 +13,20 @@ import contextlib
 import datetime
 import fcntl
 import hashlib
-import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from flashbench import source_hash
-from flashbench.build import diagnosis, probe, toolchain
+from flashbench.build import diagnosis, toolchain
 from flashbench.build.diagnosis import Status
+from flashbench.build.recipe import OwnExtension, Recipe, read_log
 
-MODULE = "flashbench._C"
 TIMEOUT_SECONDS = 1800.0
-PROBE_TIMEOUT_SECONDS = 120.0
-LOG_BYTES = 4_000_000  # of a log that is longer, the head: the first error is what counts
 
 
 class Build(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
@@ -74,21 +66,25 @@ def build(
     checkout: Path,
     cache: Path,
     *,
+    recipe: Recipe | None = None,
     retry_failed: bool = False,
     timeout: float = TIMEOUT_SECONDS,
 ) -> Build:
     """Build the extension of the sources in `checkout`, or find that this was done before.
+
+    recipe: how; None is flashbench's own extension, by its setup.py.
 
     Nothing is written into `checkout`. Several processes may call this at once: one builds, the
     others wait for it. A failure is an answer, kept like a success and tried again only with
     `retry_failed`; one for want of memory or disk is not kept. Raises OSError when the cache
     cannot be written.
     """
-    sources = source_hash.of_tree(checkout)
-    tools = toolchain.describe()
-    described = msgspec.json.encode([MODULE, sources, sorted(tools.items())])
+    recipe = recipe or OwnExtension()
+    sources = recipe.source_hash(checkout)
+    tools = toolchain.describe(recipe.variables)
+    described = msgspec.json.encode([*recipe.key, sources, sorted(tools.items())])
     key = hashlib.sha256(described).hexdigest()[:32]
-    with _locked(cache / f"{key}.lock"):
+    with locked(cache / f"{key}.lock"):
         known = _read(cache / key)
         if known and (known.status == "built" or not retry_failed):
             return known
@@ -96,12 +92,25 @@ def build(
             shutil.rmtree(left, ignore_errors=True)
         work = Path(tempfile.mkdtemp(dir=cache, prefix=f".{key}."))
         try:
-            found = _make(checkout, work, timeout)
-            made = msgspec.structs.replace(found, key=key, source_hash=sources, toolchain=tools)
-            if source_hash.of_tree(checkout) != sources:
+            started = time.monotonic()
+            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            found = recipe.make(checkout, work, timeout)
+            made = Build(
+                key=key,
+                status=found.status,
+                reason=found.reason.replace(f"{checkout}/", "").replace(f"{work}/", ""),
+                source_hash=sources,
+                toolchain=tools,
+                stated_source_hash=found.stated_source_hash,
+                library=found.library,
+                library_hash=found.library_hash,
+                created=now,
+                seconds=round(time.monotonic() - started, 3),
+            )
+            if recipe.source_hash(checkout) != sources:
                 reason = "the sources changed while they were being built; build again"
                 return msgspec.structs.replace(made, status="build error", reason=reason)
-            if made.status != "built" and diagnosis.is_passing(_log(work)):
+            if made.status != "built" and diagnosis.is_passing(read_log(work)):
                 return made
             shutil.rmtree(work / "work", ignore_errors=True)
             (work / "build.json").write_bytes(msgspec.json.encode(made))
@@ -113,7 +122,7 @@ def build(
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold a lock that the system lets go of when the process ends, however it ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
@@ -126,112 +135,7 @@ def _read(directory: Path) -> Build | None:
         record = msgspec.json.decode((directory / "build.json").read_bytes(), type=Build)
     except (OSError, msgspec.DecodeError):
         return None  # not built yet, or by a version that kept something else: build
-    if record.status == "built" and not (directory / record.library).is_file():
+    # A path without a library is that of a build that delivers none: Python alone.
+    if record.status == "built" and not (directory / record.library).exists():
         return None
     return msgspec.structs.replace(record, directory=str(directory), reused=True)
-
-
-def _make(checkout: Path, work: Path, timeout: float) -> Build:
-    """Run setup.py with every output in `work`, then load what it delivered."""
-    started = time.monotonic()
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-    def ended(
-        status: Status, reason: str = "", library: str = "", digest: str = "", stated: str = ""
-    ) -> Build:
-        return Build(
-            key="",
-            status=status,
-            reason=reason.replace(f"{checkout}/", "").replace(f"{work}/", ""),
-            source_hash="",
-            toolchain={},
-            created=now,
-            seconds=round(time.monotonic() - started, 3),
-            library=library,
-            library_hash=digest,
-            stated_source_hash=stated,
-        )
-
-    if not (checkout / "setup.py").is_file():
-        return ended("build error", "no setup.py: there is no extension to build")
-    lib = work / "lib"
-    command = [sys.executable, "setup.py", "build_ext", "--build-lib", str(lib)]
-    command += ["--build-temp", str(work / "work" / "temp")]
-    code = _run(command, checkout, work / "log.txt", _environment(work), timeout)
-    if code is None:
-        return ended("timeout", f"the build took longer than {timeout:g} s and was stopped")
-    if code:
-        return ended(*diagnosis.diagnose(_log(work)))
-    package, _, name = MODULE.rpartition(".")
-    libraries = sorted((lib / package.replace(".", "/")).glob(f"{name}*.so"))
-    if len(libraries) != 1:
-        others = ", ".join(str(path.relative_to(lib)) for path in sorted(lib.rglob("*.so")))
-        return ended("wrong module name", f"expected one {MODULE}, got {others or 'no library'}")
-    (library,) = libraries
-    done = _load(library)
-    if isinstance(done, str):
-        return ended(*diagnosis.diagnose(done))
-    return ended(
-        "built",
-        library=str(library.relative_to(work)),
-        digest=hashlib.sha256(library.read_bytes()).hexdigest(),
-        stated=str(done.get("source_hash", "")),
-    )
-
-
-def _log(work: Path) -> str:
-    with contextlib.suppress(FileNotFoundError), (work / "log.txt").open("rb") as file:
-        return file.read(LOG_BYTES).decode(errors="replace")
-    return ""
-
-
-def _environment(work: Path) -> dict[str, str]:
-    environment = dict(os.environ)
-    # cmake and ninja come as Python packages: found also where the environment is not activated.
-    tools = str(Path(sys.executable).parent)
-    environment["PATH"] = os.pathsep.join([tools, environment.get("PATH", os.defpath)])
-    environment["FLASHBENCH_BUILD_DIR"] = str(work / "work" / "cmake")
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # nothing is written into the checkout
-    environment.pop("PYTHONPATH", None)
-    return environment
-
-
-def _run(
-    command: list[str], directory: Path, log: Path, environment: dict[str, str], timeout: float
-) -> int | None:
-    """The exit code, or None after a time-out. No process of the build outlives this call."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=directory,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def _load(library: Path) -> dict[str, Any] | str:
-    """What the library says of itself when a fresh process loads it, or why it does not load."""
-    command = [sys.executable, "-I", str(probe.__file__), str(library), MODULE]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return f"import error: loading took longer than {PROBE_TIMEOUT_SECONDS:g} s"
-    if done.returncode < 0:
-        return f"import error: loading ended with {signal.Signals(-done.returncode).name}"
-    if done.returncode:
-        return done.stdout + done.stderr
-    stated: dict[str, Any] = json.loads(done.stdout)
-    return stated

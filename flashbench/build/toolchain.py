@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 
 # Everything that compilers, CMake and setup.py read from the environment and that can change the
@@ -30,10 +31,11 @@ VARIABLES = (
 )
 
 
-def describe() -> dict[str, str]:
+def describe(variables: Iterable[str] = ()) -> dict[str, str]:
     """Versions of the compilers, Python and pybind11, and the environment's build settings.
 
-    An empty version says that the tool is not there.
+    variables: further ones of the environment to tell. An empty version says that the tool is not
+    there.
     """
     compilers = [os.environ.get("CXX", "").split(), ["c++"], ["g++"], ["clang++"]]
     cuda_home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
@@ -43,8 +45,8 @@ def describe() -> dict[str, str]:
         "compiler": _version(compilers, line=0),
         "nvcc": _version(nvccs, line=-1) if wants_cuda else "",
         "python": str(sysconfig.get_config_var("EXT_SUFFIX")),
-        "pybind11": _installed("pybind11"),
-    } | {name: os.environ[name] for name in VARIABLES if os.environ.get(name)}
+        "pybind11": installed("pybind11"),
+    } | {name: os.environ[name] for name in (*VARIABLES, *variables) if os.environ.get(name)}
 
 
 def _version(candidates: list[list[str]], line: int) -> str:
@@ -57,7 +59,8 @@ def _version(candidates: list[list[str]], line: int) -> str:
     return ""
 
 
-def _installed(distribution: str) -> str:
+def installed(distribution: str) -> str:
+    """The version of an installed distribution; empty when it is not there."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

@@ -1,0 +1,129 @@
+"""Recipes: how the sources of a checkout become what can be imported."""
+
+import contextlib
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from flashbench import source_hash
+from flashbench.build import diagnosis, probe, running
+from flashbench.build.diagnosis import Status
+
+MODULE = "flashbench._C"
+PROBE_TIMEOUT_SECONDS = 120.0
+LOG_BYTES = 4_000_000  # of a log that is longer, the head: the first error is what counts
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one build. library: path inside the build's directory."""
+
+    status: Status
+    reason: str = ""
+    library: str = ""
+    library_hash: str = ""
+    stated_source_hash: str = ""
+
+
+class Recipe(Protocol):
+    """One way to build: its part of the key, the hash of its sources, and the build itself."""
+
+    @property
+    def key(self) -> Sequence[object]:
+        """What besides sources and toolchain makes it another build; encoded as JSON."""
+        ...
+
+    @property
+    def variables(self) -> Sequence[str]:
+        """Variables of the environment that change the build, besides the toolchain's."""
+        ...
+
+    def source_hash(self, checkout: Path) -> str: ...
+
+    def make(self, checkout: Path, work: Path, timeout: float) -> Outcome:
+        """Deliver into `work`/lib, print into `work`/log.txt, keep the rest in `work`/work.
+
+        Nothing is written into `checkout`.
+        """
+        ...
+
+
+class OwnExtension:
+    """flashbench's extension, by its setup.py with every output elsewhere, loaded once to see."""
+
+    key = (MODULE,)
+    variables = ()
+
+    def source_hash(self, checkout: Path) -> str:
+        return source_hash.of_tree(checkout)
+
+    def make(self, checkout: Path, work: Path, timeout: float) -> Outcome:
+        if not (checkout / "setup.py").is_file():
+            return Outcome("build error", "no setup.py: there is no extension to build")
+        lib = work / "lib"
+        command = [sys.executable, "setup.py", "build_ext", "--build-lib", str(lib)]
+        command += ["--build-temp", str(work / "work" / "temp")]
+        environment = running.environment()
+        environment["FLASHBENCH_BUILD_DIR"] = str(work / "work" / "cmake")
+        code = running.run(command, checkout, work / "log.txt", environment, timeout)
+        if code is None:
+            return timed_out(timeout)
+        if code:
+            return Outcome(*diagnosis.diagnose(read_log(work)))
+        package, _, name = MODULE.rpartition(".")
+        libraries = sorted((lib / package.replace(".", "/")).glob(f"{name}*.so"))
+        if len(libraries) != 1:
+            others = ", ".join(str(path.relative_to(lib)) for path in sorted(lib.rglob("*.so")))
+            reason = f"expected one {MODULE}, got {others or 'no library'}"
+            return Outcome("wrong module name", reason)
+        (library,) = libraries
+        done = _load(library)
+        if isinstance(done, str):
+            return Outcome(*diagnosis.diagnose(done))
+        return Outcome(
+            "built",
+            library=str(library.relative_to(work)),
+            library_hash=hashlib.sha256(library.read_bytes()).hexdigest(),
+            stated_source_hash=str(done.get("source_hash", "")),
+        )
+
+
+def timed_out(timeout: float) -> Outcome:
+    return Outcome("timeout", f"the build took longer than {timeout:g} s and was stopped")
+
+
+def read_log(work: Path) -> str:
+    """What a build printed so far; empty if it was not started."""
+    with contextlib.suppress(FileNotFoundError), (work / "log.txt").open("rb") as file:
+        return file.read(LOG_BYTES).decode(errors="replace")
+    return ""
+
+
+def _load(library: Path) -> dict[str, Any] | str:
+    """What the library says of itself when a fresh process loads it, or why it does not load."""
+    command = [sys.executable, "-I", str(probe.__file__), str(library), MODULE]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return f"import error: loading took longer than {PROBE_TIMEOUT_SECONDS:g} s"
+    if done.returncode < 0:
+        return f"import error: loading ended with {signal_name(-done.returncode)}"
+    if done.returncode:
+        return done.stdout + done.stderr
+    stated: dict[str, Any] = json.loads(done.stdout)
+    return stated
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
