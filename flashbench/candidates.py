@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     Attention = Callable[..., Tensor]
 
 OURS = "flashbench"
+OUR_CALLABLE = "flashbench:attention"  # the same as a function, of any revision
 SDPA = "sdpa"
 # torch's names of SDPA's backends, by ours.
 BACKENDS = {
@@ -63,6 +65,11 @@ def parse_candidate(text: str) -> Candidate:
     if name == SDPA:
         raise InvalidInputError(f"candidate name {SDPA!r} is taken by the baseline; use another")
     return Candidate(name=name, spec=spec)
+
+
+def is_function(text: str) -> bool:
+    """Whether the text has the form `module:function`."""
+    return _SPEC.fullmatch(text) is not None
 
 
 def parse_candidates(texts: list[str]) -> list[Candidate]:
@@ -124,15 +131,35 @@ class Loaded:
         """
         if isinstance(error, NotImplementedError):
             return True
-        if self.candidate.spec == OURS:
+        if self.candidate.spec in (OURS, OUR_CALLABLE):
             return isinstance(error, ValueError | TypeError)
         return self.candidate.baseline and _NO_BACKEND.search(str(error)) is not None
 
 
-def load(candidate: Candidate) -> tuple[Loaded, BuildIdentity]:
-    """Import a candidate. NotMeasuredError says in one line why it cannot be measured."""
+@dataclass(frozen=True)
+class Site:
+    """Where a built revision is imported from (flashbench/project/), and where to copy it to."""
+
+    directory: Path
+    copies: Path
+
+
+def load(candidate: Candidate, site: Site | None = None) -> tuple[Loaded, BuildIdentity]:
+    """Import a candidate. NotMeasuredError says in one line why it cannot be measured.
+
+    site: of a candidate that is a built revision. A copy of it is loaded, beside modules of the
+    same names; the candidate has told its build already.
+    """
     if candidate.baseline:
         return _load_sdpa(candidate), BuildIdentity()
+    if site is not None:
+        from flashbench.project.load import load_copy
+
+        try:
+            call = load_copy(site.directory, site.copies, candidate)
+        except NotMeasuredError as error:
+            raise NotMeasuredError(f"candidate {candidate.name}: {error}") from error
+        return Loaded(candidate, call), candidate.build
     if candidate.spec == OURS:
         from flashbench.extension import build_info
 

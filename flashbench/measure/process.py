@@ -16,16 +16,19 @@ from typing import Self
 import msgspec
 
 import flashbench
-from flashbench.errors import Exit, FlashbenchError
+from flashbench.build import cache_directory
+from flashbench.errors import Exit, FlashbenchError, NotMeasuredError
 from flashbench.measure.protocol import (
     Fatal,
     Phase,
     Refused,
     Reply,
     Request,
+    Setup,
     decode_reply,
     encode,
 )
+from flashbench.project.scratch import scratch
 from flashbench.runfile import Status
 
 # The worker must run the flashbench that this process runs, wherever that is; then candidates are
@@ -64,6 +67,7 @@ class Worker:
         self._oom_kills = _oom_kills()
         ours, theirs = socket.socketpair()
         root = str(Path(flashbench.__file__).parents[1])
+        self._at_end = contextlib.ExitStack()
         arguments = [root, str(theirs.fileno()), str(os.getpid())]
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BOOTSTRAP, *arguments],
@@ -105,6 +109,7 @@ class Worker:
         self._selector.close()
         self._socket.close()
         self._output.close()
+        self._at_end.close()
 
     def ask(self, request: Request, seconds_left: float | None = None) -> Reply:
         """Send a request and wait for its answer.
@@ -113,6 +118,8 @@ class Worker:
         worker dies, hangs, or runs past the budget (`seconds_left` and a grace), FlashbenchError
         when it cannot work at all.
         """
+        if isinstance(request, Setup) and request.sites:
+            request = msgspec.structs.replace(request, copies=self._directory())
         end = None if seconds_left is None else monotonic() + seconds_left + BUDGET_GRACE_SECONDS
         try:
             self._socket.sendall(encode(request))
@@ -131,6 +138,15 @@ class Worker:
             else:
                 self._phase = Phase("", "idle")
                 return reply
+
+    def _directory(self) -> str:
+        """A directory that lives as long as the worker, which would be killed before it tidies."""
+        try:
+            return str(self._at_end.enter_context(scratch(cache_directory())))
+        except OSError as error:
+            raise NotMeasuredError(
+                f"the build cache cannot be used ({error}); set FLASHBENCH_CACHE"
+            ) from None
 
     def _next_reply(self, end: float | None) -> Reply:
         allowed = self._timeout

@@ -17,6 +17,9 @@ class Setup(msgspec.Struct, tag="setup", kw_only=True):
     threads: int | None
     samples: int
     min_sample_seconds: float | None  # None: the device's default
+    # Of candidates that are built revisions: the directory to import them from, by name.
+    sites: dict[str, str] = msgspec.field(default_factory=dict)
+    copies: str = ""  # where the worker puts its copies of them; the parent removes it
 
 
 class Measure(msgspec.Struct, tag="measure", kw_only=True):

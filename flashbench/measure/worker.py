@@ -13,7 +13,7 @@ from time import monotonic
 
 import torch
 
-from flashbench.candidates import Loaded, baselines, load
+from flashbench.candidates import Loaded, Site, baselines, load
 from flashbench.errors import Exit, FlashbenchError
 from flashbench.measure import torch_settings
 from flashbench.measure.clock import Clock
@@ -91,7 +91,7 @@ class _Worker:
         for candidate in [*baselines(self._device, setup.backends), *setup.candidates]:
             connection.send(Phase(candidate.name, "import"))
             try:
-                loaded, candidate.build = load(candidate)
+                loaded, candidate.build = load(candidate, _site(setup, candidate))
                 self._loaded[candidate.name] = loaded
             except (Exception, SystemExit) as error:
                 failures[candidate.name] = str(error) or type(error).__name__
@@ -133,6 +133,11 @@ class _Worker:
 
     def _tell(self, candidate: str, doing: str) -> None:
         self._connection.send(Phase(candidate, doing))
+
+
+def _site(setup: Setup, candidate: Candidate) -> Site | None:
+    place = setup.sites.get(candidate.name)
+    return Site(Path(place), Path(setup.copies)) if place else None
 
 
 def _choose_device(wanted: str) -> str:

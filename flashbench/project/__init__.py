@@ -1,0 +1,7 @@
+"""The project under test: its settings, its revisions, and each of them built."""
+
+from flashbench.project.prepare import Built, prepare
+from flashbench.project.revision import WORKTREE, Revision, resolve
+from flashbench.project.settings import Project, read
+
+__all__ = ["WORKTREE", "Built", "Project", "Revision", "prepare", "read", "resolve"]

@@ -1,0 +1,86 @@
+"""Whether a built revision can be imported: tried in a process of its own, as a worker would."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import flashbench
+from flashbench.build import diagnosis, running
+from flashbench.build.content import libraries
+from flashbench.build.diagnosis import Status
+from flashbench.build.recipe import PROBE_TIMEOUT_SECONDS, signal_name
+from flashbench.errors import NotMeasuredError
+
+_BOOTSTRAP = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.project.check import main; "
+    "del sys.path[0]; main(*sys.argv[2:])"
+)
+_MARK = "flashbench-check:"  # what a package prints when it is imported is told from our answer
+_MISSING = (
+    re.compile(r"No module named '([\w.]+)'"),
+    re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'"),
+)
+
+
+def check(site: Path, spec: str) -> tuple[Status, str]:
+    """("built", "") if the callable can be imported from a site, else how it fails and why."""
+    root = str(Path(flashbench.__file__).parents[1])
+    command = [sys.executable, "-P", "-c", _BOOTSTRAP, root, str(site), spec]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=site,
+            env=running.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PROBE_TIMEOUT_SECONDS,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired:
+        return "import error", f"loading took longer than {PROBE_TIMEOUT_SECONDS:g} s"
+    if done.returncode < 0:
+        return "import error", f"loading ended with {signal_name(-done.returncode)}"
+    answers = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    if not answers:
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        return "import error", f"loading ended with exit code {done.returncode}: {lines[-1:]}"
+    error = json.loads(answers[-1].removeprefix(_MARK))
+    return _status(error, site, spec) if error else ("built", "")
+
+
+def main(site: str, spec: str) -> None:
+    """Print null, or the line that says why the callable cannot be imported."""
+    from flashbench.project.load import load_site
+
+    error = None
+    try:
+        load_site(Path(site), spec)
+    except NotMeasuredError as failed:
+        error = str(failed)
+    print(f"\n{_MARK}{json.dumps(error)}", flush=True)
+
+
+def _status(error: str, site: Path, spec: str) -> tuple[Status, str]:
+    error = error.replace(f"{site}/", "")
+    if wanted := _missing(error, spec):
+        built = [path.relative_to(site).as_posix() for path in libraries(site)]
+        if built and not any(_is_module(name, wanted) for name in built):
+            return "wrong module name", f"expected {wanted}, got {', '.join(built)}"
+    status, reason = diagnosis.diagnose(error)
+    return ("import error", error) if status == "build error" else (status, reason)
+
+
+def _missing(error: str, spec: str) -> str | None:
+    """The module of the project itself that the error says is not there."""
+    absent, unknown = (pattern.search(error) for pattern in _MISSING)
+    name = absent[1] if absent else f"{unknown[2]}.{unknown[1]}" if unknown else ""
+    package = spec.partition(":")[0].partition(".")[0]
+    return name if name.partition(".")[0] == package else None
+
+
+def _is_module(library: str, name: str) -> bool:
+    return library.partition(".")[0] == name.replace(".", "/")

@@ -1,0 +1,46 @@
+"""git as it is read here: argument lists, no locks taken, nothing written, no hook run."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from flashbench.errors import InvalidInputError, NotMeasuredError
+
+_QUIET = ("--no-optional-locks", "--literal-pathspecs", "-c", "core.fsmonitor=false")
+
+
+class GitError(Exception):
+    """git did not do it; the message is its own first line."""
+
+
+def command(repository: Path, *arguments: str) -> list[str]:
+    """The argument list of a git command that leaves no trace in `repository`."""
+    return ["git", "-C", str(repository), *_QUIET, *arguments]
+
+
+def ask(repository: Path, *arguments: str) -> bytes:
+    """What git prints. Raises GitError with its words when it fails."""
+    try:
+        done = subprocess.run(
+            command(repository, *arguments),
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+        )
+    except OSError as error:
+        raise NotMeasuredError(f"git cannot be run ({error}); install git") from None
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise GitError(lines[0] if lines else f"git ended with {done.returncode}")
+    return done.stdout
+
+
+def root_of(directory: Path) -> Path:
+    """The root of the working tree that `directory` lies in; InvalidInputError without one."""
+    try:
+        root = ask(directory, "rev-parse", "--show-toplevel")
+    except GitError as error:
+        raise InvalidInputError(
+            f"{directory}: not in a git working tree ({error}); revisions come from git"
+        ) from None
+    return Path(os.fsdecode(root.removesuffix(b"\n"))).resolve()

@@ -1,0 +1,124 @@
+"""Several revisions of one project in one process, each with its own modules.
+
+A revision's package is imported under its own name, so that its imports and its extension modules
+find each other whatever the revision, and is then moved out of `sys.modules`, where whoever had
+the name takes it back. What its functions import later, at call time, is found among its own
+modules again: each of its modules has an `__import__` of its own in its `__builtins__`, which is
+where Python's import statement looks. A function that imports nothing when called is as it was.
+"""
+
+import builtins
+import importlib
+import importlib.abc
+import pkgutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+class Site:
+    """The modules of one directory, kept apart from those of the same names elsewhere."""
+
+    def __init__(self, directory: Path, package: str) -> None:
+        """directory: the import root; package: the top-level name that must come from it."""
+        self.directory = directory
+        self.modules: dict[str, ModuleType] = {}
+        self._names = {package} | {module.name for module in pkgutil.iter_modules([str(directory)])}
+        self._names -= sys.stdlib_module_names
+        self._lent = False
+        self._finder = _Finder(self)
+        self.builtins = {**vars(builtins), "__import__": self._import}
+
+    def owns(self, name: str) -> bool:
+        return name.partition(".")[0] in self._names
+
+    def find(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
+        """Where a module of this site lies; ModuleNotFoundError rather than one from elsewhere."""
+        spec = PathFinder.find_spec(name, [str(self.directory)] if path is None else path)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        if type(spec.loader) is SourceFileLoader:
+            spec.loader = _Loader(spec.loader.name, spec.loader.path, self.builtins)
+        return spec
+
+    def load(self, name: str) -> ModuleType:
+        """Import a module of this site."""
+        with self.lent():
+            return importlib.import_module(name)
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Within it, the names of this site stand for its modules, wherever one imports them."""
+        if self._lent:
+            yield
+            return
+        others = self._take_out()
+        sys.modules.update(self.modules)
+        sys.meta_path.insert(0, self._finder)
+        importlib.invalidate_caches()
+        self._lent = True
+        try:
+            yield
+        finally:
+            self._lent = False
+            sys.meta_path.remove(self._finder)
+            self.modules = self._take_out()
+            sys.modules.update(others)
+
+    def _take_out(self) -> dict[str, ModuleType]:
+        taken = {name: module for name, module in sys.modules.items() if self.owns(name)}
+        for name in taken:
+            del sys.modules[name]
+        return taken
+
+    def _import(
+        self,
+        name: str,
+        globals: Mapping[str, object] | None = None,
+        locals: Mapping[str, object] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """`__import__` of this site's modules."""
+        if self._lent or not (level or self.owns(name)):
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        package = str((globals or {}).get("__package__") or "")
+        full = _absolute(name, package, level) if level else name
+        if (module := self.modules.get(full)) is not None:
+            if not fromlist:
+                return self.modules[full.partition(".")[0]]
+            if all(hasattr(module, part) for part in fromlist):
+                return module
+        with self.lent():
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return self._site.find(fullname, path) if self._site.owns(fullname) else None
+
+
+class _Loader(SourceFileLoader):
+    """Gives a module its site's `__import__` before its first line runs."""
+
+    def __init__(self, name: str, path: str, names: dict[str, Any]) -> None:
+        super().__init__(name, path)
+        self._builtins = names
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)["__builtins__"] = self._builtins
+        super().exec_module(module)
+
+
+def _absolute(name: str, package: str, level: int) -> str:
+    base = package.rsplit(".", level - 1)[0]
+    return f"{base}.{name}" if name else base

@@ -1,0 +1,172 @@
+"""The files of a revision, written into a private directory; the user's repository is only read.
+
+A commit is read object by object (`git ls-tree`, `git cat-file --batch`). Unlike `git archive`
+this gives the true tree whatever export-ignore and export-subst say; unlike `git worktree` it
+writes nothing into the repository, and runs no hook and no filter. So line endings are those of
+the repository, and a Git LFS file is replaced by its content only where that was fetched before.
+"""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from flashbench.errors import NotMeasuredError
+from flashbench.project import git
+from flashbench.project.revision import Revision
+
+_LFS_HEAD = b"version https://git-lfs.github.com/spec/v1\n"
+_LFS_BYTES = 1024  # a pointer is shorter
+_SUBMODULE, _SYMLINK, _EXECUTABLE = "160000", "120000", "100755"
+
+
+@dataclass
+class Exported:
+    """What was written. notes: what it lacks, one line each, for when the build fails."""
+
+    dirty: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def export(repository: Path, revision: Revision, target: Path) -> Exported:
+    """Write the files of a revision into the new directory `target`, without `.git`.
+
+    Raises NotMeasuredError when git cannot read them or the tree names a path outside of itself,
+    OSError when they cannot be written.
+    """
+    done = Exported()
+    target.mkdir(parents=True)
+    try:
+        if revision.worktree:
+            _copy_working_tree(repository, target, done)
+            # After the copy: what was changed until then is seen.
+            status = git.ask(repository, "status", "--porcelain", "--untracked-files=normal")
+            done.dirty = bool(status)
+        else:
+            _write_commit(repository, revision.commit, target, done)
+    except git.GitError as error:
+        raise NotMeasuredError(f"{revision.label} cannot be read from git: {error}") from None
+    return done
+
+
+def _copy_working_tree(repository: Path, target: Path, done: Exported) -> None:
+    listed = git.ask(repository, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in dict.fromkeys(filter(None, listed.split(b"\0"))):
+        source, place = repository / os.fsdecode(name), target / os.fsdecode(name.rstrip(b"/"))
+        if _is_behind_link(repository, source):
+            continue  # its directory was replaced by a link: for git it is deleted
+        if source.is_symlink() or source.is_file():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, place, follow_symlinks=False)
+        elif (source / ".git").exists():  # a submodule, or a repository that lies in this one
+            _copy_working_tree(source, place, done)
+        elif source.is_dir():
+            done.notes.append(_missing_submodule(name))
+        # Else it was deleted, or is no file (a socket): not part of the sources.
+
+
+def _is_behind_link(repository: Path, path: Path) -> bool:
+    parents = path.relative_to(repository).parents
+    return any((repository / parent).is_symlink() for parent in parents if parent.name)
+
+
+def _write_commit(repository: Path, commit: str, target: Path, done: Exported) -> None:
+    listed = git.ask(repository, "ls-tree", "-r", "-z", "--full-tree", commit)
+    entries = []
+    for line in filter(None, listed.split(b"\0")):
+        about, _, name = line.partition(b"\t")
+        mode, _, thing = about.decode().split()
+        entries.append((mode, thing, name))
+        if any(part.lower() in (b"", b".", b"..", b".git") for part in name.split(b"/")):
+            raise NotMeasuredError(f"{commit[:12]} holds a file named {os.fsdecode(name)!r}")
+    # Links last: no file can then be written through one.
+    entries.sort(key=lambda entry: entry[0] == _SYMLINK)
+    blobs = [entry for entry in entries if entry[0] != _SUBMODULE]
+    with _Blobs(repository) as read:
+        for mode, thing, name in blobs:
+            content = read(thing)
+            place = target / os.fsdecode(name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if mode == _SYMLINK:
+                place.symlink_to(os.fsdecode(content))
+                continue
+            if content.startswith(_LFS_HEAD) and len(content) < _LFS_BYTES:
+                content = _lfs_content(repository, content, name, done)
+            place.write_bytes(content)
+            if mode == _EXECUTABLE:
+                place.chmod(0o755)
+    for mode, thing, name in entries:
+        if mode == _SUBMODULE:
+            module = _submodule(repository, os.fsdecode(name), thing)
+            if module is None:
+                done.notes.append(_missing_submodule(name))
+            else:
+                _write_commit(module, thing, target / os.fsdecode(name), done)
+
+
+class _Blobs:
+    """Reads blobs of a repository through one git process."""
+
+    def __init__(self, repository: Path) -> None:
+        self._repository = repository
+
+    def __enter__(self) -> "_Blobs":
+        self._process = subprocess.Popen(
+            git.command(self._repository, "cat-file", "--batch"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def __call__(self, thing: str) -> bytes:
+        ask, answer = self._process.stdin, self._process.stdout
+        assert ask is not None
+        assert answer is not None
+        ask.write(thing.encode() + b"\n")
+        ask.flush()
+        return _blob(answer, thing)
+
+
+def _blob(answer: IO[bytes], thing: str) -> bytes:
+    head = answer.readline().split()
+    if len(head) != 3 or head[1] != b"blob":
+        raise git.GitError(f"object {thing} is missing; `git fsck` tells, `git fetch` may help")
+    content = answer.read(int(head[2]))
+    answer.read(1)  # the line's end
+    return content
+
+
+def _submodule(repository: Path, name: str, commit: str) -> Path | None:
+    """A local repository that has the submodule's commit: its checkout, or what git keeps of it."""
+    common = os.fsdecode(git.ask(repository, "rev-parse", "--git-common-dir").strip())
+    for place in (repository / name, repository / common / "modules" / name):
+        if not (place / ".git").exists() and not (place / "HEAD").exists():
+            continue
+        try:
+            git.ask(place, "cat-file", "-e", commit + "^{commit}")
+        except git.GitError:
+            continue
+        return place
+    return None
+
+
+def _missing_submodule(name: bytes) -> str:
+    shown = os.fsdecode(name.rstrip(b"/"))
+    return f"submodule {shown!r} is not here: `git submodule update --init {shown}`"
+
+
+def _lfs_content(repository: Path, pointer: bytes, name: bytes, done: Exported) -> bytes:
+    digest = pointer.partition(b"oid sha256:")[2][:64].decode(errors="replace")
+    common = os.fsdecode(git.ask(repository, "rev-parse", "--git-common-dir").strip())
+    kept = repository / common / "lfs" / "objects" / digest[:2] / digest[2:4] / digest
+    if len(digest) == 64 and set(digest) <= set("0123456789abcdef") and kept.is_file():
+        return kept.read_bytes()
+    done.notes.append(f"{os.fsdecode(name)!r} is in Git LFS and not here: `git lfs fetch --all`")
+    return pointer
