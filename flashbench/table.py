@@ -11,6 +11,10 @@ from flashbench.stats.shift import Shift
 Shown = Literal["text", "wide", "data"]
 Value = str | float | int | bool | None
 
+# Verdicts that need somebody, the most urgent first; the first two fail a gate.
+ATTENTION = ("WRONG", "SLOWER", "NOT MEASURED", "UNDECIDED")
+FAILED = frozenset(ATTENTION[:2])
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -40,7 +44,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A table with what has to be read before (header) and after it (notes, footer)."""
+    """A table with what has to be read before (header) and after it (notes, footer).
+
+    verdict: the gate's answer in one sentence; empty where nothing is judged (`show`).
+    """
 
     view: str
     header: list[str]
@@ -49,6 +56,7 @@ class Document:
     summary: dict[str, Value | dict[str, Value]]
     footer: list[str]
     notes: list[Note] = field(default_factory=list)
+    verdict: str = ""
 
 
 NONE = Cell(None, "-")

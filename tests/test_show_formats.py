@@ -1,4 +1,4 @@
-"""The four formats: what they hold, and that nothing in a run file acts on a reader."""
+"""The formats: what they hold, and that nothing in a run file acts on a reader."""
 
 import csv
 import io
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from synthetic import make_cases, make_run
 
 from flashbench.case import GRID, Case
+from flashbench.cli.output import FORMATS
 from flashbench.cli.show import render
 from flashbench.render.escape import markdown, printable, spreadsheet
 from flashbench.runfile import Result, RunFile
 
-FORMATS = ("text", "markdown", "csv", "json")
 HOSTILE = [
     "\x1b]0;owned\x07\x1b[31mred",
     "=cmd|' /C calc'!A0",

@@ -42,7 +42,6 @@ def command(
     exit_zero: bool,
 ) -> int:
     from flashbench.errors import InvalidInputError, NotMeasuredError
-    from flashbench.render import render
     from flashbench.report import report_one, report_two
     from flashbench.runfile import load
     from flashbench.verdict import exit_code
@@ -64,5 +63,5 @@ def command(
             f"{a}: nothing to compare: it has no candidate besides SDPA, or no SDPA, or no case; "
             "`flashbench show` prints what it has"
         )
-    deliver(render(speedup.document(report), output_format), output)
+    deliver(speedup.document(report, gate=True), output_format, output)
     return Exit.PASS if exit_zero else exit_code(report.verdicts, allow)

@@ -4,13 +4,16 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flashbench.errors import InvalidInputError
 
-FORMATS = ("text", "markdown", "csv", "json")
+if TYPE_CHECKING:
+    from flashbench.table import Document
+
+FORMATS = ("text", "markdown", "csv", "json", "github", "junit")
 METRICS = ("wall", "gpu_warm", "gpu_cold", "graph")
 
 
@@ -73,13 +76,15 @@ _OPTIONS = [
         type=click.Choice(FORMATS),
         default="text",
         show_default=True,
-        help="How to print the table.",
+        help="How to print the table. `github`: annotations of the log, the table to the summary "
+        "of the job; `junit`: a test case a row.",
     ),
     click.option(
         "-o",
         "--output",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Write the table there instead of to stdout.",
+        help="Write the table there instead of to stdout; with `github` a table fit for a comment, "
+        "beside the rest.",
     ),
 ]
 
@@ -91,20 +96,44 @@ def report_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-def deliver(text: str, output: Path | None) -> None:
-    """Write the table to `output`, or to stdout.
+def deliver(document: "Document", output_format: str, output: Path | None) -> None:
+    """Render the table and write it to `output`, or to stdout.
 
-    A reader of stdout that goes away (`| head`) changes nothing about the verdicts: the command
-    goes on to its exit code.
+    "github": annotations to stdout, and the table to `output`, to the file that
+    $GITHUB_STEP_SUMMARY names (added to what is there), or without either to stdout.
+    Raises InvalidInputError naming the file that cannot be written.
     """
-    if output is None:
-        try:
-            click.echo(text, nl=False)
-        except BrokenPipeError:
-            # What is left in the buffer would be written, and fail again, when Python ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    from flashbench.render import github, markdown, render
+
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if output_format != "github" or not (output or summary):
+        text = render(document, output_format)
+        _write(output, text) if output else _print(text)
         return
+    _print(github.annotations(document))
+    if output:
+        _write(output, markdown.comment(document))
+    if summary:
+        path = Path(summary)
+        used = path.stat().st_size if path.is_file() else 0
+        # The limit is that of everything that the step writes there.
+        text = markdown.comment(document, github.SUMMARY_LIMIT - used - 1)
+        _write(path, f"\n{text}" if used else text, mode="a")
+
+
+def _print(text: str) -> None:
+    """A reader of stdout that goes away (`| head`) changes nothing about the verdicts: the command
+    goes on to its exit code."""
     try:
-        output.write_text(text, encoding="utf-8")
+        click.echo(text, nl=False)
+    except BrokenPipeError:
+        # What is left in the buffer would be written, and fail again, when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _write(path: Path, text: str, mode: str = "w") -> None:
+    try:
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
-        raise InvalidInputError(f"{output}: cannot be written: {error.strerror}") from None
+        raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None

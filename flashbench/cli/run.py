@@ -192,9 +192,9 @@ def _finish(outcome: "Outcome", path: Path, format_: str) -> int:
     if outcome.interrupted:
         return Exit.NOT_MEASURED
     if format_ != "none":
-        from flashbench.cli.show import render
+        from flashbench.cli.show import document
 
-        deliver(render(run, format_), None)
+        deliver(document(run), format_, None)
     return _exit_code(run)
 
 

@@ -1,6 +1,7 @@
 """`flashbench show`: the table of a run file, in any format."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,30 +10,37 @@ from flashbench.errors import Exit
 from flashbench.runfile import RunFile
 from flashbench.settings import SettingsCommand
 
+if TYPE_CHECKING:
+    from flashbench.table import Document
+
 VIEWS = ("speedup", "detail")
 
 
-def render(
+def document(
     run: RunFile,
-    output_format: str = "text",
     *,
     view: str = "speedup",
     metric: str | None = None,
     against: str = "sdpa",
     tolerance: float = 0.01,
     alpha: float = 0.05,
-) -> str:
+) -> "Document":
     """The table of `run`; view "speedup" has the verdicts, "detail" the percentiles.
 
-    output_format: "text", "markdown", "csv" or "json". Errors: InvalidInputError.
+    Errors: InvalidInputError.
     """
-    from flashbench.render import render as render_document
     from flashbench.report import report_one
     from flashbench.views import detail, speedup
 
     report = report_one(run, metric=metric, against=against, tolerance=tolerance, alpha=alpha)
-    document = (detail if view == "detail" else speedup).document(report)
-    return render_document(document, output_format)
+    return detail.document(report) if view == "detail" else speedup.document(report)
+
+
+def render(run: RunFile, output_format: str = "text", **options: Any) -> str:
+    """`document` as text in a format of flashbench.render."""
+    from flashbench.render import render as render_document
+
+    return render_document(document(run, **options), output_format)
 
 
 @click.command(
@@ -58,14 +66,13 @@ def command(
 ) -> int:
     from flashbench.runfile import load
 
-    text = render(
+    table = document(
         load(file),
-        output_format,
         view=view,
         metric=metric,
         against=against,
         tolerance=tolerance,
         alpha=1 - confidence,
     )
-    deliver(text, output)
+    deliver(table, output_format, output)
     return Exit.PASS

@@ -8,6 +8,6 @@ if TYPE_CHECKING:
 
 
 def render(document: "Document", output_format: str) -> str:
-    """The document as text ending in a newline: "text", "markdown", "csv" or "json"."""
+    """The document as text ending in a newline; output_format: a module of this package."""
     text: str = import_module(f"flashbench.render.{output_format}").render(document)
     return text

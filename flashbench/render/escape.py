@@ -1,6 +1,7 @@
 """Names and reasons come from run files, so from strangers: nothing in them may act on a reader.
 
-Terminals obey control characters, markdown and HTML their markup, spreadsheets a leading `=`.
+Terminals obey control characters, markdown and HTML their markup, spreadsheets a leading `=`,
+and the log of a CI job obeys what its runner takes for commands.
 """
 
 import re
@@ -15,14 +16,16 @@ _MARKUP = re.compile(r"([\\`*_{}\[|~!])")
 # a zero-width space after the sign stops it.
 _REFERENCE = re.compile(r"([@#])(?=\w)")
 _LINK = re.compile(r"(?<=[a-z]):(?=//)|(?<=www)\.", re.IGNORECASE)
-_BLOCK = re.compile(r"^\s*(?:[-+=#]|\d+[.)])")
+_BLOCK = re.compile(r"^\s*(?:[-+=#]|::|\d+[.)])")
+# GitHub's runner obeys `::command::` at the start of a printed line, and this one anywhere in it.
+_OLD_COMMAND = "##["
 
 
 def printable(text: str) -> str:
     r"""One line without anything invisible; a hidden character is shown as \x1b or \u202e."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_visible(character) for character in text)
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(_visible(character) for character in text)
+    return text.replace(_OLD_COMMAND, r"#\x23[")
 
 
 def cell(text: str) -> str:
@@ -45,7 +48,7 @@ def markdown(text: str) -> str:
 
 
 def markdown_line(text: str) -> str:
-    """`markdown` for a line of its own, which must not start a list or a heading."""
+    """`markdown` for a line of its own, which must not start a list, a heading or a command."""
     escaped = markdown(text)
     return f"&#8203;{escaped}" if _BLOCK.match(escaped) else escaped
 
@@ -54,3 +57,25 @@ def spreadsheet(text: str) -> str:
     """For a CSV cell: a spreadsheet must not take it for a formula."""
     plain = printable(text)
     return f"'{plain}" if plain.lstrip()[:1] in ("=", "+", "-", "@") else plain
+
+
+def log_line(text: str) -> str:
+    """For a printed line of its own: the runner of a CI job must not take it for a command."""
+    plain = printable(text)
+    start = len(plain) - len(plain.lstrip())
+    return f"{plain[:start]}\\x3a{plain[start + 1 :]}" if plain[start:][:2] == "::" else plain
+
+
+def attachment_free(text: str) -> str:
+    """For XML of test results: `[[ATTACHMENT|path]]` would have a file of the job uploaded."""
+    return printable(text).replace("[[", r"[\x5b")
+
+
+def command_data(text: str) -> str:
+    """For the message of a workflow command of GitHub."""
+    return printable(text).replace("%", "%25")
+
+
+def command_property(text: str) -> str:
+    """For a property of a workflow command, such as its title."""
+    return command_data(text).replace(":", "%3A").replace(",", "%2C")

@@ -2,7 +2,7 @@
 
 import textwrap
 
-from flashbench.render.escape import cell, printable
+from flashbench.render.escape import cell, log_line, printable
 from flashbench.table import Column, Document
 
 WIDTH = 100
@@ -18,7 +18,7 @@ def render(document: Document) -> str:
     for note in document.notes:
         lines += _wrap(f"{note.code}: {note.message}", hanging="  ")
     lines += [line for text in document.footer for line in _wrap(text)]
-    return "\n".join(line.rstrip() for line in lines).rstrip("\n") + "\n"
+    return "\n".join(log_line(line.rstrip()) for line in lines).rstrip("\n") + "\n"
 
 
 def _wrap(text: str, hanging: str = "") -> list[str]:

@@ -2,12 +2,19 @@
 
 from collections import Counter
 
+from flashbench.errors import Exit
 from flashbench.launches import METRIC_LABELS, LaunchData
 from flashbench.report import Report
 from flashbench.runfile import Environment
 from flashbench.table import Note, Value, finite_exp, speedup_cell
-from flashbench.verdict import Outcome
+from flashbench.verdict import Outcome, exit_code
 
+_ANSWERS = {
+    Exit.PASS: "Pass",
+    Exit.REGRESSION: "Regression",
+    Exit.NOT_MEASURED: "Not measured",
+    Exit.UNDECIDED: "Undecided",
+}
 _PLAIN = (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME)
 
 
@@ -59,6 +66,25 @@ def summary(report: Report) -> dict[str, Value | dict[str, Value]]:
     return found
 
 
+def verdict(report: Report) -> str:
+    """The gate's answer in one sentence, before any `--allow`: how many are what, and the worst."""
+    several = len({c.candidate for c in report.comparisons}) > 1
+    total = len(report.verdicts)
+    unit = f"{'comparison' if several else 'case'}{'s' * (total != 1)}"
+    slower = [
+        comparison
+        for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True)
+        if verdict.outcome is Outcome.SLOWER
+    ]
+    counts = ", ".join(f"{count} {outcome.value}" for outcome, count in _counts(report))
+    sentence = f"{_ANSWERS[exit_code(report.verdicts)]}: of {total} {unit} {counts}"
+    if slower:
+        worst = min(slower, key=lambda c: c.shift.value if c.shift else 0.0)
+        name = worst.case.id + f" ({worst.candidate})" * several
+        sentence += f"; worst {name}, speed-up {speedup_cell(worst.shift).text}"
+    return sentence
+
+
 def footer(report: Report) -> list[str]:
     """The totals for readers."""
     lines = []
@@ -66,9 +92,8 @@ def footer(report: Report) -> list[str]:
         count = sum(1 for c in report.comparisons if c.candidate == name and c.shift)
         cases = f"{count} case{'s' * (count != 1)}"
         lines.append(f"geometric mean of {name}: {speedup_cell(shift).text} over {cases}")
-    counts = Counter(verdict.outcome for verdict in report.verdicts)
-    if counts:
-        lines.append(", ".join(f"{o.value} {counts[o]}" for o in Outcome if counts[o]))
+    if report.verdicts:
+        lines.append(", ".join(f"{outcome.value} {count}" for outcome, count in _counts(report)))
     seconds, money = device_seconds(report), cost(report)
     if seconds:
         lines.append(
@@ -111,6 +136,11 @@ def cost(report: Report) -> float | None:
             return None
         total += data.run.device_seconds * data.run.hourly_rate / 3600
     return total
+
+
+def _counts(report: Report) -> list[tuple[Outcome, int]]:
+    counts = Counter(verdict.outcome for verdict in report.verdicts)
+    return [(outcome, counts[outcome]) for outcome in Outcome if counts[outcome]]
 
 
 def _machine(environment: Environment, device: str) -> str:

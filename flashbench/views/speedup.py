@@ -28,8 +28,11 @@ _CASE = Column("case", "case", numeric=False)
 _REASON = Column("reason", "", "data", numeric=False)
 
 
-def document(report: Report) -> Document:
-    """Speed-ups with verdicts: one file against SDPA, or B against A."""
+def document(report: Report, *, gate: bool = False) -> Document:
+    """Speed-ups with verdicts: one file against SDPA, or B against A.
+
+    gate: with the answer to all of them in one sentence.
+    """
     rows: list[dict[str, Cell]] = []
     if not report.comparisons:
         data = report.data[0]
@@ -60,6 +63,7 @@ def document(report: Report) -> Document:
         frame.summary(report),
         frame.footer(report),
         frame.notes(report),
+        frame.verdict(report) if gate else "",
     )
 
 

@@ -29,6 +29,12 @@ COMMANDS = {
     "compare_two_exit_zero": "compare --exit-zero a.json b.json",
     "compare_two_tolerance": "compare --tolerance 10% a.json b.json",
     "compare_two_markdown": "compare --format markdown a.json b.json",
+    "compare_two_github": "compare --format github a.json b.json",
+    "compare_two_junit": "compare --format junit a.json b.json",
+    "compare_failures_github": "compare --format github failures.json",
+    "compare_failures_junit": "compare --format junit failures.json",
+    "compare_one_launch_markdown": "compare --format markdown one_launch.json",
+    "show_detail_junit": "show --view detail --format junit failures.json",
     "compare_itself": "compare a.json a.json",
     "compare_failures": "compare failures.json",
     "compare_failures_detail": "show --view detail failures.json",
@@ -50,7 +56,8 @@ def test_golden(name):
     run = subprocess.run(
         [sys.executable, "-m", "flashbench", *shlex.split(COMMANDS[name])],
         cwd=HERE,
-        env=os.environ | {"PYTHONPATH": str(HERE.parents[1])},
+        env={k: v for k, v in os.environ.items() if k != "GITHUB_STEP_SUMMARY"}
+        | {"PYTHONPATH": str(HERE.parents[1])},
         capture_output=True,
         text=True,
         check=False,

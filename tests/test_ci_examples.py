@@ -1,0 +1,80 @@
+"""The workflows of docs/ci: YAML, flags that exist, nothing that a stranger can use."""
+
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from flashbench.cli import cli
+
+yaml = pytest.importorskip("yaml", reason="PyYAML comes with asv")
+
+FOLDER = Path(__file__).parents[1] / "docs" / "ci"
+FILES = sorted(FOLDER.glob("*.yml"))
+
+
+def _scripts(node):
+    """The shell text of a workflow: every `run` and `script`."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key in ("run", "script"):
+                yield from value if isinstance(value, list) else [value]
+            else:
+                yield from _scripts(value)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from _scripts(inner)
+
+
+def _commands(path):
+    for script in _scripts(yaml.safe_load(path.read_text())):
+        words = shlex.split(script)
+        if words[0] == "flashbench":
+            yield words[1:]
+
+
+@pytest.mark.xfail(reason="compare does not take revisions yet")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_flag_exists(path):
+    """What the example calls is a command, and the command has these options and choices."""
+    found = list(_commands(path))
+    assert found
+    for name, *words in found:
+        command = cli.get_command(None, name)
+        options = {flag: option for option in command.params for flag in option.opts}
+        flags = [word for word in words if word.startswith("-")]
+        assert set(flags) <= set(options)
+        for flag, value in pairwise(words):
+            choices = getattr(options[flag].type, "choices", None) if flag in options else None
+            assert choices is None or value.startswith("$") or value in choices
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_expression_becomes_shell(path):
+    """Nothing is pasted into a script: variables come from the environment, in quotes."""
+    for script in _scripts(yaml.safe_load(path.read_text())):
+        assert "${{" not in script
+        assert not re.search(r'(?<!")\$', script)
+
+
+def test_the_workflow_may_only_read():
+    """Code of a fork runs: read-only, no secrets, no kept token, actions at a major version."""
+    text = (FOLDER / "github-actions.yml").read_text()
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert workflow[True] == "pull_request"  # YAML 1.1 reads `on` as true
+    assert "secrets." not in text
+    steps = workflow["jobs"]["compare"]["steps"]
+    uses = [step["uses"] for step in steps if "uses" in step]
+    assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", used) for used in uses)
+    assert steps[0]["with"] == {"fetch-depth": 0, "persist-credentials": False}
+
+
+def test_the_report_is_kept_when_the_job_fails():
+    """The file that is written is the one that GitLab reads, also after exit code 1."""
+    job = yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text())["attention-speed"]
+    (words,) = _commands(FOLDER / "gitlab-ci.yml")
+    assert job["artifacts"]["when"] == "always"
+    assert job["artifacts"]["reports"]["junit"] == words[words.index("-o") + 1]
