@@ -16,6 +16,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.measure.bench import Bench, Plan
 from flashbench.measure.progress import Progress
 from flashbench.runfile import RunFile
+from flashbench.shard import cases_of_shard
 
 __all__ = ["Outcome", "Plan", "measure", "plan_to_resume"]
 
@@ -37,6 +38,7 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
     if not run.cases:
         raise InvalidInputError(f"{path}: holds no case to go on with")
     settings = run.settings
+    cases_of_shard(run.cases, settings.shard)  # refuses what no command line could have asked for
     backends = [c.spec.partition(":")[2] for c in run.candidates if c.baseline and ":" in c.spec]
     return Plan(
         shapes=[],
@@ -53,6 +55,7 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
         timeout_seconds=settings.timeout_seconds,
         budget_seconds=settings.budget_seconds,
         hourly_rate=run.hourly_rate,
+        shard=settings.shard,
     )
 
 
@@ -66,12 +69,12 @@ def measure(plan: Plan, path: Path, progress: Progress, resumed: RunFile | None 
     bench = Bench(plan, path, progress, resumed)
     outcome = Outcome(None)
     try:
-        with _sigterm_as_interrupt(), progress:
+        with sigterm_as_interrupt(), progress:
             bench.measure()
     except KeyboardInterrupt:
         outcome.interrupted = True
     finally:
-        with _signals_ignored():
+        with signals_ignored():
             bench.close(interrupted=outcome.interrupted)
     outcome.run = bench.run
     outcome.over_budget = bench.over_budget
@@ -79,7 +82,7 @@ def measure(plan: Plan, path: Path, progress: Progress, resumed: RunFile | None 
 
 
 @contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """SIGTERM (a scheduler, a preempted machine) ends a run as Ctrl-C does."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -93,7 +96,7 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def _signals_ignored() -> Iterator[None]:
+def signals_ignored() -> Iterator[None]:
     """While the file is saved for the last time, a second Ctrl-C waits for nothing."""
     previous = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -80,6 +80,7 @@ class Settings(msgspec.Struct, kw_only=True):
     min_sample_seconds: float
     timeout_seconds: float
     budget_seconds: float | None = None
+    shard: str = ""  # "2/4": results are of that part of the cases alone; "": of all
 
 
 class Correctness(msgspec.Struct, kw_only=True):

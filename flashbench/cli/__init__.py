@@ -19,6 +19,7 @@ COMMANDS = {
     "run": "Measure candidates against SDPA over a grid of cases; write a run file; print a table.",
     "show": "Print the table of a run file, in any format.",
     "compare": "The gate: candidate against SDPA (one run file), or B against A (two).",
+    "merge": "Join the run files of `run --shard i/n`.",
 }
 
 

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from flashbench.candidates import OURS, baselines, parse_candidates
+from flashbench.cli.fleet import fleet_options
 from flashbench.cli.measuring import CAUSAL, chosen_shapes, effort_options, grid_options
 from flashbench.cli.output import FORMATS, deliver
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
@@ -48,6 +49,7 @@ _FREE_ON_RESUME = {"resume", "launches", "budget", "timeout", "hourly_rate", "ou
 )
 @click.option("--launches", type=click.IntRange(1, 10_000), default=10, show_default=True)
 @effort_options
+@fleet_options
 @click.option(
     "--resume",
     type=click.Path(path_type=Path),
@@ -91,7 +93,10 @@ def command(context: click.Context, /, **options: Any) -> int:
         path = options["output"] or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
     _check_writable(path)
     outcome = measure(plan, path, make_progress(), resumed)
-    return _finish(outcome, path, options["format_"])
+    format_ = options["format_"]
+    if plan.shard and not _given(context, "format_"):
+        format_ = "none"  # most of the table would say NOT MEASURED: the merged file has verdicts
+    return _finish(outcome, path, format_)
 
 
 def _plan(options: dict[str, Any]) -> "Plan":
@@ -117,6 +122,7 @@ def _plan(options: dict[str, Any]) -> "Plan":
         budget_seconds=options["budget"],
         hourly_rate=options["hourly_rate"],
         command=["flashbench", *sys.argv[1:]],
+        shard=options["shard"],
     )
 
 

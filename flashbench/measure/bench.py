@@ -25,6 +25,7 @@ from flashbench.runfile import (
     Status,
     save,
 )
+from flashbench.shard import cases_of_shard
 
 DEFAULT_DTYPES: dict[str, tuple[DtypeName, ...]] = {
     "cpu": ("fp32", "fp16", "bf16"),
@@ -52,6 +53,7 @@ class Plan:
     budget_seconds: float | None = None
     hourly_rate: float | None = None
     command: Sequence[str] = ()
+    shard: str = ""  # such as "2/4": the part of the grid to measure; "": all of it
 
 
 @dataclass
@@ -123,9 +125,11 @@ class Bench:
         assert self.run is not None
         there = {(result.case, result.candidate) for result in launch.results}
         names = [candidate.name for candidate in self.run.candidates]
+        mine = set(cases_of_shard(self.run.cases, self.run.settings.shard))
         missing = {
             case: [name for name in names if (case.id, name) not in there]
             for case in case_order(self.run.cases, launch.seed)
+            if case in mine
         }
         return {case: rest for case, rest in missing.items() if rest}
 
@@ -275,6 +279,10 @@ class Bench:
 
     def _new_run(self, ready: Ready, candidates: list[Candidate]) -> RunFile:
         plan = self.plan
+        cases = grid(
+            plan.shapes, plan.dtypes or DEFAULT_DTYPES[ready.device], plan.causal, ready.device
+        )
+        cases_of_shard(cases, plan.shard)  # refuses more shards than cases
         return RunFile(
             flashbench=__version__,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -287,11 +295,10 @@ class Bench:
                 min_sample_seconds=ready.min_sample_seconds,
                 timeout_seconds=plan.timeout_seconds,
                 budget_seconds=plan.budget_seconds,
+                shard=plan.shard,
             ),
             candidates=candidates,
-            cases=grid(
-                plan.shapes, plan.dtypes or DEFAULT_DTYPES[ready.device], plan.causal, ready.device
-            ),
+            cases=cases,
             hourly_rate=plan.hourly_rate,
         )
 

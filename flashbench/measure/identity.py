@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from flashbench.runfile import Candidate, Environment, RunFile
 
 # A host's name, memory and kernel may differ: a preempted machine comes back as another.
-_SAME = ("gpu", "driver", "cuda", "torch", "cpu", "cpu_count", "threads", "python")
+SAME = ("gpu", "driver", "cuda", "torch", "cpu", "cpu_count", "threads", "python")
 
 
 def difference(
     run: RunFile, environment: Environment, candidates: Sequence[Candidate]
 ) -> str | None:
     """What is not as it was when the run began; None if all of it is."""
-    for name in _SAME:
+    for name in SAME:
         before, now = getattr(run.environment, name), getattr(environment, name)
         if before != now:
             return f"{name.replace('_', ' ')} was {before or 'none'} and is {now or 'none'} now"

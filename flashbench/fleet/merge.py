@@ -1,0 +1,208 @@
+"""Join the run files of shards, and take a run file apart into them.
+
+The unit is a case in a launch: its candidates were measured side by side, so they come from one
+part together or not at all.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from flashbench.case import Case
+from flashbench.errors import InvalidInputError
+from flashbench.measure.history import UNFINISHED
+from flashbench.measure.identity import SAME
+from flashbench.runfile import Environment, Launch, Result, RunFile, Settings
+from flashbench.shard import Shard, cases_of_shard
+
+# Of the settings, what may differ between the parts of one run.
+_OWN_SETTINGS = {"shard", "budget_seconds"}
+
+
+def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> RunFile:
+    """One run file with the results of all parts, in the order of the grid.
+
+    parts: (name for messages, run). command: what the result says it came from, where the parts
+    differ. Device seconds add up; the state of the device before and after, memory and system stay
+    where all parts agree; the hosts' names are listed. A launch is complete if every case of the
+    grid was finished in it. Raises InvalidInputError, in one line that says what differs, for
+    parts of different plans, machines or builds, and for a case of a launch that is in two parts.
+    """
+    if not parts:
+        raise InvalidInputError("no run file to merge; name the files of `run --shard`")
+    first_name, first = parts[0]
+    for name, run in parts[1:]:
+        if what := _difference(first, run):
+            raise InvalidInputError(f"{name} is not of the same run as {first_name}: {what}")
+    runs = [run for _, run in parts]
+    budgets = {run.settings.budget_seconds for run in runs}
+    rates = {run.hourly_rate for run in runs}
+    merged = RunFile(
+        flashbench=first.flashbench,
+        created=min(run.created for run in runs),
+        command=first.command if all(r.command == first.command for r in runs) else list(command),
+        environment=_environment([run.environment for run in runs]),
+        settings=msgspec.structs.replace(
+            first.settings,
+            shard="",
+            budget_seconds=first.settings.budget_seconds if len(budgets) == 1 else None,
+        ),
+        candidates=first.candidates,
+        cases=first.cases,
+        hourly_rate=first.hourly_rate if len(rates) == 1 else None,
+    )
+    indices = sorted({launch.index for run in runs for launch in run.launches})
+    shares = [cases_of_shard(run.cases, run.settings.shard) for run in runs]
+    merged.launches = [_join_launch(merged, parts, shares, index) for index in indices]
+    return merged
+
+
+def split(run: RunFile, count: int) -> list[RunFile]:
+    """The parts that merge into `run` again, each as `run --shard i/count` would have left it.
+
+    A part's launch is complete if the shard's cases were finished, whatever the others were. The
+    seconds of a launch cannot be told apart: the first part has them. Raises InvalidInputError for
+    more parts than cases.
+    """
+    parts = []
+    candidates = {candidate.name for candidate in run.candidates}
+    for index in range(1, count + 1):
+        shard = Shard(index, count)
+        mine = cases_of_shard(run.cases, str(shard))
+        ids = {case.id for case in mine}
+        launches = [
+            msgspec.structs.replace(
+                launch,
+                results=(kept := [r for r in launch.results if r.case in ids]),
+                complete=launch.complete or _finished(mine, kept, candidates) == ids,
+                device_seconds=launch.device_seconds if index == 1 else 0.0,
+            )
+            for launch in run.launches
+        ]
+        settings = msgspec.structs.replace(run.settings, shard=str(shard))
+        parts.append(msgspec.structs.replace(run, settings=settings, launches=launches))
+    return parts
+
+
+def unfinished_launches(run: RunFile) -> int:
+    """How many of the launches that were asked for a resumed run would work on."""
+    there = {launch.index: launch for launch in run.launches}
+    return sum(
+        index not in there
+        or not there[index].complete
+        or any(result.status in UNFINISHED for result in there[index].results)
+        for index in range(run.settings.launches)
+    )
+
+
+def warnings(parts: Sequence[tuple[str, RunFile]], merged: RunFile) -> list[str]:
+    """What the merged file lacks: shards, cases, launches; a line each."""
+    lines = []
+    shards = {Shard.parse(run.settings.shard) for _, run in parts if run.settings.shard}
+    counts = {shard.count for shard in shards}
+    if len(counts) == 1 and all(run.settings.shard for _, run in parts):
+        count = counts.pop()
+        lacking = sorted(set(range(1, count + 1)) - {shard.index for shard in shards})
+        if lacking:
+            names = ", ".join(f"{index}/{count}" for index in lacking)
+            lines.append(f"shard {names} is not among the parts")
+    for name, run in parts:
+        if left := unfinished_launches(run):
+            lines.append(f"{name} is unfinished: {left} of {run.settings.launches} launches")
+    measured = {result.case for launch in merged.launches for result in launch.results}
+    if empty := [case.id for case in merged.cases if case.id not in measured]:
+        lines.append(
+            f"{len(empty)} of {len(merged.cases)} cases have no result ({empty[0]} is the first): "
+            "`compare` will say NOT MEASURED of them"
+        )
+    return lines
+
+
+def _difference(first: RunFile, other: RunFile) -> str | None:
+    """What makes two files parts of different runs; None if nothing does."""
+    if first.flashbench != other.flashbench:
+        return _told("flashbench", first.flashbench, other.flashbench)
+    for name in Settings.__struct_fields__:
+        then, now = getattr(first.settings, name), getattr(other.settings, name)
+        if name not in _OWN_SETTINGS and then != now:
+            return _told(f"the setting {name.replace('_', ' ')}", then, now)
+    for name in SAME:
+        then, now = getattr(first.environment, name), getattr(other.environment, name)
+        if then != now:
+            return _told(name.replace("_", " "), then or "none", now or "none")
+    names = [candidate.name for candidate in first.candidates]
+    if names != [candidate.name for candidate in other.candidates]:
+        return "it has other candidates"
+    for one, another in zip(first.candidates, other.candidates, strict=True):
+        if one.build != another.build:
+            return f"it has another build of candidate {one.name}"
+        if one != another:
+            return f"its candidate {one.name} is another function"
+    if first.cases != other.cases:
+        return "it has another grid of cases"
+    return None
+
+
+def _told(what: str, then: object, now: object) -> str:
+    return f"{what} is {now}, not {then}"
+
+
+def _environment(all_: list[Environment]) -> Environment:
+    """What all parts agree on, and the names of their hosts."""
+    kept = {
+        name: getattr(all_[0], name)
+        for name in Environment.__struct_fields__
+        if all(getattr(one, name) == getattr(all_[0], name) for one in all_)
+    }
+    hosts = dict.fromkeys(host for one in all_ for host in one.hostname.split(", ") if host)
+    return Environment(**kept | {"hostname": ", ".join(hosts)})
+
+
+def _join_launch(
+    merged: RunFile,
+    parts: Sequence[tuple[str, RunFile]],
+    shares: Sequence[Sequence[Case]],
+    index: int,
+) -> Launch:
+    source: dict[str, int] = {}  # of each case, the part that it came from
+    results: list[Result] = []
+    launches: list[Launch] = []
+    finished: set[str] = set()
+    candidates = {candidate.name for candidate in merged.candidates}
+    for number, ((name, run), mine) in enumerate(zip(parts, shares, strict=True)):
+        for launch in run.launches:
+            if launch.index != index:
+                continue
+            if launches and launch.seed != launches[0].seed:
+                raise InvalidInputError(f"{name}: launch {index} has another seed")
+            for result in launch.results:
+                if (other := source.setdefault(result.case, number)) != number:
+                    raise InvalidInputError(
+                        f"{result.case} in launch {index} is both in {parts[other][0]} and in "
+                        f"{name}; name each part once"
+                    )
+            launches.append(launch)
+            results += launch.results
+            finished |= (
+                {case.id for case in mine}
+                if launch.complete
+                else _finished(mine, launch.results, candidates)
+            )
+    place = {case.id: number for number, case in enumerate(merged.cases)}
+    one = launches[0]
+    return Launch(
+        index=index,
+        seed=one.seed,
+        complete=len(finished) == len(place),
+        started=min(launch.started for launch in launches),
+        device_seconds=sum(launch.device_seconds for launch in launches),
+        before=one.before if all(launch.before == one.before for launch in launches) else None,
+        after=one.after if all(launch.after == one.after for launch in launches) else None,
+        results=sorted(results, key=lambda result: place[result.case]),
+    )
+
+
+def _finished(cases: Sequence[Case], results: Sequence[Result], candidates: set[str]) -> set[str]:
+    """Ids of those of `cases` on which every candidate has a result that is not put off."""
+    done = {(r.case, r.candidate) for r in results if r.status not in UNFINISHED}
+    return {case.id for case in cases if all((case.id, name) in done for name in candidates)}

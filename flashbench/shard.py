@@ -1,0 +1,57 @@
+"""Shards: a grid dealt out to machines, a whole case at a time, so that no pair is ever split."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from flashbench.case import Case
+from flashbench.errors import InvalidInputError
+
+_SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The index-th (from 1) of `count` parts of a grid."""
+
+    index: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `2/4`; InvalidInputError with the accepted form."""
+        match = _SHARD.fullmatch(text)
+        if not match or not 1 <= int(match[1]) <= int(match[2]):
+            raise InvalidInputError(
+                f"shard {text!r} is not understood; write i/n with 1 <= i <= n, as in 1/4"
+            )
+        return cls(int(match[1]), int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+def cases_of_shard(cases: Sequence[Case], shard: str) -> list[Case]:
+    """The cases of a shard such as `2/4`, in the grid's order; all of them for "".
+
+    The heaviest case first, they are dealt out forwards and backwards (1 2 3 3 2 1 ...). A case
+    takes no less than its samples last and slow calls get fewer of them, so its cost lies between
+    bounds whatever its operations: shards of equal length and about equal operations are about
+    equally long. Depends on the set of cases alone. Raises InvalidInputError for a shard that
+    `Shard.parse` refuses, or one of more shards than cases.
+    """
+    if not shard:
+        return list(cases)
+    wanted = Shard.parse(shard)
+    if wanted.count > len(cases):
+        raise InvalidInputError(
+            f"shard {shard}: the grid has only {len(cases)} cases; a case is never split, so take "
+            f"{len(cases)} shards at most"
+        )
+    mine = set()
+    for place, case in enumerate(sorted(cases, key=lambda case: (-case.flops, case.id))):
+        round_, seat = divmod(place, wanted.count)
+        if (seat if round_ % 2 == 0 else wanted.count - 1 - seat) == wanted.index - 1:
+            mine.add(case)
+    return [case for case in cases if case in mine]

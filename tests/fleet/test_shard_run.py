@@ -1,0 +1,76 @@
+"""`flashbench run --shard i/n` and `flashbench merge` with real worker processes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from flashbench import runfile
+from flashbench.runfile import RunFile
+
+ROOT = Path(__file__).parents[2]
+RUN = [
+    "run", "--shape", "1,1,8,32", "--shape", "1,1,16,32", "--dtype", "fp32", "--threads", "1",
+    "--min-sample", "0.1ms", "--samples", "2", "--device", "cpu", "--backends", "default",
+    "--candidate", "tests.measure.candidates_for_tests:correct", "--launches", "2",
+]  # fmt: skip
+
+
+def flashbench(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "flashbench", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    )
+
+
+def cells(run: RunFile) -> dict[tuple[int, str, str], str]:
+    """What a run knows, without the times: launch, case, candidate -> status."""
+    return {
+        (launch.index, result.case, result.candidate): result.status
+        for launch in run.launches
+        for result in launch.results
+    }
+
+
+def test_shards_measure_what_one_run_would(tmp_path: Path) -> None:
+    """Two shards, one of them resumed, merge into the cases, seeds and launches of one run."""
+    whole, parts = tmp_path / "whole.json", [tmp_path / f"{i}.json" for i in (1, 2)]
+    assert flashbench(*RUN, "--format", "none", "-o", whole).returncode == 0
+    for i, part in enumerate(parts, 1):
+        done = flashbench(*RUN, "--shard", f"{i}/2", "-o", part)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == ""
+    half = runfile.load(parts[1])
+    assert half.settings.shard == "2/2"
+    assert len(half.cases) == 4
+    assert all(len(launch.results) == 4 and launch.complete for launch in half.launches)
+    half.launches.pop()
+    runfile.save(half, parts[1])
+    done = flashbench("run", "--resume", parts[1])
+    assert done.returncode == 0, done.stderr
+    assert len(cells(runfile.load(parts[1]))) == 8
+    out = tmp_path / "out.json"
+    done = flashbench("merge", *parts, "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
+    merged, expected = runfile.load(out), runfile.load(whole)
+    assert cells(merged) == cells(expected)
+    assert merged.cases == expected.cases
+    assert [(x.index, x.seed, x.complete) for x in merged.launches] == [
+        (x.index, x.seed, x.complete) for x in expected.launches
+    ]
+    done = flashbench("run", "--resume", out, "--format", "csv")
+    assert "nothing is missing in the file" in done.stderr
+
+
+def test_shard_errors_are_one_line(tmp_path: Path) -> None:
+    """A shard that cannot be is refused before anything is measured."""
+    for shard, words in (("3/2", "write i/n"), ("1/5", "4 shards at most")):
+        done = flashbench(*RUN, "--shard", shard, "-o", tmp_path / "x.json")
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "x.json").exists()
