@@ -11,6 +11,7 @@ A build is shared by revisions with equal sources, a site by those with equal Py
 import hashlib
 import os
 import shutil
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +63,7 @@ class Built:
 
     def candidate(self, name: str) -> Candidate:
         """The revision's callable as a candidate; its site goes into the worker's Setup."""
-        return Candidate(name=name, spec=self.project.callable, build=self.identity)
+        return Candidate(name=name, spec=self.project.callable, build=copy(self.identity))
 
 
 class _Site(msgspec.Struct, kw_only=True):

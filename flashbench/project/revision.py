@@ -8,6 +8,7 @@ from flashbench.project import git
 
 WORKTREE = "WORKTREE"
 _SHOWN = 12  # digits of a commit
+_QUOTED = 100  # characters of what a user wrote
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,12 @@ def resolve(repository: Path, text: str) -> Revision:
         return Revision(text, _commit(repository, "HEAD") or "", worktree=True)
     if not text or text.startswith("-") or not text.isprintable():
         raise InvalidInputError(
-            f"revision {text!r} is not usable; write a commit, branch, tag or {WORKTREE}"
+            f"revision {text[:_QUOTED]!r} is not usable; write a commit, branch, tag or {WORKTREE}"
         )
     commit = _commit(repository, text)
     if commit is None:
         raise InvalidInputError(
-            f"revision {text!r} is no commit of {repository}; see `git log --oneline --all`, "
+            f"revision {text[:_QUOTED]!r} is no commit of {repository}; see `git log --oneline --all`, "
             f"or `git fetch`; {WORKTREE} is the working tree"
         )
     return Revision(text, commit)

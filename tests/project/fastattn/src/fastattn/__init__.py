@@ -1,0 +1,1 @@
+"""Attention in small, by somebody else."""

@@ -1,0 +1,164 @@
+"""Revisions of one package in one process: each one's modules are its own, now and later."""
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import flashbench
+from flashbench.errors import NotMeasuredError
+from flashbench.project import load
+from flashbench.project.load import load_site
+
+
+def site(root: Path, **modules: str) -> Path:
+    """A site with a package `fastattn` of these modules."""
+    for name, text in modules.items():
+        path = root / "fastattn" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+# How a function may import what it needs only when it is called.
+LAZY = {
+    "from_absolute": "from fastattn.late import VALUE; return VALUE",
+    "absolute": "import fastattn.late; return fastattn.late.VALUE",
+    "absolute_as": "import fastattn.late as late; return late.VALUE",
+    "from_package": "from fastattn import late; return late.VALUE",
+    "relative": "from .late import VALUE; return VALUE",
+    "from_relative": "from . import late; return late.VALUE",
+    "built_in_function": "return __import__('fastattn.late').late.VALUE",
+    "deeper": "from fastattn.inner.deep import value; return value()",
+    "exec": "names = {}; exec('from fastattn.late import VALUE', globals(), names); "
+    "return names['VALUE']",
+}
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+@pytest.mark.parametrize("how", LAZY)
+def test_imports_of_a_call_are_the_revisions_own(tmp_path: Path, how: str, calls: int) -> None:
+    """Whatever form an import inside a function has, it finds the function's own revision."""
+    functions = []
+    for value in (1, 2):
+        root = site(
+            tmp_path / str(value),
+            __init__="",
+            api=f"def attention():\n    {LAZY[how]}\n",
+            late=f"VALUE = {value}",
+        )
+        inner = root / "fastattn" / "inner"
+        inner.mkdir()
+        (inner / "__init__.py").write_text("")
+        (inner / "deep.py").write_text(
+            "def value():\n    from ..late import VALUE\n    return VALUE"
+        )
+        functions.append(load_site(root, "fastattn.api:attention").call)
+    before, path = dict(sys.modules), list(sys.path)
+    for _ in range(calls):
+        assert [function() for function in functions] == [1, 2]
+    assert sys.modules == before
+    assert sys.path == path
+    assert not [name for name in sys.modules if name.startswith("fastattn")]
+
+
+def test_module_attribute_that_imports_is_the_revisions_own(tmp_path: Path) -> None:
+    """A package whose `__getattr__` imports what is asked for does so in its own revision."""
+    lazy = "def __getattr__(name):\n    from .api import attention\n    return attention\n"
+    calls = [
+        load_site(
+            site(
+                tmp_path / str(value),
+                __init__=lazy,
+                api=f"import fastattn\ndef attention(): return {value}\ndef again():\n"
+                "    return fastattn.attention()\n",
+            ),
+            f"fastattn{'' if value == 1 else '.api'}:{'attention' if value == 1 else 'again'}",
+        ).call
+        for value in (1, 2)
+    ]
+    assert [call() for call in calls] == [1, 2]
+
+
+def test_other_packages_are_shared(tmp_path: Path) -> None:
+    """What is not of the revision, torch before all, is the one module of the process."""
+    text = (
+        "import msgspec\ndef attention():\n    import msgspec as late\n    return msgspec, late\n"
+    )
+    call = load_site(site(tmp_path, __init__="", api=text), "fastattn.api:attention").call
+    import msgspec
+
+    assert all(module is msgspec for module in call())
+
+
+def test_modules_beside_the_package_are_the_revisions_own(tmp_path: Path) -> None:
+    """A second top-level module of the project is told apart as well."""
+    calls = []
+    for value in (1, 2):
+        root = site(tmp_path / str(value), __init__="", api="from fast_helper import attention\n")
+        (root / "fast_helper.py").write_text(f"def attention(): return {value}\n")
+        calls.append(load_site(root, "fastattn.api:attention").call)
+    assert [call() for call in calls] == [1, 2]
+    assert "fast_helper" not in sys.modules
+
+
+def test_a_module_of_the_process_is_not_replaced(tmp_path: Path) -> None:
+    """Files at the import root named like modules of Python do not stand in for them."""
+    root = site(tmp_path, __init__="import json\nfrom json import dumps as attention\n")
+    (root / "json.py").write_text("def dumps(*_): return 'not Python\\'s'\n")
+    assert load_site(root, "fastattn:attention").call(1) == "1"
+
+
+def test_installed_package_does_not_stand_in(tmp_path: Path) -> None:
+    """A submodule that the revision lacks is not taken from an installed package of that name."""
+    (tmp_path / "flashbench").mkdir()
+    (tmp_path / "flashbench" / "__init__.py").write_text("from flashbench.case import Case\n")
+    with pytest.raises(NotMeasuredError, match=r"No module named 'flashbench\.case'"):
+        load_site(tmp_path, "flashbench:Case")
+    assert sys.modules["flashbench"] is flashbench
+
+
+SHARED = "int value() { return %d; }\n"
+EXTENSION = """\
+#include <Python.h>
+int value();
+static PyObject* attention(PyObject*, PyObject*) { return PyLong_FromLong(value()); }
+static PyMethodDef methods[] = {{"attention", attention, METH_VARARGS, nullptr}, {}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "fast", nullptr, -1, methods};
+PyMODINIT_FUNC PyInit_fast() { return PyModule_Create(&module); }
+"""
+
+
+def compile_site(root: Path, value: int, *, shared: bool) -> Path:
+    """A bare extension that returns the value, from a library beside it if `shared`."""
+    root.mkdir()
+    (root / "fast.cpp").write_text(EXTENSION)
+    (root / "value.cpp").write_text(SHARED % value)
+    compiler = ["g++", "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}"]
+    library = f"fast{sysconfig.get_config_var('EXT_SUFFIX')}"
+    if shared:
+        subprocess.run([*compiler, "value.cpp", "-o", "libvalue.so"], cwd=root, check=True)
+        link = ["-L.", "-lvalue", "-Wl,-rpath,$ORIGIN"]
+    else:
+        link = ["value.cpp"]
+    subprocess.run([*compiler, "fast.cpp", *link, "-o", library], cwd=root, check=True)
+    return root
+
+
+@pytest.mark.slow
+def test_extensions_of_one_name(tmp_path: Path) -> None:
+    """Two bare extension modules of one name are both loaded, each with its own code."""
+    sites = [compile_site(tmp_path / str(value), value, shared=False) for value in (1, 2)]
+    assert [load_site(root, "fast:attention").call() for root in sites] == [1, 2]
+
+
+@pytest.mark.slow
+def test_borrowed_library_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second revision that would run the first one's shared library is not measured."""
+    monkeypatch.setattr(load, "_kept", [])
+    sites = [compile_site(tmp_path / str(value), value, shared=True) for value in (1, 2)]
+    assert load_site(sites[0], "fast:attention").call() == 1
+    with pytest.raises(NotMeasuredError, match=r"libvalue\.so of another revision"):
+        load_site(sites[1], "fast:attention")
