@@ -28,6 +28,7 @@ class Outcome:
     run: RunFile | None
     interrupted: bool = False
     over_budget: bool = False
+    failed: bool = False  # a part of it ended before its time
 
 
 def plan_to_resume(run: RunFile, path: Path) -> Plan:

@@ -1,5 +1,6 @@
 """`flashbench run`: measure candidates against SDPA; write a run file; print its table."""
 
+import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,11 +10,10 @@ import click
 from click.core import ParameterSource
 
 from flashbench.candidates import OURS, baselines, parse_candidates
-from flashbench.cli.fleet import fleet_options
+from flashbench.cli.fleet import fleet_options, measure_on_gpus, spread, tell
 from flashbench.cli.measuring import CAUSAL, chosen_shapes, effort_options, grid_options
 from flashbench.cli.output import FORMATS, deliver
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
-from flashbench.render.escape import printable
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # With --resume the file says what is measured; only what does not change that may be given.
 _FREE_ON_RESUME = {"resume", "launches", "budget", "timeout", "hourly_rate", "output", "format_"}
+_FREE_ON_RESUME |= {"gpus"}
 
 
 @click.command(
@@ -83,8 +84,11 @@ def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.run import measure
 
     resumed: RunFile | None = None
-    if options["resume"] is not None:
+    if options["child"]:
+        _follow_parent(options)
+    elif options["resume"] is not None:
         _refuse_other_settings(context)
+    if options["resume"] is not None:
         resumed = runfile.load(options["resume"])
         plan = _resumed_plan(context, options, resumed)
         path = options["output"] if _given(context, "output") else options["resume"]
@@ -92,11 +96,27 @@ def command(context: click.Context, /, **options: Any) -> int:
         plan = _plan(options)
         path = options["output"] or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
     _check_writable(path)
-    outcome = measure(plan, path, make_progress(), resumed)
+    fleet = spread(context)
+    if fleet and plan.shard:
+        raise InvalidInputError(f"{path} is a shard; merge it first, or go on without {fleet}")
+    if fleet:
+        outcome = measure_on_gpus(context, plan, path, resumed)
+    else:
+        outcome = measure(plan, path, make_progress(), resumed)
     format_ = options["format_"]
     if plan.shard and not _given(context, "format_"):
         format_ = "none"  # most of the table would say NOT MEASURED: the merged file has verdicts
-    return _finish(outcome, path, format_)
+    again = "" if options["child"] else f"flashbench run --resume {path} {fleet}".rstrip()
+    return _finish(outcome, path, format_, again)
+
+
+def _follow_parent(options: dict[str, Any]) -> None:
+    """A task of a fleet goes on with its part if there is one, and ends with who started it."""
+    from flashbench.parent import signal_when_parent_dies
+
+    signal_when_parent_dies(signal.SIGTERM)
+    if options["output"].exists():
+        options["resume"] = options["output"]
 
 
 def _plan(options: dict[str, Any]) -> "Plan":
@@ -181,21 +201,26 @@ def _check_writable(path: Path) -> None:
         ) from None
 
 
-def _finish(outcome: "Outcome", path: Path, format_: str) -> int:
-    """Say where it is and what it cost, print the table, choose the exit code."""
+def _finish(outcome: "Outcome", path: Path, format_: str, again: str) -> int:
+    """Say where it is and what it cost, print the table, choose the exit code.
+
+    again: the command that goes on with a run that ended early.
+    """
     run = outcome.run
     if run is None or not run.launches:
         raise NotMeasuredError("interrupted before anything was measured")
     results = [result for launch in run.launches for result in launch.results]
     measured = sum(map(_has_time, results))
-    _tell(
+    tell(
         f"{path}: {measured} of {len(results)} results measured, "
         f"{run.device_seconds:.1f} device seconds{_cost(run)}"
     )
-    if outcome.interrupted or outcome.over_budget:
-        why = "interrupted" if outcome.interrupted else "stopped by --budget"
-        _tell(f"{why}; go on with: flashbench run --resume {path}")
-    if outcome.interrupted:
+    if outcome.interrupted or outcome.failed or outcome.over_budget:
+        why = "stopped by --budget"
+        if outcome.interrupted or outcome.failed:
+            why = "interrupted" if outcome.interrupted else "unfinished"
+        tell(f"{why}; go on with: {again}" if again else why)
+    if outcome.interrupted or outcome.failed:
         return Exit.NOT_MEASURED
     if format_ != "none":
         from flashbench.cli.show import document
@@ -219,7 +244,7 @@ def _exit_code(run: "RunFile") -> int:
         wrong = [r for r in results if r.status == "wrong"]
         if wrong:
             cases = {r.case for r in wrong}
-            _tell(
+            tell(
                 f"warning: {name} is wrong on {len(cases)} of {len(run.cases)} cases; "
                 f"{wrong[0].case}: {wrong[0].reason}"
             )
@@ -228,7 +253,7 @@ def _exit_code(run: "RunFile") -> int:
             why = (
                 f"; {results[0].case}: {results[0].status}: {results[0].reason}" if results else ""
             )
-            _tell(f"warning: {name} could not be measured at all{why}")
+            tell(f"warning: {name} could not be measured at all{why}")
             code = code or Exit.NOT_MEASURED
     return code
 
@@ -236,8 +261,3 @@ def _exit_code(run: "RunFile") -> int:
 def _has_time(result: "Result") -> bool:
     """A right result without any time (no metric could be had, all blocks throttled) is none."""
     return result.status == "ok" and any(timing.seconds for timing in result.timings)
-
-
-def _tell(text: str) -> None:
-    # Reasons quote what candidates printed and what run files say: nothing may steer the terminal.
-    click.echo(f"flashbench: {printable(text)}", err=True)

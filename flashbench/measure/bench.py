@@ -55,6 +55,10 @@ class Plan:
     command: Sequence[str] = ()
     shard: str = ""  # such as "2/4": the part of the grid to measure; "": all of it
 
+    def cases(self, device: str) -> list[Case]:
+        """The whole grid on "cpu" or "cuda"."""
+        return grid(self.shapes, self.dtypes or DEFAULT_DTYPES[device], self.causal, device)
+
 
 @dataclass
 class Bench:
@@ -279,9 +283,7 @@ class Bench:
 
     def _new_run(self, ready: Ready, candidates: list[Candidate]) -> RunFile:
         plan = self.plan
-        cases = grid(
-            plan.shapes, plan.dtypes or DEFAULT_DTYPES[ready.device], plan.causal, ready.device
-        )
+        cases = plan.cases(ready.device)
         cases_of_shard(cases, plan.shard)  # refuses more shards than cases
         return RunFile(
             flashbench=__version__,

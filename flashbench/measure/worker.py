@@ -4,7 +4,6 @@ Started by flashbench/measure/process.py with the number of its end of the socke
 """
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -39,9 +38,8 @@ from flashbench.measure.protocol import (
     Setup,
     WorkerEnd,
 )
+from flashbench.parent import signal_when_parent_dies
 from flashbench.runfile import Candidate
-
-_PR_SET_PDEATHSIG = 1
 
 
 def main(handle: int, parent: int) -> None:
@@ -67,7 +65,7 @@ def main(handle: int, parent: int) -> None:
 def _die_with(parent: int) -> None:
     """Be killed when the parent is, and be the first to go when memory runs out."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal_when_parent_dies(signal.SIGKILL)
         if os.getppid() != parent:  # it died before we asked
             os._exit(1)
         with contextlib.suppress(OSError):  # no such file in some sandboxes: nothing to prefer

@@ -1,0 +1,78 @@
+"""Which GPUs this machine has, and which of them to measure on. Asks nvidia-smi, not torch."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.fleet.local import Slot
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU as the driver names it."""
+
+    index: str
+    uuid: str
+    model: str
+
+
+def visible_gpus() -> list[Gpu]:
+    """The GPUs that CUDA would see, in its order. NotMeasuredError where there is none."""
+    query = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NotMeasuredError(
+            f"--gpus: nvidia-smi does not work here ({type(error).__name__}); no GPU, no driver?"
+        ) from None
+    rows = [[part.strip() for part in line.split(",")] for line in done.stdout.splitlines()]
+    gpus = [Gpu(*row) for row in rows if len(row) == 3]
+    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if wanted is not None:
+        gpus = [_find(name.strip(), gpus) for name in wanted.split(",") if name.strip()]
+    if not gpus:
+        raise NotMeasuredError("--gpus: no GPU is visible here; see nvidia-smi")
+    return gpus
+
+
+def _find(name: str, gpus: Sequence[Gpu]) -> Gpu:
+    found = [g for g in gpus if g.index == name or (len(name) > 4 and g.uuid.startswith(name))]
+    if len(found) != 1:
+        raise InvalidInputError(
+            f"--gpus: CUDA_VISIBLE_DEVICES names {name!r}, which nvidia-smi does not list; unset "
+            "it, or name whole GPUs"
+        )
+    return found[0]
+
+
+def choose(text: str, gpus: Sequence[Gpu]) -> list[Gpu]:
+    """`all`, `2` (the first two) or `0,1,3` (places among the visible ones); all of one model."""
+    places: Sequence[int]
+    parts = text.split(",")
+    if text == "all":
+        places = range(len(gpus))
+    elif not all(part.isdecimal() and part.isascii() and len(part) < 6 for part in parts):
+        raise InvalidInputError(f"--gpus {text!r} is not understood; write all, 2, or 0,1,3")
+    elif len(parts) == 1:
+        places = range(int(text))
+    else:
+        places = [int(part) for part in parts]
+    if not places or len(set(places)) < len(places) or max(places) >= len(gpus):
+        raise InvalidInputError(
+            f"--gpus {text}: {len(gpus)} GPUs are visible here, numbered from 0; name each once"
+        )
+    chosen = [gpus[place] for place in places]
+    models = list(dict.fromkeys(gpu.model for gpu in chosen))
+    if len(models) > 1:
+        raise InvalidInputError(
+            f"--gpus {text}: they differ ({' and '.join(models)}), and so would their times; "
+            "choose GPUs of one model"
+        )
+    return chosen
+
+
+def slots(gpus: Sequence[Gpu]) -> list[Slot]:
+    """A slot a GPU; the UUID means the same GPU in whatever order CUDA counts them."""
+    return [Slot(f"gpu {gpu.index}", {"CUDA_VISIBLE_DEVICES": gpu.uuid}) for gpu in gpus]

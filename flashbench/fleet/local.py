@@ -1,0 +1,142 @@
+"""Several devices of one machine: one process tree each, side by side, nothing lost."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+
+from flashbench.errors import Exit, FlashbenchError
+from flashbench.fleet.parts import Parts, budget_flag, over_budget
+from flashbench.run import Outcome, Plan, signals_ignored, sigterm_as_interrupt
+from flashbench.runfile import RunFile
+
+# After SIGTERM a task ends its worker and saves; one that hangs is killed: its last save counts.
+_GRACE_SECONDS = 60.0
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place to measure: its name in messages, and the environment that makes a task use it."""
+
+    name: str
+    environment: Mapping[str, str]
+
+
+@dataclass
+class Ended:
+    """How the tasks ended: the exit status of each (negative: a signal) and its last words."""
+
+    codes: list[int] = field(default_factory=list)
+    last_lines: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    def how(self, place: int) -> str:
+        """One task's end in words."""
+        code, line = self.codes[place], self.last_lines[place]
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return line or f"exit status {code}"
+
+
+def measure_on_slots(
+    plan: Plan,
+    path: Path,
+    slots: Sequence[Slot],
+    flags: Sequence[str],
+    tell: Tell,
+    resumed: RunFile | None = None,
+) -> Outcome:
+    """Measure a plan into the run file `path`, a part of the cases on each slot.
+
+    flags: of `flashbench run`, that say the plan. resumed: the run to go on with. Whatever happens
+    to a slot, what the others and itself measured is in the file. Raises FlashbenchError with the
+    words of the first slot if nothing could be measured anywhere.
+    """
+    parts = Parts(path, len(slots))
+    indices = parts.begin(plan, resumed)
+    flags = [*flags, *budget_flag(plan.budget_seconds, len(indices))]
+    used = [slots[place] for place in range(len(indices))]
+    ended = run_on_slots(
+        [(slot, parts.task(index, flags)) for slot, index in zip(used, indices, strict=True)], tell
+    )
+    run, wrong = parts.collect(plan)
+    if run is not None or ended.interrupted:
+        for place, index in enumerate(indices):
+            if index in wrong and not ended.interrupted:
+                tell(f"warning: {used[place].name}: {wrong[index]}: {ended.how(place)}")
+        parts.end()
+        return Outcome(run, ended.interrupted, run is not None and over_budget(run), bool(wrong))
+    parts.end()
+    code = ended.codes[0]
+    raise FlashbenchError(
+        f"{used[0].name}: {ended.how(0)}", Exit.USAGE if code == Exit.USAGE else Exit.NOT_MEASURED
+    )
+
+
+def run_on_slots(tasks: Sequence[tuple[Slot, Sequence[str]]], tell: Tell) -> Ended:
+    """Run one command a slot until all have ended; their lines are told with the slot's name.
+
+    Ctrl-C and SIGTERM are passed on as SIGTERM, and all are waited for: they save what they have.
+    """
+    ended = Ended()
+    running: list[_Task] = []
+    try:
+        with sigterm_as_interrupt():
+            for slot, command in tasks:
+                running.append(_Task(slot, command, tell))
+            for task in running:
+                task.process.wait()
+    except KeyboardInterrupt:
+        ended.interrupted = True
+    finally:
+        with signals_ignored():
+            for task in running:
+                task.process.terminate()
+            for task in running:
+                task.end()
+    ended.codes = [task.process.returncode for task in running]
+    ended.last_lines = [task.last_line for task in running]
+    return ended
+
+
+class _Task:
+    def __init__(self, slot: Slot, command: Sequence[str], tell: Tell) -> None:
+        self.last_line = ""
+        self._slot, self._tell = slot, tell
+        self.process = subprocess.Popen(
+            command,
+            env={**os.environ, **slot.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # Ctrl-C in the terminal is for us to pass on
+        )
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def end(self) -> None:
+        """Wait for a task that was asked to end; kill it if it does not."""
+        try:
+            self.process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self._reader.join(_GRACE_SECONDS)
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as lines:
+            for line in lines:
+                text = line.strip().removeprefix("flashbench: ")
+                if text:
+                    self.last_line = text
+                    self._tell(f"{self._slot.name}: {text}")

@@ -1,0 +1,145 @@
+"""The parts of one run on their way: a private directory beside the run file they merge into."""
+
+import os
+import shlex
+import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import flashbench
+from flashbench.errors import InvalidInputError
+from flashbench.fleet.merge import merge, split, unfinished_launches
+from flashbench.measure.bench import Plan
+from flashbench.runfile import RunFile, load, save
+
+# A task runs the flashbench that this process runs, wherever that is.
+_BOOTSTRAP = (
+    "import sys; sys.path.insert(0, sys.argv[1]); sys.argv[:2] = ['flashbench']; "
+    "from flashbench.cli import main; main()"
+)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """`count` parts of the run that ends up in `output`. Indices begin at 1, as shards do."""
+
+    output: Path
+    count: int
+
+    @property
+    def directory(self) -> Path:
+        output = self.output.absolute()
+        return output.with_name(f"{output.name}.parts")
+
+    def path(self, index: int) -> Path:
+        return self.directory / f"part-{index}-of-{self.count}.json"
+
+    @property
+    def merge_command(self) -> str:
+        """What a user types to collect the parts by hand."""
+        parts = f"{shlex.quote(str(self.directory))}/part-*.json"
+        return f"flashbench merge {parts} -o {shlex.quote(str(self.output))}"
+
+    def begin(self, plan: Plan, resumed: RunFile | None) -> list[int]:
+        """Make the directory, for its owner alone; lay out what is known; say what is to measure.
+
+        Of a resumed run every part is written, and the unfinished are to measure: each has its
+        share of the budget. Raises InvalidInputError if parts of another run are still there.
+        """
+        self._make_directory()
+        everything = list(range(1, self.count + 1))
+        if resumed is None:
+            return everything
+        known = split(resumed, self.count)
+        for part in known:
+            part.settings.launches = plan.launches
+        unfinished = [i for i, part in enumerate(known, 1) if unfinished_launches(part)]
+        for index, part in enumerate(known, 1):
+            part.settings.timeout_seconds = plan.timeout_seconds
+            part.settings.budget_seconds = share(plan.budget_seconds, len(unfinished))
+            part.hourly_rate = plan.hourly_rate
+            save(part, self.path(index))
+        return unfinished
+
+    def task(self, index: int, flags: Sequence[str]) -> list[str]:
+        """The command that measures a part: it goes on with the part's file if there is one."""
+        shard = f"{index}/{self.count}"
+        arguments = ["run", *flags, "--shard", shard, "-o", str(self.path(index)), "--child"]
+        root = str(Path(flashbench.__file__).parents[1])
+        return [sys.executable, "-P", "-c", _BOOTSTRAP, root, *arguments]
+
+    def collect(self, plan: Plan) -> tuple[RunFile | None, dict[int, str]]:
+        """Merge the parts that are there, and say what is wrong with which: index -> words.
+
+        A part that `--budget` stopped is as it should be. None if there is no part at all.
+        """
+        there: list[tuple[str, RunFile]] = []
+        wrong: dict[int, str] = {}
+        for index in range(1, self.count + 1):
+            path = self.path(index)
+            if not path.exists():
+                wrong[index] = "nothing was measured"
+                continue
+            there.append((str(path), run := load(path)))
+            if (left := unfinished_launches(run)) and not over_budget(run):
+                wrong[index] = f"{left} of {run.settings.launches} launches are unfinished"
+        if not there:
+            return None, wrong
+        try:
+            merged = merge(there)
+            merged.command = list(plan.command) or there[0][1].command
+            merged.settings.budget_seconds = plan.budget_seconds
+            save(merged, self.output)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{error}; the parts are kept in {self.directory}") from None
+        except OSError as error:
+            raise InvalidInputError(
+                f"{self.output}: cannot be written: {error.strerror}; the parts are kept: "
+                f"{self.merge_command}"
+            ) from None
+        return merged, wrong
+
+    def end(self) -> None:
+        """Take the parts away: they are in the output. Other files (logs) keep the directory."""
+        for index in range(1, self.count + 1):
+            self.path(index).unlink(missing_ok=True)
+        if not any(self.directory.iterdir()):
+            self.directory.rmdir()
+
+    def _make_directory(self) -> None:
+        """Nobody else may write here: Slurm tasks unpickle what they find in it."""
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = self.directory.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+                raise InvalidInputError(
+                    f"{self.directory} is somebody else's; name another file with -o"
+                )
+            self.directory.chmod(0o700)
+        except OSError as error:
+            raise InvalidInputError(
+                f"{self.directory}: cannot be made ({error.strerror}); name another file with -o"
+            ) from None
+        if next(self.directory.glob("part-*.json"), None):
+            raise InvalidInputError(
+                f"{self.directory} holds parts of an earlier run: join them with "
+                f"`{self.merge_command}`, then remove the directory"
+            )
+
+
+def share(budget: float | None, count: int) -> float | None:
+    """The part of a budget of device seconds that each of `count` devices may spend."""
+    return None if budget is None else budget / max(count, 1)
+
+
+def over_budget(run: RunFile) -> bool:
+    """Whether --budget ended it."""
+    return any(r.status == "over_budget" for launch in run.launches for r in launch.results)
+
+
+def budget_flag(budget: float | None, count: int) -> list[str]:
+    """What each of `count` tasks is told of the budget."""
+    part = share(budget, count)
+    return [] if part is None else [f"--budget={part:.6f}s"]

@@ -1,0 +1,258 @@
+"""Several devices of one machine. Slots are any environments: two of the CPU stand for two GPUs."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from flashbench import runfile
+from flashbench.cli.fleet import plan_flags
+from flashbench.cli.run import _plan, command
+from flashbench.errors import FlashbenchError, InvalidInputError
+from flashbench.fleet.gpus import Gpu, choose
+from flashbench.fleet.local import Slot, measure_on_slots
+from flashbench.run import Outcome, plan_to_resume
+from flashbench.runfile import RunFile
+
+ROOT = Path(__file__).parents[2]
+TINY = [
+    "--shape", "1,1,8,32", "--shape", "1,1,16,32", "--dtype", "fp32", "--threads", "1",
+    "--min-sample", "0.1ms", "--samples", "2", "--device", "cpu", "--backends", "default",
+]  # fmt: skip
+COUNTED = ["--candidate", "tests.fleet.counted:attention"]
+
+
+@pytest.fixture(autouse=True)
+def _at_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def measure(
+    path: Path, slots: list[Slot], arguments: list[str], resumed: RunFile | None = None
+) -> tuple[Outcome, list[str]]:
+    context = command.make_context("run", [*TINY, *arguments])
+    plan, flags = _plan(context.params), plan_flags(context)
+    if resumed:
+        plan, flags = plan_to_resume(resumed, path), []
+    told: list[str] = []
+    outcome = measure_on_slots(plan, path, slots, flags, told.append, resumed)
+    return outcome, told
+
+
+def cells(run: RunFile) -> set[tuple[int, str, str]]:
+    return {(x.index, r.case, r.candidate) for x in run.launches for r in x.results}
+
+
+def test_two_slots_measure_the_whole_grid(tmp_path: Path) -> None:
+    """Each slot measures its cases under its name and environment; nothing but the file remains."""
+    slots = [
+        Slot(f"cpu {i}", {"FLASHBENCH_TEST_COUNT": str(tmp_path / f"{i}"),
+                          "FLASHBENCH_TEST_LIMIT": "99"})
+        for i in (0, 1)
+    ]  # fmt: skip
+    path = tmp_path / "run.json"
+    outcome, told = measure(path, slots, [*COUNTED, "--launches", "2"])
+    assert (outcome.failed, outcome.interrupted, outcome.over_budget) == (False, False, False)
+    run = runfile.load(path)
+    assert outcome.run == run
+    assert len(cells(run)) == 2 * 4 * 2
+    assert all(launch.complete for launch in run.launches)
+    assert run.settings.shard == ""
+    assert [(tmp_path / name).read_text() for name in "01"] == ["xx", "xx"]
+    for name in ("cpu 0", "cpu 1"):
+        assert any(line.startswith(f"{name}: launch 2 of 2") for line in told)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"0", "1", "run.json"}
+
+
+def test_crash_of_one_slot_loses_nothing_and_is_resumed(tmp_path: Path) -> None:
+    """A task killed in its third launch: its two launches and all of the others are in the file;
+    a resumed run starts a task for its cases alone."""
+    doomed = {"FLASHBENCH_TEST_COUNT": str(tmp_path / "count"), "FLASHBENCH_TEST_LIMIT": "2"}
+    slots = [Slot("cpu 0", {}), Slot("cpu 1", doomed)]
+    path = tmp_path / "run.json"
+    outcome, told = measure(path, slots, [*COUNTED, "--launches", "3"])
+    assert outcome.failed
+    assert told[-1] == "warning: cpu 1: 1 of 3 launches are unfinished: killed by SIGKILL"
+    run = runfile.load(path)
+    assert [len(launch.results) for launch in run.launches] == [8, 8, 4]
+    assert [launch.complete for launch in run.launches] == [True, True, False]
+    outcome, told = measure(path, [Slot("new 0", {}), Slot("new 1", {})], [], run)
+    assert not outcome.failed
+    assert {line.partition(":")[0] for line in told} == {"new 0"}
+    again = runfile.load(path)
+    assert [len(launch.results) for launch in again.launches] == [8, 8, 8]
+    assert again.launches[:2] == run.launches[:2]
+
+
+def test_budget_is_shared(tmp_path: Path) -> None:
+    """The slots together spend the budget, not each of them; the run is over budget, not failed."""
+    path = tmp_path / "run.json"
+    many = ["--launches", "1000", "--budget", "8s", "--baseline-only"]
+    outcome, _ = measure(path, [Slot("a", {}), Slot("b", {})], many)
+    assert (outcome.failed, outcome.over_budget) == (False, True)
+    run = runfile.load(path)
+    assert run.settings.budget_seconds == 8
+    assert run.device_seconds < 8 + 2 * (5 + 2)  # each has a grace, and the end of a process
+
+
+def test_nothing_measured_has_the_words_of_the_first(tmp_path: Path) -> None:
+    """If no slot can measure, its error is the error, and no directory remains."""
+    with pytest.raises(FlashbenchError, match=r"a: .*no function 'nosuch'") as caught:
+        measure(tmp_path / "r", [Slot("a", {})], ["--candidate", "tests.fleet.counted:nosuch"])
+    assert caught.value.exit_code == 4
+    assert not list(tmp_path.iterdir())
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from tests.fleet.test_local import Slot, measure
+outcome, _ = measure(Path(sys.argv[1]), [Slot("a", {}), Slot("b", {})],
+                     ["--baseline-only", "--launches", "1000"])
+sys.exit(4 if outcome.interrupted else 0)
+"""
+
+
+def start(path: Path) -> subprocess.Popen[bytes]:
+    """A run on two slots, of which both have finished a launch."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+    )
+    parts = [path.with_name("run.json.parts") / f"part-{i}-of-2.json" for i in (1, 2)]
+    deadline = time.monotonic() + 60
+    while not all(part.exists() and runfile.load(part).launches[0].complete for part in parts):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_merges_what_was_measured(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C and SIGTERM end all tasks; the file has what each had, the directory is gone."""
+    path = tmp_path / "run.json"
+    process = start(path)
+    process.send_signal(number)
+    assert process.wait(60) == 4
+    run = runfile.load(path)
+    assert run.launches[0].complete
+    assert len(run.launches[0].results) == 4
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_killed_run_leaves_parts_to_merge(tmp_path: Path) -> None:
+    """SIGKILL: the tasks notice, save and end; their parts are not overwritten but merged."""
+    path = tmp_path / "run.json"
+    process = start(path)
+    process.kill()
+    process.wait()
+    directory = tmp_path / "run.json.parts"
+    deadline = time.monotonic() + 60
+    while any(is_task_of(directory, other) for other in Path("/proc").glob("[0-9]*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert directory.stat().st_mode & 0o777 == 0o700
+    with pytest.raises(InvalidInputError, match="flashbench merge"):
+        measure(path, [Slot("a", {}), Slot("b", {})], ["--baseline-only"])
+    parts = sorted(map(str, directory.glob("part-*.json")))
+    done = subprocess.run([sys.executable, "-m", "flashbench", "merge", *parts, "-o", str(path)])
+    assert done.returncode == 0
+    assert runfile.load(path).launches[0].complete
+
+
+def is_task_of(directory: Path, process: Path) -> bool:
+    try:
+        return str(directory).encode() in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+FOUR = [Gpu(str(i), f"GPU-{i}", "H200") for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("text", "indices"),
+    [("all", "0123"), ("1", "0"), ("2", "01"), ("3,1", "31"), ("0,1,3", "013")],
+)
+def test_gpus_are_chosen(text: str, indices: str) -> None:
+    """All, the first N, or these."""
+    assert "".join(gpu.index for gpu in choose(text, FOUR)) == indices
+
+
+@pytest.mark.parametrize("text", ["0", "5", "1,1", "0,4", "", "x", "-1", "1,", "1" * 30])
+def test_bad_gpus_are_refused(text: str) -> None:
+    """What is not there, or not understood, is refused."""
+    with pytest.raises(InvalidInputError, match="--gpus"):
+        choose(text, FOUR)
+
+
+def test_gpus_of_two_models_are_refused() -> None:
+    """Their times would differ without a reason in the kernel; one model among them is taken."""
+    mixed = [*FOUR, Gpu("4", "GPU-4", "H100")]
+    with pytest.raises(InvalidInputError, match="H200 and H100"):
+        choose("all", mixed)
+    assert len(choose("4", mixed)) == 4
+
+
+def run(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "flashbench", "run", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+
+
+def fake_driver(directory: Path, *models: str) -> dict[str, str]:
+    """An nvidia-smi that lists GPUs."""
+    rows = "".join(f"{i}, GPU-aaaa{i}, {model}\n" for i, model in enumerate(models))
+    program = directory / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\ncat <<END\n{rows}END\n")
+    program.chmod(0o755)
+    return {"PATH": f"{directory}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "models", "code", "words"),
+    [
+        (["--gpus", "all", "--device", "cpu"], ["H200"], 2, "disturb each other"),
+        (["--gpus", "2", "--shard", "1/2"], ["H200"], 2, "drop one"),
+        (["--gpus", "all"], [], 4, "no GPU is visible"),
+        (["--gpus", "all"], ["H200", "H100"], 2, "H200 and H100"),
+    ],
+)
+def test_fleets_that_cannot_be(
+    tmp_path: Path, arguments: list[str], models: list[str], code: int, words: str
+) -> None:
+    """What cannot be spread over GPUs is said in one line before anything starts."""
+    done = run(tmp_path, *arguments, "-o", str(tmp_path / "x"), **fake_driver(tmp_path, *models))
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "x.parts").exists()
+
+
+def test_visible_devices_are_respected(tmp_path: Path) -> None:
+    """CUDA_VISIBLE_DEVICES limits and orders what --gpus counts."""
+    driver = fake_driver(tmp_path, "H100", "H200", "H200")
+    mixed = run(tmp_path, "--gpus", "all", CUDA_VISIBLE_DEVICES="2,0", **driver)
+    assert "H200 and H100" in mixed.stderr
+    unknown = run(tmp_path, "--gpus", "all", CUDA_VISIBLE_DEVICES="7", **driver)
+    assert "CUDA_VISIBLE_DEVICES names '7'" in unknown.stderr
+    assert (mixed.returncode, unknown.returncode) == (2, 2)
+
+
+def test_settings_do_not_spread_shards_or_the_cpu(tmp_path: Path) -> None:
+    """`gpus` in pyproject.toml is for new, whole runs on GPUs: the others go on as asked."""
+    (tmp_path / "pyproject.toml").write_text('[tool.flashbench.run]\ngpus = "all"\n')
+    out = tmp_path / "out.json"
+    quick = [*TINY, "--baseline-only", "--launches", "1", "--format", "none", "-o", str(out)]
+    assert run(tmp_path, *quick).returncode == 0
+    assert run(tmp_path, "--resume", str(out), "--format", "none").returncode == 0
+    assert run(tmp_path, *quick, "--shard", "1/2").returncode == 0
