@@ -18,7 +18,14 @@ from flashbench.errors import InvalidInputError
 from flashbench.launches import LaunchData, baseline_index, own_candidates
 from flashbench.stats.family import holm, simultaneous_alpha
 from flashbench.stats.modes import Modes, two_modes
-from flashbench.stats.order import inflation, launch_correlation, widened
+from flashbench.stats.order import (
+    SIGNIFICANCE,
+    SIGNIFICANCE_ANYTIME,
+    launch_correlation,
+    stretch,
+    widened,
+)
+from flashbench.stats.sequential import anytime_shift
 from flashbench.stats.shift import Shift, paired_shift, unpaired_shift
 
 FloatArray = NDArray[np.float64]
@@ -54,6 +61,7 @@ class Comparison:
     problem: Problem | None = None
     partial: Problem | None = None  # some launches failed, others are compared
     correlation: float = 0.0  # of neighbouring launches over the family; the interval allows for it
+    anytime: bool = False  # the interval holds whenever one stops, see stats/sequential.py
 
     @property
     def launches(self) -> tuple[int, ...]:
@@ -149,7 +157,8 @@ def geometric_mean(comparisons: Sequence[Comparison], alpha: float) -> Shift | N
             return Shift(value, -math.inf, math.inf, 1.0)
         rows = [c.sides[side][np.isin(c.numbers[side], common)] for c in compared]
         means.append(np.mean(np.stack(rows), axis=0))
-    shift = _allowing_for_order(tuple(means), alpha, compared[0].correlation)
+    correlation = max(c.correlation for c in compared)
+    shift = _allowing_for_order(tuple(means), alpha, correlation, anytime=compared[0].anytime)
     return replace(shift, value=min(max(value, shift.low), shift.high))
 
 
@@ -226,15 +235,26 @@ def _join(old: Comparison, new: Comparison, controls: tuple[FloatArray, FloatArr
     )
 
 
-def _launch_correlation(compared: list[Comparison]) -> float:
-    """The larger of the two files'; from the cases that have the most launches."""
+def _launch_correlation(compared: list[Comparison], until: int | None = None) -> float:
+    """The larger of the two files'; over all cases, from the launches up to number `until`."""
+    significance = SIGNIFICANCE if until is None else SIGNIFICANCE_ANYTIME
     correlations = [0.0]
     for side in range(len(compared[0].sides) if compared else 0):
-        rows = [c.sides[side] for c in compared]
-        most = max(map(len, rows))
-        rows = [row for row in rows if len(row) == most]
-        correlations.append(launch_correlation(np.stack(rows)))
+        last = max(int(_numbers(c, side)[-1]) for c in compared)
+        launches = last + 1 if until is None else min(last, until) + 1
+        rows = np.full((len(compared), launches), np.nan)
+        for row, comparison in zip(rows, compared, strict=True):
+            numbers = _numbers(comparison, side)
+            seen = numbers < launches
+            row[numbers[seen]] = comparison.sides[side][seen]
+        correlations.append(launch_correlation(rows, significance))
     return max(correlations)
+
+
+def _numbers(comparison: Comparison, side: int) -> IntArray:
+    if comparison.numbers:
+        return comparison.numbers[side]
+    return np.arange(len(comparison.sides[side]))
 
 
 def _shift(sides: tuple[FloatArray, ...], alpha: float) -> Shift:
@@ -243,37 +263,56 @@ def _shift(sides: tuple[FloatArray, ...], alpha: float) -> Shift:
     return unpaired_shift(sides[0], sides[1], alpha)
 
 
-def _allowing_for_order(sides: tuple[FloatArray, ...], alpha: float, correlation: float) -> Shift:
+def _allowing_for_order(
+    sides: tuple[FloatArray, ...], alpha: float, correlation: float, *, anytime: bool = False
+) -> Shift:
     """The shift with its interval widened for correlated launches, and the p-value that goes with
     it: a wider interval excludes 0 exactly when the plain one excludes a point nearer to the value.
     """
+    if anytime:
+        return anytime_shift(sides[0], alpha, correlation)
     shift = _shift(sides, alpha)
     if correlation == 0:
         return shift
-    nearer = shift.value * (1 - 1 / inflation(correlation))
-    p = _shift((*sides[:-1], sides[-1] - nearer), alpha).p
-    return replace(widened(shift, correlation), p=p)
+    factor = stretch(correlation, min(map(len, sides)), alpha)
+    nearer = shift.value * (1 - 1 / factor)
+    p = 1.0 if math.isinf(factor) else _shift((*sides[:-1], sides[-1] - nearer), alpha).p
+    return replace(widened(shift, factor), p=p)
 
 
 def decide_family(
-    found: list[Comparison], alpha: float, tolerance: float, choices: int
+    found: list[Comparison],
+    alpha: float,
+    tolerance: float,
+    choices: int,
+    *,
+    anytime: bool = False,
 ) -> list[Comparison]:
     """Give every comparison its interval at the level that the number of comparisons asks for.
 
-    choices: how many comparisons each one was chosen from.
+    choices: how many comparisons each one was chosen from. anytime: paired launches that were
+    looked at as they came, a case leaving when it was decided. What is said of a case follows from
+    the launches up to its own last one, so it is the same at the stop and read from the file later.
     """
-    level = simultaneous_alpha(alpha, choices * sum(1 for c in found if c.problem is None))
-    correlation = _launch_correlation([c for c in found if c.problem is None])
+    compared = [c for c in found if c.problem is None]
+    assert not anytime or all(len(c.sides) == 1 for c in compared)
+    level = simultaneous_alpha(alpha, choices * len(compared))
+    correlations: dict[int | None, float] = {}
     out = []
     for comparison in found:
         if comparison.problem is None:
+            until = int(_numbers(comparison, 0)[-1]) if anytime else None
+            if until not in correlations:
+                correlations[until] = _launch_correlation(compared, until)
+            correlation = correlations[until]
             modes = [two_modes(side, math.log1p(tolerance)) for side in comparison.sides]
             comparison = replace(
                 comparison,
-                shift=_allowing_for_order(comparison.sides, level, correlation),
+                shift=_allowing_for_order(comparison.sides, level, correlation, anytime=anytime),
                 correlation=correlation,
                 alpha=level,
                 modes=next((m for m in modes if m), None),
+                anytime=anytime,
             )
         out.append(comparison)
     adjusted = iter(holm([choices * c.shift.p for c in out if c.shift]))

@@ -13,7 +13,6 @@ from flashbench.comparison import (
 from flashbench.errors import InvalidInputError
 from flashbench.launches import LaunchData, baseline_index, collect, own_candidates
 from flashbench.runfile import RunFile
-from flashbench.stats.order import inflation
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Verdict, judge
 
@@ -119,7 +118,7 @@ def _launch_order(comparisons: list[Comparison]) -> list[Caveat]:
         return []
     message = (
         f"each launch resembles the one before (autocorrelation {correlation:.2f}): the intervals "
-        f"are {inflation(correlation):.2f} times as wide for it; let the machine settle"
+        "are wider for it; let the machine settle"
     )
     return [Caveat("launch-order", message)]
 

@@ -7,6 +7,7 @@ The rule, on the family-wise interval of the log speed-up:
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,12 @@ from numpy.typing import NDArray
 
 from flashbench.comparison import Comparison
 from flashbench.errors import Exit
+from flashbench.stats.order import inflation
+from flashbench.stats.sequential import (
+    expected_half_width,
+    launches_needed_anytime,
+    launches_needed_tight,
+)
 from flashbench.stats.shift import Shift, launches_needed
 
 # More launches than this are not a plan: the change is as good as equal to the tolerance.
@@ -58,16 +65,9 @@ def judge(comparison: Comparison, tolerance: float) -> Verdict:
         return Verdict(Outcome.NOT_MEASURED, reason)
     shift = comparison.shift
     assert shift is not None
-    least = launches_needed(comparison.alpha, paired=len(comparison.sides) == 1)
+    least = _least(comparison)
     if not shift.bounded:
-        have = " + ".join(str(n) for n in comparison.launches)
-        side = "" if len(comparison.sides) == 1 else " a side"
-        return Verdict(
-            Outcome.UNDECIDED,
-            f"{have} {'launch is' if have == '1' else 'launches are'} too few for any verdict; "
-            f"{least}{side} would do",
-            launches=least,
-        )
+        return _unbounded(comparison, least)
     limit = math.log1p(tolerance)
     detectable = _detectable(comparison, shift, limit)
     if comparison.modes and not _modes_agree(comparison, limit):
@@ -109,6 +109,38 @@ def exit_code(verdicts: Iterable[Verdict], allow: Collection[str] = ()) -> Exit:
     return Exit.PASS
 
 
+def _least(comparison: Comparison) -> int:
+    if comparison.anytime:
+        return launches_needed_anytime(comparison.alpha)
+    return launches_needed(comparison.alpha, paired=len(comparison.sides) == 1)
+
+
+def _unbounded(comparison: Comparison, least: int) -> Verdict:
+    now = min(comparison.launches)
+    if now < least:
+        have = " + ".join(str(n) for n in comparison.launches)
+        side = "" if len(comparison.sides) == 1 else " a side"
+        return Verdict(
+            Outcome.UNDECIDED,
+            f"{have} {'launch is' if have == '1' else 'launches are'} too few for any verdict; "
+            f"{least}{side} would do",
+            launches=least,
+        )
+    enough = launches_needed_tight(comparison.alpha)
+    if comparison.anytime and now < enough:
+        return Verdict(
+            Outcome.UNDECIDED,
+            f"{now} launches so much alike may all be in one mode, or on one tick of the clock; "
+            f"{enough} would do",
+            launches=enough,
+        )
+    return Verdict(
+        Outcome.UNDECIDED,
+        f"each launch is so like the one before (autocorrelation {comparison.correlation:.2f}) "
+        f"that {now} do not tell their spread; let the machine settle",
+    )
+
+
 def _undecided(
     comparison: Comparison, shift: Shift, limit: float, detectable: float, least: int
 ) -> Verdict:
@@ -117,7 +149,12 @@ def _undecided(
     target = abs(shift.value) if beyond else limit - abs(shift.value)
     half_width = max(shift.high - shift.value, shift.value - shift.low)
     now = min(comparison.launches)
-    needed = math.inf if target <= 0 else now * (half_width / target) ** 2
+    if target <= 0:
+        needed = math.inf
+    elif comparison.anytime:
+        needed = _anytime_launches(comparison, target)
+    else:
+        needed = now * (half_width / target) ** 2
     if beyond:
         reason = "the interval includes no change"
     elif shift.low > 0 or shift.high < 0:
@@ -142,10 +179,28 @@ def _undecided(
     )
 
 
+def _anytime_launches(comparison: Comparison, half_width: float) -> float:
+    """Launches after which the interval is expected to be that narrow; infinite beyond a plan.
+
+    By the spread so far, so an estimate; unlike that of a fixed number of launches, the interval
+    narrows more slowly than with the square root.
+    """
+    deviation = float(np.std(comparison.sides[0], ddof=1))
+
+    def narrow(launches: int) -> bool:
+        width = expected_half_width(launches, comparison.alpha, comparison.correlation)
+        return deviation * width <= half_width
+
+    enough = bisect_left(range(MAX_PLANNED_LAUNCHES + 1), True, key=narrow)
+    return enough if enough <= MAX_PLANNED_LAUNCHES else math.inf
+
+
 def _detectable(comparison: Comparison, shift: Shift, limit: float) -> float:
-    """Smallest change found with 80 % power: the centre has to clear the interval's half width and
-    the tolerance, and misses its true place by one standard error times the quantile of 80 %."""
+    """Smallest change found with 80 % power by so many launches: the centre has to clear the
+    interval's half width and the tolerance, and misses its true place by one standard error times
+    the quantile of 80 %."""
     error = math.sqrt(sum(_variance_of_mean(side) for side in comparison.sides))
+    error *= inflation(comparison.correlation)
     bar = max((shift.high - shift.low) / 2, limit)
     return math.expm1(min(bar + _Z_POWER * error, 700.0))
 
