@@ -1,7 +1,8 @@
 """Comparison: what the launches say about the speed-up of one candidate on one case.
 
 One run file: the candidate against SDPA, paired inside each launch. Two: the candidate's speed over
-SDPA in B against the same in A, so what moves SDPA too is the machine's and cancels.
+SDPA in B against the same in A, so what moves SDPA too is the machine's and cancels. Two builds in
+one run file: the new one against the old, paired inside each launch.
 All speed-ups are log(old time / new time): above 0 is faster.
 """
 
@@ -130,6 +131,25 @@ def between_runs(a: LaunchData, b: LaunchData, alpha: float, tolerance: float) -
     return decide_family(found, alpha, tolerance, 1)
 
 
+def between_builds(data: LaunchData, alpha: float, tolerance: float) -> list[Comparison]:
+    """The new build of a run file's pair against the old, by the launches that have both.
+
+    The intervals hold whenever one looks (`stats/sequential.py`), as cases leave the plan when they
+    are decided. Raises InvalidInputError for a file without a pair.
+    """
+    pair = data.run.pair
+    if pair is None:
+        raise InvalidInputError("the run file holds no two builds to compare")
+    old, new = data.candidate_index[pair.old], data.candidate_index[pair.new]
+    ratios = data.speedups(new, old)
+    found = []
+    for case_index, case in enumerate(data.run.cases):
+        blank = Comparison(case, pair.new, pair.old, data.metrics[case_index], anytime=True)
+        ratio = ratios[case_index]
+        found.append(_prepare(data, new, old, case_index, blank, ratio, tolerance))
+    return decide_family(found, alpha, tolerance, 1, anytime=True)
+
+
 def best_baseline(data: LaunchData, case: int) -> int | None:
     """Index of the SDPA backend with the lowest median over launches, or None: none was timed."""
     found = {}
@@ -187,7 +207,8 @@ def _prepare(
             if index == candidate:
                 problem = Problem("wrong", failures.reason, failures.launches)
             else:
-                problem = Problem("control", f"SDPA itself is wrong: {failures.reason}")
+                who = _called(data, baseline)
+                problem = Problem("control", f"{who} itself is wrong: {failures.reason}")
             return replace(blank, problem=problem)
     numbers = np.flatnonzero(~np.isnan(ratios))
     present = ratios[numbers]
@@ -204,10 +225,16 @@ def _prepare(
     )
 
 
+def _called(data: LaunchData, candidate: int) -> str:
+    """How messages call what a candidate is compared with."""
+    found = data.run.candidates[candidate]
+    return "SDPA" if found.baseline else found.name
+
+
 def _why_missing(data: LaunchData, candidate: int, baseline: int, case: int) -> Problem:
     for index in (candidate, baseline):
         failures = data.failures(index, case)
-        name = "" if index == candidate else "SDPA: "
+        name = "" if index == candidate else f"{_called(data, index)}: "
         if failures:
             return Problem(failures.status, name + failures.reason, failures.launches)
     metric = data.metrics[case]

@@ -94,6 +94,11 @@ class LaunchData:
         middle = float(self._middle[candidate, case])
         return None if math.isnan(middle) else math.exp(middle) * 1e6
 
+    def median_speedup(self, candidate: int, baseline: int, case: int) -> float | None:
+        """Ratio of the median times, baseline / candidate; None where either was never timed."""
+        ratio = float(self._middle[baseline, case] - self._middle[candidate, case])
+        return None if math.isnan(ratio) else math.exp(ratio)
+
     def is_wrong(self, candidate: int, case: int) -> bool:
         """Whether any launch found a wrong result."""
         return any(r.status == "wrong" for r in self._results.get((candidate, case), ()))

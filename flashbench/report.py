@@ -1,18 +1,19 @@
 """Report: one or two run files judged, with every caveat as data beside the numbers."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from flashbench.comparison import (
     BEST,
     Comparison,
     against_sdpa,
+    between_builds,
     between_runs,
     geometric_mean,
 )
 from flashbench.errors import InvalidInputError
 from flashbench.launches import LaunchData, baseline_index, collect, own_candidates
-from flashbench.runfile import RunFile
+from flashbench.runfile import Candidate, RunFile
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Verdict, judge
 
@@ -53,8 +54,13 @@ def report_one(
 ) -> Report:
     """Judge the candidates of one run file against SDPA's default, or its best backend.
 
-    A file without candidates, or without SDPA, gives a report without comparisons.
+    A file without candidates, or without SDPA, gives a report without comparisons; one that was
+    measured to compare two builds gives theirs.
     """
+    if run.pair is not None:
+        if against == BEST:
+            raise InvalidInputError("--against best is not for a comparison of two builds")
+        return report_builds(run, metric=metric, tolerance=tolerance, alpha=alpha)
     data = collect(run, metric)
     comparisons: list[Comparison] = []
     best: list[Comparison] = []
@@ -67,6 +73,23 @@ def report_one(
             else against_sdpa(data, BEST, alpha, tolerance)
         )
     return _report((data,), comparisons, best, tolerance, alpha, _caveats(data, ""))
+
+
+def report_builds(
+    run: RunFile,
+    *,
+    metric: str | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+    alpha: float = DEFAULT_ALPHA,
+) -> Report:
+    """Judge the new build of a run file's pair against the old one."""
+    data = collect(run, metric)
+    comparisons = between_builds(data, alpha, tolerance)
+    caveats = _caveats(data, "")
+    assert run.pair is not None
+    by_name = {candidate.name: candidate for candidate in run.candidates}
+    caveats += _same_library([by_name[run.pair.old]], [by_name[run.pair.new]])
+    return _report((data,), comparisons, [], tolerance, alpha, caveats)
 
 
 def report_two(
@@ -169,10 +192,13 @@ def _machines(a: RunFile, b: RunFile, allow: Collection[str]) -> list[Caveat]:
                     "SDPA, the control, may have changed itself",
                 )
             )
-    libraries_a = {c.build.library_hash for _, c in own_candidates(a)} - {""}
-    libraries_b = {c.build.library_hash for _, c in own_candidates(b)} - {""}
-    if libraries_a and libraries_a == libraries_b:
-        found.append(
-            Caveat("same-build", "A and B measured the same library: no verdict but SAME is true")
-        )
-    return found
+    sides = [[c for _, c in own_candidates(run)] for run in (a, b)]
+    return found + _same_library(*sides)
+
+
+def _same_library(a: Iterable[Candidate], b: Iterable[Candidate]) -> list[Caveat]:
+    libraries_a = {candidate.build.library_hash for candidate in a} - {""}
+    libraries_b = {candidate.build.library_hash for candidate in b} - {""}
+    if not libraries_a or libraries_a != libraries_b:
+        return []
+    return [Caveat("same-build", "A and B are the same library: no verdict but SAME is true")]

@@ -13,7 +13,7 @@ from types import FrameType
 
 from flashbench.candidates import parse_candidates
 from flashbench.errors import InvalidInputError
-from flashbench.measure.bench import Bench, Plan
+from flashbench.measure.bench import Bench, Plan, Settled
 from flashbench.measure.progress import Progress
 from flashbench.runfile import RunFile
 from flashbench.shard import cases_of_shard
@@ -57,17 +57,26 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
         budget_seconds=settings.budget_seconds,
         hourly_rate=run.hourly_rate,
         shard=settings.shard,
+        pair=run.pair,
     )
 
 
-def measure(plan: Plan, path: Path, progress: Progress, resumed: RunFile | None = None) -> Outcome:
+def measure(
+    plan: Plan,
+    path: Path,
+    progress: Progress,
+    resumed: RunFile | None = None,
+    settled: Settled = lambda run: (),
+) -> Outcome:
     """Measure the plan into the run file `path`, saving after each case.
+
+    settled: from what was measured so far, the ids of the cases that need no more launches.
 
     resumed: the run to go on with; its results are kept and what it lacks is added. Raises
     NotMeasuredError if no candidate loads, and InvalidInputError if machine or builds are not
     those of `resumed`. Ctrl-C and SIGTERM end it early; everything measured is in the file.
     """
-    bench = Bench(plan, path, progress, resumed)
+    bench = Bench(plan, path, progress, resumed, settled)
     outcome = Outcome(None)
     try:
         with sigterm_as_interrupt(), progress:

@@ -40,6 +40,7 @@ Status = Literal[
 class BuildIdentity(msgspec.Struct, kw_only=True):
     """Which library was measured. Empty strings where a candidate has no build (SDPA)."""
 
+    revision: str = ""  # what the user called it
     commit: str = ""
     dirty: bool = False
     source_hash: str = ""
@@ -142,6 +143,18 @@ class Launch(msgspec.Struct, kw_only=True):
     results: list[Result] = msgspec.field(default_factory=list)
 
 
+class Pair(msgspec.Struct, kw_only=True):
+    """Two builds measured in the same launches, until each case was decided.
+
+    old, new: candidate names. tolerance, confidence: by which cases were taken out of the plan.
+    """
+
+    old: str
+    new: str
+    tolerance: float
+    confidence: float
+
+
 class RunFile(msgspec.Struct, kw_only=True):
     """The whole document."""
 
@@ -156,6 +169,7 @@ class RunFile(msgspec.Struct, kw_only=True):
     cases: list[Case]
     launches: list[Launch] = msgspec.field(default_factory=list)
     hourly_rate: float | None = None
+    pair: Pair | None = None
 
     @property
     def device_seconds(self) -> float:
@@ -238,6 +252,13 @@ def _check_references(run: RunFile, name: str) -> None:
         raise _damaged(name, "a launch's device_seconds is not a possible time")
     if run.hourly_rate is not None and not 0 <= run.hourly_rate < MAX_SECONDS:
         raise _damaged(name, "hourly_rate is not a possible price")
+    if run.pair is not None and not (
+        {run.pair.old, run.pair.new} <= candidates
+        and run.pair.old != run.pair.new
+        and 0 < run.pair.tolerance < 1
+        and 0 < run.pair.confidence < 1
+    ):
+        raise _damaged(name, "the pair is not one of two of its candidates")
     for launch in run.launches:
         seen: set[tuple[str, str]] = set()
         for result in launch.results:

@@ -67,6 +67,11 @@ def text_cell(text: str) -> Cell:
     return Cell(text, text)
 
 
+def count_cell(count: int) -> Cell:
+    """A whole number."""
+    return Cell(count, str(count))
+
+
 def time_cell(microseconds: float | None) -> Cell:
     """A time in microseconds."""
     return NONE if microseconds is None else Cell(microseconds, digits(microseconds))

@@ -4,6 +4,7 @@ pytest has tests/ and experiments/ on its path: `from synthetic import make_run`
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from simulated_noise import Noise, normal
@@ -14,6 +15,7 @@ from flashbench.runfile import (
     Candidate,
     Environment,
     Launch,
+    Pair,
     Result,
     RunFile,
     Settings,
@@ -67,7 +69,9 @@ def make_run(
         for name in names
     ]
     block = [i // 2 for i in range(samples)]
-    factors = {candidate: None, "sdpa": 1.0} | dict.fromkeys(backends, 1.1)
+    factors = {candidate: None, "sdpa": 1.0} | {
+        name: 1.1 if name.startswith("sdpa") else 1.0 for name in backends
+    }
     offsets = {
         (name, i): between * noise(rng, (launches,)) for name in names for i in range(len(cases))
     }
@@ -112,3 +116,10 @@ def make_run(
         cases=list(cases),
         launches=made,
     )
+
+
+def make_pair(rng: np.random.Generator, **settings: Any) -> RunFile:
+    """A run file of the builds A and B: `make_run` whose candidate is B, at the speed-up over A."""
+    run = make_run(rng, candidate="B", backends=["A"], **settings)
+    run.pair = Pair(old="A", new="B", tolerance=0.01, confidence=0.95)
+    return run

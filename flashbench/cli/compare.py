@@ -1,26 +1,38 @@
-"""`flashbench compare`: the gate. One run file: candidate against SDPA. Two: B against A."""
+"""`flashbench compare`: the gate. One run file: candidate against SDPA. Two: B against A. Two git
+revisions: both built and measured in the same launches until every case is decided."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
+from flashbench.cli.measuring import effort_options, grid_options
 from flashbench.cli.output import deliver, report_options
 from flashbench.errors import Exit
 from flashbench.settings import SettingsCommand
 
+if TYPE_CHECKING:
+    from flashbench.report import Report
+
 ALLOWABLE = ("undecided", "not-measured", "different-machine")
+_OF_FILES = {"a", "b", "against", "metric", "tolerance", "confidence", "output_format", "output"}
+_OF_FILES |= {"allow", "exit_zero"}
 
 
 @click.command(
     "compare",
     cls=SettingsCommand,
-    epilog="Defaults: [tool.flashbench.compare] of pyproject.toml.",
+    epilog="Defaults: [tool.flashbench.compare] of pyproject.toml; what is built and called: "
+    "[tool.flashbench.project]. A name that is a file is a file; refs/heads/NAME is the branch.",
     help="One run file A: is each candidate slower than SDPA? Two: is B slower than A, with SDPA "
-    "as the control? Exits 1 if any case is SLOWER or wrong, else 4 if any could not be measured, "
-    "else 3 if any is UNDECIDED, else 0.",
+    "as the control? Two git revisions (WORKTREE: the working tree, also what a missing B is): "
+    "builds both and measures them in the same launches until every case is decided, or --launches "
+    "or --budget are spent. Exits 1 if any case is SLOWER or wrong, else 4 if any could not be "
+    "built or measured, else 3 if any is UNDECIDED, else 0.",
 )
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path), required=False)
+@click.argument("a")
+@click.argument("b", required=False)
 @report_options
 @click.option(
     "--allow",
@@ -29,39 +41,85 @@ ALLOWABLE = ("undecided", "not-measured", "different-machine")
     help="Let this pass; may be repeated.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdicts are.")
-def command(
-    a: Path,
-    b: Path | None,
-    metric: str | None,
-    against: str,
-    tolerance: float,
-    confidence: float,
-    output_format: str,
-    output: Path | None,
-    allow: tuple[str, ...],
-    exit_zero: bool,
-) -> int:
-    from flashbench.errors import InvalidInputError, NotMeasuredError
-    from flashbench.report import report_one, report_two
-    from flashbench.runfile import load
+@grid_options
+@click.option(
+    "--launches",
+    type=click.IntRange(2, 10_000),
+    default=40,
+    show_default=True,
+    help="Of a case at the most.",
+)
+@effort_options
+@click.option(
+    "--run-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where the measurements of two revisions go.  [default: compare-<date>-<time>.json]",
+)
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Go on with the run file of an earlier comparison of the same revisions.",
+)
+@click.option("--retry-build", is_flag=True, help="Build again what did not build the last time.")
+@click.pass_context
+def command(context: click.Context, /, **options: Any) -> int:
+    from flashbench.errors import NotMeasuredError
     from flashbench.verdict import exit_code
     from flashbench.views import speedup
 
-    alpha = 1 - confidence
-    if b is None:
-        report = report_one(
-            load(a), metric=metric, against=against, tolerance=tolerance, alpha=alpha
-        )
-    elif against != "sdpa":
-        raise InvalidInputError("--against best is for one run file; two are compared over SDPA")
+    a, b = options["a"], options["b"]
+    if _is_file(a) or (b is not None and _is_file(b)):
+        _refuse_measuring(context)
+        report = _of_files(options)
     else:
-        report = report_two(
-            load(a), load(b), metric=metric, tolerance=tolerance, alpha=alpha, allow=allow
-        )
+        from flashbench.cli.compare_revisions import compare_revisions
+
+        report = compare_revisions(context, options)
     if not report.comparisons:
         raise NotMeasuredError(
             f"{a}: nothing to compare: it has no candidate besides SDPA, or no SDPA, or no case; "
             "`flashbench show` prints what it has"
         )
-    deliver(speedup.document(report, gate=True), output_format, output)
-    return Exit.PASS if exit_zero else exit_code(report.verdicts, allow)
+    document = speedup.document(report, gate=True)
+    deliver(document, options["output_format"], options["output"])
+    return Exit.PASS if options["exit_zero"] else exit_code(report.verdicts, options["allow"])
+
+
+def _is_file(text: str) -> bool:
+    """A file, or what can only be meant as one."""
+    return Path(text).exists() or text.endswith(".json")
+
+
+def _refuse_measuring(context: click.Context) -> None:
+    from flashbench.errors import InvalidInputError
+
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if given and parameter.name not in _OF_FILES:
+            raise InvalidInputError(
+                f"{parameter.opts[0]} is for two revisions that are measured now; drop it, or name "
+                "revisions instead of files"
+            )
+
+
+def _of_files(options: dict[str, Any]) -> "Report":
+    from flashbench.errors import InvalidInputError
+    from flashbench.report import report_one, report_two
+    from flashbench.runfile import load
+
+    a, b = Path(options["a"]), options["b"] and Path(options["b"])
+    rule = {
+        "metric": options["metric"],
+        "tolerance": options["tolerance"],
+        "alpha": 1 - options["confidence"],
+    }
+    if b is None:
+        return report_one(load(a), against=options["against"], **rule)
+    if options["against"] != "sdpa":
+        raise InvalidInputError("--against best is for one run file; two are compared over SDPA")
+    for side, other in ((a, b), (b, a)):
+        if not _is_file(str(side)):
+            raise InvalidInputError(f"{side}: no such file; {other} is one, so both have to be")
+    return report_two(load(a), load(b), allow=options["allow"], **rule)

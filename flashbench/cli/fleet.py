@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from flashbench.cli.measuring import tell
 from flashbench.errors import InvalidInputError
-from flashbench.render.escape import printable
 
 if TYPE_CHECKING:
     from flashbench.run import Outcome, Plan
@@ -107,8 +107,3 @@ def plan_flags(context: click.Context, **changed: Any) -> list[str]:
 def _written(value: Any) -> str:
     """A number without an exponent, which durations do not have."""
     return f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value)
-
-
-def tell(text: str) -> None:
-    """Say a line on stderr; it may quote what candidates printed."""
-    click.echo(f"flashbench: {printable(text)}", err=True)

@@ -3,11 +3,14 @@
 import math
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from flashbench.case import DTYPES, PRESETS, Shape, parse_shape
+from flashbench.errors import InvalidInputError
+from flashbench.render.escape import printable
 
 _UNITS = {"ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(ms|s|m|h|)")
@@ -115,6 +118,27 @@ def chosen_shapes(options: dict[str, Any]) -> list[Shape]:
     presets = options["presets"] or (() if options["shapes"] else ("headline",))
     shapes = [shape for preset in presets for shape in PRESETS[preset]]
     return shapes + [parse_shape(text) for text in options["shapes"]]
+
+
+def check_writable(path: Path, flag: str) -> None:
+    """Said before anything is measured, not after."""
+    import tempfile
+
+    directory = path.absolute().parent
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise InvalidInputError(
+            f"{path}: cannot be written ({error.strerror}); name another file with {flag}"
+        ) from None
+
+
+def tell(text: str) -> None:
+    """A line on stderr."""
+    # Reasons quote what candidates printed and what run files say: nothing may steer the terminal.
+    click.echo(f"flashbench: {printable(text)}", err=True)
 
 
 def _add(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:

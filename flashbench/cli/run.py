@@ -10,8 +10,15 @@ import click
 from click.core import ParameterSource
 
 from flashbench.candidates import OURS, baselines, parse_candidates
-from flashbench.cli.fleet import fleet_options, measure_on_gpus, spread, tell
-from flashbench.cli.measuring import CAUSAL, chosen_shapes, effort_options, grid_options
+from flashbench.cli.fleet import fleet_options, measure_on_gpus, spread
+from flashbench.cli.measuring import (
+    CAUSAL,
+    check_writable,
+    chosen_shapes,
+    effort_options,
+    grid_options,
+    tell,
+)
 from flashbench.cli.output import FORMATS, deliver
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.settings import SettingsCommand
@@ -95,7 +102,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     else:
         plan = _plan(options)
         path = options["output"] or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
-    _check_writable(path)
+    check_writable(path, "-o")
     fleet = spread(context)
     if fleet and plan.shard:
         raise InvalidInputError(f"{path} is a shard; merge it first, or go on without {fleet}")
@@ -184,21 +191,6 @@ def _resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile
         timeout_seconds=given.get("timeout", plan.timeout_seconds),
         hourly_rate=given.get("hourly_rate", plan.hourly_rate),
     )
-
-
-def _check_writable(path: Path) -> None:
-    """Said before anything is measured, not after."""
-    import tempfile
-
-    directory = path.absolute().parent
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise InvalidInputError(
-            f"{path}: cannot be written ({error.strerror}); name another file with -o"
-        ) from None
 
 
 def _finish(outcome: "Outcome", path: Path, format_: str, again: str) -> int:

@@ -1,7 +1,7 @@
 """The launches of a run: worker processes over a grid of cases, saved as they are measured."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,9 +9,10 @@ from pathlib import Path
 from flashbench import __version__
 from flashbench.case import Case, DtypeName, Shape, grid
 from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.measure.advice import advice
 from flashbench.measure.history import UNFINISHED, History
 from flashbench.measure.identity import difference
-from flashbench.measure.plan import case_order, launch_seed
+from flashbench.measure.plan import candidate_order, case_order, launch_seed
 from flashbench.measure.process import Worker, WorkerDiedError
 from flashbench.measure.progress import Progress
 from flashbench.measure.protocol import Done, Inspect, Inspection, Measure, Ready, Setup
@@ -19,6 +20,7 @@ from flashbench.runfile import (
     Candidate,
     DeviceState,
     Launch,
+    Pair,
     Result,
     RunFile,
     Settings,
@@ -54,21 +56,34 @@ class Plan:
     hourly_rate: float | None = None
     command: Sequence[str] = ()
     shard: str = ""  # such as "2/4": the part of the grid to measure; "": all of it
+    metrics: Sequence[str] | None = None
+    sites: Mapping[str, str] = field(default_factory=dict)  # of candidates that are built revisions
+    pair: Pair | None = None
 
     def cases(self, device: str) -> list[Case]:
         """The whole grid on "cpu" or "cuda"."""
         return grid(self.shapes, self.dtypes or DEFAULT_DTYPES[device], self.causal, device)
 
 
+# Ids of the cases that need no more launches, from what was measured so far.
+Settled = Callable[[RunFile], Collection[str]]
+
+
 @dataclass
 class Bench:
-    """A run on its way: the launches of a plan, the worker at work, the file that grows."""
+    """A run on its way: the launches of a plan, the worker at work, the file that grows.
+
+    settled: asked after each launch; cases that it names leave the plan.
+    """
 
     plan: Plan
     path: Path
     progress: Progress
     run: RunFile | None
+    settled: Settled = lambda run: ()
     over_budget: bool = False
+    _settled: frozenset[str] = frozenset()
+    _index: int = 0  # of the launch that the worker is for
     _worker: Worker | None = None
     _launch: Launch | None = None
     _tick: float = 0.0  # until when the seconds of this worker are accounted
@@ -76,6 +91,7 @@ class Bench:
     _broken: dict[str, str] = field(default_factory=dict)  # candidates that do not load
     _history: History = field(default_factory=History)
     _state: DeviceState | None = None  # when the latest worker was ready
+    _steps: int = 0
     _saved: float = -1e9
     _save_seconds: float = 0.0
     _dirty: bool = False
@@ -84,7 +100,10 @@ class Bench:
         resumed = self.run is not None
         if self.run is not None:
             self._forget_unfinished(self.run)
-            if all(launch.complete for launch in self._planned(self.run)):
+            self._settle(self.run)
+            left = [launch.index for launch in self._planned(self.run) if not launch.complete]
+            self._index = left[0] if left else 0
+            if not left or self._all_settled(self.run):
                 self.progress.note("nothing is missing in the file")
                 self._save()  # with -o it is another file, which is promised
                 return
@@ -95,13 +114,20 @@ class Bench:
         assert self.run is not None
         if not resumed:
             self._check_loaded()
-        self._warn_if_busy(self.run)
-        launches = self._planned(self.run)
-        self.progress.begin(sum(len(self._missing(launch)) for launch in launches))
-        for launch in launches:
-            if not launch.complete:
-                self._measure_launch(launch)
+        for line in advice(self.run, self._state, self.plan.launches):
+            self.progress.note(line)
+        launches = [launch for launch in self._planned(self.run) if not launch.complete]
+        self._steps = sum(len(self._missing(launch)) for launch in launches)
+        self.progress.begin(self._steps)
+        for place, launch in enumerate(launches):
+            self._index = launch.index
+            self._measure_launch(launch)
             if self.over_budget:
+                break
+            newly = self._settle(self.run)
+            self._steps -= newly * (len(launches) - place - 1)
+            self.progress.begin(self._steps)
+            if self._all_settled(self.run):
                 break
 
     def close(self, interrupted: bool) -> None:
@@ -133,9 +159,21 @@ class Bench:
         missing = {
             case: [name for name in names if (case.id, name) not in there]
             for case in case_order(self.run.cases, launch.seed)
-            if case in mine
+            if case in mine and case.id not in self._settled
         }
         return {case: rest for case, rest in missing.items() if rest}
+
+    def _settle(self, run: RunFile) -> int:
+        """Take the cases that need no more out of the plan; how many that are."""
+        before = len(self._settled)
+        self._settled |= frozenset(self.settled(run))
+        newly = len(self._settled) - before
+        if newly:
+            self.progress.note(f"decided: {len(self._settled)} of {len(run.cases)} cases")
+        return newly
+
+    def _all_settled(self, run: RunFile) -> bool:
+        return all(case.id in self._settled for case in run.cases)
 
     def _measure_launch(self, launch: Launch) -> None:
         assert self.run is not None
@@ -183,7 +221,7 @@ class Bench:
                 done = self._worker.ask(
                     Measure(
                         case=case,
-                        candidates=pending,
+                        candidates=candidate_order(pending, self.plan.seed, launch.index),
                         seed=launch.seed,
                         full_check=launch.index == 0,
                         seconds_left=left,
@@ -222,17 +260,22 @@ class Bench:
             left = self._seconds_left()
             if not results or (left is not None and left <= 0):
                 continue
-            request = Inspect(case=case, candidates=list(results), seed=launch.seed)
-            try:
-                answer = (self._worker or self._start_worker()).ask(request, left)
-            except WorkerDiedError as died:
-                self._end_worker()
-                self.progress.note(f"no memory or kernels: {died.candidate} on {case.id}: {died}")
-                continue
-            assert isinstance(answer, Inspection)
-            for name, inspected in answer.found.items():
-                results[name].peak_memory_bytes = inspected.peak_memory_bytes
-                results[name].kernels = inspected.kernels
+            while results:
+                request = Inspect(case=case, candidates=list(results), seed=launch.seed)
+                try:
+                    answer = (self._worker or self._start_worker()).ask(request, left)
+                except WorkerDiedError as died:
+                    self._end_worker()
+                    who = died.candidate
+                    self.progress.note(f"no memory or kernels: {who} on {case.id}: {died}")
+                    if results.pop(who, None) is None or died.status == "over_budget":
+                        break
+                    continue
+                assert isinstance(answer, Inspection)
+                for name, inspected in answer.found.items():
+                    results[name].peak_memory_bytes = inspected.peak_memory_bytes
+                    results[name].kernels = inspected.kernels
+                break
 
     # ---- the worker
 
@@ -244,7 +287,9 @@ class Bench:
         while True:
             self._tick = time.monotonic()
             self._worker = Worker(self.plan.timeout_seconds)
-            usable = [c for c in self.plan.candidates if c.name not in self._broken]
+            named = {c.name: c for c in self.plan.candidates if c.name not in self._broken}
+            order = candidate_order(list(named), self.plan.seed, self._index)
+            usable = [named[name] for name in order]
             setup = Setup(
                 device=self.plan.device,
                 candidates=usable,
@@ -252,6 +297,8 @@ class Bench:
                 threads=self.plan.threads,
                 samples=self.plan.samples,
                 min_sample_seconds=self.plan.min_sample_seconds,
+                metrics=None if self.plan.metrics is None else list(self.plan.metrics),
+                sites=dict(self.plan.sites),
             )
             try:
                 ready = self._worker.ask(setup, self._seconds_left())
@@ -302,20 +349,16 @@ class Bench:
             candidates=candidates,
             cases=cases,
             hourly_rate=plan.hourly_rate,
-        )
-
-    def _warn_if_busy(self, run: RunFile) -> None:
-        load = self._state.load_average if self._state else None
-        if load is None or run.cases[0].device != "cpu" or load < run.environment.cpu_count / 2:
-            return
-        self.progress.note(
-            f"warning: this machine is busy (load average {load:.1f} on "
-            f"{run.environment.cpu_count} CPUs): times may be off, SDPA's by a factor of two"
+            pair=plan.pair,
         )
 
     def _check_loaded(self) -> None:
         """With nothing but baselines left, there is nothing to compare: stop before measuring."""
         wanted = [candidate.name for candidate in self.plan.candidates]
+        if self.plan.pair is not None:
+            for name in (self.plan.pair.old, self.plan.pair.new):
+                if name in self._broken:
+                    raise NotMeasuredError(f"{name} does not load: {self._broken[name]}")
         if wanted and all(name in self._broken for name in wanted):
             raise NotMeasuredError(
                 f"{self._broken[wanted[0]]} (--baseline-only measures SDPA alone)"

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from flashbench.candidates import Loaded, reason
 from flashbench.case import Case
+from flashbench.errors import InvalidInputError
+from flashbench.launches import DEFAULT_METRIC
 from flashbench.measure import torch_settings
 from flashbench.measure.checks import WrongError, check_candidate, check_inputs, check_output
 from flashbench.measure.clock import Clock, MetricUnavailableError, Sampler, affordable_samples
@@ -73,13 +75,31 @@ class _Subject:
         self.result.reason = f"{told}; no {metric}: {why}" if told else f"no {metric}: {why}"
 
 
-def make_clock(device: str, min_sample_seconds: float) -> Clock:
-    """The clock of a device ("cpu" or "cuda")."""
-    if device == "cpu":
-        return CpuClock(min_sample_seconds)
-    from flashbench.measure.clock_cuda import CudaClock
+def make_clock(
+    device: str, min_sample_seconds: float, metrics: Sequence[str] | None = None
+) -> Clock:
+    """The clock of a device ("cpu" or "cuda"), for these of its metrics; None: for all.
 
-    return CudaClock(min_sample_seconds)
+    An empty list: for the one that verdicts are about. Raises InvalidInputError for a metric that
+    the device does not have.
+    """
+    clock: Clock
+    if device == "cpu":
+        clock = CpuClock(min_sample_seconds)
+    else:
+        from flashbench.measure.clock_cuda import CudaClock
+
+        clock = CudaClock(min_sample_seconds)
+    if metrics is None:
+        return clock
+    metrics = metrics or [DEFAULT_METRIC[device]]
+    for metric in metrics:
+        if metric not in clock.metrics:
+            raise InvalidInputError(
+                f"metric {metric!r} is not measured on {device}; it has {', '.join(clock.metrics)}"
+            )
+    clock.metrics = tuple(metrics)
+    return clock
 
 
 def measure_case(

@@ -27,6 +27,17 @@ def case_order(cases: Sequence[Case], seed: int) -> list[Case]:
     return order
 
 
+def candidate_order(names: Sequence[str], seed: int, launch: int) -> list[str]:
+    """The order in which a launch loads and calls candidates: random, and the reverse of it next.
+
+    So whoever comes first has no advantage over two launches, and of two equal candidates neither
+    is the first more often: what they differ by is symmetric about 0, whatever the noise is.
+    """
+    order = sorted(names)
+    random.Random(derive_seed(seed, "candidates", launch // 2)).shuffle(order)
+    return order[::-1] if launch % 2 else order
+
+
 def passes(count: int, seed: int, number: int = PASSES) -> list[list[int]]:
     """Orders in which `count` candidates are measured: forward, then backward (A/B/B/A).
 

@@ -20,6 +20,7 @@ class Setup(msgspec.Struct, tag="setup", kw_only=True):
     # Of candidates that are built revisions: the directory to import them from, by name.
     sites: dict[str, str] = msgspec.field(default_factory=dict)
     copies: str = ""  # where the worker puts its copies of them; the parent removes it
+    metrics: list[str] | None = None  # None: all; empty: the one of the verdicts
 
 
 class Measure(msgspec.Struct, tag="measure", kw_only=True):

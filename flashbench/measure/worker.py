@@ -81,7 +81,7 @@ class _Worker:
         if setup.threads is not None:
             torch.set_num_threads(setup.threads)
         seconds = setup.min_sample_seconds or MIN_SAMPLE_SECONDS[self._device]
-        self._clock: Clock = make_clock(self._device, seconds)
+        self._clock: Clock = make_clock(self._device, seconds, setup.metrics)
         self._loaded: dict[str, Loaded] = {}
         failures: dict[str, str] = {}
         described: list[Candidate] = []

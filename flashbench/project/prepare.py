@@ -133,6 +133,7 @@ def _recipe(project: Project) -> Recipe | None:
 
 def _identity(revision: Revision, exported: Exported, made: Build, found: _Site) -> BuildIdentity:
     return BuildIdentity(
+        revision=revision.text,
         commit=revision.commit,
         dirty=exported.dirty,
         source_hash=made.source_hash,

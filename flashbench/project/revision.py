@@ -46,8 +46,8 @@ def resolve(repository: Path, text: str) -> Revision:
     commit = _commit(repository, text)
     if commit is None:
         raise InvalidInputError(
-            f"revision {text[:_QUOTED]!r} is no commit of {repository}; see `git log --oneline --all`, "
-            f"or `git fetch`; {WORKTREE} is the working tree"
+            f"revision {text[:_QUOTED]!r} is no commit of {repository}; see "
+            f"`git log --oneline --all`, or `git fetch`; {WORKTREE} is the working tree"
         )
     return Revision(text, commit)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from flashbench.errors import Exit
 from flashbench.launches import METRIC_LABELS, LaunchData
 from flashbench.report import Report
-from flashbench.runfile import Environment
+from flashbench.runfile import Candidate, Environment
 from flashbench.table import Note, Value, finite_exp, speedup_cell
 from flashbench.verdict import Outcome, exit_code
 
@@ -26,24 +26,21 @@ def sides(report: Report) -> list[tuple[str, LaunchData]]:
 
 def identity(report: Report) -> list[str]:
     """A line a run file: machine, torch, launches, metric, builds."""
-    lines = []
-    for name, data in sides(report):
-        run = data.run
-        devices = sorted({case.device for case in run.cases})
-        builds = [
-            f"{c.name} at {c.build.commit[:12]}{' with uncommitted changes' * c.build.dirty}"
-            for c in run.candidates
-            if c.build.commit
-        ]
-        parts = [
-            *(_machine(run.environment, device) for device in devices),
-            f"torch {run.environment.torch}" if run.environment.torch else "",
-            f"{len(run.launches)} launch{'es' * (len(run.launches) != 1)}",
-            *sorted({METRIC_LABELS.get(metric, metric) for metric in data.metrics}),
-            *builds,
-        ]
-        lines.append(f"{name}: " * bool(name) + ", ".join(part for part in parts if part))
-    return lines
+    return [line for name, data in sides(report) for line in run_identity(name, data)]
+
+
+def run_identity(name: str, data: LaunchData) -> list[str]:
+    """The line of one run file, called `name` unless that is empty."""
+    run = data.run
+    devices = sorted({case.device for case in run.cases})
+    parts = [
+        *(_machine(run.environment, device) for device in devices),
+        f"torch {run.environment.torch}" if run.environment.torch else "",
+        f"{len(run.launches)} launch{'es' * (len(run.launches) != 1)}",
+        *sorted({METRIC_LABELS.get(metric, metric) for metric in data.metrics}),
+        *[_build(c) for c in run.candidates if c.build.commit],
+    ]
+    return [f"{name}: " * bool(name) + ", ".join(part for part in parts if part)]
 
 
 def summary(report: Report) -> dict[str, Value | dict[str, Value]]:
@@ -141,6 +138,13 @@ def cost(report: Report) -> float | None:
 def _counts(report: Report) -> list[tuple[Outcome, int]]:
     counts = Counter(verdict.outcome for verdict in report.verdicts)
     return [(outcome, counts[outcome]) for outcome in Outcome if counts[outcome]]
+
+
+def _build(candidate: Candidate) -> str:
+    build = candidate.build
+    called = f" ({build.revision})" if build.revision else ""
+    changed = " with uncommitted changes" if build.dirty else ""
+    return f"{candidate.name} at {build.commit[:12]}{called}{changed}"
 
 
 def _machine(environment: Environment, device: str) -> str:

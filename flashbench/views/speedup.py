@@ -13,10 +13,12 @@ from flashbench.table import (
     Document,
     Shown,
     bounds_cells,
+    count_cell,
     memory_cell,
     percent_cell,
     percentage,
     rate_cell,
+    ratio_text,
     speedup_cell,
     text_cell,
     time_cell,
@@ -38,6 +40,12 @@ def document(report: Report, *, gate: bool = False) -> Document:
         data = report.data[0]
         rows = [_sdpa_cells(data, index) for index in range(len(data.run.cases))]
         columns = _sdpa_columns(data)
+    elif report.data[0].run.pair is not None:
+        columns = _pair_columns()
+        rows = [
+            _pair_row(report, comparison, verdict)
+            for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True)
+        ]
     elif len(report.data) == 1:
         columns = _one_file_columns(report.data[0])
         best = report.best or report.comparisons
@@ -71,7 +79,10 @@ def _header(report: Report) -> list[str]:
     lines = frame.identity(report)
     if not report.comparisons:
         return [*lines, "no candidate besides SDPA: its own times alone, medians over launches"]
-    if len(report.data) == 1:
+    pair = report.data[0].run.pair
+    if pair is not None:
+        meaning = f"speed-up = {pair.old} time / {pair.new} time, measured in the same launches"
+    elif len(report.data) == 1:
         against = {comparison.against for comparison in report.comparisons}
         name = against.pop() if len(against) == 1 else "best SDPA"
         meaning = f"speed-up = {name} time / candidate time"
@@ -79,7 +90,8 @@ def _header(report: Report) -> list[str]:
         meaning = "machine = SDPA in A / in B, speed-up = candidate in A / in B / machine"
     count = sum(1 for comparison in report.comparisons if comparison.shift)
     family = f"{count} comparisons together" if count > 1 else "the comparison"
-    intervals = f"intervals: {percentage(1 - report.alpha)} for {family}; " if count else ""
+    when = ", whenever one looks" if pair is not None else ""
+    intervals = f"intervals: {percentage(1 - report.alpha)} for {family}{when}; " if count else ""
     return [
         *lines,
         f"{meaning}: above 1 is faster; times are medians over launches",
@@ -102,6 +114,18 @@ def _one_file_columns(data: LaunchData) -> list[Column]:
     ]
 
 
+def _pair_columns() -> list[Column]:
+    return [
+        _CASE,
+        Column("a_us", "A us"),
+        Column("b_us", "B us"),
+        Column("sdpa_us", "SDPA us"),
+        *_speedup_columns("speedup", "speed-up"),
+        Column("speedup_sdpa", "B vs SDPA", "wide"),
+        *_verdict_columns(launches="text"),
+    ]
+
+
 def _two_file_columns() -> list[Column]:
     return [
         _CASE,
@@ -119,15 +143,16 @@ def _speedup_columns(key: str, title: str) -> list[Column]:
     return [Column(key, title), Column(f"{key}_low", "", "data"), Column(f"{key}_high", "", "data")]
 
 
-def _verdict_columns() -> list[Column]:
+def _verdict_columns(launches: Shown = "data") -> list[Column]:
     return [
         Column("p", "p (Holm)", "wide"),
         Column("detectable_percent", "detectable %", "wide"),
         Column("memory_mb", "memory MB", "wide"),
+        *([Column("launches", "launches")] if launches == "text" else []),
         Column("verdict", "verdict", numeric=False),
         Column("against", "", "data", numeric=False),
         Column("metric", "", "data", numeric=False),
-        Column("launches", "", "data"),
+        *([Column("launches", "", "data")] if launches == "data" else []),
         Column("launches_needed", "", "data"),
         _REASON,
     ]
@@ -169,6 +194,20 @@ def _one_file_row(
     }
 
 
+def _pair_row(report: Report, comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
+    (data,) = report.data
+    case = data.case_index[comparison.case.id]
+    new = data.candidate_index[comparison.candidate]
+    row = {"case": text_cell(comparison.case.id), **_verdict_cells(data, comparison, verdict)}
+    row["a_us"] = time_cell(data.median_us(data.candidate_index[comparison.against], case))
+    row["b_us"] = time_cell(_candidate_time(data, comparison.candidate, case, verdict))
+    row["sdpa_us"] = time_cell(_default_time(data, case))
+    default = baseline_index(data.run)
+    ratio = None if default is None else data.median_speedup(new, default, case)
+    row["speedup_sdpa"] = NONE if ratio is None else Cell(ratio, ratio_text(ratio))
+    return row
+
+
 def _two_file_row(report: Report, comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
     a, b = report.data
     row = {"case": text_cell(comparison.case.id), **_verdict_cells(b, comparison, verdict)}
@@ -198,7 +237,7 @@ def _verdict_cells(data: LaunchData, comparison: Comparison, verdict: Verdict) -
         "verdict": text_cell(verdict.outcome.value),
         "against": text_cell(comparison.against),
         "metric": text_cell(comparison.metric),
-        "launches": Cell(min(comparison.launches, default=0)),
+        "launches": count_cell(min(comparison.launches, default=0)),
         "launches_needed": Cell(verdict.launches),
         "reason": text_cell(verdict.reason),
     }

@@ -1,0 +1,172 @@
+"""`flashbench compare REV_A REV_B`: build both, measure them side by side, judge."""
+
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from flashbench.cli.measuring import CAUSAL, check_writable, chosen_shapes, tell
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.runfile import Pair
+
+if TYPE_CHECKING:
+    from flashbench.project import Built
+    from flashbench.report import Report
+    from flashbench.run import Outcome, Plan
+    from flashbench.runfile import RunFile
+
+OLD, NEW = "A", "B"
+# With --resume the file says what is measured; only what does not change that may be given.
+_OF_THE_GRID = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
+_OF_THE_GRID |= {"threads", "seed", "metric", "tolerance", "confidence"}
+
+
+def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Report":
+    """The report of both revisions. NotMeasuredError (exit code 4) for one that cannot be built or
+    loaded, or when the comparison was interrupted; what was measured is in the run file."""
+    from flashbench import runfile
+    from flashbench.head_to_head import measure_pair
+    from flashbench.measure.progress import make_progress
+    from flashbench.report import report_builds
+
+    if options["against"] != "sdpa":
+        raise InvalidInputError(
+            "--against is for one run file; revisions are compared with another"
+        )
+    resumed = None
+    path = options["run_file"] or Path(f"compare-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
+    if options["resume"] is not None:
+        _refuse_other_grid(context)
+        resumed = runfile.load(options["resume"])
+        path = options["run_file"] or options["resume"]
+    check_writable(path, "--run-file")
+    builds = _build(options)
+    plan = (
+        _plan(options, builds) if resumed is None else _resumed(context, options, resumed, builds)
+    )
+    outcome = measure_pair(plan, path, make_progress(), resumed)
+    run = _finish(outcome, path, options)
+    assert run.pair is not None
+    return report_builds(
+        run,
+        metric=options["metric"],
+        tolerance=run.pair.tolerance,
+        alpha=1 - run.pair.confidence,
+    )
+
+
+def _build(options: dict[str, Any]) -> dict[str, "Built"]:
+    """Both revisions, built. Both are tried, so that all that is wrong is said at once."""
+    from flashbench.build import cache_directory
+    from flashbench.project import WORKTREE, prepare, read, resolve
+
+    project = read(Path.cwd())
+    texts = {OLD: options["a"], NEW: options["b"] or WORKTREE}
+    revisions = {name: resolve(project.repository, text) for name, text in texts.items()}
+    builds = {}
+    for name, revision in revisions.items():
+        tell(f"{name} = {revision.label}: building")
+        built = prepare(project, revision, cache_directory(), retry_failed=options["retry_build"])
+        for note in built.notes:
+            tell(f"{name}: {note}")
+        how = "built before" if built.build.reused else f"built in {built.build.seconds:.0f} s"
+        tell(f"{name} = {built.headline}" if built.site is None else f"{name}: {how}")
+        builds[name] = built
+    failed = [f"{name} = {built.headline}" for name, built in builds.items() if built.site is None]
+    if failed:
+        raise NotMeasuredError("; ".join(failed))
+    return builds
+
+
+def _plan(options: dict[str, Any], builds: dict[str, "Built"]) -> "Plan":
+    from flashbench.run import Plan
+
+    return Plan(
+        shapes=chosen_shapes(options),
+        candidates=[built.candidate(name) for name, built in builds.items()],
+        sites=_sites(builds),
+        dtypes=options["dtypes"] or None,
+        causal=CAUSAL[options["causal"]],
+        device=options["device"],
+        backends="default",
+        launches=options["launches"],
+        samples=options["samples"],
+        seed=options["seed"],
+        threads=options["threads"],
+        min_sample_seconds=options["min_sample"],
+        timeout_seconds=options["timeout"],
+        budget_seconds=options["budget"],
+        hourly_rate=options["hourly_rate"],
+        command=["flashbench", *sys.argv[1:]],
+        metrics=[options["metric"]] if options["metric"] else [],
+        pair=Pair(
+            old=OLD, new=NEW, tolerance=options["tolerance"], confidence=options["confidence"]
+        ),
+    )
+
+
+def _sites(builds: dict[str, "Built"]) -> dict[str, str]:
+    return {name: str(built.require()) for name, built in builds.items()}
+
+
+def _refuse_other_grid(context: click.Context) -> None:
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if given and parameter.name in _OF_THE_GRID:
+            raise InvalidInputError(
+                f"{parameter.opts[0]} cannot be changed by --resume, the file says it; drop the "
+                "flag, or compare into a new file"
+            )
+
+
+def _resumed(
+    context: click.Context, options: dict[str, Any], run: "RunFile", builds: dict[str, "Built"]
+) -> "Plan":
+    from flashbench.run import plan_to_resume
+
+    if run.pair is None:
+        raise InvalidInputError(f"{options['resume']}: no comparison of two builds to go on with")
+    measured = {candidate.name: candidate.build for candidate in run.candidates}
+    for name, built in builds.items():
+        then, now = measured.get(name), built.identity
+        if then is None or (then.source_hash, then.library_hash) != (
+            now.source_hash,
+            now.library_hash,
+        ):
+            raise InvalidInputError(
+                f"{options['resume']}: {name} = {built.revision.label} is not the build that was "
+                "measured; compare into a new file"
+            )
+    plan = plan_to_resume(run, options["resume"])
+    fresh = {
+        name: options[name]
+        for name in ("budget", "timeout", "hourly_rate")
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    return replace(
+        plan,
+        candidates=[built.candidate(name) for name, built in builds.items()],
+        sites=_sites(builds),
+        backends="default",
+        launches=max(options["launches"], plan.launches),
+        budget_seconds=fresh.get("budget"),
+        timeout_seconds=fresh.get("timeout", plan.timeout_seconds),
+        hourly_rate=fresh.get("hourly_rate", plan.hourly_rate),
+    )
+
+
+def _finish(outcome: "Outcome", path: Path, options: dict[str, Any]) -> "RunFile":
+    run = outcome.run
+    if run is None or not run.launches:
+        raise NotMeasuredError("interrupted before anything was measured")
+    again = " ".join(["flashbench compare", options["a"], options["b"] or ""]).rstrip()
+    if outcome.interrupted:
+        raise NotMeasuredError(f"interrupted; go on with: {again} --resume {path}")
+    tell(f"{path}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")
+    if outcome.over_budget:
+        tell(f"stopped by --budget; go on with: {again} --resume {path}")
+    return run

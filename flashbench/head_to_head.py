@@ -1,0 +1,50 @@
+"""Two builds measured against each other in the same launches, until each case is decided."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from flashbench.measure.bench import Plan
+from flashbench.measure.progress import Progress
+from flashbench.report import report_builds
+from flashbench.run import Outcome, measure
+from flashbench.runfile import RunFile
+from flashbench.verdict import Outcome as Verdicts
+
+_DECIDED = (Verdicts.FASTER, Verdicts.SLOWER, Verdicts.SAME, Verdicts.WRONG)
+_TRIES = 2  # launches in which a case fails before it is given up: as often as it is tried
+
+
+def measure_pair(
+    plan: Plan, path: Path, progress: Progress, resumed: RunFile | None = None
+) -> Outcome:
+    """Measure `plan.pair` into the run file `path`, launch by launch; decided cases leave the plan.
+
+    It may be ended at any time and gone on with: the verdicts hold whenever one looks. Errors as of
+    `run.measure`.
+    """
+    assert plan.pair is not None
+    alpha, tolerance = 1 - plan.pair.confidence, plan.pair.tolerance
+    metric = plan.metrics[0] if plan.metrics else None
+    return measure(plan, path, progress, resumed, decided_cases(metric, tolerance, alpha))
+
+
+def decided_cases(
+    metric: str | None, tolerance: float, alpha: float
+) -> Callable[[RunFile], set[str]]:
+    """What `Bench` asks after each launch: the cases with a verdict, or with no hope of one."""
+
+    def decided(run: RunFile) -> set[str]:
+        if not run.launches:
+            return set()
+        report = report_builds(run, metric=metric, tolerance=tolerance, alpha=alpha)
+        found = set()
+        for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True):
+            problem = comparison.problem
+            hopeless = problem is not None and (
+                problem.status in ("unsupported", "control") or problem.launches >= _TRIES
+            )
+            if verdict.outcome in _DECIDED or hopeless:
+                found.add(comparison.case.id)
+        return found
+
+    return decided

@@ -1,0 +1,124 @@
+"""Machine profile: what `flashbench aa` learned about a machine, kept for planning.
+
+`run` and `compare` say from it, before they start, what they will be able to see. It never enters
+a verdict.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from flashbench.errors import InvalidInputError
+from flashbench.files import replace_file
+from flashbench.runfile import Environment
+
+FORMAT = "flashbench-machine"
+VERSION = 1
+_MAX_BYTES = 10**7
+
+
+class Noise(msgspec.Struct, kw_only=True, frozen=True):
+    """Of one device: alarms of `aa`, and the change found with 80 % power by 1, 2, ... launches.
+
+    detectable: the median over cases and the worst, None where no change would be found.
+    """
+
+    device: str  # "cpu" or "cuda"
+    name: str  # the CPU's or the GPU's
+    threads: int
+    metric: str
+    measured: str  # ISO 8601
+    cases: int
+    alarms: int
+    compared: int  # cases times comparisons
+    detectable: list[float | None]
+    detectable_worst: list[float | None]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.device, self.name, self.threads, self.metric
+
+
+class Profile(msgspec.Struct, kw_only=True):
+    """The document."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    noise: list[Noise] = msgspec.field(default_factory=list)
+
+
+def path() -> Path:
+    """$FLASHBENCH_MACHINE, or machine.json in the user's configuration directory."""
+    if chosen := os.environ.get("FLASHBENCH_MACHINE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "flashbench" / "machine.json"
+
+
+def load(file: Path) -> Profile:
+    """The profile; an empty one where there is no file. Raises InvalidInputError."""
+    try:
+        with file.open("rb") as stream:
+            profile = msgspec.json.decode(stream.read(_MAX_BYTES), type=Profile)
+    except FileNotFoundError:
+        return Profile()
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(
+            f"{file}: not a machine profile ({error}); delete it, or measure it again with "
+            "`flashbench aa --save`"
+        ) from None
+    if (profile.format, profile.version) != (FORMAT, VERSION):
+        raise InvalidInputError(
+            f"{file}: not a machine profile of this version; measure it again with "
+            "`flashbench aa --save`"
+        )
+    return profile
+
+
+def keep(noise: Noise, file: Path) -> None:
+    """Add what was learned to the profile, in place of what was known of this device."""
+    profile = load(file)
+    profile.noise = [known for known in profile.noise if known.key != noise.key] + [noise]
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n")
+    except OSError as error:
+        raise InvalidInputError(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def identify(environment: Environment, device: str) -> tuple[str, int]:
+    """Name and threads by which a device is known again."""
+    if device == "cuda":
+        return environment.gpu, 0
+    return environment.cpu, environment.threads
+
+
+def advice(
+    profile: Profile,
+    environment: Environment,
+    device: str,
+    metric: str,
+    launches: int,
+    wanted: float,
+) -> str | None:
+    """A line on what `launches` launches will see here, or None: nothing is known of the machine.
+
+    wanted: the change that matters (0.01 is 1 %).
+    """
+    name, threads = identify(environment, device)
+    for noise in profile.noise:
+        if noise.key != (device, name, threads, metric) or not noise.detectable:
+            continue
+        seen = noise.detectable[min(launches, len(noise.detectable)) - 1]
+        what = "no change at all" if seen is None else f"changes from {100 * seen:.2g} % on"
+        line = f"by its profile of {noise.measured[:10]} this machine sees {what}"
+        line += f" with {launches} launches (half of its cases, 80 % power, {noise.cases} cases)"
+        if seen is not None and seen <= 2 * wanted:
+            return line
+        enough = [n for n, change in enumerate(noise.detectable, 1) if (change or 9) <= 2 * wanted]
+        most = len(noise.detectable)
+        better = f"{enough[0]} see" if enough else f"not even {most} see"
+        return f"{line}; {better} {200 * wanted:g} %"
+    return None

@@ -1,0 +1,39 @@
+"""What is worth knowing before a run starts: a busy machine, and what it will be able to see."""
+
+from flashbench import machine
+from flashbench.errors import InvalidInputError
+from flashbench.launches import metric_of
+from flashbench.runfile import DeviceState, RunFile
+
+_WANTED = 0.01  # the change that matters, where the run has no tolerance
+
+
+def advice(run: RunFile, state: DeviceState | None, launches: int) -> list[str]:
+    """Lines for the user; nothing is decided by them. state: of the machine, now."""
+    if not run.cases:
+        return []
+    return [line for line in (_busy(run, state), _seen(run, launches)) if line]
+
+
+def _busy(run: RunFile, state: DeviceState | None) -> str | None:
+    load = state.load_average if state else None
+    if load is None or run.cases[0].device != "cpu" or load < run.environment.cpu_count / 2:
+        return None
+    return (
+        f"warning: this machine is busy (load average {load:.1f} on "
+        f"{run.environment.cpu_count} CPUs): times may be off, SDPA's by a factor of two"
+    )
+
+
+def _seen(run: RunFile, launches: int) -> str | None:
+    """By the machine's profile, if it has one."""
+    if all(candidate.baseline for candidate in run.candidates):
+        return None
+    case = run.cases[0]
+    try:
+        profile = machine.load(machine.path())
+    except InvalidInputError as error:
+        return f"warning: {error}"
+    wanted = run.pair.tolerance if run.pair else _WANTED
+    metric = metric_of(case, None)
+    return machine.advice(profile, run.environment, case.device, metric, launches, wanted)

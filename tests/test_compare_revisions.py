@@ -1,0 +1,187 @@
+"""`flashbench compare REV_A REV_B` on a project that is not ours, by real builds and launches."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from project.foreign import Repository, fastattn
+
+from flashbench import runfile
+from flashbench.errors import Exit
+
+pytestmark = pytest.mark.slow
+
+FAST = ["--dtype", "fp32", "--causal", "full", "--samples", "8", "--min-sample", "1ms"]
+SHAPES = ["--shape", "1,1,16,8", "--shape", "1,2,32,8"]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """Commits: good, the same with other words, far slower, slower where there are many planes,
+    wrong, and one that does not compile. The cache is shared, so each is built once."""
+    root = tmp_path_factory.mktemp("revisions")
+    repository = fastattn(root / "fastattn")
+    repository.git("tag", "good")
+    repository.write("NOTES", "nothing that is built\n")
+    repository.edit("csrc/config.h", "#pragma once", "#pragma once\n// the same")
+    repository.commit("Say the same in other words")
+    repository.git("tag", "same")
+    repository.edit("csrc/config.h", "DELAY = 0", "DELAY = 200000")
+    repository.commit("Wait in each call")
+    repository.git("tag", "slower")
+    kernel = "for (volatile long turn = 0; turn < DELAY"
+    repository.edit("csrc/kernels.cpp", kernel, f"if (planes > 1) {kernel}")
+    repository.commit("Wait where there are many planes only")
+    repository.git("tag", "slower-on-one")
+    repository.edit("csrc/config.h", "SCALE = 1.0f", "SCALE = 1.5f")
+    repository.commit("Scale as one should not")
+    repository.git("tag", "wrong")
+    repository.edit("csrc/config.h", "#pragma once", '#pragma once\n#include "local_only.h"')
+    repository.commit("Include what only I have")
+    repository.git("tag", "unbuildable")
+    return repository
+
+
+@pytest.fixture
+def compare(project: Repository, tmp_path: Path):  # type: ignore[no-untyped-def]
+    """Run `flashbench compare` in the project; its run file is run.json."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "flashbench", "compare", *arguments]
+        return subprocess.run(
+            command, cwd=project.root, env=environment(project), capture_output=True, text=True
+        )
+
+    return run
+
+
+def environment(project: Repository) -> dict[str, str]:
+    cache, profile = project.root.parent / "cache", project.root.parent / "machine.json"
+    here = str(Path(__file__).parents[1])
+    return os.environ | {
+        "FLASHBENCH_CACHE": str(cache),
+        "FLASHBENCH_MACHINE": str(profile),
+        "PYTHONPATH": here,
+    }
+
+
+def verdicts(text: str) -> dict[str, str]:
+    return {row["case"]: row["verdict"] for row in json.loads(text)["rows"]}
+
+
+def test_slower_commit_is_found_and_stops_early(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A commit slower on every case is SLOWER, exit code 1, in fewer launches than allowed."""
+    file = tmp_path / "run.json"
+    done = compare(
+        "good", "slower", *SHAPES, *FAST, "--launches", "30", "--format", "json",
+        "--run-file", str(file),
+    )  # fmt: skip
+    assert done.returncode == Exit.REGRESSION, done.stderr
+    assert set(verdicts(done.stdout).values()) == {"SLOWER"}
+    run = runfile.load(file)
+    assert len(run.launches) < 30
+    assert run.pair is not None
+    assert [c.build.revision for c in run.candidates] == ["", "good", "slower"]
+    again = compare(str(file), "--format", "json")
+    assert again.returncode == Exit.REGRESSION
+    assert again.stdout == done.stdout
+
+
+def test_only_the_slower_case_is_slower(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Where one case of two is slower, the other is not called so, and decided cases leave."""
+    file = tmp_path / "run.json"
+    done = compare(
+        "same", "slower-on-one", *SHAPES, *FAST, "--launches", "12", "--tolerance", "20%",
+        "--format", "json", "--run-file", str(file),
+    )  # fmt: skip
+    assert done.returncode == Exit.REGRESSION, done.stderr
+    found = verdicts(done.stdout)
+    assert found["b1-h2-q32-d8-fp32-full-cpu"] == "SLOWER"
+    assert found["b1-h1-q16-d8-fp32-full-cpu"] in ("SAME", "UNDECIDED")
+    launches = {row["case"]: row["launches"] for row in json.loads(done.stdout)["rows"]}
+    assert max(launches.values()) == len(runfile.load(file).launches)
+
+
+def test_wrong_commit_is_a_regression(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A wrong result in B is exit code 1 and has no speed; in A it is exit code 4, told as A's."""
+    flags = [*SHAPES[:2], *FAST, "--launches", "3", "--run-file", str(tmp_path / "run.json")]
+    done = compare("good", "wrong", *flags)
+    assert done.returncode == Exit.REGRESSION
+    assert "WRONG" in done.stdout
+    done = compare("wrong", "good", *flags)
+    assert done.returncode == Exit.NOT_MEASURED
+    assert "A itself is wrong" in done.stdout
+
+
+def test_commit_that_does_not_build_is_never_a_pass(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Whichever side it is on: one line with the reason, exit code 4, nothing measured."""
+    file = tmp_path / "run.json"
+    for a, b, side in (("good", "unbuildable", "B"), ("unbuildable", "good", "A")):
+        done = compare(a, b, *FAST, "--run-file", str(file))
+        assert done.returncode == Exit.NOT_MEASURED
+        last = done.stderr.strip().splitlines()[-1]
+        assert f"{side} = unbuildable" in last
+        assert "missing header" in last
+        assert "local_only.h" in last
+        assert not file.exists()
+
+
+def test_budget_ends_undecided_and_resume_goes_on(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """What a budget leaves undecided is exit code 3, and more launches are added to the file."""
+    file = tmp_path / "run.json"
+    done = compare(
+        "good", "slower", *SHAPES, *FAST, "--launches", "2", "--run-file", str(file)
+    )  # fmt: skip
+    assert done.returncode == Exit.UNDECIDED, done.stderr
+    before = runfile.load(file)
+    done = compare("good", "slower", "--resume", str(file), "--launches", "30")
+    assert done.returncode == Exit.REGRESSION, done.stderr
+    after = runfile.load(file)
+    assert len(after.launches) > 2
+    assert after.launches[:2] == before.launches
+    other = compare("good", "same", "--resume", str(file))
+    assert other.returncode == Exit.USAGE
+    assert "is not the build that was measured" in other.stderr
+    refused = compare("good", "slower", "--resume", str(file), "--dtype", "fp16")
+    assert refused.returncode == Exit.USAGE
+    assert "--dtype" in refused.stderr
+
+
+def test_interrupt_keeps_what_was_measured(project: Repository, tmp_path: Path) -> None:
+    """SIGINT ends with exit code 4 and the command that goes on; the file is whole."""
+    file = tmp_path / "run.json"
+    command = [sys.executable, "-m", "flashbench", "compare", "good", "same", *SHAPES, *FAST]
+    command += ["--tolerance", "0.001%", "--launches", "1000", "--run-file", str(file)]
+    process = subprocess.Popen(
+        command, cwd=project.root, env=environment(project), stderr=subprocess.PIPE, text=True
+    )
+    while not file.exists() and process.poll() is None:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == Exit.NOT_MEASURED
+    assert f"flashbench compare good same --resume {file}" in errors
+    assert runfile.load(file).launches
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere", "good"], "no commit"),
+        (["--", "--upload-pack=x", "good"], "not usable"),
+        (["good", "missing.json"], "no such file"),
+        (["good", "same", "--against", "best"], "--against"),
+        (["run.json", "--budget", "1s"], "--budget"),
+    ],
+)
+def test_mistakes_are_one_line(compare, arguments: list[str], words: str) -> None:  # type: ignore[no-untyped-def]
+    """A name that is neither, or flags that do not go together: exit code 2, no traceback."""
+    done = compare(*arguments)
+    assert done.returncode == Exit.USAGE
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
