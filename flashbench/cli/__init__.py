@@ -18,7 +18,8 @@ COMMANDS = {
     "info": "What is built and loadable here: backends, dtypes, archs, commit, kernel resources.",
     "run": "Measure candidates against SDPA over a grid of cases; write a run file; print a table.",
     "show": "Print the table of a run file, in any format.",
-    "compare": "The gate: candidate against SDPA (one run file), or B against A (two).",
+    "compare": "The gate: a candidate against SDPA, or B against A: run files, git revisions.",
+    "aa": "A build against itself: this machine's false-alarm rate and what it can see.",
     "merge": "Join the run files of `run --shard i/n`.",
 }
 
