@@ -70,6 +70,7 @@ class OwnExtension:
         command = [sys.executable, "setup.py", "build_ext", "--build-lib", str(lib)]
         command += ["--build-temp", str(work / "work" / "temp")]
         environment = running.environment()
+        environment.pop("PYTHONPATH", None)
         environment["FLASHBENCH_BUILD_DIR"] = str(work / "work" / "cmake")
         code = running.run(command, checkout, work / "log.txt", environment, timeout)
         if code is None:

@@ -16,7 +16,6 @@ def environment() -> dict[str, str]:
     tools = str(Path(sys.executable).parent)
     found["PATH"] = os.pathsep.join([tools, found.get("PATH", os.defpath)])
     found["PYTHONDONTWRITEBYTECODE"] = "1"  # nothing is written into the checkout
-    found.pop("PYTHONPATH", None)
     return found
 
 

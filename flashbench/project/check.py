@@ -1,8 +1,8 @@
 """Whether a built revision can be imported: tried in a process of its own, as a worker would."""
 
 import json
+import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -24,30 +24,23 @@ _MISSING = (
 )
 
 
-def check(site: Path, spec: str) -> tuple[Status, str]:
-    """("built", "") if the callable can be imported from a site, else how it fails and why."""
+def check(site: Path, spec: str, log: Path) -> tuple[Status, str]:
+    """("built", "") if the callable can be imported from a site, else how it fails and why.
+
+    log: a file to write, for what the import prints.
+    """
     root = str(Path(flashbench.__file__).parents[1])
     command = [sys.executable, "-P", "-c", _BOOTSTRAP, root, str(site), spec]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=site,
-            env=running.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PROBE_TIMEOUT_SECONDS,
-            start_new_session=True,
-        )
-    except subprocess.TimeoutExpired:
+    code = running.run(command, site, log, running.environment(), PROBE_TIMEOUT_SECONDS)
+    if code is None:
         return "import error", f"loading took longer than {PROBE_TIMEOUT_SECONDS:g} s"
-    if done.returncode < 0:
-        return "import error", f"loading ended with {signal_name(-done.returncode)}"
-    answers = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    if code < 0:
+        return "import error", f"loading ended with {signal_name(-code)}"
+    lines = log.read_bytes().decode(errors="replace").splitlines()
+    answers = [line for line in lines if line.startswith(_MARK)]
     if not answers:
-        lines = (done.stdout + done.stderr).strip().splitlines()
-        return "import error", f"loading ended with exit code {done.returncode}: {lines[-1:]}"
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        return "import error", f"loading ended with exit code {code}: {last[:300]}"
     error = json.loads(answers[-1].removeprefix(_MARK))
     return _status(error, site, spec) if error else ("built", "")
 
@@ -62,6 +55,7 @@ def main(site: str, spec: str) -> None:
     except NotMeasuredError as failed:
         error = str(failed)
     print(f"\n{_MARK}{json.dumps(error)}", flush=True)
+    os._exit(0)  # what it does when it ends is not asked
 
 
 def _status(error: str, site: Path, spec: str) -> tuple[Status, str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from flashbench.build.content import libraries, library_hash
 from flashbench.errors import NotMeasuredError
+from flashbench.project import elf
 from flashbench.project.site import Site
 from flashbench.runfile import Candidate
 
@@ -69,7 +70,18 @@ def load_copy(directory: Path, copies: Path, candidate: Candidate) -> Callable[.
         raise NotMeasuredError(
             f"the library in {directory} is not the one that was built; remove it and build again"
         )
+    loaded_elsewhere = [path for path in _mapped() if not Path(path).is_relative_to(copies)]
+    elf.make_ordinary(libraries(place), loaded_elsewhere)
     return load_site(place, candidate.spec).call
+
+
+def _mapped() -> set[str]:
+    """The files in this process's memory, libraries before all; empty where that is not told."""
+    if sys.platform != "linux":
+        return set()
+    lines = Path("/proc/self/maps").read_bytes().splitlines()
+    fields = [line.split(maxsplit=5) for line in lines]
+    return {os.fsdecode(field[5]) for field in fields if len(field) == 6}
 
 
 def _refuse_borrowed_library(directory: Path) -> None:
@@ -78,11 +90,7 @@ def _refuse_borrowed_library(directory: Path) -> None:
     Raises NotMeasuredError if a loaded library of `directory` wants one that lies there too, but
     was loaded from another site.
     """
-    if sys.platform != "linux":
-        return
-    lines = Path("/proc/self/maps").read_bytes().splitlines()
-    fields = [line.split(maxsplit=5) for line in lines]
-    mapped = {os.fsdecode(field[5]) for field in fields if len(field) == 6}
+    mapped = _mapped()
     elsewhere = {
         Path(path).name
         for site in _kept

@@ -27,7 +27,7 @@ from flashbench.project.check import check
 from flashbench.project.revision import Revision
 from flashbench.project.scratch import scratch
 from flashbench.project.settings import Project
-from flashbench.project.tree import Exported, export
+from flashbench.project.tree import export
 from flashbench.runfile import BuildIdentity, Candidate
 
 
@@ -93,6 +93,7 @@ def prepare(
         with scratch(cache) as directory:
             checkout = directory / "tree"
             exported = export(project.repository, revision, checkout)
+            everything = content_hash(checkout)
             made = build(
                 checkout,
                 cache,
@@ -113,7 +114,14 @@ def prepare(
         status=found.status,
         reason=found.reason,
         build=made,
-        identity=_identity(revision, exported, made, found),
+        identity=BuildIdentity(
+            revision=revision.text,
+            commit=revision.commit,
+            dirty=exported.dirty,
+            # Our library states the hash of its sources; elsewhere all files tell two apart.
+            source_hash=made.source_hash if project.build is None else everything,
+            library_hash=found.library_hash,
+        ),
         site=site if found.status == "built" else None,
         notes=tuple(exported.notes),
     )
@@ -131,16 +139,6 @@ def _recipe(project: Project) -> Recipe | None:
     )
 
 
-def _identity(revision: Revision, exported: Exported, made: Build, found: _Site) -> BuildIdentity:
-    return BuildIdentity(
-        revision=revision.text,
-        commit=revision.commit,
-        dirty=exported.dirty,
-        source_hash=made.source_hash,
-        library_hash=found.library_hash,
-    )
-
-
 def _site(
     project: Project, checkout: Path, assembled: Path, made: Build, cache: Path
 ) -> tuple[Path, _Site]:
@@ -152,7 +150,7 @@ def _site(
     with locked(cache / f"site-{key}.lock"):
         record = _read(directory)
         if record is None:
-            status, reason = check(assembled, project.callable)
+            status, reason = check(assembled, project.callable, assembled.with_name("log"))
             record = _Site(status=status, reason=reason, library_hash=library_hash(assembled))
             shutil.rmtree(directory, ignore_errors=True)
             kept = assembled.with_name("kept")

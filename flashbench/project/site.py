@@ -41,6 +41,9 @@ class Site:
         spec = PathFinder.find_spec(name, [str(self.directory)] if path is None else path)
         if spec is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        if spec.submodule_search_locations is not None:
+            # A plain list: that of a package without __init__.py follows sys.path.
+            spec.submodule_search_locations = list(spec.submodule_search_locations)
         if type(spec.loader) is SourceFileLoader:
             spec.loader = _Loader(spec.loader.name, spec.loader.path, self.builtins)
         return spec

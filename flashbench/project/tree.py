@@ -7,6 +7,7 @@ the repository, and a Git LFS file is replaced by its content only where that wa
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -158,8 +159,8 @@ def _submodule(repository: Path, name: str, commit: str) -> Path | None:
 
 
 def _missing_submodule(name: bytes) -> str:
-    shown = os.fsdecode(name.rstrip(b"/"))
-    return f"submodule {shown!r} is not here: `git submodule update --init {shown}`"
+    shown = name.rstrip(b"/").decode(errors="replace")
+    return f"submodule {shown!r} is not here: `git submodule update --init {shlex.quote(shown)}`"
 
 
 def _lfs_content(repository: Path, pointer: bytes, name: bytes, done: Exported) -> bytes:

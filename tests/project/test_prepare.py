@@ -181,6 +181,7 @@ def test_build_sees_no_repository(
         build=("sh", "-c", "git rev-parse --git-dir && touch src/found; true"),
     )
     built = prepare(project, resolve(project.repository, "HEAD"), repository.root / ".cache")
+    assert built.build.status == "built"
     assert not list(Path(built.build.directory).rglob("found"))
 
 

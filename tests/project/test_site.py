@@ -1,5 +1,7 @@
 """Revisions of one package in one process: each one's modules are its own, now and later."""
 
+import ctypes
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -8,9 +10,11 @@ from pathlib import Path
 import pytest
 
 import flashbench
+from flashbench.build.content import library_hash
 from flashbench.errors import NotMeasuredError
-from flashbench.project import load
-from flashbench.project.load import load_site
+from flashbench.project import elf, load
+from flashbench.project.load import load_copy, load_site
+from flashbench.runfile import BuildIdentity, Candidate
 
 
 def site(root: Path, **modules: str) -> Path:
@@ -104,6 +108,22 @@ def test_modules_beside_the_package_are_the_revisions_own(tmp_path: Path) -> Non
     assert "fast_helper" not in sys.modules
 
 
+def test_package_without_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A namespace package is the revision's own directory, whatever else has that name."""
+    calls = []
+    for value in (1, 2):
+        root = site(tmp_path / str(value), api="from fastattn.late import VALUE as value\n")
+        late = f"VALUE = int\ndef attention():\n    import fastattn.more\n    return {value}\n"
+        (root / "fastattn" / "late.py").write_text(late)
+        (root / "fastattn" / "more.py").write_text("")
+        calls.append(load_site(root, "fastattn.late:attention").call)
+    installed = site(tmp_path / "installed", extra="")
+    monkeypatch.syspath_prepend(str(installed))
+    assert [call() for call in calls] == [1, 2]
+    with pytest.raises(NotMeasuredError, match=r"No module named 'fastattn\.extra'"):
+        load_site(tmp_path / "1", "fastattn.extra:attention")
+
+
 def test_a_module_of_the_process_is_not_replaced(tmp_path: Path) -> None:
     """Files at the import root named like modules of Python do not stand in for them."""
     root = site(tmp_path, __init__="import json\nfrom json import dumps as attention\n")
@@ -131,11 +151,19 @@ PyMODINIT_FUNC PyInit_fast() { return PyModule_Create(&module); }
 """
 
 
-def compile_site(root: Path, value: int, *, shared: bool) -> Path:
+STATIC = """\
+template <class T> struct Tuning { static int turns; };
+template <class T> int Tuning<T>::turns = %d;
+inline int& kept() { static int turns = Tuning<int>::turns; return turns; }
+int value() { return Tuning<int>::turns == kept() ? kept() : -1; }
+"""
+
+
+def compile_site(root: Path, value: int, *, shared: bool = False, code: str = SHARED) -> Path:
     """A bare extension that returns the value, from a library beside it if `shared`."""
     root.mkdir()
     (root / "fast.cpp").write_text(EXTENSION)
-    (root / "value.cpp").write_text(SHARED % value)
+    (root / "value.cpp").write_text(code % value)
     compiler = ["g++", "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}"]
     library = f"fast{sysconfig.get_config_var('EXT_SUFFIX')}"
     if shared:
@@ -150,7 +178,7 @@ def compile_site(root: Path, value: int, *, shared: bool) -> Path:
 @pytest.mark.slow
 def test_extensions_of_one_name(tmp_path: Path) -> None:
     """Two bare extension modules of one name are both loaded, each with its own code."""
-    sites = [compile_site(tmp_path / str(value), value, shared=False) for value in (1, 2)]
+    sites = [compile_site(tmp_path / str(value), value) for value in (1, 2)]
     assert [load_site(root, "fast:attention").call() for root in sites] == [1, 2]
 
 
@@ -162,3 +190,49 @@ def test_borrowed_library_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert load_site(sites[0], "fast:attention").call() == 1
     with pytest.raises(NotMeasuredError, match=r"libvalue\.so of another revision"):
         load_site(sites[1], "fast:attention")
+
+
+@pytest.mark.slow
+def test_static_variables_are_not_shared(tmp_path: Path) -> None:
+    """Static members of templates and of inline functions, which one process would share, differ.
+
+    This is what GCC marks as unique; without our change the second revision has the first's.
+    """
+    sites = [compile_site(tmp_path / str(value), value, code=STATIC) for value in (1, 2)]
+    digest = library_hash(sites[0])
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    calls = []
+    for root in sites:
+        build = BuildIdentity(library_hash=library_hash(root))
+        candidate = Candidate(name="a", spec="fast:attention", build=build)
+        calls.append(load_copy(root, copies, candidate))
+    assert [call() for call in calls] == [1, 2]
+    assert library_hash(sites[0]) == digest
+    joined = [load_site(root, "fast:attention").call for root in sites]
+    assert [call() for call in joined] == [1, 1]
+
+
+@pytest.mark.slow
+def test_only_what_no_other_library_defines_is_changed(tmp_path: Path) -> None:
+    """Unique symbols that a loaded library of the process defines too stay joined with it."""
+    root = compile_site(tmp_path / "1", 1, code=STATIC)
+    (library,) = root.glob("*.so")
+    other = tmp_path / "other.so"
+    shutil.copy(library, other)
+    ctypes.CDLL(str(other))
+    before = library.read_bytes()
+    assert elf.make_ordinary([library], [str(other), "/proc/self/exe", "[heap]"]) == []
+    assert library.read_bytes() == before
+    assert len(elf.make_ordinary([library], [])) == 3  # both variables and the guard of one
+    assert elf.make_ordinary([library], []) == []
+
+
+@pytest.mark.parametrize("length", [0, 4, 6, 64, 300, 5000])
+def test_damaged_library_is_left_to_the_loader(tmp_path: Path, length: int) -> None:
+    """A cut file, or one that is no library, is neither changed nor an error."""
+    path = tmp_path / "cut.so"
+    content = Path(sys.modules["msgspec._core"].__file__ or "").read_bytes()[:length]
+    path.write_bytes(content)
+    assert elf.make_ordinary([path], []) == []
+    assert path.read_bytes() == content

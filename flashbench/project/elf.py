@@ -1,0 +1,73 @@
+"""Static variables of two revisions, kept apart where the dynamic linker would join them.
+
+GCC marks static members of templates and static variables of inline functions as unique
+(STB_GNU_UNIQUE): of all libraries of a process, whatever loads them, the first one's is used by
+all. The second revision would then run with the first one's. In the copies that are loaded such
+symbols become weak ones, as `-fno-gnu-unique` or hidden visibility would have made them. Those that
+libraries outside of the revisions define too, such as torch's, stay shared.
+
+Layout: System V ABI, "Object Files"; 64-bit little-endian ELF.
+"""
+
+import contextlib
+import ctypes
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_MAGIC = b"\x7fELF\x02\x01"  # 64 bit, little-endian
+_SECTION_TABLE = struct.Struct("<40xQ10xHH")  # of the file's head: offset, entry size, entries
+_SECTION = struct.Struct("<4xI16xQQI")  # type, offset, size, link
+_SYMBOL = struct.Struct("<IB19x")  # name, binding and type
+_DYNAMIC_SYMBOLS = 11
+_UNIQUE, _WEAK = 10, 2
+
+
+def make_ordinary(libraries: Iterable[Path], shared_with: Iterable[str]) -> list[str]:
+    """Rewrite the unique symbols of libraries that are not loaded yet; their names.
+
+    shared_with: loaded libraries; what one of them defines is left as it is. A file that is no
+    ELF library is left alone.
+    """
+    others = []
+    for name in shared_with:
+        with contextlib.suppress(OSError):  # it is mapped, and no library
+            others.append(ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY))
+    changed = []
+    for path in libraries:
+        content = bytearray(path.read_bytes())
+        for place, name in _unique_symbols(bytes(content)):
+            if not any(_defines(other, name) for other in others):
+                content[place] = _WEAK << 4 | content[place] & 15
+                changed.append(name)
+        path.write_bytes(content)
+    return changed
+
+
+def _defines(library: ctypes.CDLL, name: str) -> bool:
+    try:
+        library[name]
+    except AttributeError:
+        return False
+    return True
+
+
+def _unique_symbols(content: bytes) -> Iterator[tuple[int, str]]:
+    """Where the binding of each unique symbol is written, and its name."""
+    if not content.startswith(_MAGIC):
+        return
+    try:
+        start, entry, count = _SECTION_TABLE.unpack_from(content)
+        sections = [_SECTION.unpack_from(content, start + i * entry) for i in range(count)]
+        for kind, offset, size, link in sections:
+            if kind != _DYNAMIC_SYMBOLS:
+                continue
+            names = sections[link][1]
+            for place in range(offset, offset + size, _SYMBOL.size):
+                name, info = _SYMBOL.unpack_from(content, place)
+                if info >> 4 == _UNIQUE:
+                    end = content.index(b"\0", names + name)
+                    yield place + 4, content[names + name : end].decode()
+    except (struct.error, IndexError, ValueError):
+        return  # damaged, which the loader tells better
