@@ -4,12 +4,14 @@ A revision's package is imported under its own name, so that its imports and its
 find each other whatever the revision, and is then moved out of `sys.modules`, where whoever had
 the name takes it back. What its functions import later, at call time, is found among its own
 modules again: each of its modules has an `__import__` of its own in its `__builtins__`, which is
-where Python's import statement looks. A function that imports nothing when called is as it was.
+where Python's import statement looks. `importlib.import_module` asks whose function calls it. A
+function that imports nothing when called is as it was.
 """
 
 import builtins
 import importlib
 import importlib.abc
+import importlib.util
 import pkgutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +20,16 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+_plain_import_module = importlib.import_module
+
+
+def _import_module(name: str, package: str | None = None) -> ModuleType:
+    """`importlib.import_module`; from within a site's modules, of that site."""
+    importer = getattr(sys._getframe(1).f_builtins["__import__"], "__self__", None)
+    if isinstance(importer, Site):
+        return importer.load(name, package)
+    return _plain_import_module(name, package)
 
 
 class Site:
@@ -32,6 +44,7 @@ class Site:
         self._lent = False
         self._finder = _Finder(self)
         self.builtins = {**vars(builtins), "__import__": self._import}
+        importlib.import_module = _import_module
 
     def owns(self, name: str) -> bool:
         return name.partition(".")[0] in self._names
@@ -48,10 +61,15 @@ class Site:
             spec.loader = _Loader(spec.loader.name, spec.loader.path, self.builtins)
         return spec
 
-    def load(self, name: str) -> ModuleType:
-        """Import a module of this site."""
+    def load(self, name: str, package: str | None = None) -> ModuleType:
+        """Import a module of this site; as `importlib.import_module`."""
+        full = importlib.util.resolve_name(name, package)
+        if not self.owns(full):
+            return _plain_import_module(name, package)
+        if full in self.modules:
+            return self.modules[full]
         with self.lent():
-            return importlib.import_module(name)
+            return _plain_import_module(full)
 
     @contextmanager
     def lent(self) -> Iterator[None]:

@@ -35,6 +35,9 @@ LAZY = {
     "relative": "from .late import VALUE; return VALUE",
     "from_relative": "from . import late; return late.VALUE",
     "built_in_function": "return __import__('fastattn.late').late.VALUE",
+    "importlib": "import importlib; return importlib.import_module('fastattn.late').VALUE",
+    "importlib_relative": "from importlib import import_module as load\n"
+    "    return load('.late', __package__).VALUE",
     "deeper": "from fastattn.inner.deep import value; return value()",
     "exec": "names = {}; exec('from fastattn.late import VALUE', globals(), names); "
     "return names['VALUE']",
