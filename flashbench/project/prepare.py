@@ -90,6 +90,9 @@ def prepare(
     git or the cache cannot be written.
     """
     try:
+        cache.mkdir(parents=True, exist_ok=True)
+        # Inside a working tree the cache is no part of it.
+        (cache / ".gitignore").write_text("*\n")
         with scratch(cache) as directory:
             checkout = directory / "tree"
             exported = export(project.repository, revision, checkout)

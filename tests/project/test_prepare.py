@@ -1,6 +1,7 @@
 """Revisions of somebody else's project are built, or it is said why not."""
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,10 +10,13 @@ from pathlib import Path
 import pytest
 from project.foreign import Repository, fastattn
 
+import flashbench.source_hash
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.project import WORKTREE, Built, prepare, read, resolve
 
 pytestmark = pytest.mark.slow
+
+TOY = Path(__file__).parent.parent / "history" / "toy"  # in small, a project like flashbench
 
 
 @pytest.fixture
@@ -84,6 +88,15 @@ def test_working_tree_is_what_lies_there(repository: Repository, cache: Path) ->
     assert marker(changed.require()) == 7
     assert (changed.require() / "fastattn" / "new.py").is_file()
     assert repository.state() == before
+
+
+def test_cache_in_the_working_tree_is_no_part_of_it(repository: Repository) -> None:
+    """A cache that lies in the repository neither makes it dirty nor is built with it."""
+    cache = repository.root / "kept" / "cache"
+    first, second = (prepared(repository, WORKTREE, cache) for _ in range(2))
+    assert not first.identity.dirty
+    assert second.identity == first.identity
+    assert second.build.reused
 
 
 def missing_header(repository: Repository) -> None:
@@ -272,3 +285,43 @@ def test_killed_preparation_leaves_nothing_to_the_next(
     repository.git("reset", "-q", "--hard", "HEAD~1")
     assert prepared(repository, "HEAD", cache).status == "built"
     assert not list(cache.glob(".scratch.*/"))
+
+
+PYTHON_ONLY = "def attention(q, k, v, is_causal=False): return q\n"
+
+
+def test_environment_and_time_limit(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable that is named makes another build; one that takes too long is stopped."""
+    repository = Repository(tmp_path / "fast")
+    repository.write("fast.py", PYTHON_ONLY)
+    table = TABLE.format(build='["sh", "-c", "echo $FAST_MATH > mode.txt"]', path=".")
+    repository.write("pyproject.toml", table + 'environment = ["FAST_MATH"]\n')
+    repository.commit("A kernel")
+    modes = []
+    for mode in ("on", "off", "on"):
+        monkeypatch.setenv("FAST_MATH", mode)
+        modes.append(prepared(repository, "HEAD", cache))
+    assert [built.build.reused for built in modes] == [False, False, True]
+    assert (modes[1].require() / "mode.txt").read_text() == "off\n"
+    project = replace(read(repository.root), build=("sleep", "60"))
+    stopped = prepare(project, resolve(project.repository, "HEAD"), cache, timeout=0.2)
+    assert (stopped.status, stopped.site) == ("timeout", None)
+    missing = replace(project, build=("./no-such-program",))
+    failed = prepare(missing, resolve(project.repository, "HEAD"), cache)
+    assert (failed.status, "cannot be run" in failed.reason) == ("build error", True)
+
+
+def test_our_own_layout_needs_no_settings(tmp_path: Path, cache: Path) -> None:
+    """A revision of flashbench is built by its setup.py, and states the hash of its sources."""
+    repository = Repository(tmp_path / "flashbench")
+    shutil.copytree(TOY, repository.root, dirs_exist_ok=True)
+    shutil.copy(str(flashbench.source_hash.__file__), repository.root / "flashbench")
+    repository.write("pyproject.toml", '[project]\nname = "flashbench"\nversion = "0"\n')
+    repository.commit("A kernel")
+    built = prepared(repository, "HEAD", cache)
+    assert built.status == "built", built.reason
+    assert built.identity.source_hash == built.build.stated_source_hash
+    assert built.identity.library_hash == built.build.library_hash
+    assert built.candidate("old").spec == "flashbench:attention"
