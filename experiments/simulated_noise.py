@@ -45,15 +45,24 @@ def rarely_bimodal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArr
     return 2.5 * (rng.uniform(size=shape) < 0.2) + 0.02 * rng.standard_normal(shape)
 
 
+def autoregressive(rho: float) -> Noise:
+    """AR(1) along the last axis, standard deviation 1 from the start."""
+
+    def noise(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        steps = rng.standard_normal(shape)
+        out = np.empty(shape)
+        out[..., 0] = steps[..., 0]
+        for i in range(1, shape[-1]):
+            out[..., i] = rho * out[..., i - 1] + np.sqrt(1 - rho**2) * steps[..., i]
+        return out
+
+    noise.__name__ = f"ar_{rho}"
+    return noise
+
+
 def autocorrelated(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """AR(1) over launches with rho = 0.5: launches are not independent, which no rule here allows
-    for. Shown as the limit of the method."""
-    steps = rng.standard_normal(shape)
-    out = np.empty(shape)
-    out[..., 0] = steps[..., 0]
-    for i in range(1, shape[-1]):
-        out[..., i] = 0.5 * out[..., i - 1] + np.sqrt(0.75) * steps[..., i]
-    return out
+    """AR(1) over launches with rho = 0.5: launches are not independent."""
+    return autoregressive(0.5)(rng, shape)
 
 
 def drift(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:

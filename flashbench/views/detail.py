@@ -1,11 +1,15 @@
 """The view of times: percentiles of every candidate, SDPA's too, with what describes them."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flashbench.launches import LaunchData
 from flashbench.report import Report
+from flashbench.stats.bootstrap import bootstrap_median_ratio, bootstrap_quantile
 from flashbench.stats.quantile import Quantile, launch_quantile, samples_needed
+from flashbench.stats.spread import spread
 from flashbench.table import (
+    NONE,
     Cell,
     Column,
     Document,
@@ -14,6 +18,7 @@ from flashbench.table import (
     memory_cell,
     percent_cell,
     rate_cell,
+    ratio_text,
     text_cell,
     time_cell,
 )
@@ -21,6 +26,9 @@ from flashbench.views import frame
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 NOT_ESTIMABLE = "not estimable"
+FloatArray = NDArray[np.float64]
+# The bootstrap of fewer launches holds the truth much less often than 95 % (docs/statistics.md).
+MIN_BOOTSTRAP = 6
 
 
 def document(report: Report) -> Document:
@@ -30,19 +38,25 @@ def document(report: Report) -> Document:
         for case in range(len(data.run.cases)):
             for candidate in range(len(data.run.candidates)):
                 row = _row(data, candidate, case)
+                if data is not report.data[0]:
+                    row |= _over(report.data[0], data, candidate, case)
                 rows.append({"file": text_cell(name), **row} if name else row)
     needed = " and ".join(f"{samples_needed(q)} for {n}" for n, q in QUANTILES.items() if q > 0.9)
+    several = len(report.data) > 1
     header = [
         *frame.identity(report),
         "percentiles of the samples of all launches, with 95 % intervals that allow for what "
         f"launches differ by; samples needed: {needed}, with fewer {NOT_ESTIMABLE}",
-        "spread = (p75 - p25) / p50; between launches = standard deviation of the launches' "
-        "medians; memory = peak beyond the inputs",
+        "launches = median of their medians, with a 95 % percentile-bootstrap interval over "
+        f"launches{'; x A = the same over that of A' if several else ''}",
+        "spread = (p75 - p25) / p50; medians sd = standard deviation of the launches' medians; "
+        "between, within = of launches, and of the samples in them; rho = how much a sample "
+        "resembles the one before; memory = peak beyond the inputs",
     ]
     return Document(
         "detail",
         header,
-        _columns(len(report.data) > 1),
+        _columns(several),
         rows,
         frame.summary(report),
         frame.footer(report)[-1:] if frame.device_seconds(report) else [],
@@ -65,12 +79,26 @@ def _columns(several_files: bool) -> list[Column]:
             Column(f"{name}_low_us", "", "data"),
             Column(f"{name}_high_us", "", "data"),
         ]
+    columns += [
+        Column("launches_us", "launches us [95 %]"),
+        Column("launches_low_us", "", "data"),
+        Column("launches_high_us", "", "data"),
+    ]
+    if several_files:
+        columns += [
+            Column("over_a", "x A [95 %]"),
+            Column("over_a_low", "", "data"),
+            Column("over_a_high", "", "data"),
+        ]
     return [
         *columns,
         Column("min_us", "min us"),
         Column("max_us", "max us"),
         Column("spread_percent", "spread %"),
-        Column("launch_sd_percent", "between launches %"),
+        Column("launch_sd_percent", "medians sd %"),
+        Column("between_sd_percent", "between %"),
+        Column("within_sd_percent", "within %"),
+        Column("sample_correlation", "rho"),
         Column("tflops", "TFLOP/s"),
         Column("memory_mb", "memory MB"),
         Column("reason", "", "data", numeric=False),
@@ -97,14 +125,50 @@ def _row(data: LaunchData, candidate: int, case: int) -> dict[str, Cell]:
     for name, q in QUANTILES.items():
         row |= _quantile_cells(name, launch_quantile(launches, q))
     low, middle, high = np.quantile(samples, (0.25, 0.5, 0.75)).tolist()
+    row |= _launch_cells(np.exp(medians) * 1e6)
     between = float(np.std(medians, ddof=1)) if len(medians) > 1 else None
+    parts = spread([np.log(launch) for launch in launches])
     return row | {
         "min_us": time_cell(float(samples.min())),
         "max_us": time_cell(float(samples.max())),
         "spread_percent": percent_cell((high - low) / middle),
         "launch_sd_percent": percent_cell(between),
+        "between_sd_percent": percent_cell(parts.between),
+        "within_sd_percent": percent_cell(parts.within),
+        "sample_correlation": _correlation_cell(parts.correlation),
         "tflops": rate_cell(data.run.cases[case], middle),
     }
+
+
+def _launch_cells(medians_us: FloatArray) -> dict[str, Cell]:
+    """The median launch; the launches are independent of each other, as samples are not."""
+    if len(medians_us) < MIN_BOOTSTRAP:
+        value = float(np.median(medians_us))
+        return {"launches_us": Cell(value, f"{digits(value)} [?, ?]")}
+    return _quantile_cells("launches", bootstrap_quantile(medians_us, 0.5))
+
+
+def _over(a: LaunchData, b: LaunchData, candidate: int, case: int) -> dict[str, Cell]:
+    """The median launch of B over that of A where both have the case and the candidate."""
+    case_a = a.case_index.get(b.run.cases[case].id)
+    candidate_a = a.candidate_index.get(b.run.candidates[candidate].name)
+    if case_a is None or candidate_a is None:
+        return {}
+    old = np.exp(a.launch_medians(candidate_a, case_a))
+    new = np.exp(b.launch_medians(candidate, case))
+    if min(len(old), len(new)) < MIN_BOOTSTRAP:
+        return {}
+    found = bootstrap_median_ratio(old, new)
+    ends = ", ".join(ratio_text(end) for end in (found.low, found.high))
+    return {
+        "over_a": Cell(found.value, f"{ratio_text(found.value)} [{ends}]"),
+        "over_a_low": Cell(found.low),
+        "over_a_high": Cell(found.high),
+    }
+
+
+def _correlation_cell(correlation: float | None) -> Cell:
+    return NONE if correlation is None else Cell(correlation, f"{correlation:.2f}")
 
 
 def _quantile_cells(name: str, found: Quantile | None) -> dict[str, Cell]:
