@@ -5,8 +5,9 @@ into the types below and nothing else; reading one executes and imports nothing.
 (`flashbench run --resume`) does import the candidates that it names.
 """
 
+from collections.abc import MutableSequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -92,7 +93,7 @@ class Correctness(msgspec.Struct, kw_only=True):
     rows_checked: int = 0  # query rows a head that were compared; 0: all of them
 
 
-class Timing(msgspec.Struct, kw_only=True):
+class Timing(msgspec.Struct, kw_only=True, gc=False):
     """One metric of one candidate on one case in one launch.
 
     seconds: one entry a sample, seconds a call (a sample is `calls` calls, averaged).
@@ -101,11 +102,11 @@ class Timing(msgspec.Struct, kw_only=True):
 
     metric: str  # "wall"; on a GPU also "gpu_warm", "gpu_cold", "graph"
     calls: int
-    seconds: list[float]
+    seconds: MutableSequence[float]
     block: list[int] = msgspec.field(default_factory=list)
 
 
-class Result(msgspec.Struct, kw_only=True):
+class Result(msgspec.Struct, kw_only=True, gc=False):
     """What one launch found out about one candidate on one case."""
 
     case: str  # Case.id
@@ -176,7 +177,8 @@ class RunFile(msgspec.Struct, kw_only=True):
         return sum(launch.device_seconds for launch in self.launches)
 
 
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
+_Document = TypeVar("_Document", bound=RunFile)
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 
 
 class _Head(msgspec.Struct):
@@ -191,33 +193,47 @@ def save(run: RunFile, path: Path) -> None:
 
 def load(path: Path) -> RunFile:
     """Read and validate a run file; InvalidInputError says what is wrong with it and where."""
+    return decode(content(path), str(path))
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a file; InvalidInputError where it cannot be read or is too large."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InvalidInputError(f"{path}: too large for a run file (limit {MAX_BYTES} bytes)")
         with path.open("rb") as file:
-            document = file.read(MAX_BYTES)  # of a device, never more
+            return file.read(MAX_BYTES)  # of a device, never more
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInputError(f"{path}: cannot be read: {reason}") from None
-    return decode(document, str(path))
 
 
 def decode(document: bytes, name: str) -> RunFile:
     """Decode the bytes of a run file; `name` is how messages call it."""
+    run = decode_as(document, RunFile, name)
+    for launch in run.launches:
+        for result in launch.results:
+            check_lists(launch, result, name)
+            check_times(launch, result, name)
+    check_references(run, name)
+    return run
+
+
+def decode_as(document: bytes, type_: type[_Document], name: str) -> _Document:
+    """The document as `type_`: its fields have the right types, and a version that we read."""
     try:
-        run = msgspec.json.decode(document, type=RunFile)
-    except _UNREADABLE as error:
+        run = msgspec.json.decode(document, type=type_)
+    except UNREADABLE as error:
         _check_head(document, name)  # another format or version is told as that
         raise InvalidInputError(f"{name}: damaged run file: {error}") from None
     _check_version(run.format, run.version, name)
-    _check_references(run, name)
     return run
 
 
 def _check_head(document: bytes, name: str) -> None:
     try:
         head = msgspec.json.decode(document, type=_Head)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise InvalidInputError(
             f"{name}: not a JSON run file, or cut short ({error}); measure again"
         ) from None
@@ -238,8 +254,8 @@ def _check_version(format_: str, version: int, name: str) -> None:
         raise InvalidInputError(f"{name}: damaged run file: schema version {version}")
 
 
-def _check_references(run: RunFile, name: str) -> None:
-    """What types alone cannot say: names that resolve and are unique, times that are possible."""
+def check_references(run: RunFile, name: str) -> None:
+    """What types alone cannot say of all but timings: names that resolve, possible numbers."""
     cases = {case.id for case in run.cases}
     candidates = {candidate.name for candidate in run.candidates}
     if len(cases) != len(run.cases) or len(candidates) != len(run.candidates):
@@ -262,28 +278,44 @@ def _check_references(run: RunFile, name: str) -> None:
     for launch in run.launches:
         seen: set[tuple[str, str]] = set()
         for result in launch.results:
-            where = f"launch {launch.index}, {result.candidate!r} on {result.case!r}"
             if result.case not in cases or result.candidate not in candidates:
-                raise _damaged(name, f"{where}: a result for what the file does not list")
+                raise bad_result(launch, result, name, "a result for what the file does not list")
             if (result.case, result.candidate) in seen:
-                raise _damaged(name, f"{where}: two results")
+                raise bad_result(launch, result, name, "two results")
             seen.add((result.case, result.candidate))
             if not 0 <= (result.peak_memory_bytes or 0) < MAX_COUNT:
-                raise _damaged(name, f"{where}: peak_memory_bytes is not a possible number")
-            _check_timings(result, f"{name}: damaged run file: {where}")
+                raise bad_result(launch, result, name, "peak_memory_bytes is not a possible number")
 
 
-def _check_timings(result: Result, where: str) -> None:
+def check_lists(launch: Launch, result: Result, name: str) -> None:
+    """Each metric once, and a block number a sample."""
     several = len(result.timings) > 1
     if several and len({timing.metric for timing in result.timings}) != len(result.timings):
-        raise InvalidInputError(f"{where}: a metric is listed twice")
+        raise bad_result(launch, result, name, "a metric is listed twice")
     for timing in result.timings:
         if timing.block and len(timing.block) != len(timing.seconds):
-            raise InvalidInputError(f"{where}: {timing.metric} has not one block number a sample")
-        # min and max are several times faster than a test of each; JSON has no NaN to slip through.
+            problem = f"{timing.metric} has not one block number a sample"
+            raise bad_result(launch, result, name, problem)
+
+
+def check_times(launch: Launch, result: Result, name: str) -> None:
+    """Every sample is a possible time."""
+    for timing in result.timings:
         seconds = timing.seconds
-        if seconds and not MIN_SECONDS <= min(seconds) <= max(seconds) <= MAX_SECONDS:
-            raise InvalidInputError(f"{where}: a {timing.metric} sample is not a possible time")
+        if seconds and not possible_times(min(seconds), max(seconds)):
+            problem = f"a {timing.metric} sample is not a possible time"
+            raise bad_result(launch, result, name, problem)
+
+
+def possible_times(least: float, most: float) -> bool:
+    """Of all samples at once: much faster than each, and JSON has no NaN to slip through."""
+    return MIN_SECONDS <= least <= most <= MAX_SECONDS
+
+
+def bad_result(launch: Launch, result: Result, name: str, problem: str) -> InvalidInputError:
+    """The error for one result of the file `name`."""
+    where = f"launch {launch.index}, {result.candidate!r} on {result.case!r}"
+    return _damaged(name, f"{where}: {problem}")
 
 
 def _damaged(name: str, what: str) -> InvalidInputError:

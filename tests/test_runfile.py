@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import make_cases, make_run
 
+from flashbench import run_reader
 from flashbench.cli.show import render
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.runfile import VERSION, RunFile, decode, load, save
@@ -24,11 +25,18 @@ def _document() -> dict[str, object]:
 
 
 def _refusal(document: object) -> str:
+    """The message of the one error, which both ways of reading give."""
     text = document if isinstance(document, bytes) else json.dumps(document).encode()
-    with pytest.raises(InvalidInputError) as caught:
-        decode(text, "run.json")
-    assert caught.value.exit_code is Exit.USAGE
-    return str(caught.value)
+    messages = []
+    for read in (decode, run_reader.decode):
+        with pytest.raises(InvalidInputError) as caught:
+            read(text, "run.json")
+        assert caught.value.exit_code is Exit.USAGE
+        messages.append(str(caught.value))
+    plain, for_report = messages
+    # The two say differently where a value of the wrong type is.
+    assert plain == for_report or (" - at `$" in plain and "damaged run file" in for_report)
+    return plain
 
 
 def _result(document: dict[str, object]) -> dict[str, object]:
@@ -41,6 +49,49 @@ def test_saved_and_loaded_is_the_same(tmp_path):
     save(run, tmp_path / "run.json")
     assert load(tmp_path / "run.json") == run
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_read_for_a_report_is_the_same(tmp_path):
+    """A report of the compact reading is that of the plain one, value by value."""
+    cases = make_cases(2)
+    run = make_run(
+        np.random.default_rng(0), cases=cases, launches=7, samples=5, metrics=("wall", "gpu_warm")
+    )
+    run.launches[3].results[0].timings[0].block = [0, 0, 1, 1, 2]
+    run.launches[4].results[0].timings = []
+    save(run, tmp_path / "run.json")
+    compact = run_reader.load(tmp_path / "run.json")
+    for ours, theirs in zip(run.launches, compact.launches, strict=True):
+        for result, other in zip(ours.results, theirs.results, strict=True):
+            assert msgspec.json.encode(other, enc_hook=list) == msgspec.json.encode(result)
+    for view in ("speedup", "detail"):
+        assert render(compact, "json", view=view) == render(run, "json", view=view)
+
+
+@pytest.mark.parametrize("samples", ["[]", "[1]", "[1.5, 2]", "[1e-12, 1e9]"])
+def test_samples_that_are_read(samples):
+    """Whole numbers are times too, and a metric may have no sample."""
+    text = json.dumps(_document()).encode()
+    timing = json.dumps(_result(_document())["timings"][0]).encode()  # type: ignore[index]
+    block = "[" + ",".join("0" * len(json.loads(samples))) + "]"
+    other = f'{{"metric": "wall", "calls": 1, "seconds": {samples}, "block": {block}}}'.encode()
+    for read in (decode, run_reader.decode):
+        run = read(text.replace(timing, other, 1), "run.json")
+        assert list(run.launches[0].results[0].timings[0].seconds) == json.loads(samples)
+
+
+@pytest.mark.parametrize("bad", ["true", "null", '"1"', "[1]", "{}", "1,", "1 2", "NaN", "-0"])
+@pytest.mark.parametrize("field", ["seconds", "block"])
+def test_samples_that_are_refused(field, bad):
+    """Both ways of reading refuse the same lists of numbers, however they are wrong."""
+    document = _document()
+    timing = _result(document)["timings"][0]  # type: ignore[index]
+    timing[field][1] = 123456789
+    text = json.dumps(document).replace("123456789", bad).encode()
+    if (field, bad) == ("block", "-0"):
+        assert run_reader.decode(text, "run.json").cases == decode(text, "run.json").cases
+    else:
+        _refusal(text)
 
 
 def test_unknown_fields_are_ignored():
@@ -84,11 +135,19 @@ def test_a_damaged_value_is_refused_or_read(data):
         | st.just([])
         | st.just({})
     )
-    with suppress(InvalidInputError):
-        run = decode(json.dumps(document).encode(), "run.json")
+    text = json.dumps(document).encode()
+    accepted = []
+    for read in (decode, run_reader.decode):
+        try:
+            accepted.append(read(text, "run.json"))
+        except InvalidInputError:
+            accepted.append(None)
+    assert (accepted[0] is None) == (accepted[1] is None)
+    for run in filter(None, accepted):
         for view in ("speedup", "detail"):
-            assert render(run, "text", view=view)
-            assert json.loads(render(run, "json", view=view))
+            with suppress(InvalidInputError):
+                assert render(run, "text", view=view)
+                assert json.loads(render(run, "json", view=view))
 
 
 def test_future_schema():

@@ -107,7 +107,7 @@ def _refuse_measuring(context: click.Context) -> None:
 def _of_files(options: dict[str, Any]) -> "Report":
     from flashbench.errors import InvalidInputError
     from flashbench.report import report_one, report_two
-    from flashbench.runfile import load
+    from flashbench.run_reader import load
 
     a, b = Path(options["a"]), options["b"] and Path(options["b"])
     rule = {

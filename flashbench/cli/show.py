@@ -64,7 +64,7 @@ def command(
     output_format: str,
     output: Path | None,
 ) -> int:
-    from flashbench.runfile import load
+    from flashbench.run_reader import load
 
     table = document(
         load(file),

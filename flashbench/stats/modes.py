@@ -38,6 +38,10 @@ def two_modes(values: FloatArray, smallest_gap: float) -> Modes | None:
     least = max(MIN_LAUNCHES, math.ceil(MIN_SHARE * n))
     if n < 2 * least:
         return None
+    # The split is at one of these gaps: nearly always all are small, and that is the answer.
+    inner = x[least - 1 : n - least + 1]
+    if (inner[1:] - inner[:-1]).max() <= smallest_gap:
+        return None
     x0 = x[0]
     sums, squares = np.cumsum(x - x0), np.cumsum((x - x0) ** 2)
     left = np.arange(least, n - least + 1)

@@ -1,0 +1,103 @@
+"""Reads a run file for a report: the same file, by the same rules, in half the time and memory.
+
+Nearly all of a run file is samples. The samples of each timing become an array as soon as they are
+read; a Python number of each is not kept. What is read so is not for changing or saving.
+"""
+
+import gc
+from array import array
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from flashbench.runfile import (
+    UNREADABLE,
+    Launch,
+    Result,
+    RunFile,
+    Timing,
+    bad_result,
+    check_lists,
+    check_references,
+    check_times,
+    content,
+    decode_as,
+    possible_times,
+)
+
+# The types of the run file, with the numbers of a timing still as they are written.
+
+
+class _WrittenTiming(msgspec.Struct, kw_only=True, gc=False):
+    metric: str
+    calls: int
+    seconds: msgspec.Raw
+    block: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _WrittenResult(Result, kw_only=True, gc=False):
+    timings: list[_WrittenTiming] = msgspec.field(default_factory=list)  # type: ignore[assignment]
+
+
+class _WrittenLaunch(Launch, kw_only=True):
+    results: list[_WrittenResult] = msgspec.field(default_factory=list)  # type: ignore[assignment]
+
+
+class _WrittenRunFile(RunFile, kw_only=True):
+    launches: list[_WrittenLaunch] = msgspec.field(default_factory=list)  # type: ignore[assignment]
+
+
+_seconds = msgspec.json.Decoder(list[float])
+_block = msgspec.json.Decoder(list[int])
+
+
+def load(path: Path) -> RunFile:
+    """Read and validate a run file; InvalidInputError says what is wrong with it and where."""
+    return decode(content(path), str(path))
+
+
+def decode(document: bytes, name: str) -> RunFile:
+    """`runfile.decode`, with samples as arrays and equal block lists as one list."""
+    # Everything that is made here is kept: the collector would look through it again and again.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        run = decode_as(document, _WrittenRunFile, name)
+        _read_numbers(run, name)
+    finally:
+        if collecting:
+            gc.enable()
+    check_references(run, name)
+    return run
+
+
+def _read_numbers(run: _WrittenRunFile, name: str) -> None:
+    """Replace every written timing by a timing, checked."""
+    blocks: dict[bytes, list[int]] = {}
+    samples = array("d")
+    for launch in run.launches:
+        for result in launch.results:
+            timings = []
+            for written in result.timings:
+                text = bytes(written.block)
+                try:
+                    seconds = array("d", _seconds.decode(written.seconds))
+                    block = blocks.get(text)
+                    if block is None:
+                        block = blocks[text] = _block.decode(text)
+                except UNREADABLE as error:
+                    problem = f"{written.metric}: {error}"
+                    raise bad_result(launch, result, name, problem) from None
+                samples.extend(seconds)
+                timings.append(
+                    Timing(metric=written.metric, calls=written.calls, seconds=seconds, block=block)
+                )
+            plain: Result = result
+            plain.timings = timings
+            check_lists(launch, plain, name)
+    everything = np.frombuffer(samples)
+    if len(everything) and not possible_times(everything.min(), everything.max()):
+        for launch in run.launches:
+            for result in launch.results:
+                check_times(launch, result, name)  # says which
