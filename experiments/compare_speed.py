@@ -1,14 +1,18 @@
-"""How long `flashbench compare` takes on 512 cases x 20 launches x 100 samples, and its memory.
+"""How long `flashbench compare` takes on 512 cases x 20 launches x 100 samples, and its memory;
+beside it scipy.stats.bootstrap, which gives each case an interval by resampling.
 
 python experiments/compare_speed.py       (seeds 8 and 9; one file, then two; best of three)
 """
 
-import resource
+import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+RESAMPLES = 9999  # scipy's default
 
 
 def write(folder: Path) -> None:
@@ -24,30 +28,77 @@ def write(folder: Path) -> None:
         save(make_run(rng, cases=make_cases(512), launches=20, samples=100), folder / name)
 
 
+def bootstrap(*paths: str) -> None:
+    """The same files with json, numpy and scipy alone: the percentile interval, by case, of the
+    ratio of the candidate's medians over launch medians, B to A."""
+    import numpy as np
+    from scipy import stats
+
+    sides = []
+    for path in paths:
+        document = json.loads(Path(path).read_bytes())
+        medians: dict[str, list[float]] = {}
+        for launch in document["launches"]:
+            for result in launch["results"]:
+                if result["candidate"] == "ours":
+                    seconds = result["timings"][0]["seconds"]
+                    medians.setdefault(result["case"], []).append(float(np.median(seconds)))
+        sides.append(medians)
+
+    def ratio(a: np.ndarray, b: np.ndarray, axis: int = -1) -> np.ndarray:
+        return np.median(a, axis=axis) / np.median(b, axis=axis)
+
+    rng = np.random.default_rng(0)
+    for case, old in sides[0].items():
+        found = stats.bootstrap(
+            (old, sides[1][case]), ratio, n_resamples=RESAMPLES, method="percentile", rng=rng
+        )
+        print(case, *found.confidence_interval)
+
+
 def main() -> None:
+    print(f"load average {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, __file__, folder], check=True)
+        subprocess.run([sys.executable, __file__, "write", folder], check=True)
         a, b = str(Path(folder) / "a.json"), str(Path(folder) / "b.json")
-        for title, arguments in (("--help", ["--help"]), ("one file", [a]), ("two files", [a, b])):
-            timings = [_timed(["compare", *arguments]) for _ in range(3)]
-            elapsed, processor = (min(column) for column in zip(*timings, strict=True))
-            print(f"{title}: {elapsed:.2f} s, {processor:.2f} s of processor time")
-        # Of the largest child; the one that wrote the files is counted too, and is smaller.
-        megabytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        print(f"at most {megabytes:.0f} MB")
+        flashbench = [sys.executable, "-m", "flashbench"]
+        rows = {
+            "--help": ([*flashbench, "--help"], 3),
+            "one file": ([*flashbench, "compare", a], 3),
+            "two files": ([*flashbench, "compare", a, b], 3),
+            "scipy.stats.bootstrap": ([sys.executable, __file__, "bootstrap", a, b], 1),
+        }
+        best: dict[str, tuple[float, float]] = {}
+        for title, (command, times) in rows.items():
+            measured = [_measured(command) for _ in range(times)]
+            best[title] = elapsed, processor, megabytes = tuple(
+                map(min, zip(*measured, strict=True))
+            )
+            print(
+                f"{title}: {elapsed:.2f} s, {processor:.2f} s of processor time, {megabytes:.0f} MB"
+            )
+        ours, theirs = best["two files"], best["scipy.stats.bootstrap"]
+        print(
+            f"two files take 1/{theirs[0] / ours[0]:.0f} of bootstrap's time, "
+            f"1/{theirs[1] / ours[1]:.0f} of its processor time"
+        )
 
 
-def _timed(arguments: list[str]) -> tuple[float, float]:
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    command = [sys.executable, "-m", "flashbench", *arguments]
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return time.perf_counter() - start, used
+def _measured(command: list[str]) -> tuple[float, float, float]:
+    """Seconds, seconds of processor time and the largest memory in megabytes of a process."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, _, usage = os.wait4(process.pid, 0)
+    elapsed = time.perf_counter() - start
+    # Linux counts in KiB, macOS in bytes.
+    size = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return elapsed, usage.ru_utime + usage.ru_stime, size / 1e6
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        write(Path(sys.argv[1]))
+    if sys.argv[1:2] == ["write"]:
+        write(Path(sys.argv[2]))
+    elif sys.argv[1:2] == ["bootstrap"]:
+        bootstrap(*sys.argv[2:])
     else:
         main()

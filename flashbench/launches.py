@@ -130,8 +130,8 @@ class LaunchData:
         both = ~np.isnan(ratio)
         layout, reference_layout = self._layout[candidate], self._layout[baseline]
         # Pairs whose blocks are laid out alike (nearly always all of them) are worked on together.
-        alike = np.stack((layout[both], reference_layout[both]), axis=1)
-        for ours, theirs in np.unique(alike, axis=0).tolist():
+        alike = set(zip(layout[both].tolist(), reference_layout[both].tolist(), strict=True))
+        for ours, theirs in alike:
             times, references = self._layouts[ours], self._layouts[theirs]
             _, here, there = np.intersect1d(times.blocks, references.blocks, return_indices=True)
             if not len(here):
@@ -171,7 +171,8 @@ def collect(run: RunFile, metric: str | None = None) -> LaunchData:
     layout, row = np.full((2, *shape), -1)
     layouts: list[_Layout] = []
     for blocks, keys in _by_layout(timings).items():
-        logs = np.log(_stacked([timings[key].seconds for key in keys]))
+        logs = _stacked([timings[key].seconds for key in keys])
+        np.log(logs, out=logs)
         cells = tuple(np.array(keys).T)
         log_median[cells] = _row_medians(logs)
         layout[cells], row[cells] = len(layouts), np.arange(len(keys))

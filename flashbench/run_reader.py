@@ -29,11 +29,9 @@ from flashbench.runfile import (
 # The types of the run file, with the numbers of a timing still as they are written.
 
 
-class _WrittenTiming(msgspec.Struct, kw_only=True, gc=False):
-    metric: str
-    calls: int
-    seconds: msgspec.Raw
-    block: msgspec.Raw = msgspec.Raw(b"[]")
+class _WrittenTiming(Timing, kw_only=True, gc=False):
+    seconds: msgspec.Raw  # type: ignore[assignment]
+    block: msgspec.Raw = msgspec.Raw(b"[]")  # type: ignore[assignment]
 
 
 class _WrittenResult(Result, kw_only=True, gc=False):
@@ -73,31 +71,31 @@ def decode(document: bytes, name: str) -> RunFile:
 
 
 def _read_numbers(run: _WrittenRunFile, name: str) -> None:
-    """Replace every written timing by a timing, checked."""
+    """Put the numbers in the place of what is written, checked."""
     blocks: dict[bytes, list[int]] = {}
-    samples = array("d")
     for launch in run.launches:
+        samples = array("d")
         for result in launch.results:
-            timings = []
             for written in result.timings:
-                text = bytes(written.block)
                 try:
                     seconds = array("d", _seconds.decode(written.seconds))
-                    block = blocks.get(text)
-                    if block is None:
-                        block = blocks[text] = _block.decode(text)
+                    block = _block_list(written.block, blocks)
                 except UNREADABLE as error:
                     problem = f"{written.metric}: {error}"
                     raise bad_result(launch, result, name, problem) from None
+                timing: Timing = written
+                timing.seconds, timing.block = seconds, block
                 samples.extend(seconds)
-                timings.append(
-                    Timing(metric=written.metric, calls=written.calls, seconds=seconds, block=block)
-                )
-            plain: Result = result
-            plain.timings = timings
-            check_lists(launch, plain, name)
-    everything = np.frombuffer(samples)
-    if len(everything) and not possible_times(everything.min(), everything.max()):
-        for launch in run.launches:
+            check_lists(launch, result, name)
+        together = np.frombuffer(samples)
+        if len(together) and not possible_times(together.min(), together.max()):
             for result in launch.results:
                 check_times(launch, result, name)  # says which
+
+
+def _block_list(written: msgspec.Raw, known: dict[bytes, list[int]]) -> list[int]:
+    text = bytes(written)
+    block = known.get(text)
+    if block is None:
+        block = known[text] = _block.decode(text)
+    return block

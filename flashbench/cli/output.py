@@ -103,13 +103,15 @@ def deliver(document: "Document", output_format: str, output: Path | None) -> No
     $GITHUB_STEP_SUMMARY names (added to what is there), or without either to stdout.
     Raises InvalidInputError naming the file that cannot be written.
     """
-    from flashbench.render import github, markdown, render
+    from flashbench.render import render
 
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if output_format != "github" or not (output or summary):
         text = render(document, output_format)
         _write(output, text) if output else _print(text)
         return
+    from flashbench.render import github, markdown
+
     _print(github.annotations(document))
     if output:
         _write(output, markdown.comment(document))
