@@ -35,7 +35,6 @@ def _commands(path):
             yield words[1:]
 
 
-@pytest.mark.xfail(reason="compare does not take revisions yet")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_flag_exists(path):
     """What the example calls is a command, and the command has these options and choices."""
