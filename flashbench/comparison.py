@@ -10,11 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbench.case import Case
 from flashbench.errors import InvalidInputError
 from flashbench.launches import LaunchData, baseline_index, own_candidates
 from flashbench.stats.family import holm, simultaneous_alpha
@@ -43,11 +43,18 @@ class Problem:
     launches: int = 0
 
 
+class Identified(Protocol):
+    """What is compared: a case, or what another tool measured."""
+
+    @property
+    def id(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """One candidate on one case: the speed-up over `against`, or the problem that prevents it."""
 
-    case: Case
+    case: Identified
     candidate: str
     against: str
     metric: str

@@ -131,11 +131,12 @@ def _report(
         if mean is not None:
             overall[name] = mean
     verdicts = [judge(c, tolerance) for c in comparisons]
-    caveats = caveats + _launch_order(comparisons)
+    caveats = caveats + launch_order(comparisons)
     return Report(data, comparisons, verdicts, overall, tolerance, alpha, best, caveats)
 
 
-def _launch_order(comparisons: list[Comparison]) -> list[Caveat]:
+def launch_order(comparisons: list[Comparison]) -> list[Caveat]:
+    """That the intervals allow for launches that resemble their neighbours, where they do."""
     correlation = max((c.correlation for c in comparisons), default=0.0)
     if not correlation:
         return []

@@ -13,6 +13,7 @@ from flashbench.errors import Exit
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
+    from flashbench.foreign.judge import ForeignReport
     from flashbench.report import Report
 
 ALLOWABLE = ("undecided", "not-measured", "different-machine")
@@ -26,7 +27,8 @@ _OF_FILES |= {"allow", "exit_zero"}
     epilog="Defaults: [tool.flashbench.compare] of pyproject.toml; what is built and called: "
     "[tool.flashbench.project]. A name that is a file is a file; refs/heads/NAME is the branch.",
     help="One run file A: is each candidate slower than SDPA? Two: is B slower than A, with SDPA "
-    "as the control? Two git revisions (WORKTREE: the working tree, also what a missing B is): "
+    "as the control? Files may be those of asv, pytest-benchmark or pyperf, or folders of them, a "
+    "file a process. Two git revisions (WORKTREE: the working tree, also what a missing B is): "
     "builds both and measures them in the same launches until every case is decided, or --launches "
     "or --budget are spent. Exits 1 if any case is SLOWER or wrong, else 4 if any could not be "
     "built or measured, else 3 if any is UNDECIDED, else 0.",
@@ -72,6 +74,14 @@ def command(context: click.Context, /, **options: Any) -> int:
     a, b = options["a"], options["b"]
     if _is_file(a) or (b is not None and _is_file(b)):
         _refuse_measuring(context)
+        judged = _of_other_tools(options)
+        if judged is not None:
+            from flashbench.views import foreign
+
+            table = foreign.document(judged)
+            deliver(table, options["output_format"], options["output"])
+            verdicts = judged.report.verdicts
+            return Exit.PASS if options["exit_zero"] else exit_code(verdicts, options["allow"])
         report = _of_files(options)
     else:
         from flashbench.cli.compare_revisions import compare_revisions
@@ -102,6 +112,21 @@ def _refuse_measuring(context: click.Context) -> None:
                 f"{parameter.opts[0]} is for two revisions that are measured now; drop it, or name "
                 "revisions instead of files"
             )
+
+
+def _of_other_tools(options: dict[str, Any]) -> "ForeignReport | None":
+    """What files of asv, pytest-benchmark or pyperf say, or a folder of files; None: neither."""
+    from flashbench.foreign.judge import report_foreign
+
+    return report_foreign(
+        Path(options["a"]),
+        None if options["b"] is None else Path(options["b"]),
+        metric=options["metric"],
+        against=options["against"],
+        tolerance=options["tolerance"],
+        alpha=1 - options["confidence"],
+        allow=options["allow"],
+    )
 
 
 def _of_files(options: dict[str, Any]) -> "Report":

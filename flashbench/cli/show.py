@@ -48,7 +48,8 @@ def render(run: RunFile, output_format: str = "text", **options: Any) -> str:
     cls=SettingsCommand,
     epilog="Defaults: [tool.flashbench.show] of pyproject.toml.",
     help="Print the table of a run file. The view `speedup` has one row a case with its verdict, "
-    "`detail` the percentiles of every candidate. Exits 0 whatever the verdicts are; `compare` is "
+    "`detail` the percentiles of every candidate. A file of asv, pytest-benchmark or pyperf, or a "
+    "folder of such: its series. Exits 0 whatever the verdicts are; `compare` is "
     "the gate.",
 )
 @click.argument("file", metavar="RUN", type=click.Path(path_type=Path))
@@ -64,8 +65,15 @@ def command(
     output_format: str,
     output: Path | None,
 ) -> int:
+    from flashbench.foreign.detect import is_foreign
     from flashbench.run_reader import load
 
+    if is_foreign(file):
+        from flashbench.foreign.read import read
+        from flashbench.views import foreign
+
+        deliver(foreign.series_document(read(file, metric)), output_format, output)
+        return Exit.PASS
     table = document(
         load(file),
         view=view,

@@ -188,7 +188,7 @@ def _one_file_row(
         **_sdpa_cells(data, case),
         **_verdict_cells(data, ours, verdict),
         "candidate_us": time_cell(time),
-        "candidate_tflops": rate_cell(ours.case, time),
+        "candidate_tflops": rate_cell(data.run.cases[case], time),
         "speedup_best": speedup_cell(against_best.shift, interval=False),
         **bounds_cells("speedup_best", against_best.shift),
     }

@@ -1,0 +1,153 @@
+"""The gate for other tools' files: `report_foreign`, and for `show` the series of one file."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from flashbench.comparison import Comparison, geometric_mean
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.foreign.compare import Pair, beside, compare, matched, with_machine
+from flashbench.foreign.detect import is_foreign
+from flashbench.foreign.read import read
+from flashbench.foreign.series import NO_SAMPLES, SECONDS, UNKNOWN, SeriesSet
+from flashbench.report import Caveat, Report, launch_order
+from flashbench.stats.shift import Shift
+from flashbench.verdict import Outcome, Verdict, judge
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignReport:
+    """report: comparisons and verdicts, without run files. pairs: one a comparison. sets: A and B,
+    or the one file whose candidates are compared with its SDPA."""
+
+    report: Report
+    pairs: list[Pair]
+    sets: tuple[SeriesSet, ...]
+
+
+def report_foreign(
+    a: Path,
+    b: Path | None,
+    *,
+    metric: str | None,
+    against: str,
+    tolerance: float,
+    alpha: float,
+    allow: Collection[str] = (),
+) -> ForeignReport | None:
+    """Judge B against A, one of them at least another tool's file or a folder; None: neither is.
+
+    Without B, the candidates of A against the SDPA that A holds. Raises InvalidInputError for
+    damaged files, different machines, or nothing in common; NotMeasuredError where A alone has
+    no SDPA to be compared with.
+    """
+    if not (is_foreign(a) or (b is not None and is_foreign(b))):
+        return None
+    if against != "sdpa":
+        raise InvalidInputError("--against best is for one run file of flashbench")
+    old = read(a, metric)
+    sets: tuple[SeriesSet, ...] = (old,) if b is None else (old, read(b, metric))
+    _check_metric(sets, metric)
+    caveats = _machines(sets[0], sets[-1], allow)
+    pairs = beside(old) if b is None else matched(sets[0], sets[1])
+    if not pairs:
+        raise NotMeasuredError(
+            f"{a}: nothing to compare: it has no SDPA beside a candidate; name a second file, or "
+            "use `flashbench show`"
+        )
+    comparisons = compare(pairs, alpha, tolerance, paired=b is None)
+    if b is not None:
+        comparisons = with_machine(comparisons, pairs, sets[0], sets[1])
+    caveats += _caveats(sets, pairs) + launch_order(comparisons)
+    verdicts = [
+        _verdict(comparison, pair, tolerance)
+        for comparison, pair in zip(comparisons, pairs, strict=True)
+    ]
+    report = Report(
+        (), comparisons, verdicts, _overall(comparisons, pairs, alpha), tolerance, alpha
+    )
+    return ForeignReport(replace(report, caveats=caveats), pairs, sets)
+
+
+def _verdict(comparison: Comparison, pair: Pair, tolerance: float) -> Verdict:
+    """The rule's verdict; where launches are too few, with what the files lack for one."""
+    verdict = judge(comparison, tolerance)
+    too_few = comparison.shift is not None and not comparison.shift.bounded
+    if verdict.outcome is not Outcome.UNDECIDED or not too_few:
+        return verdict
+    lacks = dict.fromkeys((*pair.a.lacks, *(pair.b.lacks if pair.b else ())))
+    return replace(verdict, reason="; ".join([*lacks, verdict.reason]))
+
+
+def _overall(comparisons: list[Comparison], pairs: list[Pair], alpha: float) -> dict[str, Shift]:
+    """Of times only: a mean over seconds and bytes says nothing."""
+    timed = [
+        comparison
+        for comparison, pair in zip(comparisons, pairs, strict=True)
+        if pair.a.unit == SECONDS
+    ]
+    overall = {}
+    for name in dict.fromkeys(c.candidate for c in timed):
+        mean = geometric_mean([c for c in timed if c.candidate == name], alpha)
+        if mean is not None:
+            overall[name] = mean
+    return overall
+
+
+def _check_metric(sets: tuple[SeriesSet, ...], metric: str | None) -> None:
+    for one in sets:
+        known = {series.metric for series in one.series} - {UNKNOWN}
+        if metric and known and metric not in known:
+            raise InvalidInputError(
+                f"{one.source}: no {metric} times; it has {', '.join(sorted(known))}"
+            )
+
+
+def _machines(a: SeriesSet, b: SeriesSet, allow: Collection[str]) -> list[Caveat]:
+    found = []
+    for title, old, new in (("CPU", a.cpu, b.cpu), ("GPU", a.gpu, b.gpu)):
+        if not old or not new or old == new:
+            continue
+        message = f"the {title} differs: {old!r} in A, {new!r} in B"
+        if "different-machine" not in allow:
+            raise InvalidInputError(
+                f"{message}; measure both on one machine, or pass --allow different-machine"
+            )
+        found.append(Caveat("machine", message))
+    return found
+
+
+def _caveats(sets: tuple[SeriesSet, ...], pairs: list[Pair]) -> list[Caveat]:
+    found = []
+    names = ("A", "B") if len(sets) > 1 else ("",)
+    for name, one in zip(names, sets, strict=True):
+        if one.dirty:
+            message = "measured with uncommitted changes"
+            found.append(Caveat("dirty", f"{name}: {message}" if name else message))
+    there = [pair for pair in pairs if pair.b is not None]
+    free = sum(not pair.controlled for pair in there) if len(sets) > 1 else 0
+    if free:
+        several = f"{free} of {len(there)} benchmarks have" if free < len(there) else "there is"
+        found.append(
+            Caveat(
+                "no-control",
+                f"{several} no SDPA beside them on both sides: nothing controls for the machine, "
+                "whose changes are in the ratio",
+            )
+        )
+    series = [one for pair in there for one in (pair.a, pair.b) if one is not None]
+    if any(NO_SAMPLES in one.lacks for one in series):
+        found.append(
+            Caveat("no-samples", f"{NO_SAMPLES}: a launch counts with the median that is stated")
+        )
+    units = sorted({one.unit or "unknown" for one in series} - {SECONDS})
+    if units:
+        found.append(
+            Caveat("unit", f"not all are times ({', '.join(units)}): lower is taken as better")
+        )
+    if len(sets) > 1:
+        names_a = {id(pair.b) for pair in pairs}
+        new = sum(1 for one in sets[1].series if not one.baseline and id(one) not in names_a)
+        if new:
+            found.append(Caveat("new-cases", f"{new} benchmarks are only in B and not compared"))
+    return found
