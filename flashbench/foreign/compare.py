@@ -63,13 +63,16 @@ def matched(a: SeriesSet, b: SeriesSet) -> list[Pair]:
 
 
 def beside(one: SeriesSet) -> list[Pair]:
-    """Every candidate with the SDPA that was measured in the same launches."""
+    """Every candidate on a case of ours with the SDPA that was measured in the same launches.
+
+    Empty where the file has no SDPA at all.
+    """
     pairs = []
     for series in one.series:
-        control = one.control(series.case, series.metric) if series.case else None
-        if control is not None and series.unit == SECONDS and not series.baseline:
-            pairs.append(Pair(series.case, control, series))
-    return pairs
+        if series.case and series.unit == SECONDS and not series.baseline:
+            control = one.control(series.case, series.metric)
+            pairs.append(Pair(series.case, control or Series("SDPA"), series))
+    return pairs if any(len(pair.a.times) for pair in pairs) else []
 
 
 def compare(pairs: list[Pair], alpha: float, tolerance: float, *, paired: bool) -> list[Comparison]:
@@ -128,7 +131,7 @@ def _paired(pair: Pair, tolerance: float) -> Comparison:
     assert pair.b is not None
     blank = _blank(pair)
     if pair.b.problem or not len(pair.b.speedups):
-        missing = Problem("missing", "no launch has both it and SDPA")
+        missing = Problem("missing", "no launch has both its time and SDPA's")
         return replace(blank, problem=pair.b.problem or missing)
     speedups = pair.b.speedups
     return replace(

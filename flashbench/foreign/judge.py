@@ -114,6 +114,9 @@ def _machines(a: SeriesSet, b: SeriesSet, allow: Collection[str]) -> list[Caveat
                 f"{message}; measure both on one machine, or pass --allow different-machine"
             )
         found.append(Caveat("machine", message))
+    if a.torch and b.torch and a.torch != b.torch:
+        message = f"torch differs ({a.torch} in A, {b.torch} in B): SDPA may have changed itself"
+        found.append(Caveat("control", message))
     return found
 
 
@@ -145,9 +148,10 @@ def _caveats(sets: tuple[SeriesSet, ...], pairs: list[Pair]) -> list[Caveat]:
         found.append(
             Caveat("unit", f"not all are times ({', '.join(units)}): lower is taken as better")
         )
-    if len(sets) > 1:
-        names_a = {id(pair.b) for pair in pairs}
-        new = sum(1 for one in sets[1].series if not one.baseline and id(one) not in names_a)
-        if new:
-            found.append(Caveat("new-cases", f"{new} benchmarks are only in B and not compared"))
+    judged = {id(pair.b) for pair in pairs}
+    rest = sum(1 for one in sets[-1].series if not one.baseline and id(one) not in judged)
+    if rest and len(sets) > 1:
+        found.append(Caveat("new-cases", f"{rest} benchmarks are only in B and not compared"))
+    elif rest:
+        found.append(Caveat("not-judged", f"{rest} benchmarks are no times of a case of ours"))
     return found

@@ -26,6 +26,7 @@ def read(path: Path, metric: str | None) -> SeriesSet:
         machine=run.environment.hostname,
         cpu=run.environment.cpu,
         gpu=run.environment.gpu,
+        torch=run.environment.torch,
         commit=commits.pop() if len(commits) == 1 else "",
         dirty=any(build.dirty for build in builds),
     )

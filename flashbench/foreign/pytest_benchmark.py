@@ -76,7 +76,7 @@ def read(path: Path, content: dict[str, Any]) -> SeriesSet:
     where = f"{path}: damaged pytest-benchmark file"
     file = typed(content, _File, where)
     series: dict[str, Series] = {}
-    gpus = set()
+    doors: list[DoorInfo] = []
     for benchmark in file.benchmarks:
         if benchmark.fullname in series:
             raise InvalidInputError(f"{where}: {benchmark.fullname!r} is listed twice")
@@ -84,7 +84,7 @@ def read(path: Path, content: dict[str, Any]) -> SeriesSet:
         if EXTRA in benchmark.extra_info:
             place = f"{where}: extra_info of {benchmark.fullname!r}"
             door = typed(benchmark.extra_info[EXTRA], DoorInfo, place)
-            gpus.add(door.gpu)
+            doors.append(door)
         series[benchmark.fullname] = _series(benchmark, door, where)
     machine, cpu = file.machine_info, file.machine_info.cpu or _Cpu()
     commit = file.commit_info or _Commit()
@@ -96,7 +96,8 @@ def read(path: Path, content: dict[str, Any]) -> SeriesSet:
             launches=1,
             machine=machine.node or "",
             cpu=cpu.brand_raw or cpu.brand or "",
-            gpu=gpus.pop() if len(gpus) == 1 else "",
+            gpu=next((door.gpu for door in doors if door.gpu), ""),  # one process sees one
+            torch=next((door.torch for door in doors), ""),
             commit="" if commit.id in (None, "unversioned") else str(commit.id),
             dirty=bool(commit.dirty),
         )

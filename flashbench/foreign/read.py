@@ -46,7 +46,7 @@ def _read_file(path: Path, metric: str | None) -> SeriesSet:
 
 def _check_alike(path: Path, sets: Sequence[SeriesSet]) -> None:
     """Launches are of one thing: files of several tools, commits or machines are not."""
-    for what in ("tool", "commit", "machine", "cpu", "gpu"):
+    for what in ("tool", "commit", "machine", "cpu", "gpu", "torch"):
         found = sorted({getattr(one, what) for one in sets} - {""})
         if len(found) > 1:
             raise InvalidInputError(

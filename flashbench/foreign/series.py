@@ -74,6 +74,7 @@ class SeriesSet:
     machine: str = ""
     cpu: str = ""
     gpu: str = ""
+    torch: str = ""
     commit: str = ""
     dirty: bool = False
 
@@ -117,7 +118,8 @@ def with_control(collected: SeriesSet) -> SeriesSet:
 def joined(source: str, sets: Sequence[SeriesSet]) -> SeriesSet:
     """Several files as one set: the launches of one after those of the other.
 
-    sets: at least one, of one tool. A series that failed in some files goes on with the others.
+    sets: at least one, of one tool. A series that some files lack, or in which it failed, goes on
+    with the others, and says so.
     """
     by_name: dict[str, list[tuple[int, Series]]] = defaultdict(list)
     offset = 0
@@ -125,16 +127,20 @@ def joined(source: str, sets: Sequence[SeriesSet]) -> SeriesSet:
         for series in one.series:
             by_name[series.name].append((offset, series))
         offset += one.launches
-    members = tuple(_joined_series(parts) for parts in by_name.values())
+    members = tuple(_joined_series(parts, len(sets)) for parts in by_name.values())
     return replace(sets[0], source=source, series=members, launches=offset, files=len(sets))
 
 
-def _joined_series(parts: list[tuple[int, Series]]) -> Series:
+def _joined_series(parts: list[tuple[int, Series]], files: int) -> Series:
     timed = [(offset, series) for offset, series in parts if series.problem is None]
     failed = [series.problem for _, series in parts if series.problem is not None]
     if not timed:
         return parts[0][1]
-    partial = replace(failed[0], launches=len(failed)) if failed else None
+    partial = timed[0][1].partial
+    if failed:
+        partial = replace(failed[0], launches=len(failed))
+    elif len(parts) < files:
+        partial = Problem("missing", "it is not in the file", files - len(parts))
     samples = tuple(launch for _, series in timed for launch in series.samples)
     lacks = dict.fromkeys(text for _, series in timed for text in series.lacks)
     several = sum(len(series.times) for _, series in timed) > 1
@@ -144,7 +150,7 @@ def _joined_series(parts: list[tuple[int, Series]]) -> Series:
         speedups=_concatenated([(offset, series.speedups) for offset, series in timed]),
         samples=samples,
         lacks=tuple(text for text in lacks if text == NO_SAMPLES or not several),
-        partial=partial or timed[0][1].partial,
+        partial=partial,
     )
 
 
