@@ -145,7 +145,10 @@ def _units(path: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     beside = path.absolute().parent.parent / "benchmarks.json"
     if beside.is_file():
-        content = parse(beside)
+        try:
+            content = parse(beside)
+        except ValueError as error:
+            raise InvalidInputError(f"{beside}: not JSON, or cut short ({error})") from None
         if detect.kind_of(content) is detect.Kind.ASV_OTHER:
             for name, value in content.items():
                 if isinstance(value, dict):  # beside the benchmarks stands a version

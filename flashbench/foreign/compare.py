@@ -44,14 +44,17 @@ class Pair:
 def matched(a: SeriesSet, b: SeriesSet) -> list[Pair]:
     """Every benchmark of A with the same one of B.
 
-    The same is: the same case of ours and candidate, else the same name. Where each side has one
-    candidate on its cases they are matched whatever they are called. SDPA is nobody's candidate.
+    The same is: the same case of ours and candidate, else, within one tool, the same name. Where
+    each side has one candidate on its cases they are matched whatever they are called. SDPA is
+    nobody's candidate.
     Raises InvalidInputError when nothing matches.
     """
     alone = len(_candidates(a)) == len(_candidates(b)) == 1
     keys_b = _keyed(b, alone)
     pairs = []
     for key, series in _keyed(a, alone).items():
+        if a.tool != b.tool and not series.case:
+            continue  # another tool has no name for it: nothing is missing in B
         name = series.case if series.case and key[0] == series.case else series.name
         pairs.append(Pair(name, series, keys_b.get(key)))
     if all(pair.b is None for pair in pairs):
@@ -122,7 +125,7 @@ def _keyed(one: SeriesSet, alone: bool) -> dict[Key, Series]:
 
 
 def _blank(pair: Pair) -> Comparison:
-    new = pair.b.candidate if pair.b else pair.a.candidate
+    new = (pair.b or pair.a).candidate
     metric = (pair.b.metric if pair.b else "") or pair.a.metric
     return Comparison(Named(pair.name), new or "B", pair.a.candidate or "A", metric)
 

@@ -4,7 +4,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from flashbench.errors import InvalidInputError
 from flashbench.foreign import document
 from flashbench.runfile import FORMAT
 
@@ -31,7 +30,7 @@ def kind_of(content: Any) -> Kind | None:
         return Kind.PYTEST
     if isinstance(content.get("benchmarks"), list) and "version" in content:
         return Kind.PYPERF
-    if {"machine", "arch", "version"} <= content.keys() or any(
+    if {"machine", "version"} <= content.keys() or any(
         isinstance(value, dict) and "param_names" in value for value in content.values()
     ):
         return Kind.ASV_OTHER
@@ -41,13 +40,14 @@ def kind_of(content: Any) -> Kind | None:
 def opened(path: Path) -> tuple[Kind | None, Any]:
     """The tool and the JSON value of a file; (None, None) for what is no JSON at all.
 
-    A run file of ours is known by its first bytes and not parsed here. Raises OSError.
+    A run file of ours is known by its first bytes and not parsed here. Raises OSError, and
+    InvalidInputError for a file that is too large.
     """
     if f'"{FORMAT}"'.encode() in document.head(path):
         return Kind.OURS, None
     try:
         content = document.parse(path)
-    except InvalidInputError:
+    except ValueError:
         return None, None
     return kind_of(content), content
 

@@ -22,24 +22,30 @@ def head(path: Path) -> bytes:
         return file.read(_HEAD)
 
 
+def content(path: Path) -> bytes:
+    """The bytes of a file; InvalidInputError for what cannot be read or is too large."""
+    try:
+        with path.open("rb") as file:
+            found = file.read(MAX_BYTES + 1)  # of a device, never more
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(found) > MAX_BYTES:
+        raise InvalidInputError(
+            f"{path}: too large for another tool's result file (limit {MAX_BYTES} bytes)"
+        )
+    return found
+
+
 def parse(path: Path) -> Any:
     """The JSON value of a file, NaN and Infinity taken as what they say (asv writes them).
 
-    Raises InvalidInputError for what cannot be read, is too large or is no JSON.
+    Raises InvalidInputError for what cannot be read or is too large, ValueError for no JSON.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)  # of a device, never more
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(content) > MAX_BYTES:
-        raise InvalidInputError(f"{path}: more than {MAX_BYTES // 2**20} MiB: not read")
-    try:
         # json, as msgspec's decoder takes no NaN; what comes out goes through types all the same.
-        return json.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        what = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise InvalidInputError(f"{path}: not JSON, or cut short ({what})") from None
+        return json.loads(content(path).decode("utf-8-sig"))
+    except RecursionError:
+        raise ValueError("nested too deep") from None
 
 
 def typed(value: Any, type_: type[Typed], where: str) -> Typed:

@@ -75,7 +75,7 @@ def _verdict(comparison: Comparison, pair: Pair, tolerance: float) -> Verdict:
     too_few = comparison.shift is not None and not comparison.shift.bounded
     if verdict.outcome is not Outcome.UNDECIDED or not too_few:
         return verdict
-    lacks = dict.fromkeys((*pair.a.lacks, *(pair.b.lacks if pair.b else ())))
+    lacks = sorted({*pair.a.lacks, *(pair.b.lacks if pair.b else ())})
     return replace(verdict, reason="; ".join([*lacks, verdict.reason]))
 
 
@@ -130,11 +130,11 @@ def _caveats(sets: tuple[SeriesSet, ...], pairs: list[Pair]) -> list[Caveat]:
     there = [pair for pair in pairs if pair.b is not None]
     free = sum(not pair.controlled for pair in there) if len(sets) > 1 else 0
     if free:
-        several = f"{free} of {len(there)} benchmarks have" if free < len(there) else "there is"
+        some = f"{free} of {len(there)} benchmarks have" if free < len(there) else "there is"
         found.append(
             Caveat(
                 "no-control",
-                f"{several} no SDPA beside them on both sides: nothing controls for the machine, "
+                f"{some} no SDPA beside them on both sides: nothing controls for the machine, "
                 "whose changes are in the ratio",
             )
         )
@@ -148,10 +148,11 @@ def _caveats(sets: tuple[SeriesSet, ...], pairs: list[Pair]) -> list[Caveat]:
         found.append(
             Caveat("unit", f"not all are times ({', '.join(units)}): lower is taken as better")
         )
-    judged = {id(pair.b) for pair in pairs}
-    rest = sum(1 for one in sets[-1].series if not one.baseline and id(one) not in judged)
-    if rest and len(sets) > 1:
-        found.append(Caveat("new-cases", f"{rest} benchmarks are only in B and not compared"))
-    elif rest:
-        found.append(Caveat("not-judged", f"{rest} benchmarks are no times of a case of ours"))
+    judged = {id(one) for pair in pairs for one in (pair.a, pair.b)}
+    for name, one in zip(names, sets, strict=True):
+        rest = sum(id(other) not in judged and not other.baseline for other in one.series)
+        if rest:
+            many = f"{rest} benchmark{'s are' if rest > 1 else ' is'}"
+            where = f"only in {name}" if name else "not of a case of flashbench's"
+            found.append(Caveat("not-compared", f"{many} {where} and not compared"))
     return found

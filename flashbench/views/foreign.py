@@ -121,7 +121,7 @@ def _header(judged: ForeignReport) -> list[str]:
 
 def _columns(judged: ForeignReport, *, single: bool) -> list[Column]:
     comparisons = judged.report.comparisons
-    several = len({comparison.candidate for comparison in comparisons}) > 1
+    several = len({(pair.b or pair.a).candidate for pair in judged.pairs}) > 1
     other = {pair.a.unit for pair in judged.pairs} != {SECONDS}
     control: Shown = "text" if any(c.machine for c in comparisons) else "data"
     return [
@@ -161,7 +161,7 @@ def _row(
     shift = comparison.shift
     return {
         "case": text_cell(comparison.case.id),
-        "candidate": text_cell(comparison.candidate),
+        "candidate": text_cell(name) if (name := (pair.b or pair.a).candidate) else NONE,
         "a": _middle(pair.a),
         "b": _middle(pair.b),
         "unit": text_cell(_unit(pair.a)),
