@@ -4,57 +4,9 @@ import json
 import os
 import subprocess
 import sys
-from importlib.metadata import entry_points
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-GOOD = "def good(q, k, v, **keywords):"
-KERNELS = f"""
-import torch
-from torch.nn.functional import scaled_dot_product_attention as sdpa
-
-{GOOD}
-    return sdpa(q, k, v, **keywords)
-
-def wrong(q, k, v, **keywords):
-    return 1.1 * sdpa(q, k, v, **keywords)
-
-def refuses(q, k, v, **keywords):
-    raise NotImplementedError("fp8 only")
-
-def breaks(q, k, v, **keywords):
-    raise RuntimeError("out of luck")
-
-_kept = None
-def cached(q, k, v, **keywords):
-    global _kept
-    _kept = sdpa(q, k, v, **keywords) if _kept is None else _kept
-    return _kept.clone()
-"""
-
-
-def _pytest(folder, test, *options, kernels=KERNELS):
-    """Run the text of a test file; (exit code, stdout, the JSON file or None)."""
-    (folder / "test_it.py").write_text("import pytest, kernels\n" + test)
-    (folder / "kernels.py").write_text(kernels)
-    installed = any(e.name == "flashbench" for e in entry_points(group="pytest11"))
-    plugin = [] if installed else ["-p", "flashbench.pytest_door"]
-    out = folder / "out.json"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *options]
-    if "no:benchmark" not in options:
-        command.append(f"--benchmark-json={out}")
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    written = json.loads(out.read_text()) if out.exists() and out.stat().st_size else None
-    return done.returncode, done.stdout + done.stderr, written
+from foreign.door import ROOT, run_pytest
 
 
 def _marked(arguments, body="benchmark(attention)"):
@@ -69,7 +21,7 @@ def test_one_line_of_candidates(tmp_path):
     marked = _marked(
         "dtype=['fp32', 'bf16'], causal=[False, True], candidates=['sdpa', 'good=kernels:good']"
     )
-    code, said, written = _pytest(tmp_path, marked, "--strict-markers")
+    code, said, written = run_pytest(tmp_path, marked, "--strict-markers")
     assert code == 0, said
     found = [benchmark["extra_info"]["flashbench"] for benchmark in written["benchmarks"]]
     assert {(one["case"], one["candidate"]) for one in found} == {
@@ -96,7 +48,7 @@ def test_the_times_are_those_of_our_clock(tmp_path):
         "    benchmark(attention)\n"
         "    benchmark.extra_info['taken'] = taken"
     )
-    code, said, written = _pytest(tmp_path, _marked("candidates='good=kernels:good'", body))
+    code, said, written = run_pytest(tmp_path, _marked("candidates='good=kernels:good'", body))
     assert code == 0, said
     (benchmark,) = written["benchmarks"]
     assert benchmark["stats"]["data"] == benchmark["extra_info"]["taken"]
@@ -112,7 +64,7 @@ def test_the_times_are_those_of_our_clock(tmp_path):
 )
 def test_a_wrong_candidate_fails_untimed(candidate, said, tmp_path):
     """Who is wrong, cheats or breaks fails the test, and no time of it is written."""
-    code, output, written = _pytest(
+    code, output, written = run_pytest(
         tmp_path, _marked(f"candidates=['sdpa', '{candidate}=kernels:{candidate}']")
     )
     assert code == 1
@@ -122,7 +74,7 @@ def test_a_wrong_candidate_fails_untimed(candidate, said, tmp_path):
 
 def test_what_is_not_supported_is_skipped(tmp_path):
     """NotImplementedError is no failure."""
-    code, output, _ = _pytest(tmp_path, _marked("candidates='refuses=kernels:refuses'"), "-rs")
+    code, output, _ = run_pytest(tmp_path, _marked("candidates='refuses=kernels:refuses'"), "-rs")
     assert code == 0
     assert "not supported: NotImplementedError: fp8 only" in output
 
@@ -130,57 +82,62 @@ def test_what_is_not_supported_is_skipped(tmp_path):
 def test_a_function_of_the_tests_own(tmp_path):
     """Without candidates the test hands over the function, which is checked and timed alike."""
     body = "benchmark({}, attention.q, attention.k, attention.v, **attention.keywords)"
-    code, output, written = _pytest(tmp_path, _marked("causal=True", body.format("kernels.good")))
-    assert code == 0, output
+    right = _marked("causal=True", body.format("kernels.good"))
+    wrong = _marked("causal=True", body.format("kernels.wrong")).replace("test_it", "test_bad")
+    code, output, written = run_pytest(tmp_path, right + wrong)
+    assert code == 1
+    assert "1 failed, 1 passed" in output
+    assert "wrong result" in output
     (benchmark,) = written["benchmarks"]
     assert benchmark["extra_info"]["flashbench"]["candidate"] == "good"
-    code, output, _ = _pytest(tmp_path, _marked("causal=True", body.format("kernels.wrong")))
-    assert code == 1
-    assert "wrong result" in output
 
 
 def test_marks_of_pytest_benchmark_stay(tmp_path):
     """A group given to pytest-benchmark's own marker is kept."""
     marked = "@pytest.mark.benchmark(group='heads')\n" + _marked("candidates='sdpa'")
-    code, output, written = _pytest(tmp_path, marked)
+    code, output, written = run_pytest(tmp_path, marked)
     assert code == 0, output
     assert written["benchmarks"][0]["group"] == "heads"
 
 
-@pytest.mark.parametrize("options", [["--benchmark-disable"], ["-p", "no:benchmark"]])
-def test_checked_when_nothing_is_timed(options, tmp_path):
-    """With benchmarks switched off wrong results are still found; without the plugin, too."""
-    uses = "attention()" if "no:benchmark" in options else "benchmark(attention)"
-    names = "attention" if "no:benchmark" in options else "attention, benchmark"
+def test_checked_when_nothing_is_timed(tmp_path):
+    """With benchmarks switched off wrong results are found all the same."""
+    marked = _marked("candidates=['good=kernels:good', 'wrong=kernels:wrong']")
+    code, output, _ = run_pytest(tmp_path, marked, "--benchmark-disable")
+    assert code == 1
+    assert "1 failed, 1 passed" in output
+    assert "wrong result" in output
+
+
+def test_without_pytest_benchmark(tmp_path):
+    """The fixture `attention` needs no pytest-benchmark."""
     test = (
         "@pytest.mark.attention('1,2,48,32', device='cpu', candidates='good=kernels:good')\n"
-        f"def test_it({names}):\n    assert {uses}.shape == attention.q.shape\n"
+        "def test_it(attention):\n    assert attention().shape == attention.q.shape\n"
     )
-    code, output, _ = _pytest(tmp_path, test, *options)
+    code, output, _ = run_pytest(tmp_path, test, "-p", "no:benchmark")
     assert code == 0, output
-    if "no:benchmark" not in options:
-        wrong = _marked("candidates='wrong=kernels:wrong'")
-        assert _pytest(tmp_path, wrong, *options)[0] == 1
 
 
-@pytest.mark.parametrize(
-    ("test", "said"),
-    [
-        (_marked("colour='red'"), "has no 'colour'; it has dtype, causal"),
-        (_marked("dtype='fp8'"), "dtype 'fp8' is not one of fp32, fp16, bf16"),
-        (_marked("candidates='mine'"), "write name=module:function"),
-        (_marked("candidates='x=nowhere:f'"), "nowhere cannot be imported"),
-        (_marked("metric='gpu_warm'"), "no gpu_warm on cpu; it has wall"),
-        (_marked(""), "names no `candidates`"),
-        ("@pytest.mark.attention()\ndef test_it(benchmark): pass\n", "needs its fixture"),
-        ("def test_it(attention): pass\n", "needs its marker"),
-    ],
-)
-def test_misuse_is_one_line(test, said, tmp_path):
+def test_misuse_is_one_line(tmp_path):
     """What is wrong with a marker is said in its words, without a traceback of ours."""
-    code, output, _ = _pytest(tmp_path, test)
-    assert code in (1, 2)
-    assert said in output
+    misused = {
+        _marked("colour='red'"): "has no 'colour'; it has dtype, causal",
+        _marked("dtype='fp8'"): "dtype 'fp8' is not one of fp32, fp16, bf16",
+        _marked("device='tpu'").replace("device='cpu', ", ""): "device 'tpu' is not one of auto",
+        _marked("candidates='mine'"): "write name=module:function",
+        _marked("candidates='x=nowhere:f'"): "nowhere cannot be imported",
+        _marked("candidates='sdpa', metric='gpu_warm'"): "no gpu_warm on cpu; it has wall",
+        _marked("candidates=None"): "names no `candidates`",
+        "@pytest.mark.attention()\ndef test_it(benchmark): pass\n": "needs its fixture",
+        "def test_it(attention): pass\n": "needs its marker",
+    }
+    for index, test in enumerate(misused):
+        (tmp_path / f"test_{index}.py").write_text(f"import pytest\n{test}")
+    code, output, _ = run_pytest(tmp_path, "", "--continue-on-collection-errors")
+    assert code == 1
+    for said in misused.values():
+        assert said in output
     assert "Traceback" not in output
     assert "pytest_door" not in output
 
@@ -193,20 +150,24 @@ def test_pytest_starts_without_torch(tmp_path):
         "    assert 'flashbench.pytest_door' in sys.modules\n"
         "    assert not {'torch', 'pytest_benchmark.fixture'} & sys.modules.keys()\n"
     )
-    code, output, _ = _pytest(tmp_path, test, "-p", "no:benchmark", kernels="")
+    code, output, _ = run_pytest(tmp_path, test, "-p", "no:benchmark", kernels="")
     assert code == 0, output
 
 
 def test_folders_of_files_go_through_the_gate(tmp_path):
-    """Files of five processes a side: `compare a b` is over SDPA and finds the slower kernel."""
-    slower = KERNELS.replace(GOOD, GOOD + 6 * "\n    sdpa(q, k, v, **keywords)")
+    """`compare a b` of pytest's files, a process each, is over SDPA and finds the slower kernel."""
     marked = _marked("candidates=['sdpa', 'good=kernels:good']")
-    for launch in range(5):
-        for side, kernels in (("a", KERNELS), ("b", slower)):
-            _, said, written = _pytest(tmp_path, marked, kernels=kernels)
-            assert written, said
-            (tmp_path / side).mkdir(exist_ok=True)
-            (tmp_path / side / f"{launch}.json").write_text(json.dumps(written))
+    _, said, written = run_pytest(tmp_path, marked)
+    assert written, said
+    for side, factor in (("a", 1), ("b", 3)):  # the kernel takes three times as long in B
+        content = json.loads(json.dumps(written))
+        for benchmark in content["benchmarks"]:
+            if benchmark["extra_info"]["flashbench"]["candidate"] == "good":
+                stats = benchmark["stats"]
+                stats["data"] = [factor * seconds for seconds in stats["data"]]
+        (tmp_path / side).mkdir()
+        for launch in range(5):
+            (tmp_path / side / f"{launch}.json").write_text(json.dumps(content))
     done = subprocess.run(
         [sys.executable, "-m", "flashbench", "compare", "a", "b"],
         cwd=tmp_path,
@@ -217,4 +178,5 @@ def test_folders_of_files_go_through_the_gate(tmp_path):
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "machine = SDPA in A / in B" in done.stdout
+    assert "0.333 [0.333, 0.333]" in done.stdout
     assert "SLOWER 1" in done.stdout
