@@ -85,7 +85,7 @@ def compare_with_itself(
         present = [a for a, group in zip(alarmed, groups, strict=True) if group[index] is not None]
         cases.append(
             CaseNoise(
-                comparison.case,
+                data.run.cases[data.case_index[comparison.case.id]],
                 Rate(sum(index in a.alarms for a in present), len(present)),
                 sum(index in a.undecided for a in present),
                 float(np.std(ratios, ddof=1)) if len(ratios) > 1 else None,
