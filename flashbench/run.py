@@ -39,7 +39,10 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
     if not run.cases:
         raise InvalidInputError(f"{path}: holds no case to go on with")
     settings = run.settings
-    cases_of_shard(run.cases, settings.shard)  # refuses what no command line could have asked for
+    try:
+        cases_of_shard(run.cases, settings.shard)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{path}: damaged run file: {error}") from None
     backends = [c.spec.partition(":")[2] for c in run.candidates if c.baseline and ":" in c.spec]
     return Plan(
         shapes=[],

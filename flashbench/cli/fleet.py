@@ -1,5 +1,6 @@
 """The options of `run` that spread a run over devices, and what they do."""
 
+import shlex
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -39,11 +40,40 @@ _OPTIONS = [
         metavar="all|N|I,J,...",
         help="Measure on all GPUs here, on the first N, or on these; the cases are shared out.",
     ),
+    click.option(
+        "--slurm",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+        help="Measure as a job array of N tasks on a Slurm cluster; the cases are shared out.",
+    ),
+    click.option("--slurm-partition", metavar="NAME", help="Of the job.  [default: Slurm's]"),
+    click.option(
+        "--slurm-time",
+        type=click.IntRange(1, 525_600),
+        default=60,
+        show_default=True,
+        metavar="MINUTES",
+        help="For each task.",
+    ),
+    click.option("--slurm-gres", help="For each task.  [default: gpu:1 on cuda, nothing on cpu]"),
+    click.option(
+        "--slurm-option",
+        "slurm_options",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="Any other long option of sbatch, e.g. account=me, cpus-per-task=8; repeatable.",
+    ),
+    click.option("--dry-run", is_flag=True, help="With --slurm: print the script, send nothing."),
+    click.option("--no-wait", is_flag=True, help="With --slurm: print the job's number and go."),
     # Of a task that `run` started itself: go on with the part's file, no table, no advice.
     click.option("--child", is_flag=True, hidden=True),
 ]
 # Options of `run` that do not say what is measured, and --budget, which tasks share.
-_NOT_PLAN = {"shard", "gpus", "child", "resume", "output", "format_", "budget"}
+_NOT_PLAN = {"shard", "child", "resume", "output", "format_", "budget"}
+FREE_ON_RESUME = {
+    "gpus", "slurm", "slurm_partition", "slurm_time", "slurm_gres", "slurm_options", "dry_run",
+    "no_wait",
+}  # fmt: skip
 
 
 def fleet_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -54,22 +84,84 @@ def fleet_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def spread(context: click.Context) -> str:
-    """The option that spreads this run over devices, as one would write it again; "" if none.
+    """The options that spread this run over devices, as one would write them again; "" if none.
 
     Settings spread what is new, whole and not of the CPU; the command line is taken at its word.
     """
     options = context.params
-    if options["child"] or not options["gpus"]:
+    given = [name for name in ("shard", "gpus", "slurm") if _given(context, name)]
+    if len(given) > 1:
+        raise InvalidInputError(f"--{given[0]} and --{given[1]} do not go together; drop one")
+    if (options["dry_run"] or options["no_wait"]) and not options["slurm"]:
+        raise InvalidInputError("--dry-run and --no-wait are of --slurm N; add it, or drop them")
+    wanted = given or [name for name in ("slurm", "gpus") if options[name]]
+    if options["child"] or not wanted or wanted == ["shard"]:
         return ""
-    given = context.get_parameter_source("gpus") is ParameterSource.COMMANDLINE
-    if given and options["shard"]:
-        raise InvalidInputError("--shard and --gpus: a shard is measured on one device; drop one")
     if not given and (options["shard"] or options["resume"] or options["device"] == "cpu"):
         return ""
-    return f"--gpus {options['gpus']}"
+    if wanted[0] == "gpus":
+        return shlex.join(["--gpus", options["gpus"]])
+    flags = ["--slurm", str(options["slurm"])]
+    for name in ("slurm_partition", "slurm_time", "slurm_gres"):
+        if _given(context, name):
+            flags += [f"--{name.replace('_', '-')}", str(options[name])]
+    for option in options["slurm_options"]:
+        flags += ["--slurm-option", option]
+    return shlex.join(flags)
 
 
-def measure_on_gpus(
+def measure_on_fleet(
+    context: click.Context, plan: "Plan", path: Path, resumed: "RunFile | None", fleet: str
+) -> "Outcome | None":
+    """Measure as `fleet`, the words of `spread`, says; None if nothing was waited for."""
+    if fleet.startswith("--slurm"):
+        return _measure_on_slurm(context, plan, path, resumed)
+    return _measure_on_gpus(context, plan, path, resumed)
+
+
+def _given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _measure_on_slurm(
+    context: click.Context, plan: "Plan", path: Path, resumed: "RunFile | None"
+) -> "Outcome | None":
+    from flashbench.fleet.parts import Parts
+    from flashbench.fleet.slurm import Cluster, Request, measure_on_slurm
+    from flashbench.shard import Shard, cases_of_shard
+
+    options = context.params
+    device = resumed.cases[0].device if resumed else plan.device
+    if device == "auto":
+        raise InvalidInputError(
+            "--slurm: say --device cuda or --device cpu; this machine is not the one that measures"
+        )
+    count = options["slurm"]
+    cases_of_shard(resumed.cases if resumed else plan.cases(device), str(Shard(1, count)))
+    request = Request(
+        minutes=options["slurm_time"],
+        partition=options["slurm_partition"],
+        gres=options["slurm_gres"] or ("gpu:1" if device == "cuda" else None),
+        exclusive=device == "cpu",
+        options=tuple(_pair(text) for text in options["slurm_options"]),
+    )
+    flags = [] if resumed else plan_flags(context)
+    return measure_on_slurm(
+        plan,
+        Cluster(Parts(path, count), request, tell),
+        flags,
+        resumed,
+        dry_run=options["dry_run"],
+        wait=not options["no_wait"],
+    )
+
+
+def _pair(text: str) -> tuple[str, str | bool]:
+    name, equals, value = text.partition("=")
+    return name, value if equals else True
+
+
+def _measure_on_gpus(
     context: click.Context, plan: "Plan", path: Path, resumed: "RunFile | None"
 ) -> "Outcome":
     """Measure on the GPUs that --gpus names, a process tree each."""
@@ -92,7 +184,7 @@ def plan_flags(context: click.Context, **changed: Any) -> list[str]:
     starts tomorrow measures what was asked for today. changed: options with another value."""
     flags: list[str] = []
     for parameter in context.command.params:
-        if not isinstance(parameter, click.Option) or parameter.name in _NOT_PLAN:
+        if not isinstance(parameter, click.Option) or parameter.name in _NOT_PLAN | FREE_ON_RESUME:
             continue
         value = changed.get(parameter.name or "", context.params[parameter.name or ""])
         flag = parameter.opts[0]

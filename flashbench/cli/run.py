@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from flashbench.candidates import OURS, baselines, parse_candidates
-from flashbench.cli.fleet import fleet_options, measure_on_gpus, spread
+from flashbench.cli.fleet import FREE_ON_RESUME, fleet_options, measure_on_fleet, spread
 from flashbench.cli.measuring import (
     CAUSAL,
     check_writable,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # With --resume the file says what is measured; only what does not change that may be given.
 _FREE_ON_RESUME = {"resume", "launches", "budget", "timeout", "hourly_rate", "output", "format_"}
-_FREE_ON_RESUME |= {"gpus"}
+_FREE_ON_RESUME |= FREE_ON_RESUME
 
 
 @click.command(
@@ -106,8 +106,11 @@ def command(context: click.Context, /, **options: Any) -> int:
     fleet = spread(context)
     if fleet and plan.shard:
         raise InvalidInputError(f"{path} is a shard; merge it first, or go on without {fleet}")
+    outcome: Outcome | None
     if fleet:
-        outcome = measure_on_gpus(context, plan, path, resumed)
+        outcome = measure_on_fleet(context, plan, path, resumed, fleet)
+        if outcome is None:
+            return Exit.PASS
     else:
         outcome = measure(plan, path, make_progress(), resumed)
     format_ = options["format_"]
@@ -122,7 +125,7 @@ def _follow_parent(options: dict[str, Any]) -> None:
     from flashbench.parent import signal_when_parent_dies
 
     signal_when_parent_dies(signal.SIGTERM)
-    if options["output"].exists():
+    if options["output"] is not None and options["output"].exists():
         options["resume"] = options["output"]
 
 

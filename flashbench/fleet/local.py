@@ -59,7 +59,8 @@ def measure_on_slots(
     words of the first slot if nothing could be measured anywhere.
     """
     parts = Parts(path, len(slots))
-    indices = parts.begin(plan, resumed)
+    indices = parts.pending(plan, resumed)
+    parts.begin(plan, resumed)
     flags = [*flags, *budget_flag(plan.budget_seconds, len(indices))]
     used = [slots[place] for place in range(len(indices))]
     ended = run_on_slots(

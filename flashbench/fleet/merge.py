@@ -52,7 +52,7 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
         hourly_rate=first.hourly_rate if len(rates) == 1 else None,
     )
     indices = sorted({launch.index for run in runs for launch in run.launches})
-    shares = [cases_of_shard(run.cases, run.settings.shard) for run in runs]
+    shares = [_cases_of(name, run) for name, run in parts]
     merged.launches = [_join_launch(merged, parts, shares, index) for index in indices]
     return merged
 
@@ -86,13 +86,12 @@ def split(run: RunFile, count: int) -> list[RunFile]:
 
 def unfinished_launches(run: RunFile) -> int:
     """How many of the launches that were asked for a resumed run would work on."""
-    there = {launch.index: launch for launch in run.launches}
-    return sum(
-        index not in there
-        or not there[index].complete
-        or any(result.status in UNFINISHED for result in there[index].results)
-        for index in range(run.settings.launches)
+    finished = sum(
+        launch.complete and not any(result.status in UNFINISHED for result in launch.results)
+        for launch in run.launches
+        if 0 <= launch.index < run.settings.launches
     )
+    return max(0, run.settings.launches - finished)
 
 
 def warnings(parts: Sequence[tuple[str, RunFile]], merged: RunFile) -> list[str]:
@@ -104,8 +103,9 @@ def warnings(parts: Sequence[tuple[str, RunFile]], merged: RunFile) -> list[str]
         count = counts.pop()
         lacking = sorted(set(range(1, count + 1)) - {shard.index for shard in shards})
         if lacking:
-            names = ", ".join(f"{index}/{count}" for index in lacking)
-            lines.append(f"shard {names} is not among the parts")
+            names = ", ".join(f"{index}/{count}" for index in lacking[:8])
+            more = f" and {len(lacking) - 8} more" if len(lacking) > 8 else ""
+            lines.append(f"shard {names}{more} is not among the parts")
     for name, run in parts:
         if left := unfinished_launches(run):
             lines.append(f"{name} is unfinished: {left} of {run.settings.launches} launches")
@@ -116,6 +116,13 @@ def warnings(parts: Sequence[tuple[str, RunFile]], merged: RunFile) -> list[str]
             "`compare` will say NOT MEASURED of them"
         )
     return lines
+
+
+def _cases_of(name: str, run: RunFile) -> list[Case]:
+    try:
+        return cases_of_shard(run.cases, run.settings.shard)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{name}: damaged run file: {error}") from None
 
 
 def _difference(first: RunFile, other: RunFile) -> str | None:

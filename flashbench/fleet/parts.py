@@ -42,33 +42,48 @@ class Parts:
         parts = f"{shlex.quote(str(self.directory))}/part-*.json"
         return f"flashbench merge {parts} -o {shlex.quote(str(self.output))}"
 
-    def begin(self, plan: Plan, resumed: RunFile | None) -> list[int]:
-        """Make the directory, for its owner alone; lay out what is known; say what is to measure.
+    def pending(self, plan: Plan, resumed: RunFile | None) -> list[int]:
+        """Which parts are to measure: of a resumed run those that are unfinished."""
+        if resumed is None:
+            return list(range(1, self.count + 1))
+        known = self._known(plan, resumed)
+        return [index for index, part in enumerate(known, 1) if unfinished_launches(part)]
 
-        Of a resumed run every part is written, and the unfinished are to measure: each has its
-        share of the budget. Raises InvalidInputError if parts of another run are still there.
+    def begin(self, plan: Plan, resumed: RunFile | None) -> None:
+        """Make the directory, for its owner alone, and lay out what a resumed run has.
+
+        Raises InvalidInputError if parts of another run are still there.
         """
         self._make_directory()
-        everything = list(range(1, self.count + 1))
         if resumed is None:
-            return everything
+            return
+        budget = share(plan.budget_seconds, len(self.pending(plan, resumed)))
+        for index, part in enumerate(self._known(plan, resumed), 1):
+            part.settings.timeout_seconds = plan.timeout_seconds
+            part.settings.budget_seconds = budget
+            part.hourly_rate = plan.hourly_rate
+            save(part, self.path(index))
+
+    def _known(self, plan: Plan, resumed: RunFile) -> list[RunFile]:
         known = split(resumed, self.count)
         for part in known:
             part.settings.launches = plan.launches
-        unfinished = [i for i, part in enumerate(known, 1) if unfinished_launches(part)]
-        for index, part in enumerate(known, 1):
-            part.settings.timeout_seconds = plan.timeout_seconds
-            part.settings.budget_seconds = share(plan.budget_seconds, len(unfinished))
-            part.hourly_rate = plan.hourly_rate
-            save(part, self.path(index))
-        return unfinished
+        return known
 
     def task(self, index: int, flags: Sequence[str]) -> list[str]:
         """The command that measures a part: it goes on with the part's file if there is one."""
-        shard = f"{index}/{self.count}"
-        arguments = ["run", *flags, "--shard", shard, "-o", str(self.path(index)), "--child"]
         root = str(Path(flashbench.__file__).parents[1])
+        arguments = [*self._arguments(index, flags), "--child"]
         return [sys.executable, "-P", "-c", _BOOTSTRAP, root, *arguments]
+
+    def typed(self, index: int, flags: Sequence[str], resumed: bool) -> str:
+        """What one would type for a task, by hand."""
+        resume = ["run", "--resume", str(self.path(index))]
+        return shlex.join(["flashbench", *(resume if resumed else self._arguments(index, flags))])
+
+    def _arguments(self, index: int, flags: Sequence[str]) -> list[str]:
+        shard = ["--shard", f"{index}/{self.count}"]
+        return ["run", *flags, *shard, "-o", str(self.path(index))]
 
     def collect(self, plan: Plan) -> tuple[RunFile | None, dict[int, str]]:
         """Merge the parts that are there, and say what is wrong with which: index -> words.

@@ -205,6 +205,18 @@ def test_unfinished_shard_is_told() -> None:
     assert told == ["part-2.json is unfinished: 2 of 3 launches"]
 
 
+@pytest.mark.parametrize("shard", ["x", "2/1", "1/6", "1/999999"])
+def test_damaged_parts_are_named(shard: str) -> None:
+    """A shard that cannot be is damage, told with the file; so is a count beyond all launches."""
+    parts = split(small_run(), 2)
+    parts[1].settings.shard = shard
+    with pytest.raises(InvalidInputError, match=r"part-2\.json: damaged run file: shard"):
+        merge(named(parts))
+    for part in parts:
+        part.settings = msgspec.structs.replace(part.settings, launches=2**62, shard="1/2")
+    assert unfinished_launches(parts[0]) == 2**62 - 3
+
+
 def test_part_named_twice_is_refused(tmp_path: Path) -> None:
     """The same part twice would count its evidence twice; nothing is written."""
     paths = write(tmp_path, split(small_run(), 2))

@@ -1,0 +1,79 @@
+"""What `run --slurm` says and refuses before it needs a Slurm."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("submitit", reason="submitit is not installed: pip install flashbench[slurm]")
+ROOT = Path(__file__).parents[2]
+CUDA = ["--device", "cuda", "--shape", "1,1,8,32"]
+
+
+def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Without any program of Slurm on PATH."""
+    return subprocess.run(
+        [sys.executable, "-m", "flashbench", "run", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": str(directory)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--slurm", "2"], 2, "say --device cuda or --device cpu"),
+        ([*CUDA, "--slurm", "5"], 2, "4 shards at most"),
+        ([*CUDA, "--slurm", "0"], 2, "--slurm"),
+        ([*CUDA, "--slurm", "2", "--gpus", "all"], 2, "drop one"),
+        ([*CUDA, "--slurm", "2", "--shard", "1/2"], 2, "drop one"),
+        ([*CUDA, "--slurm", "2", "--slurm-option", "x y=1"], 2, "by their long names"),
+        ([*CUDA, "--slurm", "2", "--slurm-option", "comment=a\ntouch b"], 2, "on one line"),
+        ([*CUDA, "--slurm", "2", "--slurm-partition", "a\nb"], 2, "on one line"),
+        ([*CUDA, "--slurm", "2", "-o", "50%j.json", "--dry-run"], 2, "name another file"),
+        ([*CUDA, "--dry-run"], 2, "of --slurm N"),
+    ],
+)
+def test_bad_requests_are_one_line(
+    tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    """What cannot be sent is said in one line before anything is made."""
+    done = run(tmp_path, *arguments)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_slurm_is_told(tmp_path: Path) -> None:
+    """Without sbatch the script is shown, the run is not measured, and nothing remains."""
+    done = run(tmp_path, *CUDA, "--slurm", "2")
+    assert done.returncode == 4
+    assert "no sbatch here" in done.stderr.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_script_asks_for_what_was_said(tmp_path: Path) -> None:
+    """A GPU a task unless told otherwise; options of sbatch with and without a value; the whole
+    plan, settings included, in the command of each task."""
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.flashbench.run]\nslurm = 3\nslurm-partition = "h200"\nsamples = 7\n'
+    )
+    flags = ["--slurm-option", "account=me", "--slurm-option", "requeue", "--budget", "1m"]
+    done = run(tmp_path, *CUDA, *flags, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    wanted = {
+        "--array=0-2%3", "--gres=gpu:1", "--partition=h200", "--account=me", "--requeue",
+        "--signal=TERM@30", "--time=60",
+    }  # fmt: skip
+    assert wanted <= {line.removeprefix("#SBATCH ") for line in done.stdout.splitlines()}
+    assert "--exclusive" not in done.stdout
+    tasks = [line for line in done.stderr.splitlines() if ": task " in line]
+    assert len(tasks) == 3
+    assert all("--samples=7" in task and "--budget=20.000000s" in task for task in tasks)
+    assert "--shard 3/3" in tasks[2]
+    assert "--slurm" not in done.stderr
