@@ -408,7 +408,15 @@ class Bench:
         run.settings.budget_seconds = self.plan.budget_seconds
         run.hourly_rate = self.plan.hourly_rate
         for launch in run.launches:
-            kept = [result for result in launch.results if result.status not in UNFINISHED]
+            # Who was measured beside one that was put off is measured again beside it: a ratio
+            # over two processes, or two machines, would be none.
+            torn = {result.case for result in launch.results if result.status in UNFINISHED}
+            kept = [
+                result
+                for result in launch.results
+                if result.status not in UNFINISHED
+                and not (result.status == "ok" and result.case in torn)
+            ]
             launch.complete = launch.complete and len(kept) == len(launch.results)
             launch.results = kept
             for result in launch.results:

@@ -66,6 +66,29 @@ def test_shards_measure_what_one_run_would(tmp_path: Path) -> None:
     assert "nothing is missing in the file" in done.stderr
 
 
+def test_resumed_pair_is_measured_together(tmp_path: Path) -> None:
+    """Where the budget cut one candidate of a case, the others are measured again beside it, on
+    whatever machine goes on: no pair has its halves from two processes."""
+    path = tmp_path / "run.json"
+    assert flashbench(*RUN, "--format", "none", "-o", path).returncode == 0
+    before = runfile.load(path)
+    launch = before.launches[1]
+    cut = next(r for r in launch.results if r.candidate == "correct")
+    cut.status, cut.timings = "over_budget", []
+    runfile.save(before, path)
+    assert flashbench("run", "--resume", path, "--format", "none").returncode == 0
+    after = runfile.load(path)
+    for old in launch.results:
+        new = next(
+            r
+            for r in after.launches[1].results
+            if (r.case, r.candidate) == (old.case, old.candidate)
+        )
+        assert new.status == "ok"
+        assert (new != old) == (old.case == cut.case)
+    assert after.launches[0] == before.launches[0]
+
+
 def test_shard_errors_are_one_line(tmp_path: Path) -> None:
     """A shard that cannot be is refused before anything is measured."""
     for shard, words in (("3/2", "write i/n"), ("1/5", "4 shards at most")):
