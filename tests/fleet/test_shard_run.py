@@ -66,6 +66,18 @@ def test_shards_measure_what_one_run_would(tmp_path: Path) -> None:
     assert "nothing is missing in the file" in done.stderr
 
 
+def test_started_again_a_task_goes_on(tmp_path: Path) -> None:
+    """The very command of a task, started twice (a requeued job), measures nothing twice."""
+    part = tmp_path / "part.json"
+    task = [*RUN, "--shard", "1/2", "-o", part, "--child"]
+    assert flashbench(*task).returncode == 0
+    first = runfile.load(part)
+    again = flashbench(*task)
+    assert (again.returncode, again.stdout) == (0, "")
+    assert "nothing is missing in the file" in again.stderr
+    assert runfile.load(part) == first
+
+
 def test_resumed_pair_is_measured_together(tmp_path: Path) -> None:
     """Where the budget cut one candidate of a case, the others are measured again beside it, on
     whatever machine goes on: no pair has its halves from two processes."""

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flashbench.fleet import slurm
+from flashbench.fleet.parts import Parts
+
 pytest.importorskip("submitit", reason="submitit is not installed: pip install flashbench[slurm]")
 ROOT = Path(__file__).parents[2]
 CUDA = ["--device", "cuda", "--shape", "1,1,8,32"]
@@ -77,3 +80,41 @@ def test_script_asks_for_what_was_said(tmp_path: Path) -> None:
     assert all("--samples=7" in task and "--budget=20.000000s" in task for task in tasks)
     assert "--shard 3/3" in tasks[2]
     assert "--slurm" not in done.stderr
+
+
+ANSWERS = """#!/bin/sh
+n=$(cat "$0.n" 2>/dev/null || echo 0)
+echo $((n + 1)) > "$0.n"
+case $n in
+0) echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1;;
+1) echo "0|RUNNING|None|n1"; echo "1|PENDING|Resources|";;
+2) echo "0|COMPLETED|None|n1"; echo "1|PREEMPTED|None|n2";;
+3) echo "0|COMPLETED|None|n1"; echo "1|PENDING|BeginTime|";;
+4) echo "0|COMPLETED|None|n1"; echo "1|RUNNING|None|n3";;
+*) echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1;;
+esac
+"""
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_waiting_outlives_a_controller_and_ends_with_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """A controller that does not answer is asked again; it is over when all tasks have ended, or
+    when Slurm has forgotten the job, and the last state seen is told of each shard."""
+    (tmp_path / "squeue").write_text(ANSWERS)
+    (tmp_path / "squeue").chmod(0o755)
+    (tmp_path / "squeue.n").write_text(str(first))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(slurm, "_FIRST_POLL_SECONDS", 0.01)
+    told: list[str] = []
+    parts = Parts(tmp_path / "run.json", 4)
+    last = slurm.Cluster(parts, slurm.Request(60), told.append).wait("7", [2, 4])
+    if first:
+        assert told == [
+            "shard 2/4: COMPLETED (n1)", "shard 4/4: PENDING (BeginTime)", "shard 4/4: RUNNING (n3)"
+        ]  # fmt: skip
+        assert last == {2: "COMPLETED (n1)", 4: "RUNNING (n3)"}
+    else:
+        assert told[:2] == ["shard 2/4: RUNNING (n1)", "shard 4/4: PENDING (Resources)"]
+        assert last == {2: "COMPLETED (n1)", 4: "PREEMPTED (n2)"}
