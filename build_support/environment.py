@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WHEELS = ROOT / ".offline" / "wheels"
-EXTRAS = ["test", "history", "gpu", "lint"]
+EXTRAS = ["test", "oracles", "slurm", "history", "gpu", "lint"]
 OFFLINE_EXTRAS = ["test", "gpu"]
 
 

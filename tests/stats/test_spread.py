@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from arch.bootstrap import StationaryBootstrap, optimal_block_length
 from simulated_noise import autoregressive
 
 from flashbench.stats.spread import spread
@@ -37,9 +36,10 @@ def test_too_few_to_tell():
 
 def test_the_error_of_a_launchs_mean_is_the_block_bootstraps():
     """sd sqrt((1 + rho) / (1 - rho) / n) is what arch's stationary block bootstrap finds."""
+    bootstrap = pytest.importorskip("arch.bootstrap", reason="arch is not installed")
     samples = autoregressive(0.6)(np.random.default_rng(3), (1, 4000))[0]
     found = spread([samples])
     ours = found.within * np.sqrt((1 + found.correlation) / (1 - found.correlation) / 4000)
-    block = float(optimal_block_length(samples)["stationary"].iloc[0])
-    resampled = StationaryBootstrap(block, samples, seed=4).apply(np.mean, 1000)
+    block = float(bootstrap.optimal_block_length(samples)["stationary"].iloc[0])
+    resampled = bootstrap.StationaryBootstrap(block, samples, seed=4).apply(np.mean, 1000)
     assert ours == pytest.approx(resampled.std(), rel=0.2)
