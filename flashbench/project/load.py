@@ -50,6 +50,13 @@ def load_site(directory: Path, spec: str) -> LoadedSite:
     if not callable(function):
         raise NotMeasuredError(f"no function {module_name}.{function_name}")
     _refuse_borrowed_library(directory)
+    for name, loaded in site.modules.items():
+        file = getattr(loaded, "__file__", None)
+        if file and not Path(file).resolve().is_relative_to(directory.resolve()):
+            raise NotMeasuredError(
+                f"{name} was not loaded from the revision but from {file}: something in this "
+                "process keeps modules by their name"
+            )
     _kept.append(site)
     return LoadedSite(function, dict(site.modules))
 

@@ -16,7 +16,7 @@ import pkgutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,6 +59,8 @@ class Site:
             spec.submodule_search_locations = list(spec.submodule_search_locations)
         if type(spec.loader) is SourceFileLoader:
             spec.loader = _Loader(spec.loader.name, spec.loader.path, self.builtins)
+        elif type(spec.loader) is ExtensionFileLoader:
+            spec.loader = _ExtensionLoader(spec.loader.name, spec.loader.path)
         return spec
 
     def load(self, name: str, package: str | None = None) -> ModuleType:
@@ -138,6 +140,26 @@ class _Loader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         vars(module)["__builtins__"] = self._builtins
         super().exec_module(module)
+
+
+class _ExtensionLoader(ExtensionFileLoader):
+    """Gives an extension module a name that no other site's has, for as long as it is made.
+
+    pybind11 (3.0 and later) remembers modules by the name of their spec: the second revision would
+    get the first one's functions. Python finds the init function by the last part of the name.
+    """
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        alias = f"{self.path}.{spec.name}"  # a path is as good a name as any
+        self._alias = ModuleSpec(alias, self, origin=spec.origin)
+        return super().create_module(self._alias)
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec, module.__spec__ = module.__spec__, self._alias
+        try:
+            super().exec_module(module)
+        finally:
+            module.__spec__ = spec
 
 
 def _absolute(name: str, package: str, level: int) -> str:

@@ -239,3 +239,39 @@ def test_damaged_library_is_left_to_the_loader(tmp_path: Path, length: int) -> N
     path.write_bytes(content)
     assert elf.make_ordinary([path], []) == []
     assert path.read_bytes() == content
+
+
+PYBIND11 = """\
+#include <pybind11/pybind11.h>
+PYBIND11_MODULE(_C, module) { module.def("attention", [] { return %d; }); }
+"""
+
+
+@pytest.mark.slow
+def test_pybind11_modules_of_one_name(tmp_path: Path) -> None:
+    """pybind11, which keeps modules by their name, gives each revision its own functions."""
+    pybind11 = pytest.importorskip("pybind11", reason="pybind11 is not installed")
+    includes = [f"-I{sysconfig.get_path('include')}", f"-I{pybind11.get_include()}"]
+    sites = []
+    for value in (1, 2):
+        root = site(tmp_path / str(value), __init__="from fastattn._C import attention\n")
+        (root / "bound.cpp").write_text(PYBIND11 % value)
+        library = root / "fastattn" / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
+        command = ["g++", "-shared", "-fPIC", *includes, "bound.cpp", "-o", str(library)]
+        subprocess.run(command, cwd=root, check=True)
+        sites.append(root)
+    loaded = [load_site(root, "fastattn:attention") for root in sites]
+    assert [site.call() for site in loaded] == [1, 2]
+    files = [Path(str(site.modules["fastattn._C"].__file__)) for site in loaded]
+    assert [file.parents[1] for file in files] == sites
+
+
+def test_module_from_elsewhere_is_refused(tmp_path: Path) -> None:
+    """A revision whose import gives another one's module is not measured in its name."""
+    borrowed = (
+        "import sys\nmine = sys.modules[__name__]\nmine.__file__ = '/elsewhere/fastattn.py'\n"
+        "def attention(): return 0\n"
+    )
+    root = site(tmp_path, __init__=borrowed)
+    with pytest.raises(NotMeasuredError, match="not loaded from the revision"):
+        load_site(root, "fastattn:attention")
