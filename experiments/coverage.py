@@ -3,14 +3,20 @@
 python experiments/coverage.py [trials]       (seed 3; nominal 95 %)
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import simulated_noise as noises
 from families import rate, trials_argument
 
+from flashbench.stats.bootstrap import bootstrap_median_ratio, bootstrap_quantile
 from flashbench.stats.quantile import launch_quantile
-from flashbench.stats.shift import paired_shift, unpaired_shift
+from flashbench.stats.sequential import anytime_shift, normal_mixture, sign_mixture, t_mixture
+from flashbench.stats.shift import Shift, paired_shift, unpaired_shift
 
 FAMILY = 64
+Method = Callable[[noises.FloatArray, float], Shift]
+METHODS: tuple[Method, ...] = (anytime_shift, t_mixture, sign_mixture, normal_mixture)
 
 
 def simultaneous(noise: noises.Noise, files: int, launches: int, trials: int) -> int:
@@ -56,8 +62,37 @@ def percentile(q: float, launches: int, samples: int, share: float, trials: int)
     return bounded, held
 
 
-def _holds(shift: object) -> bool:
-    return shift.low <= 0 <= shift.high  # type: ignore[attr-defined]
+def anytime(method: Method, noise: noises.Noise, trials: int, alpha: float = 0.05) -> int:
+    """Trials in which the intervals after 2, 3 ... 40 launches all hold 0. What both builds have
+    from the same distribution is in the log-ratio with either sign."""
+    rng = np.random.default_rng(6)
+    held = 0
+    for _ in range(trials):
+        x, y = noise(rng, (2, 40))
+        held += all(_holds(method((y - x)[:n], alpha)) for n in range(2, 41))
+    return held
+
+
+def bootstrap(noise: noises.Noise, launches: int, trials: int) -> tuple[int, int]:
+    """Bootstrap intervals that hold the true median, and the true ratio 1 of two medians, of times
+    with 5 % of noise."""
+    rng = np.random.default_rng(7)
+    truth = float(np.median(noise(np.random.default_rng(8), (1_000_001,))))
+    median = ratio = 0
+    for _ in range(trials):
+        old, new = np.exp(0.05 * noise(rng, (2, launches)))
+        found = bootstrap_quantile(old, 0.5)
+        # Both ends of a tick round alike.
+        median += found.low <= np.exp(0.05 * truth) * (1 + 1e-12) and found.high >= np.exp(
+            0.05 * truth
+        ) * (1 - 1e-12)
+        found = bootstrap_median_ratio(old, new)
+        ratio += found.low <= 1 + 1e-9 and found.high >= 1 - 1e-9
+    return median, ratio
+
+
+def _holds(shift: Shift) -> bool:
+    return shift.low <= 0 <= shift.high
 
 
 def main() -> None:
@@ -73,6 +108,22 @@ def main() -> None:
                 print(
                     f"| {kind} | {noise.__name__} | {launches} | {family} | {alone} |", flush=True
                 )
+    print("\n| noise | " + " | ".join(f"`{m.__name__}`" for m in METHODS) + " |")
+    print("|---" * (len(METHODS) + 1) + "|")
+    for noise in (
+        noises.normal,
+        noises.heavy_tailed,
+        noises.skewed,
+        noises.quantised,
+        noises.bimodal,
+    ):
+        cells = [rate(anytime(method, noise, trials // 2), trials // 2) for method in METHODS]
+        print(f"| {noise.__name__} | {' | '.join(cells)} |", flush=True)
+    print("\n| noise | launches | median | ratio of two medians |\n|---|---|---|---|")
+    for noise in (noises.normal, noises.heavy_tailed, noises.skewed, noises.quantised):
+        for launches in (6, 10, 20, 40):
+            cells = [rate(held, trials) for held in bootstrap(noise, launches, trials)]
+            print(f"| {noise.__name__} | {launches} | {' | '.join(cells)} |", flush=True)
     print("\n| percentile | launches x samples | variance between launches | bounded | miss |")
     print("|---|---|---|---|---|")
     for q in (0.5, 0.9, 0.95, 0.99):

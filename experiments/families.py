@@ -17,13 +17,16 @@ ALPHA = 0.05
 CASE = Case(Shape(1, 1, 1, 1, 1, 64), "fp32", False, "cpu")
 
 
-def judge_family(sides: Sequence[FloatArray], tolerance: float = TOLERANCE) -> list[Verdict]:
+def judge_family(
+    sides: Sequence[FloatArray], tolerance: float = TOLERANCE, *, anytime: bool = False
+) -> list[Verdict]:
     """sides: one (cases, launches) of log speed-ups, or two (A, B)."""
     family = [
         Comparison(CASE, "ours", "sdpa", "wall", sides=tuple(side[i] for side in sides))
         for i in range(len(sides[0]))
     ]
-    return [judge(c, tolerance) for c in decide_family(family, ALPHA, tolerance, 1)]
+    decided = decide_family(family, ALPHA, tolerance, 1, anytime=anytime)
+    return [judge(c, tolerance) for c in decided]
 
 
 def no_change(

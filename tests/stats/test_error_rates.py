@@ -1,11 +1,18 @@
 """A short version of experiments/: the error rates that docs/statistics.md shows still hold."""
 
+import anytime_false_alarms
 import coverage
 import false_alarms
 import modes
+import numpy as np
+import other_rules
 import power
 import pytest
+import sample_noise
+import sequential_power
 import simulated_noise as noises
+
+from flashbench.stats.sequential import anytime_shift
 
 FAMILIES = 60
 # With a true rate of 5 %, more than 8 of 60 families would be flagged once in 400 such tests.
@@ -15,7 +22,14 @@ MOST = 8
 @pytest.mark.parametrize("files", [1, 2])
 @pytest.mark.parametrize(
     "noise",
-    [noises.normal, noises.heavy_tailed, noises.skewed, noises.quantised, noises.bimodal],
+    [
+        noises.normal,
+        noises.heavy_tailed,
+        noises.skewed,
+        noises.quantised,
+        noises.bimodal,
+        noises.autocorrelated,
+    ],
     ids=lambda noise: noise.__name__,
 )
 def test_false_alarms_are_rare_over_a_family(noise, files):
@@ -51,3 +65,53 @@ def test_modes_are_seen_where_they_are():
     """One mode is seldom taken for two, two seldom for one."""
     assert modes.seen(noises.normal, 20, 1000) <= 3
     assert modes.seen(noises.bimodal, 20, 1000) >= 980
+
+
+@pytest.mark.parametrize("noise", sample_noise.NOISES, ids=lambda noise: noise.__name__)
+def test_looking_after_every_launch_keeps_false_alarms_rare(noise):
+    """Of 10 families of 64 unchanged cases, looked at 39 times, few have a FASTER or SLOWER at any
+    look; with a true rate of 5 % more than 4 would once in 15000 such tests."""
+    assert anytime_false_alarms.count_ours(noise, 10, 2, times=5) <= 4
+
+
+def test_other_rules_flag_what_did_not_change():
+    """On processes that differ by 1 % most rules flag a quarter of the cases, or more; with a
+    planted factor of two all of them flag everything."""
+    rng = np.random.default_rng(3)
+    shape = (64, other_rules.PROCESSES, other_rules.SAMPLES)
+    a, b = sample_noise.between(rng, shape), sample_noise.between(rng, shape)
+    shares = {rule.__name__: rule(a, b).mean() for rule in other_rules.RULES}
+    assert shares["benchstat"] > 0.5
+    assert shares["criterion"] > 0.25
+    assert shares["asv_compare"] == 0
+    assert all(rule(a, b + np.log(2)).all() for rule in other_rules.RULES)
+
+
+@pytest.mark.parametrize(("change", "mean"), [(0.05, 9.0), (0.10, 7.0)])
+def test_clear_slowdowns_end_early(change, mean):
+    """5 % is found in 9 launches on average and 10 % in 7, of 20 that the fixed plan takes."""
+    series = sequential_power.series(noises.normal, change, 300, 1)
+    found = [sequential_power.found_at(anytime_shift, x) for x in series]
+    assert np.mean(found) <= mean
+
+
+def test_the_gate_finds_two_percent_in_28_launches():
+    """2 % at 1 % a build among 64 cases: nearly always in 28 launches, in about 17 on average."""
+    found = sequential_power.found_by_the_gate(0.02, 40, 2)
+    assert np.mean(np.array(found) <= 28) >= 0.9
+    assert np.mean(found) <= 18.5
+
+
+@pytest.mark.parametrize(
+    "noise", [noises.normal, noises.skewed, noises.quantised], ids=lambda noise: noise.__name__
+)
+def test_confidence_sequences_hold(noise):
+    """The intervals of all 39 looks hold the truth together in 95 % of series, or more."""
+    assert coverage.anytime(anytime_shift, noise, 100) >= 88
+
+
+def test_bootstrap_intervals_hold():
+    """Those of 20 launches hold the median and the ratio of two in about 95 %."""
+    median, ratio = coverage.bootstrap(noises.normal, 20, 400)
+    assert median >= 0.91 * 400
+    assert ratio >= 0.91 * 400

@@ -1,0 +1,69 @@
+"""Noise of single samples of log times, by process, for rules that look at samples and for ours.
+
+Each model gives deviations of (cases, processes, samples) of one build; nothing in it depends on
+the build. What a machine does to both builds while they run side by side is `machine`.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from simulated_noise import FloatArray, autoregressive, drift
+
+Shape = tuple[int, int, int]  # cases, processes, samples
+SampleNoise = Callable[[np.random.Generator, Shape], FloatArray]
+WITHIN = 0.005
+
+
+def iid(rng: np.random.Generator, shape: Shape) -> FloatArray:
+    """Independent samples, sd 1 %; processes do not differ."""
+    return 0.01 * rng.standard_normal(shape)
+
+
+def ar1(rng: np.random.Generator, shape: Shape) -> FloatArray:
+    """AR(1) samples, rho = 0.9, sd 1 %; processes do not differ."""
+    return 0.01 * autoregressive(0.9)(rng, shape)
+
+
+def between(rng: np.random.Generator, shape: Shape) -> FloatArray:
+    """Processes differ with sd 1 %, samples in them with 0.5 %."""
+    return _process(rng, 0.01 * rng.standard_normal(shape[:2]), shape)
+
+
+def drifting(rng: np.random.Generator, shape: Shape) -> FloatArray:
+    """As `between`, on a machine that warms up and cools down (see `machine`)."""
+    return between(rng, shape)
+
+
+def heavy_tailed(rng: np.random.Generator, shape: Shape) -> FloatArray:
+    """Student t with 3 degrees of freedom, between processes (sd 1 %) and in them (0.5 %)."""
+    processes = 0.01 * rng.standard_t(3, shape[:2]) / np.sqrt(3)
+    return processes[..., None] + WITHIN * rng.standard_t(3, shape) / np.sqrt(3)
+
+
+def quantised(rng: np.random.Generator, shape: Shape) -> FloatArray:
+    """As `between`, read off a clock with ticks of 1 %."""
+    return 0.01 * np.round(between(rng, shape) / 0.01 + 0.3)
+
+
+def bimodal(rng: np.random.Generator, shape: Shape) -> FloatArray:
+    """Each process in one of two equally likely modes 10 % apart, samples in them with 0.5 %."""
+    return _process(rng, rng.choice([-0.05, 0.05], shape[:2]), shape)
+
+
+def ar1_processes(rng: np.random.Generator, shape: Shape) -> FloatArray:
+    """As `between`, but each process resembles the one before: AR(1), rho = 0.5, in each build for
+    itself."""
+    return _process(rng, 0.01 * autoregressive(0.5)(rng, shape[:2]), shape)
+
+
+NOISES = (iid, ar1, between, drifting, heavy_tailed, quantised, bimodal, ar1_processes)
+
+
+def _process(rng: np.random.Generator, processes: FloatArray, shape: Shape) -> FloatArray:
+    return processes[..., None] + WITHIN * rng.standard_normal(shape)
+
+
+def machine(rng: np.random.Generator, noise: SampleNoise, processes: int) -> FloatArray:
+    """(processes,): what the machine does to all that runs in the time of one process; a random
+    walk with steps of 1 % under `drifting`, nothing else."""
+    return 0.01 * drift(rng, (processes,)) if noise is drifting else np.zeros(processes)

@@ -1,0 +1,90 @@
+"""After how many launches does each way of looking after every launch find a change?
+
+python experiments/sequential_power.py [trials] [seed]    (one of 64 cases changed, 1 % tolerance)
+"""
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from families import ALPHA, TOLERANCE, judge_family, rate, trials_argument
+from simulated_noise import FloatArray, Noise, heavy_tailed, normal, quantised, skewed
+
+from flashbench.stats.sequential import anytime_shift, normal_mixture, sign_mixture, t_mixture
+from flashbench.stats.shift import Shift
+from flashbench.verdict import Outcome
+
+CASES = 64
+MOST = 60
+FIXED = 20  # launches of the plan that early stop is measured against
+Method = Callable[[FloatArray, float], Shift]
+METHODS: tuple[Method, ...] = (anytime_shift, t_mixture, sign_mixture, normal_mixture)
+
+
+def series(
+    noise: Noise, change: float, trials: int, seed: int, deviation: float = 0.01
+) -> Iterator[FloatArray]:
+    """Log-ratios of MOST launches of a build that is slower by `change`; each of the two builds'
+    launches has the deviation for itself."""
+    rng = np.random.default_rng(seed)
+    for _ in range(trials):
+        old, new = deviation * noise(rng, (2, MOST))
+        yield old - new - math.log1p(change)
+
+
+def found_at(method: Method, launches: FloatArray) -> int:
+    """The launch at which the case is SLOWER; MOST + 1 where it never is."""
+    limit = math.log1p(TOLERANCE)
+    for n in range(2, MOST + 1):
+        shift = method(launches[:n], ALPHA / CASES)
+        if shift.high < 0 and shift.value < -limit:
+            return n
+    return MOST + 1
+
+
+def found_by_the_gate(change: float, trials: int, seed: int, until: int = 40) -> list[int]:
+    """The same with the whole gate over all 64 cases, what it does about order and modes too."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for _ in range(trials):
+        old, new = 0.01 * rng.standard_normal((2, CASES, until))
+        speedups = old - new
+        speedups[0] -= math.log1p(change)
+        out.append(until + 1)
+        for n in range(5, until + 1):
+            # A case is judged in full once its interval alone comes near.
+            if anytime_shift(speedups[0, :n], 10 * ALPHA / CASES).high < 0:
+                verdict = judge_family([speedups[:, :n]], anytime=True)[0]
+                if verdict.outcome is Outcome.SLOWER:
+                    out[-1] = n
+                    break
+    return out
+
+
+def _row(found: list[int]) -> str:
+    launches, trials = np.array(found), len(found)
+    saved = 1 - launches.mean() / FIXED
+    by = [rate(int(np.count_nonzero(launches <= n)), trials) for n in (FIXED, 28)]
+    return f"{launches.mean():.2f} | {saved:.0%} | {' | '.join(by)}"
+
+
+def main() -> None:
+    trials = trials_argument(2000)
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 7
+    print(f"{trials} trials, the gate a fifth of them; seed {seed}; sd 1 % in each build")
+    print("| noise | slower by | method | mean launches | saved of 20 | by 20 | by 28 |")
+    print("|---|---|---|---|---|---|---|")
+    for change in (0.02, 0.05, 0.10):
+        found = found_by_the_gate(change, max(1, trials // 5), seed)
+        print(f"| normal | {change:.0%} | the gate, 64 cases | {_row(found)} |", flush=True)
+    for noise in (normal, heavy_tailed, skewed, quantised):
+        for change in (0.02, 0.05, 0.10):
+            for method in METHODS if noise is normal else METHODS[:1]:
+                found = [found_at(method, x) for x in series(noise, change, trials, seed)]
+                print(f"| {noise.__name__} | {change:.0%} | {method.__name__} | ", end="")
+                print(f"{_row(found)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
