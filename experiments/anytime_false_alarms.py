@@ -11,7 +11,7 @@ import numpy as np
 import other_rules
 import sample_noise
 from families import ALPHA, alarms, judge_family, rate, trials_argument
-from simulated_noise import FloatArray
+from simulated_noise import FloatArray, autoregressive
 
 from flashbench.stats.sequential import t_mixture
 
@@ -71,6 +71,23 @@ def count_ours(
     return sum(ours(rng, noise, times) for _ in range(families))
 
 
+def limits(families: int, seed: int) -> None:
+    """Noise of the log-ratio itself that the rule is known to be fooled by, or nearly."""
+    print(f"\n| noise of the ratio, {families} families | any of 39 looks |\n|---|---|")
+    for width in (0.02, 0.05, 0.1):
+        rng = np.random.default_rng(seed)
+        found = 0
+        for _ in range(families):
+            mode = rng.choice([-1.0, 1.0], (CASES, LOOKS[-1]))
+            found += ever_alarmed(0.05 * (mode + width * rng.standard_normal(mode.shape)))
+        print(f"| modes at ±5 %, {5 * width:g} % wide | {rate(found, families)} |", flush=True)
+    rng = np.random.default_rng(seed)
+    found = sum(
+        ever_alarmed(0.05 * autoregressive(0.8)(rng, (CASES, LOOKS[-1]))) for _ in range(families)
+    )
+    print(f"| 5 %, launches with rho = 0.8 | {rate(found, families)} |", flush=True)
+
+
 def main() -> None:
     families = trials_argument(500)
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
@@ -90,6 +107,7 @@ def main() -> None:
             )
         ]
         print(f"| {noise.__name__} | {' | '.join(found)} |", flush=True)
+    limits(max(1, families // 10), seed)
 
 
 if __name__ == "__main__":
