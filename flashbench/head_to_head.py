@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from flashbench.measure.bench import Plan
+from flashbench.measure.plan import Plan
 from flashbench.measure.progress import Progress
 from flashbench.report import report_builds
 from flashbench.run import Outcome, measure

@@ -13,7 +13,8 @@ from types import FrameType
 
 from flashbench.candidates import parse_candidates
 from flashbench.errors import InvalidInputError
-from flashbench.measure.bench import Bench, Plan, Settled
+from flashbench.measure.bench import Bench, Settled
+from flashbench.measure.plan import Plan
 from flashbench.measure.progress import Progress
 from flashbench.runfile import RunFile
 from flashbench.shard import cases_of_shard

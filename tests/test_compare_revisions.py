@@ -129,6 +129,16 @@ def test_commit_that_does_not_build_is_never_a_pass(compare, tmp_path: Path) -> 
         assert "missing header" in last
         assert "local_only.h" in last
         assert not file.exists()
+    for form, words in (
+        ("github", "::warning title=NOT MEASURED"),
+        ("junit", '<error message="NOT MEASURED'),
+        ("markdown", "Not measured: B = unbuildable"),
+        ("json", '"verdict": "NOT MEASURED"'),
+    ):
+        done = compare("good", "unbuildable", *FAST, "--format", form)
+        assert done.returncode == Exit.NOT_MEASURED
+        assert words in done.stdout
+        assert "only.h" in done.stdout
 
 
 def test_budget_ends_undecided_and_resume_goes_on(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 ALLOWABLE = ("undecided", "not-measured", "different-machine")
 _OF_FILES = {"a", "b", "against", "metric", "tolerance", "confidence", "output_format", "output"}
 _OF_FILES |= {"allow", "exit_zero"}
+# Formats for readers that do not see stderr.
+_REPORTS = ("markdown", "json", "github", "junit")
 
 
 @click.command(
@@ -86,7 +88,17 @@ def command(context: click.Context, /, **options: Any) -> int:
     else:
         from flashbench.cli.compare_revisions import compare_revisions
 
-        report = compare_revisions(context, options)
+        try:
+            report = compare_revisions(context, options)
+        except NotMeasuredError as error:
+            if options["output_format"] in _REPORTS:
+                from flashbench.views import failure
+
+                what = f"{a} against {b or 'WORKTREE'}"
+                deliver(
+                    failure.document(what, str(error)), options["output_format"], options["output"]
+                )
+            raise
     if not report.comparisons:
         raise NotMeasuredError(
             f"{a}: nothing to compare: it has no candidate besides SDPA, or no SDPA, or no case; "

@@ -11,7 +11,7 @@ from pathlib import Path
 import flashbench
 from flashbench.errors import InvalidInputError
 from flashbench.fleet.merge import merge, split, unfinished_launches
-from flashbench.measure.bench import Plan
+from flashbench.measure.plan import Plan
 from flashbench.runfile import RunFile, load, save
 
 # A task runs the flashbench that this process runs, wherever that is.

@@ -1,69 +1,32 @@
 """The launches of a run: worker processes over a grid of cases, saved as they are measured."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from flashbench import __version__
-from flashbench.case import Case, DtypeName, Shape, grid
+from flashbench.case import Case
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.measure.advice import advice
 from flashbench.measure.history import UNFINISHED, History
 from flashbench.measure.identity import difference
-from flashbench.measure.plan import candidate_order, case_order, launch_seed
+from flashbench.measure.plan import Plan, candidate_order, case_order, launch_seed
 from flashbench.measure.process import Worker, WorkerDiedError
 from flashbench.measure.progress import Progress
 from flashbench.measure.protocol import Done, Inspect, Inspection, Measure, Ready, Setup
+from flashbench.measure.saving import Saving
 from flashbench.runfile import (
     Candidate,
     DeviceState,
     Launch,
-    Pair,
     Result,
     RunFile,
     Settings,
     Status,
-    save,
 )
 from flashbench.shard import cases_of_shard
-
-DEFAULT_DTYPES: dict[str, tuple[DtypeName, ...]] = {
-    "cpu": ("fp32", "fp16", "bf16"),
-    "cuda": ("fp16", "bf16"),
-}
-_MIN_SAVE_INTERVAL = 1.0
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to measure. Fields that are None are the device's defaults, known to the worker."""
-
-    shapes: Sequence[Shape]
-    candidates: Sequence[Candidate]  # without the baselines; empty: SDPA alone
-    dtypes: Sequence[DtypeName] | None = None
-    causal: Sequence[bool] = (False, True)
-    device: str = "auto"
-    backends: str = "auto"
-    launches: int = 10
-    samples: int = 40
-    seed: int = 0
-    threads: int | None = None
-    min_sample_seconds: float | None = None
-    timeout_seconds: float = 60.0
-    budget_seconds: float | None = None
-    hourly_rate: float | None = None
-    command: Sequence[str] = ()
-    shard: str = ""  # such as "2/4": the part of the grid to measure; "": all of it
-    metrics: Sequence[str] | None = None
-    sites: Mapping[str, str] = field(default_factory=dict)  # of candidates that are built revisions
-    pair: Pair | None = None
-
-    def cases(self, device: str) -> list[Case]:
-        """The whole grid on "cpu" or "cuda"."""
-        return grid(self.shapes, self.dtypes or DEFAULT_DTYPES[device], self.causal, device)
-
 
 # Ids of the cases that need no more launches, from what was measured so far.
 Settled = Callable[[RunFile], Collection[str]]
@@ -92,9 +55,10 @@ class Bench:
     _history: History = field(default_factory=History)
     _state: DeviceState | None = None  # when the latest worker was ready
     _steps: int = 0
-    _saved: float = -1e9
-    _save_seconds: float = 0.0
     _dirty: bool = False
+
+    def __post_init__(self) -> None:
+        self._saving = Saving(self.path)
 
     def measure(self) -> None:
         resumed = self.run is not None
@@ -186,7 +150,8 @@ class Bench:
             self.progress.case(launch.index, case.id)
             self._measure_case(launch, case, names)
             self.progress.step()
-            self._save_soon()
+            if self._saving.due:
+                self._save()
         if not self.over_budget:
             self._inspect(launch)
             launch.complete = True
@@ -422,24 +387,8 @@ class Bench:
             for result in launch.results:
                 self._history.add(result)
 
-    # ---- the file
-
-    def _save_soon(self) -> None:
-        """Save, unless that was done a moment ago: saving may take 5 % of the time at most."""
-        interval = max(_MIN_SAVE_INTERVAL, 20 * self._save_seconds)
-        if time.monotonic() - self._saved > interval:
-            self._save()
-
     def _save(self) -> None:
         assert self.run is not None
         self._account()
-        start = time.monotonic()
-        try:
-            save(self.run, self.path)
-        except OSError as error:
-            raise NotMeasuredError(
-                f"{self.path}: cannot be saved: {error.strerror}; what was saved before is whole"
-            ) from None
-        self._saved = time.monotonic()
-        self._save_seconds = self._saved - start
+        self._saving.save(self.run)
         self._dirty = False

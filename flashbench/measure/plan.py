@@ -1,13 +1,49 @@
-"""In which order things are measured: a pure function of the seed, so that a run can be resumed."""
+"""What is measured, and in which order: a function of the seed, so that a run can be resumed."""
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from flashbench.case import Case
+from flashbench.case import Case, DtypeName, Shape, grid
+from flashbench.runfile import Candidate, Pair
 
 # Passes over the candidates of a case, a metric and a launch: A B | B A | A B | B A.
 PASSES = 8
+
+DEFAULT_DTYPES: dict[str, tuple[DtypeName, ...]] = {
+    "cpu": ("fp32", "fp16", "bf16"),
+    "cuda": ("fp16", "bf16"),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure. Fields that are None are the device's defaults, known to the worker."""
+
+    shapes: Sequence[Shape]
+    candidates: Sequence[Candidate]  # without the baselines; empty: SDPA alone
+    dtypes: Sequence[DtypeName] | None = None
+    causal: Sequence[bool] = (False, True)
+    device: str = "auto"
+    backends: str = "auto"
+    launches: int = 10
+    samples: int = 40
+    seed: int = 0
+    threads: int | None = None
+    min_sample_seconds: float | None = None
+    timeout_seconds: float = 60.0
+    budget_seconds: float | None = None
+    hourly_rate: float | None = None
+    command: Sequence[str] = ()
+    shard: str = ""  # such as "2/4": the part of the grid to measure; "": all of it
+    metrics: Sequence[str] | None = None
+    sites: Mapping[str, str] = field(default_factory=dict)  # of candidates that are built revisions
+    pair: Pair | None = None
+
+    def cases(self, device: str) -> list[Case]:
+        """The whole grid on "cpu" or "cuda"."""
+        return grid(self.shapes, self.dtypes or DEFAULT_DTYPES[device], self.causal, device)
 
 
 def derive_seed(*parts: object) -> int:

@@ -29,7 +29,7 @@ def document(found: SelfComparison) -> Document:
         f"a build against itself: {found.family.trials} comparisons of {found.launches} launches, "
         f"{len(found.cases)} cases together, {percentage(1 - found.alpha)}, tolerance "
         f"{percentage(found.tolerance)}",
-        "see N = smallest change that N launches find with 80 % power",
+        "see % in N = smallest change that N launches find with 80 % power",
     ]
     return Document(
         "noise",
@@ -47,8 +47,8 @@ def document(found: SelfComparison) -> Document:
 
 
 def _columns() -> list[Column]:
-    see = [Column(f"detectable80_{n}_percent", f"see {n} %") for n in SHOWN_LAUNCHES]
-    see += [Column(f"detectable95_{n}_percent", f"95: {n} %", "wide") for n in SHOWN_LAUNCHES]
+    see = [Column(f"detectable80_{n}_percent", f"see % in {n}") for n in SHOWN_LAUNCHES]
+    see += [Column(f"detectable95_{n}_percent", f"95: % in {n}", "wide") for n in SHOWN_LAUNCHES]
     return [
         Column("case", "case", numeric=False),
         Column("alarms", "alarms"),
