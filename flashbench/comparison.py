@@ -330,7 +330,8 @@ def decide_family(
     """
     compared = [c for c in found if c.problem is None]
     assert not anytime or all(len(c.sides) == 1 for c in compared)
-    level = simultaneous_alpha(alpha, choices * len(compared))
+    # Looked at as it grows, the family has to be the planned one: who fails later counts as well.
+    level = simultaneous_alpha(alpha, choices * len(found if anytime else compared))
     correlations: dict[int | None, float] = {}
     out = []
     for comparison in found:

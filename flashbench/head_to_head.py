@@ -24,7 +24,7 @@ def measure_pair(
     """
     assert plan.pair is not None
     alpha, tolerance = 1 - plan.pair.confidence, plan.pair.tolerance
-    metric = plan.metrics[0] if plan.metrics else None
+    metric = plan.pair.metric or None
     return measure(plan, path, progress, resumed, decided_cases(metric, tolerance, alpha))
 
 
@@ -39,7 +39,8 @@ def decided_cases(
         report = report_builds(run, metric=metric, tolerance=tolerance, alpha=alpha)
         found = set()
         for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True):
-            problem = comparison.problem
+            # What failed in some launches is not tried for ever either: no more pairs will come.
+            problem = comparison.problem or comparison.partial
             hopeless = problem is not None and (
                 problem.status in ("unsupported", "control") or problem.launches >= _TRIES
             )

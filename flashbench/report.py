@@ -106,6 +106,12 @@ def report_two(
     Raises InvalidInputError when they have nothing in common, or come from machines that differ
     (unless `allow` has "different-machine").
     """
+    for run, which in ((a, "first"), (b, "second")):
+        if run.pair is not None:
+            raise InvalidInputError(
+                f"the {which} run file holds two builds that were measured together until they "
+                "were decided: it is compared alone"
+            )
     caveats = _machines(a, b, allow)
     data = collect(a, metric), collect(b, metric)
     caveats += _caveats(data[0], "A: ") + _caveats(data[1], "B: ")

@@ -16,7 +16,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.measure.bench import Bench, Settled
 from flashbench.measure.plan import Plan
 from flashbench.measure.progress import Progress
-from flashbench.runfile import RunFile
+from flashbench.runfile import Pair, RunFile
 from flashbench.shard import cases_of_shard
 
 __all__ = ["Outcome", "Plan", "measure", "plan_to_resume"]
@@ -62,7 +62,15 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
         hourly_rate=run.hourly_rate,
         shard=settings.shard,
         pair=run.pair,
+        metrics=_metrics(run.pair),
     )
+
+
+def _metrics(pair: Pair | None) -> list[str] | None:
+    """What is timed again: of two builds, the one metric that they are judged by."""
+    if pair is None:
+        return None
+    return [pair.metric] if pair.metric else []
 
 
 def measure(

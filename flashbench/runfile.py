@@ -147,13 +147,15 @@ class Launch(msgspec.Struct, kw_only=True):
 class Pair(msgspec.Struct, kw_only=True):
     """Two builds measured in the same launches, until each case was decided.
 
-    old, new: candidate names. tolerance, confidence: by which cases were taken out of the plan.
+    old, new: candidate names. tolerance, confidence, metric: by which cases were taken out of the
+    plan; an empty metric is the device's default.
     """
 
     old: str
     new: str
     tolerance: float
     confidence: float
+    metric: str = ""
 
 
 class RunFile(msgspec.Struct, kw_only=True):
@@ -274,7 +276,7 @@ def check_references(run: RunFile, name: str) -> None:
         and 0 < run.pair.tolerance < 1
         and 0 < run.pair.confidence < 1
     ):
-        raise _damaged(name, "the pair is not one of two of its candidates")
+        raise _damaged(name, "its pair names no two of its candidates, or impossible numbers")
     for launch in run.launches:
         seen: set[tuple[str, str]] = set()
         for result in launch.results:

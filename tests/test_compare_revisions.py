@@ -195,3 +195,59 @@ def test_mistakes_are_one_line(compare, arguments: list[str], words: str) -> Non
     assert done.returncode == Exit.USAGE
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_file_is_judged_as_it_was_measured(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Tolerance, confidence and metric are those of the file, unless flags say otherwise."""
+    file = tmp_path / "run.json"
+    flags = [*SHAPES[:2], *FAST, "--tolerance", "80%", "--confidence", "90%", "--format", "json"]
+    done = compare("good", "same", *flags, "--launches", "8", "--run-file", str(file))
+    assert done.returncode == Exit.PASS, done.stderr
+    again = compare(str(file), "--format", "json")
+    assert (again.returncode, again.stdout) == (Exit.PASS, done.stdout)
+    stricter = json.loads(compare(str(file), "--format", "json", "--tolerance", "0.01%").stdout)
+    assert stricter["summary"]["tolerance"] == pytest.approx(0.0001)
+    assert stricter["summary"]["confidence"] == pytest.approx(0.9)
+    resumed = compare("good", "same", "--resume", str(file), "--format", "json")
+    assert (resumed.returncode, resumed.stdout) == (Exit.PASS, done.stdout)
+
+
+def test_file_of_a_pair_is_compared_alone(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Launches that stopped when they were decided are not judged by the rule of fixed numbers."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    file = folder / "run.json"
+    compare("good", "same", *SHAPES[:2], *FAST, "--launches", "2", "--run-file", str(file))
+    for other in (str(file), "run.json"):
+        (tmp_path / "run.json").write_bytes(file.read_bytes())
+        done = compare(str(file), str(tmp_path / other))
+        assert done.returncode == Exit.USAGE
+        assert "compared alone" in done.stderr
+    done = compare(str(folder))
+    assert done.returncode == Exit.USAGE
+    assert "compare it alone" in done.stderr
+
+
+def test_own_run_file_does_not_change_the_working_tree(
+    compare,  # type: ignore[no-untyped-def]
+    project: Repository,
+) -> None:
+    """A comparison with WORKTREE whose run file lies in the repository can be gone on with."""
+    file = project.root / "mine.json"
+    try:
+        project.git("checkout", "-q", "same")
+        flags = [*SHAPES[:2], *FAST, "--launches", "2", "--run-file", file.name]
+        assert compare("good", *flags).returncode == Exit.UNDECIDED
+        done = compare("good", "WORKTREE", "--resume", file.name, "--launches", "3")
+        assert done.returncode == Exit.UNDECIDED, done.stderr
+        assert len(runfile.load(file).launches) == 3
+    finally:
+        file.unlink()
+        project.git("checkout", "-q", "main")
+
+
+def test_name_too_long_for_a_file_is_one_line(compare) -> None:  # type: ignore[no-untyped-def]
+    """What can be neither a file nor a revision: exit code 2, no traceback."""
+    done = compare("x" * 5000)
+    assert done.returncode == Exit.USAGE
+    assert len(done.stderr.splitlines()) == 1

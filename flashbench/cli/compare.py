@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from flashbench.cli.measuring import effort_options, grid_options
-from flashbench.cli.output import deliver, report_options
+from flashbench.cli.output import deliver, judging_options, report_options
 from flashbench.errors import Exit
 from flashbench.settings import SettingsCommand
 
@@ -76,6 +76,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     a, b = options["a"], options["b"]
     if _is_file(a) or (b is not None and _is_file(b)):
         _refuse_measuring(context)
+        _require_files(a, b)
         judged = _of_other_tools(options)
         if judged is not None:
             from flashbench.views import foreign
@@ -110,8 +111,20 @@ def command(context: click.Context, /, **options: Any) -> int:
 
 
 def _is_file(text: str) -> bool:
-    """A file, or what can only be meant as one."""
-    return Path(text).exists() or text.endswith(".json")
+    """A file, a folder of them, or what can only be meant as a file."""
+    path = Path(text)
+    try:
+        return path.is_file() or text.endswith((".json", "/")) or any(path.glob("*.json"))
+    except (OSError, ValueError):  # too long for a path, or of no form that one has
+        return False
+
+
+def _require_files(a: str, b: str | None) -> None:
+    from flashbench.errors import InvalidInputError
+
+    for side, other in ((a, b), (b, a)):
+        if side is not None and other is not None and not _is_file(side):
+            raise InvalidInputError(f"{side}: no such file; {other} is one, so both have to be")
 
 
 def _refuse_measuring(context: click.Context) -> None:
@@ -147,16 +160,10 @@ def _of_files(options: dict[str, Any]) -> "Report":
     from flashbench.run_reader import load
 
     a, b = Path(options["a"]), options["b"] and Path(options["b"])
-    rule = {
-        "metric": options["metric"],
-        "tolerance": options["tolerance"],
-        "alpha": 1 - options["confidence"],
-    }
     if b is None:
-        return report_one(load(a), against=options["against"], **rule)
+        run = load(a)
+        return report_one(run, against=options["against"], **judging_options(run, options))
     if options["against"] != "sdpa":
         raise InvalidInputError("--against best is for one run file; two are compared over SDPA")
-    for side, other in ((a, b), (b, a)):
-        if not _is_file(str(side)):
-            raise InvalidInputError(f"{side}: no such file; {other} is one, so both have to be")
-    return report_two(load(a), load(b), allow=options["allow"], **rule)
+    runs = load(a), load(b)
+    return report_two(*runs, allow=options["allow"], **judging_options(None, options))

@@ -1,5 +1,6 @@
 """`flashbench compare REV_A REV_B`: build both, measure them side by side, judge."""
 
+import shlex
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from flashbench.runfile import RunFile
 
 OLD, NEW = "A", "B"
+WORKTREE = "WORKTREE"  # as in flashbench.project, which is imported when it is needed
 # With --resume the file says what is measured; only what does not change that may be given.
 _OF_THE_GRID = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
 _OF_THE_GRID |= {"threads", "seed", "metric", "tolerance", "confidence"}
@@ -53,7 +55,7 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
     assert run.pair is not None
     return report_builds(
         run,
-        metric=options["metric"],
+        metric=run.pair.metric or None,
         tolerance=run.pair.tolerance,
         alpha=1 - run.pair.confidence,
     )
@@ -62,9 +64,14 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
 def _build(options: dict[str, Any]) -> dict[str, "Built"]:
     """Both revisions, built. Both are tried, so that all that is wrong is said at once."""
     from flashbench.build import cache_directory
-    from flashbench.project import WORKTREE, prepare, read, resolve
+    from flashbench.project import prepare, read, resolve
 
-    project = read(Path.cwd())
+    try:
+        project = read(Path.cwd())
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"{options['a']}: no such file; and no revision either: {error}"
+        ) from None
     texts = {OLD: options["a"], NEW: options["b"] or WORKTREE}
     revisions = {name: resolve(project.repository, text) for name, text in texts.items()}
     builds = {}
@@ -74,7 +81,8 @@ def _build(options: dict[str, Any]) -> dict[str, "Built"]:
         for note in built.notes:
             tell(f"{name}: {note}")
         how = "built before" if built.build.reused else f"built in {built.build.seconds:.0f} s"
-        tell(f"{name} = {built.headline}" if built.site is None else f"{name}: {how}")
+        if built.site is not None:
+            tell(f"{name}: {how}")
         builds[name] = built
     failed = [f"{name} = {built.headline}" for name, built in builds.items() if built.site is None]
     if failed:
@@ -104,7 +112,11 @@ def _plan(options: dict[str, Any], builds: dict[str, "Built"]) -> "Plan":
         command=["flashbench", *sys.argv[1:]],
         metrics=[options["metric"]] if options["metric"] else [],
         pair=Pair(
-            old=OLD, new=NEW, tolerance=options["tolerance"], confidence=options["confidence"]
+            old=OLD,
+            new=NEW,
+            tolerance=options["tolerance"],
+            confidence=options["confidence"],
+            metric=options["metric"] or "",
         ),
     )
 
@@ -144,7 +156,7 @@ def _resumed(
     plan = plan_to_resume(run, options["resume"])
     fresh = {
         name: options[name]
-        for name in ("budget", "timeout", "hourly_rate")
+        for name in ("launches", "budget", "timeout", "hourly_rate")
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
     return replace(
@@ -152,7 +164,7 @@ def _resumed(
         candidates=[built.candidate(name) for name, built in builds.items()],
         sites=_sites(builds),
         backends="default",
-        launches=max(options["launches"], plan.launches),
+        launches=max(fresh.get("launches", 0), plan.launches),
         budget_seconds=fresh.get("budget"),
         timeout_seconds=fresh.get("timeout", plan.timeout_seconds),
         hourly_rate=fresh.get("hourly_rate", plan.hourly_rate),
@@ -163,10 +175,13 @@ def _finish(outcome: "Outcome", path: Path, options: dict[str, Any]) -> "RunFile
     run = outcome.run
     if run is None or not run.launches:
         raise NotMeasuredError("interrupted before anything was measured")
-    again = " ".join(["flashbench compare", options["a"], options["b"] or ""]).rstrip()
+    revisions = [options["a"], options["b"] or WORKTREE]
+    again = shlex.join(["flashbench", "compare", *revisions, "--resume", str(path)])
     if outcome.interrupted:
-        raise NotMeasuredError(f"interrupted; go on with: {again} --resume {path}")
+        raise NotMeasuredError(
+            f"interrupted; go on with: {again}; the verdicts so far: flashbench compare {path}"
+        )
     tell(f"{path}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")
     if outcome.over_budget:
-        tell(f"stopped by --budget; go on with: {again} --resume {path}")
+        tell(f"stopped by --budget; go on with: {again}")
     return run

@@ -12,15 +12,15 @@ from flashbench.case import DTYPES, PRESETS, Shape, parse_shape
 from flashbench.errors import InvalidInputError
 from flashbench.render.escape import printable
 
-_UNITS = {"ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(ms|s|m|h|)")
+_UNITS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(us|ms|s|m|h|)")
 CAUSAL = {"both": (False, True), "causal": (True,), "full": (False,)}
 
 Command = Callable[..., int]
 
 
 class Duration(click.ParamType[float]):
-    """`250ms`, `60s`, `5m`, `1h`, or a number of seconds; more than zero."""
+    """`200us`, `250ms`, `60s`, `5m`, `1h`, or a number of seconds; more than zero."""
 
     name = "duration"
 
@@ -30,7 +30,7 @@ class Duration(click.ParamType[float]):
         match = _DURATION.fullmatch(str(value).strip())
         seconds = float(match[1]) * _UNITS[match[2]] if match else math.nan
         if not 0 < seconds < math.inf:
-            self.fail(f"{value!r} is not a time; write 250ms, 60s, 5m or 1h", param, ctx)
+            self.fail(f"{value!r} is not a time; write 200us, 250ms, 60s, 5m or 1h", param, ctx)
         return seconds
 
 

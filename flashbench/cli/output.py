@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from flashbench.runfile import RunFile
     from flashbench.table import Document
 
 FORMATS = ("text", "markdown", "csv", "json", "github", "junit")
@@ -89,6 +91,24 @@ _OPTIONS = [
 ]
 
 
+def judging_options(run: "RunFile | None", options: dict[str, Any]) -> dict[str, Any]:
+    """Metric, tolerance and alpha for a report; of two builds that were measured until they were
+    decided, those by which they were, unless the command line says otherwise."""
+    chosen = {name: options[name] for name in ("metric", "tolerance", "confidence")}
+    if run is not None and run.pair is not None:
+        measured = {
+            "metric": run.pair.metric or None,
+            "tolerance": run.pair.tolerance,
+            "confidence": run.pair.confidence,
+        }
+        context = click.get_current_context()
+        for name, value in measured.items():
+            if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+                chosen[name] = value
+    confidence = chosen.pop("confidence")
+    return {**chosen, "alpha": 1 - confidence}
+
+
 def report_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options of every table to a command."""
     for option in reversed(_OPTIONS):
@@ -131,6 +151,9 @@ def _print(text: str) -> None:
     except BrokenPipeError:
         # What is left in the buffer would be written, and fail again, when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise InvalidInputError(f"stdout: cannot be written: {error.strerror}") from None
 
 
 def _write(path: Path, text: str, mode: str = "w") -> None:

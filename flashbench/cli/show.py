@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.output import deliver, report_options
+from flashbench.cli.output import deliver, judging_options, report_options
 from flashbench.errors import Exit
 from flashbench.runfile import RunFile
 from flashbench.settings import SettingsCommand
@@ -74,13 +74,8 @@ def command(
 
         deliver(foreign.series_document(read(file, metric)), output_format, output)
         return Exit.PASS
-    table = document(
-        load(file),
-        view=view,
-        metric=metric,
-        against=against,
-        tolerance=tolerance,
-        alpha=1 - confidence,
-    )
+    run = load(file)
+    options = {"metric": metric, "tolerance": tolerance, "confidence": confidence}
+    table = document(run, view=view, against=against, **judging_options(run, options))
     deliver(table, output_format, output)
     return Exit.PASS

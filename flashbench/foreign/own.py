@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from flashbench.comparison import Problem
+from flashbench.errors import InvalidInputError
 from flashbench.foreign.series import SECONDS, Launches, Series, SeriesSet
 from flashbench.launches import LaunchData, baseline_index, collect
 from flashbench.run_reader import load
@@ -13,6 +14,11 @@ from flashbench.run_reader import load
 def read(path: Path, metric: str | None) -> SeriesSet:
     """One series a case and candidate; speed-ups over SDPA are those of the A/B/B/A blocks."""
     run = load(path)
+    if run.pair is not None:
+        raise InvalidInputError(
+            f"{path}: holds two builds that were measured together until they were decided; "
+            "compare it alone"
+        )
     data = collect(run, metric)
     builds = [candidate.build for candidate in run.candidates if not candidate.baseline]
     commits = {build.commit for build in builds} - {""}

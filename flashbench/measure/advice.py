@@ -21,7 +21,8 @@ def _busy(run: RunFile, state: DeviceState | None) -> str | None:
         return None
     return (
         f"warning: this machine is busy (load average {load:.1f} on "
-        f"{run.environment.cpu_count} CPUs): times may be off, SDPA's by a factor of two"
+        f"{run.environment.cpu_count} CPUs): times may be off, SDPA's by "
+        "far, as its threads wait for each other; --threads 1 spares them that"
     )
 
 

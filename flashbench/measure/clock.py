@@ -1,13 +1,15 @@
 """What a clock is: it turns a call into samples of one metric, seconds a call."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
 from torch import Tensor
 
 Call = Callable[[], Tensor]
+_SLOWER = 4
+_LEAST_SECONDS = 0.1
 
 
 class MetricUnavailableError(Exception):
@@ -58,6 +60,19 @@ def no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def affordable_samples(clock: Clock, sampler: Sampler, wanted: int) -> int:
-    """`wanted` samples, or as many as the clock has time for; two at the least."""
-    return max(2, min(wanted, int(clock.max_metric_seconds / sampler.sample_seconds)))
+def affordable_samples(
+    clock: Clock, samplers: Mapping[str, Sampler], wanted: int
+) -> dict[str, int]:
+    """`wanted` samples of each, or as many as there is time for; two at the least.
+
+    There is time for what the clock allows, and for whoever is far slower than the fastest, as SDPA
+    can be on a busy machine, for `_SLOWER` times what that one takes.
+    """
+    if not samplers:
+        return {}
+    fastest = min(wanted * sampler.sample_seconds for sampler in samplers.values())
+    seconds = min(clock.max_metric_seconds, max(_LEAST_SECONDS, _SLOWER * fastest))
+    return {
+        name: max(2, min(wanted, int(seconds / sampler.sample_seconds)))
+        for name, sampler in samplers.items()
+    }

@@ -186,9 +186,8 @@ def _time_metric(
                 subject.miss(metric, error)
                 continue
             samplers[subject.loaded.name] = sampler
-            shares[subject.loaded.name] = split_samples(
-                affordable_samples(clock, sampler, options.samples)
-            )
+    for name, wanted in affordable_samples(clock, samplers, options.samples).items():
+        shares[name] = split_samples(wanted)
     ready = [subject for subject in subjects if subject.loaded.name in samplers]
     for subject in ready:
         calls = samplers[subject.loaded.name].calls

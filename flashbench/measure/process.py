@@ -20,6 +20,7 @@ from flashbench.build import cache_directory
 from flashbench.errors import Exit, FlashbenchError, NotMeasuredError
 from flashbench.measure.protocol import (
     Fatal,
+    Inspect,
     Phase,
     Refused,
     Reply,
@@ -41,6 +42,7 @@ _BOOTSTRAP = (
 BUDGET_GRACE_SECONDS = 5.0
 # What flashbench does itself (importing torch, the float64 reference) may take this long.
 _OWN_TIMEOUT_SECONDS = 300.0
+_INSPECTION_FACTOR = 10
 _KEPT_ERROR_LINES = 50
 
 
@@ -114,19 +116,21 @@ class Worker:
     def ask(self, request: Request, seconds_left: float | None = None) -> Reply:
         """Send a request and wait for its answer.
 
-        Every phase that the worker reports has `timeout` seconds. Raises WorkerDiedError when the
-        worker dies, hangs, or runs past the budget (`seconds_left` and a grace), FlashbenchError
+        Every phase that the worker reports has `timeout` seconds, ten times that where it only
+        looks at a call that was timed before (a profiler takes its time). Raises WorkerDiedError
+        when the worker dies, hangs, or runs past the budget (`seconds_left` and a grace), FlashbenchError
         when it cannot work at all.
         """
         if isinstance(request, Setup) and request.sites:
             request = msgspec.structs.replace(request, copies=self._directory())
+        allowed = self._timeout * (_INSPECTION_FACTOR if isinstance(request, Inspect) else 1)
         end = None if seconds_left is None else monotonic() + seconds_left + BUDGET_GRACE_SECONDS
         try:
             self._socket.sendall(encode(request))
         except OSError:
             raise self._death() from None
         while True:
-            reply = self._next_reply(end)
+            reply = self._next_reply(end, allowed)
             if isinstance(reply, Phase):
                 self._phase = reply
             elif isinstance(reply, Refused):
@@ -148,8 +152,7 @@ class Worker:
                 f"the build cache cannot be used ({error}); set FLASHBENCH_CACHE"
             ) from None
 
-    def _next_reply(self, end: float | None) -> Reply:
-        allowed = self._timeout
+    def _next_reply(self, end: float | None, allowed: float) -> Reply:
         if not self._phase.candidate:
             allowed = max(_OWN_TIMEOUT_SECONDS, allowed)
         hung = monotonic() + allowed

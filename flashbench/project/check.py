@@ -1,5 +1,6 @@
 """Whether a built revision can be imported: tried in a process of its own, as a worker would."""
 
+import contextlib
 import json
 import os
 import re
@@ -49,6 +50,8 @@ def main(site: str, spec: str) -> None:
     """Print null, or the line that says why the callable cannot be imported."""
     from flashbench.project.load import load_site
 
+    with contextlib.suppress(ImportError):
+        import torch  # noqa: F401  (as in a worker: extensions find torch's libraries through it)
     error = None
     try:
         load_site(Path(site), spec)

@@ -19,6 +19,7 @@ from flashbench.project import git
 from flashbench.project.revision import Revision
 
 _LFS_HEAD = b"version https://git-lfs.github.com/spec/v1\n"
+_RUN_FILE_HEAD = b'{"format":"flashbench-run"'
 _LFS_BYTES = 1024  # a pointer is shorter
 _SUBMODULE, _SYMLINK, _EXECUTABLE = "160000", "120000", "100755"
 
@@ -53,8 +54,12 @@ def export(repository: Path, revision: Revision, target: Path) -> Exported:
 
 
 def _copy_working_tree(repository: Path, target: Path, done: Exported) -> None:
-    listed = git.ask(repository, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    for name in dict.fromkeys(filter(None, listed.split(b"\0"))):
+    tracked = git.ask(repository, "ls-files", "-z", "--cached").split(b"\0")
+    others = git.ask(repository, "ls-files", "-z", "--others", "--exclude-standard").split(b"\0")
+    measured = {name for name in others if _is_run_file(repository / os.fsdecode(name))}
+    for name in dict.fromkeys(filter(None, [*tracked, *others])):
+        if name in measured:
+            continue  # what a comparison leaves must not make the next one another build
         source, place = repository / os.fsdecode(name), target / os.fsdecode(name.rstrip(b"/"))
         if _is_behind_link(repository, source):
             continue  # its directory was replaced by a link: for git it is deleted
@@ -66,6 +71,13 @@ def _copy_working_tree(repository: Path, target: Path, done: Exported) -> None:
         elif source.is_dir():
             done.notes.append(_missing_submodule(name))
         # Else it was deleted, or is no file (a socket): not part of the sources.
+
+
+def _is_run_file(path: Path) -> bool:
+    if path.suffix != ".json" or path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_RUN_FILE_HEAD)) == _RUN_FILE_HEAD
 
 
 def _is_behind_link(repository: Path, path: Path) -> bool:

@@ -87,7 +87,8 @@ class AttentionBenchmark(BenchmarkFixture):
         dropped = 0
         try:
             sampler = clock.prepare(self.metric, call)
-            for share in split_samples(affordable_samples(clock, sampler, self.samples)):
+            wanted = affordable_samples(clock, {"": sampler}, self.samples)[""]
+            for share in split_samples(wanted):
                 problem.flip()  # an output that was kept is found out by its sign
                 slow = throttled(self._device)
                 block = sampler.block(share)
