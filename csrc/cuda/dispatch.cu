@@ -4,6 +4,7 @@
 // and FLASHBENCH_CUDA_ARCHS as a string such as "80,90a".
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 #include "constants.h"
 #include "device.h"
 #include "sm80/forward.h"
+#include "sm90/forward.h"
 
 namespace flashbench::cuda {
 
@@ -21,20 +23,54 @@ namespace {
 
 using Forward = void (*)(const Attention&, cudaStream_t);
 
-// Null when the dtype's unit was left out.
-Forward forward_of(Dtype dtype) {
-    switch (dtype) {
+// The kernels of one family; null for a dtype whose unit was left out.
+struct Family {
+    Forward fp16;
+    Forward bf16;
+
+    Forward of(Dtype dtype) const {
+        return dtype == Dtype::fp16 ? fp16 : dtype == Dtype::bf16 ? bf16 : nullptr;
+    }
+};
+
 #ifdef FLASHBENCH_CUDA_FP16
-        case Dtype::fp16:
-            return sm80::forward_fp16;
+#define FLASHBENCH_FP16(name) name
+#else
+#define FLASHBENCH_FP16(name) nullptr
 #endif
 #ifdef FLASHBENCH_CUDA_BF16
-        case Dtype::bf16:
-            return sm80::forward_bf16;
+#define FLASHBENCH_BF16(name) name
+#else
+#define FLASHBENCH_BF16(name) nullptr
 #endif
-        default:
-            return nullptr;
+
+constexpr Family kSm80{FLASHBENCH_FP16(sm80::forward_fp16), FLASHBENCH_BF16(sm80::forward_bf16)};
+#ifdef FLASHBENCH_CUDA_SM90
+constexpr Family kSm90{FLASHBENCH_FP16(sm90::forward_fp16), FLASHBENCH_BF16(sm90::forward_bf16)};
+#endif
+
+// Which family computes a problem. Measured on an H200 (docs/kernels.md): the first row that fits
+// wins. Strides play no part, so that every layout gives the same bits.
+//
+//   GPU   head dim  when                                      family
+//   9.0      <= 64  q_len >= 512 and 100 tiles of 192 rows    sm90
+//   9.0       > 64  q_len >= 512                              sm90
+//   any        any                                            sm80
+//
+// sm90 needs a key and a scale that is positive and finite.
+const Family& family_of(const Attention& problem, const Device& device) {
+#ifdef FLASHBENCH_CUDA_SM90
+    const int64_t tiles = (problem.q_len + 191) / 192 * problem.batch * problem.heads;
+    const bool sm90_can = device.compute_capability == 90 && problem.k_len > 0 &&
+                          problem.scale > 0.0f && std::isfinite(problem.scale);
+    if (sm90_can && problem.q_len >= 512 && (problem.head_dim > 64 || tiles >= 100)) {
+        return kSm90;
     }
+#else
+    static_cast<void>(problem);
+    static_cast<void>(device);
+#endif
+    return kSm80;
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -71,7 +107,7 @@ void check_problem(const Attention& problem) {
 std::vector<std::string> dtypes() {
     std::vector<std::string> names;
     for (const Dtype dtype : {Dtype::fp16, Dtype::bf16}) {
-        if (forward_of(dtype) != nullptr) {
+        if (kSm80.of(dtype) != nullptr) {
             names.emplace_back(name_of(dtype));
         }
     }
@@ -88,8 +124,7 @@ std::vector<std::string> archs() {
 }
 
 void attention(const Attention& problem, void* stream) {
-    const Forward forward = forward_of(problem.dtype);
-    if (forward == nullptr) {
+    if (kSm80.of(problem.dtype) == nullptr) {
         throw std::invalid_argument(std::string("dtype ") + name_of(problem.dtype) +
                                     " is not supported on CUDA: this build has " +
                                     joined(dtypes()));
@@ -105,7 +140,7 @@ void attention(const Attention& problem, void* stream) {
                                  std::to_string(device.compute_capability % 10) +
                                  "; the CUDA kernels need 8.0 or later");
     }
-    forward(problem, static_cast<cudaStream_t>(stream));
+    family_of(problem, device).of(problem.dtype)(problem, static_cast<cudaStream_t>(stream));
 }
 
 }  // namespace flashbench::cuda

@@ -22,6 +22,7 @@
 
 #include "../../attention.h"
 #include "../constants.h"
+#include "../rows.h"
 #include "ptx.h"
 #include "shared_tile.h"
 #include "warp_tile.h"
@@ -37,16 +38,6 @@ struct Launch {
     bool v_vectors;
     bool out_vectors;
 };
-
-template <typename T>
-__device__ __forceinline__ Rows<T> rows_of(const void* base, const Strides& strides, int64_t batch,
-                                           int64_t head, int64_t count, int64_t head_dim,
-                                           bool vectors) {
-    T* first = static_cast<T*>(const_cast<void*>(base)) + batch * strides.batch +
-               head * strides.head;
-    return {first, strides.seq, strides.dim, static_cast<int>(count), static_cast<int>(head_dim),
-            vectors};
-}
 
 template <typename Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)

@@ -25,6 +25,7 @@
 #include "../../attention.h"
 #include "../constants.h"
 #include "../device.h"
+#include "../rows.h"
 #include "kernel.h"
 
 namespace flashbench::cuda::sm80 {
@@ -63,17 +64,6 @@ struct Tiles<T, 256> {
     using Small = Tile<T, 256, 64, 64, 4, 2, false, true>;
     using Large = Small;
 };
-
-// Every chunk of 8 dims contiguous, and 16-byte aligned in every row that exists.
-inline bool moves_in_vectors(const void* base, const Strides& strides, int64_t batch, int64_t heads,
-                             int64_t length) {
-    const auto aligned = [](int64_t count, int64_t stride) {
-        return count <= 1 || stride % kChunkElements == 0;
-    };
-    return strides.dim == 1 && reinterpret_cast<uintptr_t>(base) % kChunkBytes == 0 &&
-           aligned(batch, strides.batch) && aligned(heads, strides.head) &&
-           aligned(length, strides.seq);
-}
 
 // Tiles of one head.
 template <typename Tile>

@@ -81,6 +81,12 @@ __device__ __forceinline__ uint4 ld_shared_128(uint32_t shared) {
     return value;
 }
 
+__device__ __forceinline__ uint32_t ld_shared_32(uint32_t shared) {
+    uint32_t value;
+    asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(value) : "r"(shared) : "memory");
+    return value;
+}
+
 __device__ __forceinline__ void st_shared_32(uint32_t shared, uint32_t value) {
     asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(shared), "r"(value) : "memory");
 }

@@ -10,21 +10,11 @@
 #include <cstdint>
 
 #include "../constants.h"
+#include "../rows.h"
 #include "../types.h"
 #include "ptx.h"
 
 namespace flashbench::cuda::sm80 {
-
-// Rows in global memory. `vectors`: every chunk of every row is contiguous and 16-byte aligned.
-template <typename T>
-struct Rows {
-    T* first;
-    int64_t seq_stride;
-    int64_t dim_stride;
-    int count;
-    int head_dim;
-    bool vectors;
-};
 
 template <int kHeadDim>
 struct Swizzle {
@@ -57,30 +47,6 @@ struct Swizzle {
                row_block * 16 * kRowBytes;
     }
 };
-
-// One chunk, element by element, for rows whose chunks are not contiguous or not aligned.
-template <typename T>
-__device__ __forceinline__ uint4 gather_chunk(const T* source, int64_t dim_stride) {
-    const auto* bits = reinterpret_cast<const uint16_t*>(source);
-    uint32_t pairs[kChunkElements / 2];
-#pragma unroll
-    for (int i = 0; i < kChunkElements / 2; ++i) {
-        const uint32_t low = bits[(2 * i) * dim_stride];
-        const uint32_t high = bits[(2 * i + 1) * dim_stride];
-        pairs[i] = low | high << 16;
-    }
-    return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-}
-
-template <typename T>
-__device__ __forceinline__ void scatter_chunk(T* target, int64_t dim_stride, uint4 chunk) {
-    auto* bits = reinterpret_cast<uint16_t*>(target);
-    const uint32_t pairs[kChunkElements / 2] = {chunk.x, chunk.y, chunk.z, chunk.w};
-#pragma unroll
-    for (int i = 0; i < kChunkElements; ++i) {
-        bits[i * dim_stride] = static_cast<uint16_t>(pairs[i / 2] >> (i % 2 * 16));
-    }
-}
 
 // Which chunks of a tile a thread copies: one column of each group, every kRowStep-th row.
 template <int kHeadDim, int kTileRows, int kThreads>

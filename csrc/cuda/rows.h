@@ -1,0 +1,69 @@
+// Head vectors in global memory with any strides: what all CUDA kernels read and write.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "../attention.h"
+#include "constants.h"
+
+namespace flashbench::cuda {
+
+// Every chunk of 8 dims contiguous, and 16-byte aligned in every row that exists.
+inline bool moves_in_vectors(const void* base, const Strides& strides, int64_t batch, int64_t heads,
+                             int64_t length) {
+    const auto aligned = [](int64_t count, int64_t stride) {
+        return count <= 1 || stride % kChunkElements == 0;
+    };
+    return strides.dim == 1 && reinterpret_cast<uintptr_t>(base) % kChunkBytes == 0 &&
+           aligned(batch, strides.batch) && aligned(heads, strides.head) &&
+           aligned(length, strides.seq);
+}
+
+// Rows in global memory. `vectors`: every chunk of every row is contiguous and 16-byte aligned.
+template <typename T>
+struct Rows {
+    T* first;
+    int64_t seq_stride;
+    int64_t dim_stride;
+    int count;
+    int head_dim;
+    bool vectors;
+};
+
+template <typename T>
+__device__ __forceinline__ Rows<T> rows_of(const void* base, const Strides& strides, int64_t batch,
+                                           int64_t head, int64_t count, int64_t head_dim,
+                                           bool vectors) {
+    T* first = static_cast<T*>(const_cast<void*>(base)) + batch * strides.batch +
+               head * strides.head;
+    return {first, strides.seq, strides.dim, static_cast<int>(count), static_cast<int>(head_dim),
+            vectors};
+}
+
+// One chunk, element by element, for rows whose chunks are not contiguous or not aligned.
+template <typename T>
+__device__ __forceinline__ uint4 gather_chunk(const T* source, int64_t dim_stride) {
+    const auto* bits = reinterpret_cast<const uint16_t*>(source);
+    uint32_t pairs[kChunkElements / 2];
+#pragma unroll
+    for (int i = 0; i < kChunkElements / 2; ++i) {
+        const uint32_t low = bits[(2 * i) * dim_stride];
+        const uint32_t high = bits[(2 * i + 1) * dim_stride];
+        pairs[i] = low | high << 16;
+    }
+    return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
+
+template <typename T>
+__device__ __forceinline__ void scatter_chunk(T* target, int64_t dim_stride, uint4 chunk) {
+    auto* bits = reinterpret_cast<uint16_t*>(target);
+    const uint32_t pairs[kChunkElements / 2] = {chunk.x, chunk.y, chunk.z, chunk.w};
+#pragma unroll
+    for (int i = 0; i < kChunkElements; ++i) {
+        bits[i * dim_stride] = static_cast<uint16_t>(pairs[i / 2] >> (i % 2 * 16));
+    }
+}
+
+}  // namespace flashbench::cuda

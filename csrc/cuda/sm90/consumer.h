@@ -1,0 +1,366 @@
+// A consumer warpgroup: 64 rows of the tile, everything that is computed.
+//
+// Scores, probabilities and output stay in registers. The products of one step, Q K^T of the next
+// block and P V of this one, are issued together; while P V still runs the softmax of the next block
+// is computed. wgmma runs in the background: registers it reads or writes are left alone between
+// issue and wait.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "../constants.h"
+#include "../rows.h"
+#include "../sm80/ptx.h"
+#include "../types.h"
+#include "producer.h"
+#include "ptx.h"
+#include "schedule.h"
+#include "tile.h"
+#include "wgmma.h"
+
+namespace flashbench::cuda::sm90 {
+
+// The base of a row follows its largest score only once that is 2^8 times as likely: the output then
+// seldom has to be rescaled, and probabilities up to 256 cost no accuracy (as FlashAttention-4 does).
+constexpr float kBaseSlack = 8.0f;
+
+// What is computed of `registers` stays above or below this point.
+template <int count>
+__device__ __forceinline__ void pin(float (&registers)[count]) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        asm volatile("" : "+f"(registers[i])::"memory");
+    }
+}
+
+// Pair i of lane j becomes pair j of lane i, in each four neighbouring lanes.
+__device__ __forceinline__ void transpose_4x4(Pair (&pairs)[4], int quad_lane) {
+#pragma unroll
+    for (int distance = 1; distance <= 2; distance *= 2) {
+        const bool upper = (quad_lane & distance) != 0;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if ((i & distance) == 0) {
+                const Pair sent = upper ? pairs[i] : pairs[i + distance];
+                const Pair received = __shfl_xor_sync(0xffffffffu, sent, distance);
+                pairs[i] = upper ? received : pairs[i];
+                pairs[i + distance] = upper ? pairs[i + distance] : received;
+            }
+        }
+    }
+}
+
+// Spread over the lanes as wgmma.h says: a lane has two rows ("halves"), lane / 4 and 8 below.
+template <typename Tile>
+struct Consumer {
+    using T = typename Tile::Type;
+    static constexpr int kKeys = Tile::kKeys;
+    static constexpr int kHeadDim = Tile::kHeadDim;
+
+    float scores[kKeys / 2];
+    Pair probabilities[kKeys / 4];
+    float out[kHeadDim / 2];
+    // What the probabilities are relative to: the largest score so far * scale_log2, or up to
+    // kBaseSlack less.
+    float row_base[2];
+    float row_sum[2];  // this lane's part
+    float rescale[2];
+
+    int warp;  // in the warpgroup
+    int lane;
+
+    __device__ __forceinline__ void reset() {
+#pragma unroll
+        for (int i = 0; i < kHeadDim / 2; ++i) {
+            out[i] = 0.0f;
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            row_base[half] = -INFINITY;
+            row_sum[half] = 0.0f;
+        }
+    }
+
+    __device__ __forceinline__ int row_in_group(int half) const {
+        return warp * 16 + half * 8 + lane / 4;
+    }
+
+    // Starts scores = Q K^T. `query` is where this warpgroup's rows are.
+    __device__ __forceinline__ void issue_scores(uint32_t query, uint32_t key) {
+        const SharedOperand<Tile::kSwizzleBytes, 16> a(query);
+        const SharedOperand<Tile::kSwizzleBytes, 16> b(key);
+#pragma unroll
+        for (int dim = 0; dim < kHeadDim; dim += 16) {
+            const int box = dim / Tile::kBoxDims;
+            const int offset = dim % Tile::kBoxDims * kElementBytes;
+            Wgmma<T, kKeys>::ss(scores, a.at(box * Tile::kRows * Tile::kSwizzleBytes + offset),
+                                b.at(box * kKeys * Tile::kSwizzleBytes + offset), dim > 0);
+        }
+        ptx::wgmma_commit_group();
+    }
+
+    // Starts out += P V.
+    __device__ __forceinline__ void issue_output(uint32_t value) {
+        const SharedOperand<Tile::kSwizzleBytes, kKeys * Tile::kSwizzleBytes> b(value);
+#pragma unroll
+        for (int block = 0; block < kKeys / 16; ++block) {
+            Wgmma<T, kHeadDim>::rs(out, probabilities + 4 * block,
+                                   b.at(block * 2 * Tile::kAtomBytes));
+        }
+        ptx::wgmma_commit_group();
+    }
+
+    // Hides the keys from `key_count` on and, if causal, those after each row's own position.
+    __device__ __forceinline__ void mask(int first_row, int first_key, int key_count,
+                                         bool causal) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int row = first_row + row_in_group(half);
+            const int end = causal ? min(key_count, row + 1) : key_count;
+            const int left = end - first_key - 2 * (lane % 4);
+#pragma unroll
+            for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    if (n * 8 + i >= left) {
+                        scores[4 * n + 2 * half + i] = -INFINITY;
+                    }
+                }
+            }
+        }
+    }
+
+    // scores -> probabilities relative to row_base; `rescale` is what the output has to follow by.
+    __device__ __forceinline__ void softmax(float scale_log2) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int e = 2 * half;
+            float largest = fmaxf(scores[e], scores[e + 1]);
+            float other = fmaxf(scores[4 + e], scores[4 + e + 1]);
+#pragma unroll
+            for (int n = 2; n < kKeys / 8; n += 2) {
+                largest = fmaxf(largest, fmaxf(scores[4 * n + e], scores[4 * n + e + 1]));
+                other = fmaxf(other, fmaxf(scores[4 * n + 4 + e], scores[4 * n + 4 + e + 1]));
+            }
+            largest = fmaxf(largest, other);
+            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+
+            const float old_base = row_base[half];
+            const float new_max = largest * scale_log2;
+            // Any finite base does while all scores are -inf; -inf - (-inf) would be NaN.
+            row_base[half] = new_max > old_base + kBaseSlack ? new_max : old_base;
+            const float base = row_base[half] == -INFINITY ? 0.0f : row_base[half];
+            rescale[half] = sm80::ptx::ex2(old_base - base);
+            row_sum[half] *= rescale[half];
+#pragma unroll
+            for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+                for (int i = 4 * n + e; i < 4 * n + e + 2; ++i) {
+                    scores[i] = sm80::ptx::ex2(fmaf(scores[i], scale_log2, -base));
+                    row_sum[half] += scores[i];
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void rescale_output() {
+        if (__all_sync(0xffffffffu, rescale[0] == 1.0f && rescale[1] == 1.0f)) {
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < kHeadDim / 2; ++i) {
+            out[i] *= rescale[i / 2 % 2];
+        }
+    }
+
+    // The accumulators of 16 keys are the operand of the next product.
+    __device__ __forceinline__ void pack_probabilities() {
+#pragma unroll
+        for (int i = 0; i < kKeys / 4; ++i) {
+            probabilities[i] = Element<T>::pack(scores[2 * i], scores[2 * i + 1]);
+        }
+    }
+
+    // Adds the NaN and infinite values of the keys from `first_key` on, which the scanner took out,
+    // to the rows that see them. The weight is taken as 1: any positive one gives the same.
+    __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values, int first_row,
+                                                         int first_key, int end_key) {
+#pragma unroll 1
+        for (int key = first_key; key < end_key; ++key) {
+#pragma unroll
+            for (int i = 0; i < kHeadDim / 2; i += 4) {
+#pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                    const int dim = i * 2 + 2 * (lane % 4) + j;
+                    if (dim >= values.head_dim) {
+                        continue;
+                    }
+                    const float value = static_cast<float>(
+                        values.first[key * values.seq_stride + dim * values.dim_stride]);
+                    if (isfinite(value)) {
+                        continue;
+                    }
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+                        if (key <= first_row + row_in_group(half)) {
+                            out[i + 2 * half + j] += value;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    // Divides by the sums and stores.
+    __device__ __forceinline__ void store(const Rows<T>& rows, int first_row) {
+        const int quad_lane = lane % 4;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            float sum = row_sum[half];
+            sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+            sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+            const float weight = 1.0f / sum;
+            const int row = first_row + row_in_group(half);
+            T* target = rows.first + row * rows.seq_stride;
+            // Of 32 columns the four lanes of a row have two in each chunk of eight: they exchange
+            // so that each has a chunk.
+#pragma unroll
+            for (int i = 2 * half; i < kHeadDim / 2; i += 16) {
+                Pair pairs[4];
+#pragma unroll
+                for (int chunk = 0; chunk < 4; ++chunk) {
+                    pairs[chunk] = Element<T>::pack(out[i + 4 * chunk] * weight,
+                                                    out[i + 4 * chunk + 1] * weight);
+                }
+                transpose_4x4(pairs, quad_lane);
+                const int column = i / 16 * 32 + quad_lane * kChunkElements;
+                if (row >= rows.count || column >= rows.head_dim) {
+                    continue;
+                }
+                const uint4 chunk = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+                if (rows.vectors) {
+                    *reinterpret_cast<uint4*>(target + column) = chunk;
+                } else {
+                    scatter_chunk(target + column * rows.dim_stride, rows.dim_stride, chunk);
+                }
+            }
+        }
+    }
+};
+
+template <typename Tile>
+__device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>& shared,
+                                        int consumer) {
+    using T = typename Tile::Type;
+    constexpr int kKeys = Tile::kKeys;
+    constexpr int kTurnThreads = 2 * kWarpgroup;
+    const Attention& problem = launch.problem;
+    const int k_len = static_cast<int>(problem.k_len);
+    const bool causal = problem.causal;
+    const float scale_log2 = launch.scale_log2;
+    const int my_turn = kTurnBarrier + consumer;
+    const int next_turn = kTurnBarrier + (consumer + 1) % Tile::kConsumers;
+    const uint32_t query = shared.query() + consumer * kGroupRows * Tile::kSwizzleBytes;
+
+    Consumer<Tile> part;
+    part.warp = threadIdx.x / kWarpSize % 4;
+    part.lane = threadIdx.x % kWarpSize;
+    const auto release = [&part](uint32_t barrier) {
+        if (part.lane == 0) {
+            ptx::mbarrier_arrive(barrier);
+        }
+    };
+    if (consumer == Tile::kConsumers - 1) {
+        ptx::bar_arrive(next_turn, kTurnThreads);
+    }
+
+    Schedule<Tile> schedule{launch};
+    Ring<Tile::kStages> key;
+    Ring<Tile::kStages> value;
+    int query_parity = 0;
+    for (Work work; schedule.next(work);) {
+        const int first_row = work.first_row + consumer * kGroupRows;
+        int nonfinite = 0;
+        const auto mask_block = [&](int block) {
+            const int end = (block + 1) * kKeys;
+            if (end > k_len || (causal && end - 1 > first_row)) {
+                part.mask(first_row, block * kKeys, k_len, causal);
+            }
+        };
+        const auto wait_for_values = [&](int block) {
+            ptx::mbarrier_wait(
+                causal ? shared.value_clean(value.stage) : shared.value_full(value.stage),
+                value.parity);
+            if (block >= work.first_diagonal) {
+                nonfinite |= sm80::ptx::ld_shared_32(shared.nonfinite_flag(value.stage));
+            }
+        };
+
+        int block = work.blocks - 1;
+        ptx::mbarrier_wait(shared.query_full(), query_parity);
+        query_parity ^= 1;
+        ptx::mbarrier_wait(shared.key_full(key.stage), key.parity);
+        ptx::wgmma_fence();
+        part.issue_scores(query, shared.key(key.stage));
+        part.reset();
+        ptx::wgmma_wait_group<0>();
+        pin(part.scores);
+        release(shared.key_empty(key.stage));
+        key.advance();
+        mask_block(block);
+        part.softmax(scale_log2);
+        part.pack_probabilities();
+
+#pragma unroll 1
+        for (; block > 0; --block) {
+            ptx::mbarrier_wait(shared.key_full(key.stage), key.parity);
+            ptx::bar_sync(my_turn, kTurnThreads);
+            ptx::wgmma_fence();
+            part.issue_scores(query, shared.key(key.stage));
+            wait_for_values(block);
+            ptx::wgmma_fence();
+            part.issue_output(shared.value(value.stage));
+            ptx::bar_arrive(next_turn, kTurnThreads);
+            ptx::wgmma_wait_group<1>();
+            pin(part.scores);
+            release(shared.key_empty(key.stage));
+            key.advance();
+            mask_block(block - 1);
+            part.softmax(scale_log2);
+            // Never so, which ptxas does not know: left alone it puts the softmax after the wait.
+            if (part.row_sum[0] + part.row_sum[1] < 0.0f) {
+                ptx::mbarrier_arrive(shared.key_empty(key.stage));
+            }
+            ptx::wgmma_wait_group<0>();
+            pin(part.out);
+            release(shared.value_empty(value.stage));
+            value.advance();
+            part.rescale_output();
+            part.pack_probabilities();
+        }
+
+        release(shared.query_empty());
+        wait_for_values(0);
+        ptx::wgmma_fence();
+        part.issue_output(shared.value(value.stage));
+        ptx::wgmma_wait_group<0>();
+        pin(part.out);
+        release(shared.value_empty(value.stage));
+        value.advance();
+        if (nonfinite != 0) {
+            part.add_nonfinite_values(
+                rows_of<const T>(problem.v, problem.v_strides, work.batch, work.kv_head,
+                                 problem.k_len, problem.head_dim, false),
+                first_row, work.first_diagonal * kKeys, min(k_len, work.blocks * kKeys));
+        }
+        part.store(rows_of<T>(problem.out, problem.out_strides, work.batch, work.head,
+                              problem.q_len, problem.head_dim, launch.out_vectors),
+                   first_row);
+    }
+}
+
+}  // namespace flashbench::cuda::sm90

@@ -1,0 +1,58 @@
+// Forward attention on Hopper's own instructions (sm_90a): copies by the copy engine (TMA), products
+// by wgmma.
+//
+// Method: FlashAttention-3 (Shah et al. 2024). A block of threads is one warpgroup that fetches (the
+// producer) and two or three that compute (the consumers, 64 query rows each); they meet at
+// mbarriers only. The producer gives most of its registers away. K and V pass through two buffers
+// each; scores, probabilities and output stay in registers; exp is ex2 with scale * log2(e) folded
+// in. A consumer issues Q K^T of the next block and P V of this one together and computes the next
+// softmax while P V runs, and the consumers take turns at issuing, so that the tensor cores go from
+// one's products to the next's. One block an SM walks over many tiles (schedule.h); the producer is
+// a tile ahead while the last one is stored.
+//
+// What NaN and infinity do: keys past the end are zeros in shared memory and -inf in the scores, so
+// they never count. A causally masked key is inside the diagonal blocks, though, and 0 * NaN would
+// let its V into rows that must not see it: three warps of the producer look through V of those
+// blocks before the consumers get it and zero what is not finite; the consumers add it by hand, at
+// the end, to the rows that do see it. A row whose scores are all -inf gives NaN, as a softmax does.
+//
+// What each step gained on an H200, bf16, as SDPA's (cuDNN's) time over ours, at 1,16,4096,128 full /
+// causal and 1,16,4096,64 full / causal (CUDA-graph replays, interleaved; docs/kernels.md says more):
+//
+//   the structure above, but softmax after P V, a block a tile   0.96 / 1.11   0.99 / 1.18
+//   softmax beside P V                                           0.94 / 1.09   0.95 / 1.14
+//   descriptors by one add, output rescaled only when the base
+//     moves, output stored from registers, all heads one section 1.01 / 1.32   0.99 / 1.18
+//   one block an SM that walks over the tiles                    1.04 / 1.39   1.02 / 1.24
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "consumer.h"
+#include "producer.h"
+#include "schedule.h"
+#include "tile.h"
+
+namespace flashbench::cuda::sm90 {
+
+template <typename Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
+    forward(const __grid_constant__ Launch launch) {
+    extern __shared__ __align__(1024) unsigned char shared_memory[];
+    const Shared<Tile> shared{static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory))};
+    if (threadIdx.x == 0) {
+        shared.init_barriers();
+    }
+    __syncthreads();
+    // The same in all lanes, and the compiler shall know it.
+    const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / kWarpgroup, 0);
+    if (warpgroup == 0) {
+        ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
+        produce<Tile>(launch, shared);
+    } else {
+        ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
+        consume<Tile>(launch, shared, warpgroup - 1);
+    }
+}
+
+}  // namespace flashbench::cuda::sm90

@@ -1,0 +1,110 @@
+// Picks the tile for a head dim and launches the kernel. Included by the dtype units only.
+//
+// Head dims are rounded up to the next one of the table; the dims past the real one are zeros. Each
+// block has one warpgroup more than the table says (the producer) and an SM to itself; K and V have
+// two stages each. Registers are those of a consumer thread, 168 (128 for three) at launch; nothing
+// spills, as ptxas 13.0 says for sm_90a.
+//
+//   head dim  rows x keys  consumers  registers  shared memory
+//         64    192 x 128          3        160          88 KB
+//         96    128 x 176          2        232         156 KB
+//        128    128 x 128          2        232         160 KB
+//        192    128 x 96           2        232         192 KB
+//        256    128 x 80           2        232         224 KB
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+
+#include "../../attention.h"
+#include "../constants.h"
+#include "../device.h"
+#include "../rows.h"
+#include "kernel.h"
+#include "tensor_map.h"
+
+namespace flashbench::cuda::sm90 {
+
+// Heads of a causal section (see schedule.h). Up to head dim 64 device memory keeps up with a block
+// that has keys of its own; above, four blocks or more are to share theirs. Of the sizes that allow
+// it this is the one that leaves the fewest places of its last round empty.
+constexpr int64_t kMaxSharedKvHeads = 32;
+
+template <typename Tile>
+int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t blocks) {
+    const int64_t all = problem.batch * problem.heads;
+    const int64_t group = problem.heads / problem.kv_heads;
+    if (!problem.causal || Tile::kHeadDim <= 64 || all <= kMaxSharedKvHeads * group) {
+        return all;
+    }
+    int64_t best = kMaxSharedKvHeads * group;
+    double best_use = 0.0;
+    for (int64_t heads = best; 2 * heads >= kMaxSharedKvHeads * group; heads -= group) {
+        const int64_t rounds = (heads * tiles + blocks - 1) / blocks;
+        const double use = static_cast<double>(heads * tiles) / static_cast<double>(rounds * blocks);
+        if (use > best_use) {
+            best = heads;
+            best_use = use;
+        }
+    }
+    return best;
+}
+
+template <typename Tile>
+void launch(const Attention& problem, cudaStream_t stream) {
+    const int device = current_device();
+    const int64_t tiles = (problem.q_len + Tile::kRows - 1) / Tile::kRows;
+    const int64_t total = tiles * problem.batch * problem.heads;
+    if (total > std::numeric_limits<int>::max() / 2) {
+        throw std::invalid_argument("batch * heads * q_len is too large for one CUDA grid");
+    }
+    Launch arguments;
+    const auto encode = [&](CUtensorMap& map, const void* base, const Strides& strides,
+                            int64_t heads, int64_t length, int rows) {
+        return encode_tensor_map({base, strides, problem.batch, heads, length, problem.head_dim,
+                                  problem.dtype, Tile::kBoxDims, rows},
+                                 map);
+    };
+    arguments.tensor_maps =
+        encode(arguments.query, problem.q, problem.q_strides, problem.heads, problem.q_len,
+               Tile::kRows) &&
+        encode(arguments.key, problem.k, problem.k_strides, problem.kv_heads, problem.k_len,
+               Tile::kKeys) &&
+        encode(arguments.value, problem.v, problem.v_strides, problem.kv_heads, problem.k_len,
+               Tile::kKeys);
+    const int64_t blocks = std::min<int64_t>(total, device_at(device).multiprocessors);
+    arguments.problem = problem;
+    arguments.scale_log2 = problem.scale * kLog2E;
+    arguments.tiles = static_cast<int>(tiles);
+    arguments.heads = static_cast<int>(problem.batch * problem.heads);
+    arguments.section = static_cast<int>(heads_in_section<Tile>(problem, tiles, blocks));
+    arguments.rounds = static_cast<int>((arguments.section * tiles + blocks - 1) / blocks);
+    arguments.out_vectors = moves_in_vectors(problem.out, problem.out_strides, problem.batch,
+                                             problem.heads, problem.q_len);
+
+    allow_shared_bytes(reinterpret_cast<const void*>(forward<Tile>), Shared<Tile>::kBytes, device);
+    forward<Tile><<<static_cast<unsigned>(blocks), Tile::kThreads, Shared<Tile>::kBytes, stream>>>(
+        arguments);
+    check(cudaGetLastError());
+}
+
+template <typename T>
+void forward_any(const Attention& problem, cudaStream_t stream) {
+    if (problem.head_dim <= 64) {
+        launch<Tile<T, 64, 3, 128>>(problem, stream);
+    } else if (problem.head_dim <= 96) {
+        launch<Tile<T, 96, 2, 176>>(problem, stream);
+    } else if (problem.head_dim <= 128) {
+        launch<Tile<T, 128, 2, 128>>(problem, stream);
+    } else if (problem.head_dim <= 192) {
+        launch<Tile<T, 192, 2, 96>>(problem, stream);
+    } else {
+        launch<Tile<T, 256, 2, 80>>(problem, stream);
+    }
+}
+
+}  // namespace flashbench::cuda::sm90

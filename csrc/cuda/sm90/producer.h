@@ -1,0 +1,236 @@
+// The producer warpgroup: brings Q, K and V into shared memory.
+//
+// By the copy engine (TMA) where the strides allow it: warp 0 issues, the other warps look through
+// V where the causal mask cuts it. By plain loads of all four warps where they do not. Both leave
+// the same bytes: boxes of kBoxDims elements a row, swizzled, zeros where there is no row or dim.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "../rows.h"
+#include "../sm80/ptx.h"
+#include "../types.h"
+#include "ptx.h"
+#include "schedule.h"
+#include "tile.h"
+
+namespace flashbench::cuda::sm90 {
+
+template <typename T>
+__device__ __forceinline__ Pair nonfinite_bits(uint4 chunk) {
+    return cuda::nonfinite_bits<T>(chunk.x) | cuda::nonfinite_bits<T>(chunk.y) |
+           cuda::nonfinite_bits<T>(chunk.z) | cuda::nonfinite_bits<T>(chunk.w);
+}
+
+template <typename T>
+__device__ __forceinline__ uint4 finite_or_zero(uint4 chunk) {
+    return make_uint4(cuda::finite_or_zero<T>(chunk.x), cuda::finite_or_zero<T>(chunk.y),
+                      cuda::finite_or_zero<T>(chunk.z), cuda::finite_or_zero<T>(chunk.w));
+}
+
+// Where columns `column` and the next of `row` lie in a region of `rows` rows.
+template <typename Tile>
+__device__ __forceinline__ uint32_t pair_offset(int rows, int row, int column) {
+    constexpr int kChunks = Tile::kBoxDims / kChunkElements;
+    const int chunk = column / kChunkElements;
+    const int key = kChunks == 8 ? row & 7 : (row >> 1) & 3;
+    return (chunk / kChunks * rows + row) * Tile::kSwizzleBytes +
+           (chunk % kChunks ^ key) * kChunkBytes + column % kChunkElements * kElementBytes;
+}
+
+// One lane of each scanning warp arrives: none of them falls behind the consumers by a whole phase.
+__device__ __forceinline__ void pass_on(uint32_t value_clean) {
+    if (threadIdx.x >= kWarpSize && threadIdx.x % kWarpSize == 0) {
+        ptx::mbarrier_arrive(value_clean);
+    }
+}
+
+// --- by the copy engine ----------------------------------------------------------------------------
+
+template <typename Tile, int rows>
+__device__ __forceinline__ void issue_copy(uint32_t shared, const CUtensorMap* map,
+                                           uint32_t barrier, int first_row, int head, int batch) {
+    if (threadIdx.x != 0) {
+        return;
+    }
+    ptx::mbarrier_arrive_expect_tx(barrier, rows * Tile::kHeadDim * kElementBytes);
+#pragma unroll
+    for (int box = 0; box < Tile::kBoxes; ++box) {
+        ptx::cp_async_bulk_tensor_4d(shared + box * rows * Tile::kSwizzleBytes, map, barrier,
+                                     box * Tile::kBoxDims, first_row, head, batch);
+    }
+}
+
+// One warp. V comes a block later than K, as the consumers use it.
+template <typename Tile>
+__device__ __forceinline__ void produce_by_copy_engine(const Launch& launch,
+                                                       const Shared<Tile>& shared) {
+    ptx::prefetch_tensormap(&launch.query);
+    ptx::prefetch_tensormap(&launch.key);
+    ptx::prefetch_tensormap(&launch.value);
+    Schedule<Tile> schedule{launch};
+    Ring<Tile::kStages> key;
+    Ring<Tile::kStages> value;
+    int query_parity = 0;
+    for (Work work; schedule.next(work);) {
+        for (int block = work.blocks - 1; block >= -1; --block) {
+            if (block >= 0) {
+                ptx::mbarrier_wait(shared.key_empty(key.stage), key.parity ^ 1);
+                issue_copy<Tile, Tile::kKeys>(shared.key(key.stage), &launch.key,
+                                              shared.key_full(key.stage), block * Tile::kKeys,
+                                              work.kv_head, work.batch);
+                key.advance();
+            }
+            if (block == work.blocks - 1) {
+                ptx::mbarrier_wait(shared.query_empty(), query_parity ^ 1);
+                issue_copy<Tile, Tile::kRows>(shared.query(), &launch.query, shared.query_full(),
+                                              work.first_row, work.head, work.batch);
+                query_parity ^= 1;
+            } else {
+                ptx::mbarrier_wait(shared.value_empty(value.stage), value.parity ^ 1);
+                issue_copy<Tile, Tile::kKeys>(shared.value(value.stage), &launch.value,
+                                              shared.value_full(value.stage),
+                                              (block + 1) * Tile::kKeys, work.kv_head, work.batch);
+                value.advance();
+            }
+        }
+    }
+}
+
+// The warps beside the one that issues, causal only: pass V on to the consumers, block after block;
+// where it holds masked keys zero every NaN and infinity first, and say whether there was one.
+template <typename Tile>
+__device__ __forceinline__ void scan_values(const Launch& launch, const Shared<Tile>& shared) {
+    using T = typename Tile::Type;
+    const int scanner = threadIdx.x - kWarpSize;
+    Schedule<Tile> schedule{launch};
+    Ring<Tile::kStages> value;
+    for (Work work; schedule.next(work);) {
+        for (int block = work.blocks - 1; block >= 0; --block) {
+            ptx::mbarrier_wait(shared.value_full(value.stage), value.parity);
+            if (block >= work.first_diagonal) {
+                Pair found = 0;
+#pragma unroll 1
+                for (int at = scanner * kChunkBytes; at < Tile::kKeyBytes;
+                     at += kScannerThreads * kChunkBytes) {
+                    const uint32_t address = shared.value(value.stage) + at;
+                    const uint4 chunk = sm80::ptx::ld_shared_128(address);
+                    const Pair bits = nonfinite_bits<T>(chunk);
+                    if (bits != 0) {
+                        sm80::ptx::st_shared_128(address, finite_or_zero<T>(chunk));
+                        ptx::fence_proxy_async();
+                    }
+                    found |= bits;
+                }
+                const bool any = ptx::bar_red_or(kScannerBarrier, kScannerThreads, found != 0);
+                if (scanner == 0) {
+                    sm80::ptx::st_shared_32(shared.nonfinite_flag(value.stage), any);
+                }
+            }
+            pass_on(shared.value_clean(value.stage));
+            value.advance();
+        }
+    }
+}
+
+// --- by plain loads --------------------------------------------------------------------------------
+
+// All threads of the producer. Whether anything was replaced, if `only_finite`. Two elements at a
+// time: the producer has few registers, and this is the way for odd strides only.
+template <typename Tile, int rows, typename T>
+__device__ __forceinline__ bool load_rows(uint32_t shared, const Rows<const T>& source,
+                                          int first_row, bool only_finite) {
+    constexpr int kPairs = Tile::kHeadDim / 2;
+    Pair found = 0;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < rows * kPairs; i += kWarpgroup) {
+        const int row = i / kPairs;
+        const int column = i % kPairs * 2;
+        Pair pair = 0;
+        if (first_row + row < source.count && column < source.head_dim) {
+            const auto* from = reinterpret_cast<const uint16_t*>(source.first) +
+                               (first_row + row) * source.seq_stride + column * source.dim_stride;
+            const Pair low = from[0];
+            const Pair high = from[source.dim_stride];
+            pair = low | high << 16;
+        }
+        if (only_finite) {
+            found |= cuda::nonfinite_bits<T>(pair);
+            pair = cuda::finite_or_zero<T>(pair);
+        }
+        sm80::ptx::st_shared_32(shared + pair_offset<Tile>(rows, row, column), pair);
+    }
+    ptx::fence_proxy_async();
+    return ptx::bar_red_or(kProducerBarrier, kWarpgroup, found != 0);
+}
+
+template <typename Tile>
+__device__ __forceinline__ void produce_by_loads(const Launch& launch,
+                                                 const Shared<Tile>& shared) {
+    using T = typename Tile::Type;
+    const Attention& problem = launch.problem;
+    const bool first = threadIdx.x == 0;
+    Schedule<Tile> schedule{launch};
+    Ring<Tile::kStages> key;
+    Ring<Tile::kStages> value;
+    int query_parity = 0;
+    for (Work work; schedule.next(work);) {
+        ptx::mbarrier_wait(shared.query_empty(), query_parity ^ 1);
+        load_rows<Tile, Tile::kRows>(
+            shared.query(),
+            rows_of<const T>(problem.q, problem.q_strides, work.batch, work.head, problem.q_len,
+                             problem.head_dim, false),
+            work.first_row, false);
+        if (first) {
+            ptx::mbarrier_arrive(shared.query_full());
+        }
+        query_parity ^= 1;
+#pragma unroll 1
+        for (int block = work.blocks - 1; block >= -1; --block) {
+            if (block >= 0) {
+                ptx::mbarrier_wait(shared.key_empty(key.stage), key.parity ^ 1);
+                load_rows<Tile, Tile::kKeys>(
+                    shared.key(key.stage),
+                    rows_of<const T>(problem.k, problem.k_strides, work.batch, work.kv_head,
+                                     problem.k_len, problem.head_dim, false),
+                    block * Tile::kKeys, false);
+                if (first) {
+                    ptx::mbarrier_arrive(shared.key_full(key.stage));
+                }
+                key.advance();
+            }
+            if (block < work.blocks - 1) {
+                const bool diagonal = block + 1 >= work.first_diagonal;
+                ptx::mbarrier_wait(shared.value_empty(value.stage), value.parity ^ 1);
+                const bool any = load_rows<Tile, Tile::kKeys>(
+                    shared.value(value.stage),
+                    rows_of<const T>(problem.v, problem.v_strides, work.batch, work.kv_head,
+                                     problem.k_len, problem.head_dim, false),
+                    (block + 1) * Tile::kKeys, diagonal);
+                if (first) {
+                    ptx::mbarrier_arrive(shared.value_full(value.stage));
+                }
+                if (threadIdx.x == kWarpSize) {
+                    sm80::ptx::st_shared_32(shared.nonfinite_flag(value.stage), any);
+                }
+                pass_on(shared.value_clean(value.stage));
+                value.advance();
+            }
+        }
+    }
+}
+
+template <typename Tile>
+__device__ __forceinline__ void produce(const Launch& launch, const Shared<Tile>& shared) {
+    if (!launch.tensor_maps) {
+        produce_by_loads<Tile>(launch, shared);
+    } else if (threadIdx.x < kWarpSize) {
+        produce_by_copy_engine<Tile>(launch, shared);
+    } else if (launch.problem.causal) {
+        scan_values<Tile>(launch, shared);
+    }
+}
+
+}  // namespace flashbench::cuda::sm90

@@ -1,0 +1,128 @@
+// The sm_90a instructions that C++ has no name for: a small wrapper each, named after it. The
+// products (wgmma.mma_async) have a header of their own, wgmma.h.
+// Shared-memory addresses are 32-bit, as __cvta_generic_to_shared gives them.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace flashbench::cuda::sm90::ptx {
+
+// --- mbarrier: counts arrivals and bytes; its phase flips when both are complete ------------------
+
+__device__ __forceinline__ void mbarrier_init(uint32_t barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals)
+                 : "memory");
+}
+
+// Makes initialised barriers visible to the copy engine.
+__device__ __forceinline__ void fence_mbarrier_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+}
+
+__device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+}
+
+// Arrives, and lets the phase wait for so many bytes besides.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(uint32_t barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier),
+                 "r"(bytes)
+                 : "memory");
+}
+
+// Waits until the phase of this parity has completed. A barrier just made is in phase 0, and the
+// phase before it (parity 1) counts as completed.
+__device__ __forceinline__ void mbarrier_wait(uint32_t barrier, int parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra finished;\n"
+        "bra again;\n"
+        "finished:\n"
+        "}\n" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+}
+
+// --- the copy engine (TMA) -------------------------------------------------------------------------
+
+__device__ __forceinline__ void prefetch_tensormap(const CUtensorMap* map) {
+    asm volatile("prefetch.tensormap [%0];\n" ::"l"(reinterpret_cast<uint64_t>(map)) : "memory");
+}
+
+// Copies the box at (dim, row, head, batch) to shared memory, zeros where the tensor has ended, and
+// reports its bytes to `barrier`. To be issued by one thread.
+__device__ __forceinline__ void cp_async_bulk_tensor_4d(uint32_t shared, const CUtensorMap* map,
+                                                        uint32_t barrier, int dim, int row,
+                                                        int head, int batch) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%3, %4, %5, %6}], [%2];\n" ::"r"(shared),
+        "l"(reinterpret_cast<uint64_t>(map)), "r"(barrier), "r"(dim), "r"(row), "r"(head),
+        "r"(batch)
+        : "memory");
+}
+
+// Orders this thread's plain accesses of shared memory before what the copy engine and wgmma do
+// after the next barrier.
+__device__ __forceinline__ void fence_proxy_async() {
+    asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+
+// --- warpgroups ------------------------------------------------------------------------------------
+
+template <int kRegisters>
+__device__ __forceinline__ void setmaxnreg_inc() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+
+template <int kRegisters>
+__device__ __forceinline__ void setmaxnreg_dec() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+
+// Named barriers; 0 is that of __syncthreads. `threads` counts those that wait and those that only
+// arrive.
+__device__ __forceinline__ void bar_sync(int name, int threads) {
+    asm volatile("bar.sync %0, %1;\n" ::"r"(name), "r"(threads) : "memory");
+}
+
+__device__ __forceinline__ void bar_arrive(int name, int threads) {
+    asm volatile("bar.arrive %0, %1;\n" ::"r"(name), "r"(threads) : "memory");
+}
+
+// bar_sync that also says whether any of the threads brought `flag`.
+__device__ __forceinline__ bool bar_red_or(int name, int threads, bool flag) {
+    int any;
+    asm volatile(
+        "{\n"
+        ".reg .pred mine, any;\n"
+        "setp.ne.s32 mine, %3, 0;\n"
+        "bar.red.or.pred any, %1, %2, mine;\n"
+        "selp.s32 %0, 1, 0, any;\n"
+        "}\n"
+        : "=r"(any)
+        : "r"(name), "r"(threads), "r"(static_cast<int>(flag))
+        : "memory");
+    return any != 0;
+}
+
+__device__ __forceinline__ void wgmma_fence() {
+    asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
+}
+
+__device__ __forceinline__ void wgmma_commit_group() {
+    asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
+}
+
+// Waits until at most so many committed groups of this warpgroup are still running.
+template <int kPending>
+__device__ __forceinline__ void wgmma_wait_group() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
+}
+
+}  // namespace flashbench::cuda::sm90::ptx

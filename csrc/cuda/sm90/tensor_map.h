@@ -1,0 +1,32 @@
+// Tensor maps: what the copy engine (TMA) has to know of a tensor.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "../../attention.h"
+
+namespace flashbench::cuda::sm90 {
+
+// A tensor of head vectors as the copy engine reads it: boxes of `box_rows` rows by `box_dims`
+// elements of one head, laid out in shared memory with the swizzle of that width (64 or 32
+// elements), zeros past the last row and dim.
+struct TensorView {
+    const void* base;
+    Strides strides;
+    int64_t batch;
+    int64_t heads;
+    int64_t length;
+    int64_t head_dim;
+    Dtype dtype;
+    int box_dims;
+    int box_rows;
+};
+
+// False where the copy engine cannot take the strides: a head vector that is not contiguous, an
+// address or stride that is not a multiple of 16 bytes, a zero or negative stride.
+// Throws std::runtime_error when the driver refuses for another reason.
+bool encode_tensor_map(const TensorView& view, CUtensorMap& map);
+
+}  // namespace flashbench::cuda::sm90

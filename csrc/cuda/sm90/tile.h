@@ -1,0 +1,125 @@
+// The shape of a tile, where its parts lie in shared memory, and who waits for whom.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "../constants.h"
+#include "ptx.h"
+
+namespace flashbench::cuda::sm90 {
+
+constexpr int kWarpgroup = 128;
+// Of the producer's threads all but the warp that issues copies look through V.
+constexpr int kScannerThreads = kWarpgroup - kWarpSize;
+// Rows of one warpgroup: m of wgmma.
+constexpr int kGroupRows = 64;
+
+// A tile of `consumers` warpgroups, 64 query rows each, by `keys` keys. K and V have
+// two buffers each. One more warpgroup fills them (the producer).
+template <typename T, int head_dim, int consumers, int keys>
+struct Tile {
+    using Type = T;
+    static constexpr int kHeadDim = head_dim;
+    static constexpr int kConsumers = consumers;
+    static constexpr int kRows = consumers * kGroupRows;
+    static constexpr int kKeys = keys;
+    static constexpr int kStages = 2;
+    static constexpr int kThreads = (consumers + 1) * kWarpgroup;
+    // 64 Ki registers an SM, given out in eights. The producer gives up what the consumers need.
+    static constexpr int kProducerRegisters = consumers == 3 ? 32 : 40;
+    static constexpr int kConsumerRegisters = consumers == 3 ? 160 : 232;
+
+    // A row of head_dim elements is cut into boxes as wide as the swizzle; each box of all rows lies
+    // by itself.
+    static constexpr int kBoxDims = head_dim % 64 == 0 ? 64 : 32;
+    static constexpr int kBoxes = head_dim / kBoxDims;
+    static constexpr int kSwizzleBytes = kBoxDims * kElementBytes;
+    static constexpr int kAtomBytes = 8 * kSwizzleBytes;
+    static_assert(head_dim % kBoxDims == 0 && keys % 16 == 0);
+
+    static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
+    static constexpr int kKeyBytes = keys * head_dim * kElementBytes;  // of K or V, one stage
+    static_assert(kKeyBytes % 1024 == 0 && kQueryBytes % 1024 == 0);
+    static constexpr int kTileBytes = kQueryBytes + 2 * kStages * kKeyBytes;
+};
+
+// A ring's position: which stage comes next, and the parity of the phase that its barriers are in.
+template <int kStages>
+struct Ring {
+    int stage = 0;
+    int parity = 0;
+
+    __device__ __forceinline__ void advance() {
+        if (++stage == kStages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// Shared memory: Q, K stages, V stages, barriers, flags.
+template <typename Tile>
+struct Shared {
+    static constexpr int kStages = Tile::kStages;
+    static constexpr int kBarriers = 2 + 5 * kStages;
+    static constexpr int kBytes = Tile::kTileBytes + kBarriers * 8 + kStages * 4;
+
+    uint32_t base;
+
+    __device__ __forceinline__ uint32_t query() const { return base; }
+    __device__ __forceinline__ uint32_t key(int stage) const {
+        return base + Tile::kQueryBytes + stage * Tile::kKeyBytes;
+    }
+    __device__ __forceinline__ uint32_t value(int stage) const { return key(kStages + stage); }
+
+    // "full": the data is there; "empty": every consumer is done with it; "clean": V is there and
+    // holds no NaN or infinity that a masked row could catch (see kernel.h).
+    __device__ __forceinline__ uint32_t query_full() const { return barrier(0); }
+    __device__ __forceinline__ uint32_t query_empty() const { return barrier(1); }
+    __device__ __forceinline__ uint32_t key_full(int stage) const { return barrier(2 + stage); }
+    __device__ __forceinline__ uint32_t key_empty(int stage) const {
+        return barrier(2 + kStages + stage);
+    }
+    __device__ __forceinline__ uint32_t value_full(int stage) const {
+        return barrier(2 + 2 * kStages + stage);
+    }
+    __device__ __forceinline__ uint32_t value_empty(int stage) const {
+        return barrier(2 + 3 * kStages + stage);
+    }
+    __device__ __forceinline__ uint32_t value_clean(int stage) const {
+        return barrier(2 + 4 * kStages + stage);
+    }
+    // Whether V of this stage did hold one.
+    __device__ __forceinline__ uint32_t nonfinite_flag(int stage) const {
+        return barrier(kBarriers) + stage * 4;
+    }
+
+    // By one thread, before any other uses them.
+    __device__ __forceinline__ void init_barriers() const {
+        constexpr int kConsumerWarps = Tile::kConsumers * kWarpgroup / kWarpSize;
+        ptx::mbarrier_init(query_full(), 1);
+        ptx::mbarrier_init(query_empty(), kConsumerWarps);
+        for (int stage = 0; stage < kStages; ++stage) {
+            ptx::mbarrier_init(key_full(stage), 1);
+            ptx::mbarrier_init(value_full(stage), 1);
+            ptx::mbarrier_init(value_clean(stage), kScannerThreads / kWarpSize);
+            ptx::mbarrier_init(key_empty(stage), kConsumerWarps);
+            ptx::mbarrier_init(value_empty(stage), kConsumerWarps);
+        }
+        ptx::fence_mbarrier_init();
+    }
+
+private:
+    __device__ __forceinline__ uint32_t barrier(int index) const {
+        return base + Tile::kTileBytes + index * 8;
+    }
+};
+
+// Names of bar_sync; 0 is __syncthreads.
+constexpr int kTurnBarrier = 1;      // + consumer: its turn to issue products
+constexpr int kProducerBarrier = 4;
+constexpr int kScannerBarrier = 5;
+
+}  // namespace flashbench::cuda::sm90
