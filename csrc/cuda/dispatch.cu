@@ -47,24 +47,35 @@ struct Family {
 constexpr Family kSm80{FLASHBENCH_FP16(sm80::forward_fp16), FLASHBENCH_BF16(sm80::forward_bf16)};
 #ifdef FLASHBENCH_CUDA_SM90
 constexpr Family kSm90{FLASHBENCH_FP16(sm90::forward_fp16), FLASHBENCH_BF16(sm90::forward_bf16)};
+constexpr Family kSm90Split{FLASHBENCH_FP16(sm90::forward_split_fp16),
+                            FLASHBENCH_BF16(sm90::forward_split_bf16)};
 #endif
 
 // Which family computes a problem. Measured on an H200 (docs/kernels.md): the first row that fits
-// wins. Strides play no part, so that every layout gives the same bits.
+// wins. Tiles are those of all heads, of so many rows; "at once" is one for each SM.
 //
-//   GPU   head dim  when                                      family
-//   9.0      <= 64  q_len >= 512 and 100 tiles of 192 rows    sm90
-//   9.0       > 64  q_len >= 512                              sm90
-//   any        any                                            sm80
+//   GPU   head dim  when                                               family
+//   9.0     <= 128  tiles of 32 rows: all at once                      sm90, split
+//   9.0      <= 64  tiles of 192 rows: 200; 80 if q_len >= 512         sm90
+//   9.0       > 64  tiles of 128 rows: 64; any number if q_len > 256   sm90
+//   any        any                                                     sm80
 //
-// sm90 needs a key and a scale that is positive and finite.
+// The sm90 kernels need a key and a scale that is positive and finite. Strides play no part, so
+// that every layout gives the same bits.
 const Family& family_of(const Attention& problem, const Device& device) {
 #ifdef FLASHBENCH_CUDA_SM90
-    const int64_t tiles = (problem.q_len + 191) / 192 * problem.batch * problem.heads;
-    const bool sm90_can = device.compute_capability == 90 && problem.k_len > 0 &&
-                          problem.scale > 0.0f && std::isfinite(problem.scale);
-    if (sm90_can && problem.q_len >= 512 && (problem.head_dim > 64 || tiles >= 100)) {
-        return kSm90;
+    const auto tiles = [&problem](int64_t rows) {
+        return (problem.q_len + rows - 1) / rows * problem.batch * problem.heads;
+    };
+    if (device.compute_capability == 90 && problem.k_len > 0 && problem.scale > 0.0f &&
+        std::isfinite(problem.scale)) {
+        if (problem.head_dim <= 128 && tiles(32) <= device.multiprocessors) {
+            return kSm90Split;
+        }
+        if (problem.head_dim <= 64 ? tiles(192) >= (problem.q_len >= 512 ? 80 : 200)
+                                   : tiles(128) >= 64 || problem.q_len > 256) {
+            return kSm90;
+        }
     }
 #else
     static_cast<void>(problem);

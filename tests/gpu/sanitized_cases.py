@@ -8,7 +8,8 @@ import torch
 from flashbench.torch_attention import attention
 
 CASES = [
-    # batch, heads, kv heads, q_len, k_len, head_dim; 270 heads need the tile for many blocks
+    # batch, heads, kv heads, q_len, k_len, head_dim; csrc/cuda/dispatch.cu says which kernel
+    # few, some and many tiles have
     (1, 1, 1, 1, 1, 32),
     (1, 2, 1, 130, 141, 64),
     (1, 270, 135, 65, 70, 64),
@@ -17,6 +18,10 @@ CASES = [
     (1, 2, 2, 70, 150, 104),
     (1, 2, 2, 70, 65, 192),
     (1, 2, 2, 70, 65, 256),
+    (1, 20, 20, 203, 141, 64),
+    (1, 140, 70, 200, 330, 128),
+    (1, 70, 70, 65, 150, 192),
+    (1, 70, 70, 65, 150, 256),
 ]
 
 

@@ -1,7 +1,7 @@
 """The CUDA kernels against float64: every head dim, lengths that find bugs, layouts, NaN and Inf.
 
-Some head dims have two tiles, one for few and one for many blocks, so most tests run with few and
-with many heads.
+Which kernel computes a problem depends on the number of tiles (csrc/cuda/dispatch.cu), so most
+tests run with few, some and many heads.
 """
 
 import math
@@ -37,8 +37,8 @@ LENGTHS = [
     (4224, 4224),
 ]
 BOTH = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-FEW, MANY = 3, 300
-HEADS = pytest.mark.parametrize("heads", [FEW, MANY], ids=["small-tile", "large-tile"])
+FEW, SOME, MANY = 3, 20, 300
+HEADS = pytest.mark.parametrize("heads", [FEW, SOME, MANY], ids=["few", "some", "many"])
 # One head dim a kernel, and one that is padded up to it.
 KERNEL_DIMS = [32, 64, 96, 128, 192, 256, 40, 72, 104, 136, 200]
 
@@ -88,14 +88,14 @@ def test_lengths(
 @HEADS
 @pytest.mark.parametrize("head_dim", range(32, 257, 8))
 def test_head_dims(head_dim: int, heads: int, causal: bool, dtype: torch.dtype) -> None:
-    """Every head dim is right in both tiles, also those that fill no tile."""
+    """Every head dim is right in every kernel, also those that fill no tile."""
     q, k, v = qkv(1, heads, 203, 141, head_dim, dtype)
     assert_right(attention(q, k, v, is_causal=causal), q, k, v, causal)
 
 
 @BOTH
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
-@pytest.mark.parametrize("batch", [2, 16], ids=["small-tile", "large-tile"])
+@pytest.mark.parametrize("batch", [1, 4, 80], ids=["few", "some", "many"])
 def test_grouped_query_heads(batch: int, kv_heads: int, causal: bool, dtype: torch.dtype) -> None:
     """Grouped heads are right, and bit-equal to keys and values repeated for each query head."""
     q = randn(batch, 8, 300, 64, dtype=dtype)
@@ -167,9 +167,10 @@ def test_nan_and_inf_propagate(
 
 
 @BOTH
-def test_scores_of_minus_infinity(causal: bool, dtype: torch.dtype) -> None:
+@HEADS
+def test_scores_of_minus_infinity(heads: int, causal: bool, dtype: torch.dtype) -> None:
     """A key at -inf weighs nothing, also when it fills the first tile; a row of them gives NaN."""
-    q, k, v = qkv(1, 2, 300, 300, 64, dtype)
+    q, k, v = qkv(1, heads, 300, 300, 64, dtype)
     q[..., 0] = 1
     k[0, 0, :130, 0] = -math.inf
     k[0, 1, :, 0] = -math.inf
@@ -191,10 +192,11 @@ def test_outliers(head_dim: int, heads: int, causal: bool, dtype: torch.dtype) -
 
 
 @BOTH
+@HEADS
 @pytest.mark.parametrize("scale", [0.0, 1.0, -0.125, 1e-3, 3])
-def test_scale(scale: float, causal: bool, dtype: torch.dtype) -> None:
+def test_scale(scale: float, heads: int, causal: bool, dtype: torch.dtype) -> None:
     """Any scale is right, zero (the mean of the values) and negative ones included."""
-    q, k, v = qkv(2, 3, 150, 139, 64, dtype)
+    q, k, v = qkv(2, heads, 150, 139, 64, dtype)
     out = attention(q, k, v, is_causal=causal, scale=scale)
     assert_right(out, q, k, v, causal, scale)
 

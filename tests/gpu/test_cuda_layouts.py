@@ -18,7 +18,8 @@ if not torch_attention._C.cuda_dtypes():
 attention = torch_attention.attention
 
 BOTH = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-HEADS = pytest.mark.parametrize("heads", [3, 300], ids=["small-tile", "large-tile"])
+# Few, some and many tiles: each has kernels of its own (csrc/cuda/dispatch.cu).
+HEADS = pytest.mark.parametrize("heads", [3, 20, 300], ids=["few", "some", "many"])
 # One head dim a kernel, and one that is padded up to it.
 KERNEL_DIMS = [32, 64, 96, 128, 192, 256, 40, 72, 104, 136, 200]
 
@@ -124,21 +125,23 @@ def test_layouts(layout: str, head_dim: int, heads: int, causal: bool, dtype: to
 
 
 @BOTH
-def test_zero_strides(causal: bool, dtype: torch.dtype) -> None:
+@HEADS
+def test_zero_strides(heads: int, causal: bool, dtype: torch.dtype) -> None:
     """Expanded views, in any dimension, mean what their copies mean."""
-    q = randn(1, 1, 150, 64, dtype=dtype).expand(2, 3, 150, 64)
-    k = randn(2, 1, 1, 64, dtype=dtype).expand(2, 3, 139, 64)
-    v = randn(1, 3, 139, 1, dtype=dtype).expand(2, 3, 139, 64)
+    q = randn(1, 1, 150, 64, dtype=dtype).expand(2, heads, 150, 64)
+    k = randn(2, 1, 1, 64, dtype=dtype).expand(2, heads, 139, 64)
+    v = randn(1, heads, 139, 1, dtype=dtype).expand(2, heads, 139, 64)
     expected = attention(q.contiguous(), k.contiguous(), v.contiguous(), is_causal=causal)
     assert_same_bits(attention(q, k, v, is_causal=causal), expected)
 
 
 @BOTH
+@HEADS
 @pytest.mark.parametrize("negative_dim", [False, True], ids=["rows", "rows-and-dims"])
-def test_negative_strides(negative_dim: bool, causal: bool, dtype: torch.dtype) -> None:
+def test_negative_strides(negative_dim: bool, heads: int, causal: bool, dtype: torch.dtype) -> None:
     """Tensors read and written backwards give the bits of their flipped copies."""
     flipped = [1, 2, 3] if negative_dim else [1, 2]
-    q, k, v = qkv(2, 3, 150, 139, 64, dtype)
+    q, k, v = qkv(2, heads, 150, 139, 64, dtype)
     out = torch.full_like(q, math.nan)
     tensors = (q, k, v, out)
     last = [sum((x.shape[d] - 1) * x.stride(d) for d in flipped) for x in tensors]
@@ -153,14 +156,16 @@ def test_negative_strides(negative_dim: bool, causal: bool, dtype: torch.dtype) 
 
 
 @pytest.mark.parametrize("far", ["batch", "head", "seq", "dim"])
-def test_offsets_over_two_to_the_31(far: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("shape", [(2, 2, 130, 32), (2, 2, 300, 128)], ids=["few", "many"])
+def test_offsets_over_two_to_the_31(
+    shape: tuple[int, int, int, int], far: str, dtype: torch.dtype
+) -> None:
     """Elements more than 2^31 from the start are found, whichever stride leads there."""
-    shape = (2, 2, 130, 32)
     axis = ("batch", "head", "seq", "dim").index(far)
     step = -(-(2**31 + 8) // (shape[axis] - 1) // 8) * 8
     inner = torch.empty(shape).stride()
     if far == "dim":
-        strides = [130 * 4, 130 * 2, 1, step]
+        strides = [shape[2] * 4, shape[2] * 2, 1, step]
     else:
         strides = [step if d == axis else s for d, s in enumerate(inner)]
     span = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1

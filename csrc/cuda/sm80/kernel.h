@@ -92,8 +92,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const float scale_log2 = magnitude == 0.0f ? 1.401298464e-45f : magnitude;
 
     if (end_key > 0) {
-        load_tile<kHeadDim, Tile::kRows, kThreads>(shared_query, query, first_row);
-        load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_key, key, 0);
+        load_tile<kHeadDim, Tile::kRows, kThreads>(shared_query, query, first_row, threadIdx.x);
+        load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_key, key, 0, threadIdx.x);
     }
     if constexpr (Tile::kQueryInRegisters) {
         ptx::cp_async_wait_all();
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
         ptx::cp_async_wait_all();
         __syncthreads();  // K is here, and every warp is done with the last V
-        load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_value, value, first_key);
+        load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_value, value, first_key, threadIdx.x);
         if (active) {
             part.multiply_keys(shared_key);
             if (negative) {
@@ -126,12 +126,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         // The barrier: V is here, and every warp is done with K.
         if (diagonal) {
             nonfinite = __syncthreads_or(
-                zero_copied_nonfinite<kHeadDim, Tile::kKeys, kThreads, T>(shared_value));
+                zero_copied_nonfinite<kHeadDim, Tile::kKeys, kThreads, T>(shared_value,
+                                                                          threadIdx.x));
         } else {
             __syncthreads();
         }
         if (first_key + Tile::kKeys < end_key) {
-            load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_key, key, first_key + Tile::kKeys);
+            load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_key, key, first_key + Tile::kKeys,
+                                                       threadIdx.x);
         }
         if (active) {
             // Nothing stands between these two, so that exp and mma can overlap.

@@ -18,6 +18,17 @@ __device__ __forceinline__ void cp_async_16(uint32_t shared, const void* global,
                  : "memory");
 }
 
+// Closes a group of copies: all since the last one.
+__device__ __forceinline__ void cp_async_commit_group() {
+    asm volatile("cp.async.commit_group;\n" ::: "memory");
+}
+
+// Waits until at most so many groups of this thread are still running.
+template <int kPending>
+__device__ __forceinline__ void cp_async_wait_group() {
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
+}
+
 // Waits for every cp.async of this thread; what other threads copied needs a barrier after it.
 __device__ __forceinline__ void cp_async_wait_all() {
     asm volatile("cp.async.wait_all;\n" ::: "memory");

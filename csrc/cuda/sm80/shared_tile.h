@@ -48,7 +48,8 @@ struct Swizzle {
     }
 };
 
-// Which chunks of a tile a thread copies: one column of each group, every kRowStep-th row.
+// Which chunks of a tile a thread (of kThreads) copies: one column of each group, every kRowStep-th
+// row.
 template <int kHeadDim, int kTileRows, int kThreads>
 struct CopyPlan {
     using Layout = Swizzle<kHeadDim>;
@@ -58,18 +59,23 @@ struct CopyPlan {
     static_assert(kRowStep % 8 == 0, "a step must leave the swizzle unchanged");
     static_assert(kTileRows % kRowStep == 0);
 
-    int row = threadIdx.x / Layout::kGroup;
-    int chunk = threadIdx.x % Layout::kGroup;
-    uint32_t offset = Layout::offset(row, chunk);
+    int row;
+    int chunk;
+    uint32_t offset;
+
+    __device__ __forceinline__ explicit CopyPlan(int thread)
+        : row(thread / Layout::kGroup),
+          chunk(thread % Layout::kGroup),
+          offset(Layout::offset(row, chunk)) {}
 };
 
 // Starts the copy of kTileRows rows from `first_row` on; rows and dims that do not exist become
 // zeros. Complete after cp_async_wait_all and a barrier.
 template <int kHeadDim, int kTileRows, int kThreads, typename T>
 __device__ __forceinline__ void load_tile(uint32_t shared, const Rows<const T>& rows,
-                                          int first_row) {
+                                          int first_row, int thread) {
     using Layout = Swizzle<kHeadDim>;
-    const CopyPlan<kHeadDim, kTileRows, kThreads> plan;
+    const CopyPlan<kHeadDim, kTileRows, kThreads> plan(thread);
     const int column = plan.chunk * kChunkElements;
     const int rows_left = rows.count - first_row;
     const T* source = rows.first + (first_row + plan.row) * rows.seq_stride;
@@ -137,9 +143,9 @@ __device__ __forceinline__ void store_rows(uint32_t shared, const Rows<T>& rows,
 
 // Zeroes every NaN and infinity among the chunks that this thread copied; whether there were any.
 template <int kHeadDim, int kTileRows, int kThreads, typename T>
-__device__ __forceinline__ bool zero_copied_nonfinite(uint32_t shared) {
+__device__ __forceinline__ bool zero_copied_nonfinite(uint32_t shared, int thread) {
     using Layout = Swizzle<kHeadDim>;
-    const CopyPlan<kHeadDim, kTileRows, kThreads> plan;
+    const CopyPlan<kHeadDim, kTileRows, kThreads> plan(thread);
     shared += plan.offset;
     Pair found = 0;
 #pragma unroll

@@ -1,9 +1,9 @@
 // A consumer warpgroup: 64 rows of the tile, everything that is computed.
 //
 // Scores, probabilities and output stay in registers. The products of one step, Q K^T of the next
-// block and P V of this one, are issued together; while P V still runs the softmax of the next block
-// is computed. wgmma runs in the background: registers it reads or writes are left alone between
-// issue and wait.
+// block and P V of this one, are issued together; while P V still runs the softmax of the next
+// block is computed. wgmma runs in the background: registers it reads or writes are left alone
+// between issue and wait.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,8 +23,9 @@
 
 namespace flashbench::cuda::sm90 {
 
-// The base of a row follows its largest score only once that is 2^8 times as likely: the output then
-// seldom has to be rescaled, and probabilities up to 256 cost no accuracy (as FlashAttention-4 does).
+// The base of a row follows its largest score only once that is 2^8 times as likely: the output
+// then seldom has to be rescaled, and probabilities up to 256 cost no accuracy (as FlashAttention-4
+// does).
 constexpr float kBaseSlack = 8.0f;
 
 // What is computed of `registers` stays above or below this point.

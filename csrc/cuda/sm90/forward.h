@@ -1,4 +1,5 @@
-// The sm_90a forward kernels as the host sees them: one function a dtype, each in a unit of its own.
+// The sm_90a forward kernels as the host sees them: one function a dtype, each in a unit of its
+// own.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,8 +9,10 @@
 namespace flashbench::cuda::sm90 {
 
 // Enqueue one kernel on `stream`. The problem has been checked, has at least one query and one key,
-// and its scale is positive and finite.
+// and its scale is positive and finite. `split` is for few query tiles and head dims up to 128.
 void forward_fp16(const Attention& problem, cudaStream_t stream);
 void forward_bf16(const Attention& problem, cudaStream_t stream);
+void forward_split_fp16(const Attention& problem, cudaStream_t stream);
+void forward_split_bf16(const Attention& problem, cudaStream_t stream);
 
 }  // namespace flashbench::cuda::sm90

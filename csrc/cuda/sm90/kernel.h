@@ -1,8 +1,8 @@
-// Forward attention on Hopper's own instructions (sm_90a): copies by the copy engine (TMA), products
-// by wgmma.
+// Forward attention on Hopper's own instructions (sm_90a): copies by the copy engine (TMA),
+// products by wgmma.
 //
-// Method: FlashAttention-3 (Shah et al. 2024). A block of threads is one warpgroup that fetches (the
-// producer) and two or three that compute (the consumers, 64 query rows each); they meet at
+// Method: FlashAttention-3 (Shah et al. 2024). A block of threads is one warpgroup that fetches
+// (the producer) and two or three that compute (the consumers, 64 query rows each); they meet at
 // mbarriers only. The producer gives most of its registers away. K and V pass through two buffers
 // each; scores, probabilities and output stay in registers; exp is ex2 with scale * log2(e) folded
 // in. A consumer issues Q K^T of the next block and P V of this one together and computes the next
@@ -14,10 +14,12 @@
 // they never count. A causally masked key is inside the diagonal blocks, though, and 0 * NaN would
 // let its V into rows that must not see it: three warps of the producer look through V of those
 // blocks before the consumers get it and zero what is not finite; the consumers add it by hand, at
-// the end, to the rows that do see it. A row whose scores are all -inf gives NaN, as a softmax does.
+// the end, to the rows that do see it. A row whose scores are all -inf gives NaN, as a softmax
+// does.
 //
-// What each step gained on an H200, bf16, as SDPA's (cuDNN's) time over ours, at 1,16,4096,128 full /
-// causal and 1,16,4096,64 full / causal (CUDA-graph replays, interleaved; docs/kernels.md says more):
+// What each step gained on an H200, bf16, as SDPA's (cuDNN's) time over ours, at 1,16,4096,128 full
+// / causal and 1,16,4096,64 full / causal (CUDA-graph replays, interleaved; docs/kernels.md says
+// more):
 //
 //   the structure above, but softmax after P V, a block a tile   0.96 / 1.11   0.99 / 1.18
 //   softmax beside P V                                           0.94 / 1.09   0.95 / 1.14

@@ -29,23 +29,26 @@
 
 namespace flashbench::cuda::sm90 {
 
-// Heads of a causal section (see schedule.h). Up to head dim 64 device memory keeps up with a block
-// that has keys of its own; above, four blocks or more are to share theirs. Of the sizes that allow
-// it this is the one that leaves the fewest places of its last round empty.
-constexpr int64_t kMaxSharedKvHeads = 32;
+// Heads of a causal section (see schedule.h): few enough that several blocks share the keys of each.
+// Of the sizes that allow it this is the one that leaves the fewest places of its last round empty.
+constexpr int64_t kMaxSharedKvHeads = 24;
 
-template <typename Tile>
-int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t blocks) {
+inline int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t blocks) {
     const int64_t all = problem.batch * problem.heads;
+#ifdef FB_TUNE
+    if (getenv("FB_SECTION")) return std::min<int64_t>(atoi(getenv("FB_SECTION")), all);
+#endif
     const int64_t group = problem.heads / problem.kv_heads;
-    if (!problem.causal || Tile::kHeadDim <= 64 || all <= kMaxSharedKvHeads * group) {
+    // Shorter heads stay in L2, many at a time.
+    constexpr int64_t kFewestTiles = 8;
+    if (!problem.causal || tiles < kFewestTiles || all <= kMaxSharedKvHeads * group) {
         return all;
     }
     int64_t best = kMaxSharedKvHeads * group;
     double best_use = 0.0;
     for (int64_t heads = best; 2 * heads >= kMaxSharedKvHeads * group; heads -= group) {
         const int64_t rounds = (heads * tiles + blocks - 1) / blocks;
-        const double use = static_cast<double>(heads * tiles) / static_cast<double>(rounds * blocks);
+        const double use = static_cast<double>(heads * tiles) / (1.0 * rounds * blocks);
         if (use > best_use) {
             best = heads;
             best_use = use;
@@ -81,7 +84,7 @@ void launch(const Attention& problem, cudaStream_t stream) {
     arguments.scale_log2 = problem.scale * kLog2E;
     arguments.tiles = static_cast<int>(tiles);
     arguments.heads = static_cast<int>(problem.batch * problem.heads);
-    arguments.section = static_cast<int>(heads_in_section<Tile>(problem, tiles, blocks));
+    arguments.section = static_cast<int>(heads_in_section(problem, tiles, blocks));
     arguments.rounds = static_cast<int>((arguments.section * tiles + blocks - 1) / blocks);
     arguments.out_vectors = moves_in_vectors(problem.out, problem.out_strides, problem.batch,
                                              problem.heads, problem.q_len);

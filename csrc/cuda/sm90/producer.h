@@ -47,7 +47,7 @@ __device__ __forceinline__ void pass_on(uint32_t value_clean) {
     }
 }
 
-// --- by the copy engine ----------------------------------------------------------------------------
+// --- by the copy engine --------------------------------------------------------------------------
 
 template <typename Tile, int rows>
 __device__ __forceinline__ void issue_copy(uint32_t shared, const CUtensorMap* map,
@@ -135,7 +135,7 @@ __device__ __forceinline__ void scan_values(const Launch& launch, const Shared<T
     }
 }
 
-// --- by plain loads --------------------------------------------------------------------------------
+// --- by plain loads ------------------------------------------------------------------------------
 
 // All threads of the producer. Whether anything was replaced, if `only_finite`. Two elements at a
 // time: the producer has few registers, and this is the way for odd strides only.

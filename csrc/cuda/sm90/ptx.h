@@ -9,7 +9,7 @@
 
 namespace flashbench::cuda::sm90::ptx {
 
-// --- mbarrier: counts arrivals and bytes; its phase flips when both are complete ------------------
+// --- mbarrier: counts arrivals and bytes; its phase flips when both are complete -----------------
 
 __device__ __forceinline__ void mbarrier_init(uint32_t barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals)
@@ -48,7 +48,7 @@ __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, int parity) {
         : "memory");
 }
 
-// --- the copy engine (TMA) -------------------------------------------------------------------------
+// --- the copy engine (TMA) -----------------------------------------------------------------------
 
 __device__ __forceinline__ void prefetch_tensormap(const CUtensorMap* map) {
     asm volatile("prefetch.tensormap [%0];\n" ::"l"(reinterpret_cast<uint64_t>(map)) : "memory");
@@ -73,7 +73,7 @@ __device__ __forceinline__ void fence_proxy_async() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
 
-// --- warpgroups ------------------------------------------------------------------------------------
+// --- warpgroups ----------------------------------------------------------------------------------
 
 template <int kRegisters>
 __device__ __forceinline__ void setmaxnreg_inc() {

@@ -34,15 +34,17 @@ struct Work {
     int first_diagonal;
 };
 
-// Walks over the tiles of a block of threads: a tile a round, forth over the grid in one round, back
-// in the next, so that where tiles get shorter every block gets as much.
+// Walks over the tiles of a block of threads: a tile a round, forth over the grid in one round,
+// back in the next, so that where tiles get shorter every block gets as much.
 //
 // Full: the tiles of a head side by side, so that they share its keys in L2. Causal: the tiles with
-// the most keys first, so that the short ones fill up the end; of the heads of one section at a time,
-// so that several tiles share the keys of each head here too. A section begins with a new round.
+// the most keys first, so that the short ones fill up the end; of the heads of one section at a
+// time, so that several tiles share the keys of each head here too. A section begins with a new
+// round.
 //
-// To be called by whole warps. The shuffle tells ptxas that all lanes have the same tile: it keeps the
-// state of the loops around it in uniform registers then, which is worth 5 % of a kernel's time.
+// To be called by whole warps. The shuffle tells ptxas that all lanes have the same tile: it keeps
+// the state of the loops around it in uniform registers then, which is worth 5 % of a kernel's
+// time.
 template <typename Tile>
 struct Schedule {
     const Launch& launch;

@@ -31,8 +31,8 @@ struct Tile {
     static constexpr int kProducerRegisters = consumers == 3 ? 32 : 40;
     static constexpr int kConsumerRegisters = consumers == 3 ? 160 : 232;
 
-    // A row of head_dim elements is cut into boxes as wide as the swizzle; each box of all rows lies
-    // by itself.
+    // A row of head_dim elements is cut into boxes as wide as the swizzle; each box of all rows
+    // lies by itself.
     static constexpr int kBoxDims = head_dim % 64 == 0 ? 64 : 32;
     static constexpr int kBoxes = head_dim / kBoxDims;
     static constexpr int kSwizzleBytes = kBoxDims * kElementBytes;

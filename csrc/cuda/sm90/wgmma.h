@@ -16,9 +16,9 @@
 
 namespace flashbench::cuda::sm90 {
 
-// Describes a matrix that TMA laid out in rows of `swizzle_bytes`, swizzled over 8 of them, to wgmma.
-// k contiguous: 8 rows follow each other everywhere. n contiguous: 8 k do, and `leading_stride`
-// bytes lead from one row's width of n to the next.
+// Describes a matrix that TMA laid out in rows of `swizzle_bytes`, swizzled over 8 of them, to
+// wgmma. k contiguous: 8 rows follow each other everywhere. n contiguous: 8 k do, and
+// `leading_stride` bytes lead from one row's width of n to the next.
 template <int swizzle_bytes, int leading_stride>
 struct SharedOperand {
     static_assert(swizzle_bytes == 128 || swizzle_bytes == 64);
@@ -48,7 +48,8 @@ struct Wgmma;
     FB_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, " \
                 "%60, %61, %62, %63"
 #define FB_NAMES_88                                                                \
-    FB_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, " \
+    FB_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+                "%80, %81, %82, %83, " \
                 "%84, %85, %86, %87"
 #define FB_NAMES_96 FB_NAMES_88 ", %88, %89, %90, %91, %92, %93, %94, %95"
 #define FB_NAMES_128                                                                    \

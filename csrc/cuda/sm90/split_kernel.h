@@ -1,0 +1,264 @@
+// Forward attention for few query tiles: the keys of a tile are split among the warps of a block,
+// all at work at once.
+//
+// At small sizes time is latency: a block that walks over the keys waits for each step of each
+// block of keys. Here a group of warps takes every n-th block of keys, n groups in all, most often
+// just one block each: Q, K and V are requested at once, and no loop follows. What each group has
+// then, output, base and sum of every row, is put together through shared memory, always in the
+// same order. Query tiles are small, so that there is a block for every SM.
+//
+// Products are mma.sync and copies cp.async: the copy engine and wgmma take longer to start than a
+// tile this small takes in all. NaN and infinity as in ../sm80/kernel.h, whose warps do the
+// arithmetic here too.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "../../attention.h"
+#include "../constants.h"
+#include "../rows.h"
+#include "../sm80/ptx.h"
+#include "../sm80/shared_tile.h"
+#include "../sm80/warp_tile.h"
+#include "ptx.h"
+
+namespace flashbench::cuda::sm90 {
+
+// `rows` query rows, a warp for each 16; `groups` of such warps. A group's K and V have one buffer of
+// `keys` each.
+template <typename T, int head_dim, int rows, int keys, int groups, int blocks_per_sm>
+struct SplitTile {
+    using Warp = sm80::Tile<T, head_dim, rows, keys, rows / 16, blocks_per_sm, false, true>;
+    static constexpr int kHeadDim = head_dim;
+    static constexpr int kRows = rows;
+    static constexpr int kKeys = keys;
+    static constexpr int kGroups = groups;
+    static constexpr int kGroupThreads = rows / 16 * kWarpSize;
+    static constexpr int kThreads = groups * kGroupThreads;
+    static constexpr int kBlocksPerSm = blocks_per_sm;
+
+    static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
+    static constexpr int kKeyBytes = keys * head_dim * kElementBytes;
+    // The output of a group, fp32, takes the place of its K and V.
+    static constexpr int kPartBytes = kRows * head_dim * static_cast<int>(sizeof(float));
+    static constexpr int kGroupBytes = 2 * kKeyBytes > kPartBytes ? 2 * kKeyBytes : kPartBytes;
+    // Base and sum of each row and group.
+    static constexpr int kStatisticsBytes = groups * kRows * static_cast<int>(sizeof(float2));
+    static constexpr int kSharedBytes = kQueryBytes + groups * kGroupBytes + kStatisticsBytes;
+};
+
+struct SplitLaunch {
+    Attention problem;
+    float scale_log2;  // scale * log2(e), positive
+    int tiles;         // of one head
+    bool q_vectors;    // as in Rows
+    bool k_vectors;
+    bool v_vectors;
+    bool out_vectors;
+};
+
+// Where a group's output lies: rows of head_dim floats, their chunks of eight swizzled so that the
+// stores of the accumulators and the 16-byte loads after them are free of bank conflicts.
+template <int head_dim>
+__device__ __forceinline__ int part_offset(int row, int column) {
+    return row * head_dim + ((column / 8) ^ (row & 3)) * 8 + column % 8;
+}
+
+// Puts the groups together and stores the rows, eight columns a thread at a time.
+template <typename Tile, typename T>
+__device__ __forceinline__ void merge_and_store(const Rows<T>& rows, int first_row,
+                                                const unsigned char* parts,
+                                                const float2* statistics) {
+    constexpr int kChunks = Tile::kHeadDim / kChunkElements;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < Tile::kRows * kChunks; i += Tile::kThreads) {
+        const int row = i / kChunks;
+        const int column = i % kChunks * kChunkElements;
+        if (first_row + row >= rows.count || column >= rows.head_dim) {
+            continue;
+        }
+        float weights[Tile::kGroups];
+        float largest = -INFINITY;
+#pragma unroll
+        for (int group = 0; group < Tile::kGroups; ++group) {
+            largest = fmaxf(largest, statistics[group * Tile::kRows + row].x);
+        }
+        const float base = largest == -INFINITY ? 0.0f : largest;
+        float total = 0.0f;
+#pragma unroll
+        for (int group = 0; group < Tile::kGroups; ++group) {
+            const float2 statistic = statistics[group * Tile::kRows + row];
+            weights[group] = sm80::ptx::ex2(statistic.x - base);
+            total += statistic.y * weights[group];
+        }
+        const float inverse = 1.0f / total;
+        float sum[kChunkElements] = {};
+#pragma unroll
+        for (int group = 0; group < Tile::kGroups; ++group) {
+            const auto* part = reinterpret_cast<const float4*>(
+                parts + group * Tile::kGroupBytes +
+                part_offset<Tile::kHeadDim>(row, column) * sizeof(float));
+            const float4 low = part[0];
+            const float4 high = part[1];
+            const float weight = weights[group] * inverse;
+            sum[0] += low.x * weight;
+            sum[1] += low.y * weight;
+            sum[2] += low.z * weight;
+            sum[3] += low.w * weight;
+            sum[4] += high.x * weight;
+            sum[5] += high.y * weight;
+            sum[6] += high.z * weight;
+            sum[7] += high.w * weight;
+        }
+        const uint4 chunk =
+            make_uint4(Element<T>::pack(sum[0], sum[1]), Element<T>::pack(sum[2], sum[3]),
+                       Element<T>::pack(sum[4], sum[5]), Element<T>::pack(sum[6], sum[7]));
+        T* target = rows.first + (first_row + row) * rows.seq_stride;
+        if (rows.vectors) {
+            *reinterpret_cast<uint4*>(target + column) = chunk;
+        } else {
+            scatter_chunk(target + column * rows.dim_stride, rows.dim_stride, chunk);
+        }
+    }
+}
+
+template <typename Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
+    forward_split(const __grid_constant__ SplitLaunch launch) {
+    using Warp = typename Tile::Warp;
+    using T = typename Warp::Type;
+    constexpr int kHeadDim = Tile::kHeadDim;
+    constexpr int kKeys = Tile::kKeys;
+    extern __shared__ __align__(1024) unsigned char shared_memory[];
+    const Attention& problem = launch.problem;
+    const int heads = static_cast<int>(problem.heads);
+    const int q_len = static_cast<int>(problem.q_len);
+    const int k_len = static_cast<int>(problem.k_len);
+    const bool causal = problem.causal;
+
+    const int work = blockIdx.x;
+    // The tiles with the most keys first, if causal.
+    const int tile = launch.tiles - 1 - work % launch.tiles;
+    const int batch = work / launch.tiles / heads;
+    const int head = work / launch.tiles % heads;
+    const int kv_head = head / static_cast<int>(problem.heads / problem.kv_heads);
+    const auto query = rows_of<const T>(problem.q, problem.q_strides, batch, head, problem.q_len,
+                                        problem.head_dim, launch.q_vectors);
+    const auto key = rows_of<const T>(problem.k, problem.k_strides, batch, kv_head, problem.k_len,
+                                      problem.head_dim, launch.k_vectors);
+    const auto value = rows_of<const T>(problem.v, problem.v_strides, batch, kv_head,
+                                        problem.k_len, problem.head_dim, launch.v_vectors);
+
+    const int first_row = tile * Tile::kRows;
+    const int end_row = min(first_row + Tile::kRows, q_len);
+    const int end_key = causal ? min(k_len, end_row) : k_len;
+    const int group = threadIdx.x / Tile::kGroupThreads;
+    const int thread = threadIdx.x % Tile::kGroupThreads;
+    const int lane = thread % kWarpSize;
+    const int warp_row = thread / kWarpSize * Warp::kWarpRows;
+    const int warp_last_row = first_row + warp_row + Warp::kWarpRows - 1;
+    const int stride = Tile::kGroups * kKeys;
+    const int group_first_key = group * kKeys;
+
+    const uint32_t shared_query = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
+    unsigned char* parts = shared_memory + Tile::kQueryBytes;
+    const uint32_t shared_key = shared_query + Tile::kQueryBytes + group * Tile::kGroupBytes;
+    const uint32_t shared_value = shared_key + Tile::kKeyBytes;
+    const auto group_barrier = [group] { ptx::bar_sync(1 + group, Tile::kGroupThreads); };
+
+    constexpr int kQueryThreads = Tile::kThreads < Tile::kRows * 8 ? Tile::kThreads
+                                                                    : Tile::kRows * 8;
+    if (threadIdx.x < kQueryThreads) {
+        sm80::load_tile<kHeadDim, Tile::kRows, kQueryThreads>(shared_query, query, first_row,
+                                                              threadIdx.x);
+    }
+    if (group_first_key < end_key) {
+        sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(shared_key, key, group_first_key,
+                                                              thread);
+    }
+    sm80::ptx::cp_async_commit_group();
+    if (group_first_key < end_key) {
+        sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(shared_value, value,
+                                                              group_first_key, thread);
+    }
+    sm80::ptx::cp_async_commit_group();
+
+    sm80::WarpTile<Warp> part(lane, first_row + warp_row,
+                              shared_query + warp_row * sm80::Swizzle<kHeadDim>::kRowBytes);
+    sm80::ptx::cp_async_wait_group<1>();
+    __syncthreads();  // Q and the first K are here
+    for (int first_key = group_first_key; first_key < end_key; first_key += stride) {
+        const bool active = first_row + warp_row < q_len && (!causal || first_key <= warp_last_row);
+        const bool diagonal = causal && first_key + kKeys - 1 > first_row;
+        if (first_key > group_first_key) {
+            sm80::ptx::cp_async_wait_group<1>();
+            group_barrier();  // K is here
+        }
+        if (active) {
+            part.multiply_keys(shared_key);
+            if (diagonal || first_key + kKeys > k_len) {
+                part.mask(first_key, k_len, causal);
+            }
+            part.softmax(launch.scale_log2);
+        }
+        sm80::ptx::cp_async_wait_group<0>();
+        bool nonfinite = false;
+        // The barrier: V is here, and every warp of the group is done with K.
+        if (diagonal) {
+            nonfinite = ptx::bar_red_or(
+                1 + group, Tile::kGroupThreads,
+                sm80::zero_copied_nonfinite<kHeadDim, kKeys, Tile::kGroupThreads, T>(shared_value,
+                                                                                    thread));
+        } else {
+            group_barrier();
+        }
+        const bool more = first_key + stride < end_key;
+        if (more) {
+            sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(shared_key, key,
+                                                                  first_key + stride, thread);
+        }
+        sm80::ptx::cp_async_commit_group();
+        if (active) {
+            part.multiply_values(shared_value);
+            if (nonfinite) {
+                part.add_nonfinite_values(value, first_key);
+            }
+        }
+        if (more) {
+            group_barrier();  // every warp of the group is done with V
+            sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(shared_value, value,
+                                                                  first_key + stride, thread);
+        }
+        sm80::ptx::cp_async_commit_group();
+    }
+
+    // Output, base and sum of each row, for all to see.
+    group_barrier();  // every warp of the group is done with K and V
+    auto* statistics = reinterpret_cast<float2*>(parts + Tile::kGroups * Tile::kGroupBytes);
+    auto* own_part = reinterpret_cast<float*>(parts + group * Tile::kGroupBytes);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int row = warp_row + half * 8 + lane / 4;
+        float sum = part.row_sum[0][half];
+        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        if (lane % 4 == 0) {
+            statistics[group * Tile::kRows + row] = make_float2(part.row_max[0][half], sum);
+        }
+#pragma unroll
+        for (int n = 0; n < kHeadDim / 8; ++n) {
+            *reinterpret_cast<float2*>(
+                own_part + part_offset<kHeadDim>(row, n * 8 + 2 * (lane % 4))) =
+                make_float2(part.out[0][n][2 * half], part.out[0][n][2 * half + 1]);
+        }
+    }
+    __syncthreads();
+    merge_and_store<Tile>(rows_of<T>(problem.out, problem.out_strides, batch, head, problem.q_len,
+                                     problem.head_dim, launch.out_vectors),
+                          first_row, parts, statistics);
+}
+
+}  // namespace flashbench::cuda::sm90
