@@ -63,7 +63,7 @@ struct CopyPlan {
     int chunk;
     uint32_t offset;
 
-    __device__ __forceinline__ explicit CopyPlan(int thread)
+    __device__ __forceinline__ explicit CopyPlan(unsigned thread)
         : row(thread / Layout::kGroup),
           chunk(thread % Layout::kGroup),
           offset(Layout::offset(row, chunk)) {}
@@ -73,7 +73,7 @@ struct CopyPlan {
 // zeros. Complete after cp_async_wait_all and a barrier.
 template <int kHeadDim, int kTileRows, int kThreads, typename T>
 __device__ __forceinline__ void load_tile(uint32_t shared, const Rows<const T>& rows,
-                                          int first_row, int thread) {
+                                          int first_row, unsigned thread) {
     using Layout = Swizzle<kHeadDim>;
     const CopyPlan<kHeadDim, kTileRows, kThreads> plan(thread);
     const int column = plan.chunk * kChunkElements;
@@ -143,7 +143,7 @@ __device__ __forceinline__ void store_rows(uint32_t shared, const Rows<T>& rows,
 
 // Zeroes every NaN and infinity among the chunks that this thread copied; whether there were any.
 template <int kHeadDim, int kTileRows, int kThreads, typename T>
-__device__ __forceinline__ bool zero_copied_nonfinite(uint32_t shared, int thread) {
+__device__ __forceinline__ bool zero_copied_nonfinite(uint32_t shared, unsigned thread) {
     using Layout = Swizzle<kHeadDim>;
     const CopyPlan<kHeadDim, kTileRows, kThreads> plan(thread);
     shared += plan.offset;

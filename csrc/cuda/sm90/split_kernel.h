@@ -156,9 +156,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const int end_row = min(first_row + Tile::kRows, q_len);
     const int end_key = causal ? min(k_len, end_row) : k_len;
     const int group = threadIdx.x / Tile::kGroupThreads;
-    const int thread = threadIdx.x % Tile::kGroupThreads;
-    const int lane = thread % kWarpSize;
-    const int warp_row = thread / kWarpSize * Warp::kWarpRows;
+    const unsigned thread = threadIdx.x % Tile::kGroupThreads;
+    const int lane = static_cast<int>(thread % kWarpSize);
+    const int warp_row = static_cast<int>(thread / kWarpSize) * Warp::kWarpRows;
     const int warp_last_row = first_row + warp_row + Warp::kWarpRows - 1;
     const int stride = Tile::kGroups * kKeys;
     const int group_first_key = group * kKeys;
