@@ -260,6 +260,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
     constexpr int kKeys = Tile::kKeys;
     constexpr int kTurnThreads = 2 * kWarpgroup;
     const Attention& problem = launch.problem;
+    const int q_len = static_cast<int>(problem.q_len);
     const int k_len = static_cast<int>(problem.k_len);
     const bool causal = problem.causal;
     const float scale_log2 = launch.scale_log2;
@@ -301,7 +302,22 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             }
         };
 
+        // Blocks that no row of this warpgroup sees are passed on.
+        const int end_key = first_row >= q_len ? 1 : causal ? first_row + kGroupRows : k_len;
+        const int blocks = min(work.blocks, (end_key + kKeys - 1) / kKeys);
         int block = work.blocks - 1;
+#pragma unroll 1
+        for (; block >= blocks; --block) {
+            ptx::mbarrier_wait(shared.key_full(key.stage), key.parity);
+            release(shared.key_empty(key.stage));
+            key.advance();
+            wait_for_values(block);
+            release(shared.value_empty(value.stage));
+            value.advance();
+            ptx::bar_sync(my_turn, kTurnThreads);
+            ptx::bar_arrive(next_turn, kTurnThreads);
+        }
+
         ptx::mbarrier_wait(shared.query_full(), query_parity);
         query_parity ^= 1;
         ptx::mbarrier_wait(shared.key_full(key.stage), key.parity);
