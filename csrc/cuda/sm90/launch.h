@@ -29,29 +29,42 @@
 
 namespace flashbench::cuda::sm90 {
 
-// Heads of a causal section (see schedule.h): few enough that several blocks share the keys of each.
-// Of the sizes that allow it this is the one that leaves the fewest places of its last round empty.
-constexpr int64_t kMaxSharedKvHeads = 24;
+// Key heads of a causal section (see schedule.h): so few that several blocks share the keys of
+// each.
+constexpr int64_t kMinSectionHeads = 12;
+constexpr int64_t kMaxSectionHeads = 48;
+// A larger section has to save more than this share of the time.
+constexpr double kWorthwhile = 0.03;
 
+// What a section of `heads` takes: the longest tile of each of its rounds over the grid.
+inline int64_t section_time(int64_t heads, int64_t tiles, int64_t blocks) {
+    int64_t time = 0;
+    for (int64_t first = 0; first < heads * tiles; first += blocks) {
+        time += tiles - first / heads;
+    }
+    return time;
+}
+
+// Query heads of a section; all of them, if they are few or short.
 inline int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t blocks) {
     const int64_t all = problem.batch * problem.heads;
-#ifdef FB_TUNE
-    if (getenv("FB_SECTION")) return std::min<int64_t>(atoi(getenv("FB_SECTION")), all);
-#endif
     const int64_t group = problem.heads / problem.kv_heads;
-    // Shorter heads stay in L2, many at a time.
     constexpr int64_t kFewestTiles = 8;
-    if (!problem.causal || tiles < kFewestTiles || all <= kMaxSharedKvHeads * group) {
+    if (!problem.causal || tiles < kFewestTiles || all <= kMinSectionHeads * group) {
         return all;
     }
-    int64_t best = kMaxSharedKvHeads * group;
-    double best_use = 0.0;
-    for (int64_t heads = best; 2 * heads >= kMaxSharedKvHeads * group; heads -= group) {
-        const int64_t rounds = (heads * tiles + blocks - 1) / blocks;
-        const double use = static_cast<double>(heads * tiles) / (1.0 * rounds * blocks);
-        if (use > best_use) {
+    const auto time_with = [&](int64_t heads) {
+        return static_cast<double>(all / heads * section_time(heads, tiles, blocks) +
+                                   section_time(all % heads, tiles, blocks));
+    };
+    int64_t best = kMinSectionHeads * group;
+    double best_time = time_with(best);
+    const int64_t most = std::min(all, kMaxSectionHeads * group);
+    for (int64_t heads = best + group; heads <= most; heads += group) {
+        const double time = time_with(heads);
+        if (time < (1.0 - kWorthwhile) * best_time) {
             best = heads;
-            best_use = use;
+            best_time = time;
         }
     }
     return best;

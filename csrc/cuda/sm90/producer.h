@@ -215,7 +215,9 @@ __device__ __forceinline__ void produce_by_loads(const Launch& launch,
                 if (threadIdx.x == kWarpSize) {
                     sm80::ptx::st_shared_32(shared.nonfinite_flag(value.stage), any);
                 }
-                pass_on(shared.value_clean(value.stage));
+                if (problem.causal) {
+                    pass_on(shared.value_clean(value.stage));
+                }
                 value.advance();
             }
         }

@@ -1,5 +1,5 @@
-// The bf16 kernels of sm_90a for few query tiles. See split_kernel.h for the method and split_launch.h
-// for the tiles.
+// The bf16 kernels of sm_90a for few query tiles. See split_kernel.h for the method and
+// split_launch.h for the tiles.
 #include "forward.h"
 #include "split_launch.h"
 

@@ -27,8 +27,8 @@
 
 namespace flashbench::cuda::sm90 {
 
-// `rows` query rows, a warp for each 16; `groups` of such warps. A group's K and V have one buffer of
-// `keys` each.
+// `rows` query rows, a warp for each 16; `groups` of such warps. A group's K and V have one buffer
+// of `keys` each.
 template <typename T, int head_dim, int rows, int keys, int groups, int blocks_per_sm>
 struct SplitTile {
     using Warp = sm80::Tile<T, head_dim, rows, keys, rows / 16, blocks_per_sm, false, true>;
@@ -236,7 +236,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
 
     // Output, base and sum of each row, for all to see.
-    group_barrier();  // every warp of the group is done with K and V
+    __syncthreads();  // every warp is done with K and V
     auto* statistics = reinterpret_cast<float2*>(parts + Tile::kGroups * Tile::kGroupBytes);
     auto* own_part = reinterpret_cast<float*>(parts + group * Tile::kGroupBytes);
 #pragma unroll
