@@ -32,7 +32,7 @@ namespace flashbench::cuda::sm90 {
 // Key heads of a causal section (see schedule.h): so few that several blocks share the keys of
 // each.
 constexpr int64_t kMinSectionHeads = 12;
-constexpr int64_t kMaxSectionHeads = 48;
+constexpr int64_t kMaxSectionHeads = 32;
 // A larger section has to save more than this share of the time.
 constexpr double kWorthwhile = 0.03;
 

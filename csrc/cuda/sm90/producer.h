@@ -209,14 +209,13 @@ __device__ __forceinline__ void produce_by_loads(const Launch& launch,
                     rows_of<const T>(problem.v, problem.v_strides, work.batch, work.kv_head,
                                      problem.k_len, problem.head_dim, false),
                     (block + 1) * Tile::kKeys, diagonal);
-                if (first) {
-                    ptx::mbarrier_arrive(shared.value_full(value.stage));
-                }
-                if (threadIdx.x == kWarpSize) {
-                    sm80::ptx::st_shared_32(shared.nonfinite_flag(value.stage), any);
-                }
                 if (problem.causal) {
+                    if (threadIdx.x == kWarpSize) {
+                        sm80::ptx::st_shared_32(shared.nonfinite_flag(value.stage), any);
+                    }
                     pass_on(shared.value_clean(value.stage));
+                } else if (first) {
+                    ptx::mbarrier_arrive(shared.value_full(value.stage));
                 }
                 value.advance();
             }

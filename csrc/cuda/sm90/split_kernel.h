@@ -23,22 +23,20 @@
 #include "../sm80/ptx.h"
 #include "../sm80/shared_tile.h"
 #include "../sm80/warp_tile.h"
-#include "ptx.h"
 
 namespace flashbench::cuda::sm90 {
 
 // `rows` query rows, a warp for each 16; `groups` of such warps. A group's K and V have one buffer
 // of `keys` each.
-template <typename T, int head_dim, int rows, int keys, int groups, int blocks_per_sm>
+template <typename T, int head_dim, int rows, int keys, int groups>
 struct SplitTile {
-    using Warp = sm80::Tile<T, head_dim, rows, keys, rows / 16, blocks_per_sm, false, true>;
+    using Warp = sm80::Tile<T, head_dim, rows, keys, rows / 16, 1, false, true>;
     static constexpr int kHeadDim = head_dim;
     static constexpr int kRows = rows;
     static constexpr int kKeys = keys;
     static constexpr int kGroups = groups;
     static constexpr int kGroupThreads = rows / 16 * kWarpSize;
     static constexpr int kThreads = groups * kGroupThreads;
-    static constexpr int kBlocksPerSm = blocks_per_sm;
 
     static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
     static constexpr int kKeyBytes = keys * head_dim * kElementBytes;
@@ -126,7 +124,7 @@ __device__ __forceinline__ void merge_and_store(const Rows<T>& rows, int first_r
 }
 
 template <typename Tile>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
+__global__ void __launch_bounds__(Tile::kThreads, 1)
     forward_split(const __grid_constant__ SplitLaunch launch) {
     using Warp = typename Tile::Warp;
     using T = typename Warp::Type;
@@ -160,43 +158,38 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const int lane = static_cast<int>(thread % kWarpSize);
     const int warp_row = static_cast<int>(thread / kWarpSize) * Warp::kWarpRows;
     const int warp_last_row = first_row + warp_row + Warp::kWarpRows - 1;
-    const int stride = Tile::kGroups * kKeys;
-    const int group_first_key = group * kKeys;
+    constexpr int kStride = Tile::kGroups * kKeys;
 
     const uint32_t shared_query = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
     unsigned char* parts = shared_memory + Tile::kQueryBytes;
     const uint32_t shared_key = shared_query + Tile::kQueryBytes + group * Tile::kGroupBytes;
     const uint32_t shared_value = shared_key + Tile::kKeyBytes;
-    const auto group_barrier = [group] { ptx::bar_sync(1 + group, Tile::kGroupThreads); };
+    const auto load = [&](uint32_t shared, const Rows<const T>& rows, int first) {
+        if (first < end_key) {
+            sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(shared, rows, first, thread);
+        }
+        sm80::ptx::cp_async_commit_group();
+    };
 
-    constexpr int kQueryThreads = Tile::kThreads < Tile::kRows * 8 ? Tile::kThreads
-                                                                    : Tile::kRows * 8;
+    constexpr int kQueryThreads =
+        Tile::kThreads < Tile::kRows * 8 ? Tile::kThreads : Tile::kRows * 8;
     if (threadIdx.x < kQueryThreads) {
         sm80::load_tile<kHeadDim, Tile::kRows, kQueryThreads>(shared_query, query, first_row,
                                                               threadIdx.x);
     }
-    if (group_first_key < end_key) {
-        sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(shared_key, key, group_first_key,
-                                                              thread);
-    }
-    sm80::ptx::cp_async_commit_group();
-    if (group_first_key < end_key) {
-        sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(shared_value, value,
-                                                              group_first_key, thread);
-    }
-    sm80::ptx::cp_async_commit_group();
-
+    load(shared_key, key, group * kKeys);
+    load(shared_value, value, group * kKeys);
     sm80::WarpTile<Warp> part(lane, first_row + warp_row,
                               shared_query + warp_row * sm80::Swizzle<kHeadDim>::kRowBytes);
-    sm80::ptx::cp_async_wait_group<1>();
-    __syncthreads();  // Q and the first K are here
-    for (int first_key = group_first_key; first_key < end_key; first_key += stride) {
-        const bool active = first_row + warp_row < q_len && (!causal || first_key <= warp_last_row);
+
+    // Every group takes part in every barrier, also when it has no block left.
+    for (int round_key = 0; round_key < end_key; round_key += kStride) {
+        const int first_key = round_key + group * kKeys;
+        const bool active = first_key < end_key && first_row + warp_row < q_len &&
+                            (!causal || first_key <= warp_last_row);
         const bool diagonal = causal && first_key + kKeys - 1 > first_row;
-        if (first_key > group_first_key) {
-            sm80::ptx::cp_async_wait_group<1>();
-            group_barrier();  // K is here
-        }
+        sm80::ptx::cp_async_wait_group<1>();
+        __syncthreads();  // K is here
         if (active) {
             part.multiply_keys(shared_key);
             if (diagonal || first_key + kKeys > k_len) {
@@ -206,37 +199,27 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         }
         sm80::ptx::cp_async_wait_group<0>();
         bool nonfinite = false;
-        // The barrier: V is here, and every warp of the group is done with K.
-        if (diagonal) {
-            nonfinite = ptx::bar_red_or(
-                1 + group, Tile::kGroupThreads,
+        // The barrier: V is here, and every warp is done with K.
+        if (causal) {
+            nonfinite = __syncthreads_or(
+                diagonal && first_key < end_key &&
                 sm80::zero_copied_nonfinite<kHeadDim, kKeys, Tile::kGroupThreads, T>(shared_value,
                                                                                     thread));
         } else {
-            group_barrier();
+            __syncthreads();
         }
-        const bool more = first_key + stride < end_key;
-        if (more) {
-            sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(shared_key, key,
-                                                                  first_key + stride, thread);
-        }
-        sm80::ptx::cp_async_commit_group();
+        load(shared_key, key, first_key + kStride);
         if (active) {
             part.multiply_values(shared_value);
-            if (nonfinite) {
+            if (nonfinite && diagonal) {
                 part.add_nonfinite_values(value, first_key);
             }
         }
-        if (more) {
-            group_barrier();  // every warp of the group is done with V
-            sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(shared_value, value,
-                                                                  first_key + stride, thread);
-        }
-        sm80::ptx::cp_async_commit_group();
+        __syncthreads();  // every warp is done with V
+        load(shared_value, value, first_key + kStride);
     }
 
     // Output, base and sum of each row, for all to see.
-    __syncthreads();  // every warp is done with K and V
     auto* statistics = reinterpret_cast<float2*>(parts + Tile::kGroups * Tile::kGroupBytes);
     auto* own_part = reinterpret_cast<float*>(parts + group * Tile::kGroupBytes);
 #pragma unroll

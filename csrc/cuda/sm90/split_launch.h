@@ -47,11 +47,11 @@ void launch_split(const Attention& problem, cudaStream_t stream) {
 template <typename T>
 void forward_split_any(const Attention& problem, cudaStream_t stream) {
     if (problem.head_dim > 64) {
-        launch_split<SplitTile<T, 128, 32, 64, 4, 1>>(problem, stream);
+        launch_split<SplitTile<T, 128, 32, 64, 4>>(problem, stream);
     } else if (problem.k_len > 128) {
-        launch_split<SplitTile<T, 64, 32, 128, 4, 1>>(problem, stream);
+        launch_split<SplitTile<T, 64, 32, 128, 4>>(problem, stream);
     } else {
-        launch_split<SplitTile<T, 64, 32, 32, 4, 2>>(problem, stream);
+        launch_split<SplitTile<T, 64, 32, 32, 4>>(problem, stream);
     }
 }
 
