@@ -74,9 +74,12 @@ def attention(
     )
     if q.is_cuda:
         # The raw handle: building a torch.cuda.Stream object costs more than the whole launch.
-        with torch.cuda.device(q.device):
-            stream = torch._C._cuda_getCurrentRawStream(q.device.index)
+        stream = torch._C._cuda_getCurrentRawStream(q.device.index)
+        if torch._C._cuda_getDevice() == q.device.index:
             _C.cuda_attention(*problem, stream)
+        else:
+            with torch.cuda.device(q.device):
+                _C.cuda_attention(*problem, stream)
     else:
         _C.cpu_attention(*problem, torch.get_num_threads())
     return out

@@ -2,11 +2,12 @@
 //
 //   Wgmma<T, N>::ss(d, a, b, accumulate)   d (64 x N) = a b + d, a and b from shared memory, both
 //                                          with k contiguous; without the d if not `accumulate`
-//   Wgmma<T, N>::rs(d, a, b)               d += a b, a (64 x 16) from registers, b with n contiguous
+//   Wgmma<T, N>::rs(d, a, b)               d += a b, a (64 x 16) from registers, b with n
+//                                          contiguous
 //
 // A warpgroup executes it together. d: row 16 * warp + lane / 4 and the one 8 below (elements 4n,
-// 4n + 1 and 4n + 2, 4n + 3), columns 8n + 2 * (lane % 4) and the next. a in shared
-// memory and b are descriptors, as SharedOperand makes them.
+// 4n + 1 and 4n + 2, 4n + 3), columns 8n + 2 * (lane % 4) and the next.
+// a in shared memory and b are descriptors, as SharedOperand makes them.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -48,7 +49,8 @@ struct Wgmma;
     FB_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, " \
                 "%60, %61, %62, %63"
 #define FB_NAMES_88                                                                \
-    FB_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+    FB_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, " \
+                "%77, %78, %79, " \
                 "%80, %81, %82, %83, " \
                 "%84, %85, %86, %87"
 #define FB_NAMES_96 FB_NAMES_88 ", %88, %89, %90, %91, %92, %93, %94, %95"
