@@ -15,11 +15,14 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ("csrc", "flashbench", "build_support", "setup.py", "pyproject.toml", "README.md")
 SHARES = (0, 1, 2, 5, 10)
+
+Edits = tuple[str, Sequence[tuple[str, str]]]
 
 CPU = (
     "csrc/cpu/dispatch.cpp",
@@ -34,6 +37,11 @@ CPU = (
             "    }\n",
         ),
     ),
+)
+# The kernel that is slowed down computes everything, in the revision that is not slower too.
+CUDA_ALWAYS = (
+    "csrc/cuda/dispatch.cu",
+    (("device.compute_capability == 90 &&", "device.compute_capability == 0 &&"),),
 )
 CUDA = (
     "csrc/cuda/sm80/kernel.h",
@@ -66,7 +74,10 @@ def main() -> None:
         keep = options.keep or work / "results"
         keep.mkdir(parents=True, exist_ok=True)
         repository = work / "repository"
-        plant(repository, CUDA if options.device == "cuda" else CPU)
+        if options.device == "cuda":
+            plant(repository, CUDA, CUDA_ALWAYS)
+        else:
+            plant(repository, CPU)
         print("| slower by % | SLOWER | SAME | UNDECIDED | FASTER | other | launches a case "
               "| device s |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
         for share in SHARES:
@@ -81,8 +92,11 @@ def main() -> None:
             print("|", " | ".join(map(str, cells)), "|", flush=True)
 
 
-def plant(repository: Path, edits: tuple[str, tuple[tuple[str, str], ...]]) -> None:
-    """A repository with the tags `base` and slower-0, slower-1 ... (in percent)."""
+def plant(repository: Path, edits: Edits, always: Edits | None = None) -> None:
+    """A repository with the tags `base` and slower-0, slower-1 ... (in percent).
+
+    always: what is changed in all of them.
+    """
     repository.mkdir(parents=True)
     for name in SOURCES:
         source = ROOT / name
@@ -92,17 +106,27 @@ def plant(repository: Path, edits: tuple[str, tuple[tuple[str, str], ...]]) -> N
         else:
             shutil.copy2(source, repository / name)
     git(repository, "init", "-q", "-b", "main")
+    if always is not None:
+        (repository / always[0]).write_text(edited(repository, always))
     name, replacements = edits
     original = (repository / name).read_text()
     commit(repository, "As it is", "base")
     for share in SHARES:
-        text = original
-        for old, new in replacements:
-            if text.count(old) != 1:
-                sys.exit(f"{name} has changed: cannot plant a delay at {old.strip()[:60]!r}")
-            text = text.replace(old, new.replace("PLANTED", f"{share / 100}f"))
-        (repository / name).write_text(text if share else f"{original}// the same\n")
+        slowed = [(old, new.replace("PLANTED", f"{share / 100}f")) for old, new in replacements]
+        (repository / name).write_text(original)
+        text = edited(repository, (name, slowed)) if share else f"{original}// the same\n"
+        (repository / name).write_text(text)
         commit(repository, f"Slower by {share} %", f"slower-{share}")
+
+
+def edited(repository: Path, edits: Edits) -> str:
+    name, replacements = edits
+    text = (repository / name).read_text()
+    for old, new in replacements:
+        if text.count(old) != 1:
+            sys.exit(f"{name} has changed: cannot plant a delay at {old.strip()[:60]!r}")
+        text = text.replace(old, new)
+    return text
 
 
 def commit(repository: Path, message: str, tag: str) -> None:

@@ -118,8 +118,8 @@ class Worker:
 
         Every phase that the worker reports has `timeout` seconds, ten times that where it only
         looks at a call that was timed before (a profiler takes its time). Raises WorkerDiedError
-        when the worker dies, hangs, or runs past the budget (`seconds_left` and a grace), FlashbenchError
-        when it cannot work at all.
+        when the worker dies, hangs, or runs past the budget (`seconds_left` and a grace),
+        FlashbenchError when it cannot work at all.
         """
         if isinstance(request, Setup) and request.sites:
             request = msgspec.structs.replace(request, copies=self._directory())

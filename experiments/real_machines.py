@@ -1,0 +1,86 @@
+"""The tables of docs/statistics.md about real machines, from the run files in results/machines.
+
+    python experiments/real_machines.py
+
+Measured by `flashbench aa` (NAME-aa.json) and by planted_slowdowns.py (NAME-planted-PERCENT.json).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from flashbench import runfile
+from flashbench.aa import compare_with_itself
+from flashbench.launches import collect
+from flashbench.report import report_one
+from flashbench.stats.proportion import Rate
+from flashbench.verdict import Outcome
+
+DIRECTORY = Path(__file__).parents[1] / "results" / "machines"
+LAUNCHES = 10  # of a comparison of a build with itself
+VERDICTS = (Outcome.SLOWER, Outcome.SAME, Outcome.UNDECIDED, Outcome.FASTER)
+
+
+def main() -> None:
+    head = ["machine", "cases", "launches", "comparisons", "false alarms a case", "families"]
+    print(row([*head, "sees 2 % with"]), row(["---"] * 7), sep="\n")
+    for file in sorted(DIRECTORY.glob("*-aa.json")):
+        print(row(self_comparison(file)))
+    head = ["machine", "slower by %", *VERDICTS, "launches a case", "device s"]
+    print("", row(head), row(["---"] * len(head)), sep="\n")
+    for file in sorted(DIRECTORY.glob("*-planted-*.json"), key=planted):
+        print(row(slowdown(file)))
+
+
+def self_comparison(file: Path) -> list[object]:
+    run = runfile.load(file)
+    run.launches = [launch for launch in run.launches if launch.complete]
+    found = compare_with_itself(collect(run), LAUNCHES, 0.01, 0.05)
+    plans = [noise.launches_for(0.02, 0.8) for noise in found.cases]
+    half = sorted(plan or 10**9 for plan in plans)[len(plans) // 2]
+    return [
+        device(run),
+        len(found.cases),
+        len(run.launches),
+        found.alarms.trials,
+        told(found.alarms),
+        told(found.family),
+        f"{half} launches in half of the cases" if half < 10**9 else "more than 40 launches",
+    ]
+
+
+def slowdown(file: Path) -> list[object]:
+    run = runfile.load(file)
+    report = report_one(run)
+    counts = Counter(verdict.outcome for verdict in report.verdicts)
+    launches = sum(min(c.launches, default=0) for c in report.comparisons)
+    return [
+        device(run),
+        planted(file)[1],
+        *(counts[outcome] for outcome in VERDICTS),
+        f"{launches / len(report.comparisons):.1f}",
+        f"{run.device_seconds:.0f}",
+    ]
+
+
+def planted(file: Path) -> tuple[str, int]:
+    machine, _, percent = file.stem.rpartition("-")
+    return machine, int(percent)
+
+
+def device(run: runfile.RunFile) -> str:
+    environment = run.environment
+    return environment.gpu or f"{environment.cpu}, {environment.threads} threads"
+
+
+def told(rate: Rate) -> str:
+    low, high = rate.interval()
+    return f"{rate.count} of {rate.trials} [{low:.3f}, {high:.3f}]"
+
+
+def row(cells: Sequence[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+if __name__ == "__main__":
+    main()
