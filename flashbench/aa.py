@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.case import Case
-from flashbench.comparison import Comparison, between_builds, decide_family
+from flashbench.comparison import Comparison, Problem, between_builds, decide_family
 from flashbench.launches import LaunchData
 from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.proportion import Rate
-from flashbench.stats.sequential import anytime_shift
+from flashbench.stats.sequential import excludes_no_change, launches_needed_anytime
 from flashbench.verdict import Outcome, judge
 
 FloatArray = NDArray[np.float64]
@@ -25,6 +25,8 @@ MOST_LAUNCHES = 40  # of a comparison that is planned
 POWERS = (0.8, 0.95)
 _ALARMS = (Outcome.FASTER, Outcome.SLOWER)
 _DRAWS = 200  # of the launches of a comparison, for the smallest detectable change
+_STEPS = 6  # changes that are tried up to each doubling
+_SURE = 0.05  # how often a machine that keeps the promised rate is said to miss it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class CaseNoise:
 
     alarms: comparisons that were called FASTER or SLOWER at any look. deviation: standard deviation
     of one launch's log-ratio; None with fewer than two. detectable: by power, (MOST_LAUNCHES,): the
-    smallest change found by that many launches (0.02 is 2 %), infinite where none would be.
+    smallest change (0.02 is 2 %) that is found by that many launches, as are all larger ones;
+    infinite where there is none.
     """
 
     case: Case
@@ -69,119 +72,150 @@ class SelfComparison:
             sum(noise.alarms.trials for noise in self.cases),
         )
 
+    @property
+    def too_many(self) -> bool:
+        """Whether more families had a false alarm than chance explains where alpha is kept."""
+        return chance_of_as_many(self.family, self.alpha) <= _SURE
+
+
+def chance_of_as_many(rate: Rate, probability: float) -> float:
+    """Exact one-sided binomial p-value: of `count` or more where each has this probability."""
+    terms = (
+        math.exp(
+            math.log(math.comb(rate.trials, k))
+            + k * math.log(probability)
+            + (rate.trials - k) * math.log1p(-probability)
+        )
+        for k in range(rate.count)
+    )
+    return round(max(0.0, 1.0 - math.fsum(terms)), 12)  # 1 - 0.95 is a little more than 0.05
+
 
 def compare_with_itself(
     data: LaunchData, launches: int, tolerance: float, alpha: float
 ) -> SelfComparison:
     """Judge the launches of `data`, `launches` to a comparison; what is left over is not used."""
     whole = between_builds(data, alpha, tolerance)
-    usable = [c for c in whole if c.problem is None]
-    groups = list(_groups(usable, launches, len(data.run.launches)))
-    alarmed = [_alarmed_at_any_look(group, tolerance, alpha) for group in groups]
-    fixed = [_alarms(group, tolerance, alpha, anytime=False) for group in groups]
+    groups = list(_groups(whole, launches, len(data.run.launches)))
+    looked = [_at_any_look(group, launches, tolerance, alpha) for group in groups]
+    once = [_outcomes(group, tolerance, alpha, anytime=False) for group in groups]
     cases = []
-    for index, comparison in enumerate(usable):
+    for index, comparison in enumerate(whole):
+        if comparison.problem is not None:
+            continue
         ratios = comparison.sides[0]
-        present = [a for a, group in zip(alarmed, groups, strict=True) if group[index] is not None]
+        outcomes = [outcome[index] for outcome in looked if index in outcome]
         cases.append(
             CaseNoise(
                 data.run.cases[data.case_index[comparison.case.id]],
-                Rate(sum(index in a.alarms for a in present), len(present)),
-                sum(index in a.undecided for a in present),
+                Rate(sum(outcome in _ALARMS for outcome in outcomes), len(outcomes)),
+                outcomes.count(Outcome.UNDECIDED),
                 float(np.std(ratios, ddof=1)) if len(ratios) > 1 else None,
-                detectable_changes(ratios, len(usable), tolerance, alpha),
+                detectable_changes(ratios, len(whole), tolerance, alpha),
             )
         )
     return SelfComparison(
-        data,
-        cases,
-        Rate(sum(bool(a.alarms) for a in alarmed), len(groups)),
-        Rate(sum(bool(a.alarms) for a in fixed), len(groups)),
-        launches,
-        tolerance,
-        alpha,
+        data, cases, _families(looked), _families(once), launches, tolerance, alpha
     )
 
 
 def detectable_changes(
     ratios: FloatArray, family: int, tolerance: float, alpha: float
 ) -> dict[float, FloatArray]:
-    """By power, (MOST_LAUNCHES,): the smallest change that a comparison would have found by then.
+    """By power, (MOST_LAUNCHES,): the smallest change that a comparison would have found by then,
+    as it would all larger ones.
 
-    ratios: (launches,) log-ratios of a build and itself. A change moves every interval by its own
-    size, so each draw of launches says from which change on it would have been found. Draws are
-    with replacement, of the launches about their median.
+    ratios: (launches,) log-ratios of a build and itself. They are drawn with replacement about
+    their median, each change of a grid is added, and the rule is applied after each launch. All
+    sizes are tried because a larger change is not always found sooner: launches that are far off
+    and close together wait for the signs to agree (`anytime_shift`).
     """
     if len(ratios) < 2:
         return {power: np.full(MOST_LAUNCHES, math.inf) for power in POWERS}
     rng = np.random.default_rng(0)  # the same file gives the same table
     draws = rng.choice(ratios - np.median(ratios), (_DRAWS, MOST_LAUNCHES))
     level, limit = simultaneous_alpha(alpha, family), math.log1p(tolerance)
-    needed = np.full((_DRAWS, MOST_LAUNCHES), math.inf)
-    for row, draw in zip(needed, draws, strict=True):
-        for n in range(2, MOST_LAUNCHES + 1):
-            shift = anytime_shift(draw[:n], level)
-            row[n - 1] = max(-shift.low, limit - shift.value)
-    found = np.minimum.accumulate(needed, axis=1)
-    return {power: np.expm1(np.quantile(found, power, axis=0, method="higher")) for power in POWERS}
+    changes = _changes(tolerance)
+    shifts = np.log1p(changes)
+    found = np.zeros((len(changes), _DRAWS), dtype=bool)
+    share = np.zeros((MOST_LAUNCHES, len(changes)))
+    for n in range(launches_needed_anytime(level), MOST_LAUNCHES + 1):
+        change, draw = np.nonzero(~found)
+        rows = draws[draw, :n] + shifts[change, None]
+        beyond = np.abs(rows.mean(axis=1)) > limit
+        found[change, draw] = beyond & excludes_no_change(rows, level)
+        share[n - 1] = found.mean(axis=1)
+    return {power: _smallest(share >= power, changes) for power in POWERS}
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    alarms: frozenset[int]  # indices of cases
-    undecided: frozenset[int]
+def _changes(tolerance: float) -> FloatArray:
+    """From just above the tolerance to a hundred times of it, and to 100 % at least."""
+    steps = math.ceil(_STEPS * math.log2(max(100.0, 1 / tolerance)))
+    doublings = np.concatenate(([0.1], np.arange(1, steps + 1))) / _STEPS
+    return np.asarray(tolerance * 2.0**doublings)
 
 
-def _groups(
-    usable: Sequence[Comparison], launches: int, total: int
-) -> Iterator[list[Comparison | None]]:
-    """Every case's launches of one comparison after the other; None where one was not measured."""
+def _smallest(enough: NDArray[np.bool_], changes: FloatArray) -> FloatArray:
+    """enough: (launches, changes). Returns (launches,): the change from which on all are."""
+    onwards = np.logical_and.accumulate(enough[:, ::-1], axis=1).sum(axis=1)
+    smallest: FloatArray = np.append(changes, math.inf)[len(changes) - onwards]
+    return smallest
+
+
+def _families(comparisons: Sequence[dict[int, Outcome]]) -> Rate:
+    alarmed = [any(outcome in _ALARMS for outcome in found.values()) for found in comparisons]
+    return Rate(sum(alarmed), len(alarmed))
+
+
+def _groups(whole: Sequence[Comparison], launches: int, total: int) -> Iterator[list[Comparison]]:
+    """Every case's launches of one comparison after the other, numbered from 0 in each."""
     for start in range(0, total - launches + 1, launches):
-        group: list[Comparison | None] = []
-        for comparison in usable:
-            (numbers,), (side,) = comparison.numbers, comparison.sides
-            inside = (numbers >= start) & (numbers < start + launches)
-            kept = replace(comparison, sides=(side[inside],), numbers=(numbers[inside],))
-            group.append(kept if inside.any() else None)
-        yield group
+        yield [_cut(comparison, start, start + launches) for comparison in whole]
 
 
-def _alarmed_at_any_look(
-    group: Sequence[Comparison | None], tolerance: float, alpha: float
-) -> _Judged:
-    """As `compare` does: looked at after each launch, and a case that is decided is left alone."""
-    alarms: set[int] = set()
-    decided: set[int] = set()
-    most = max((len(c.sides[0]) for c in group if c), default=0)
-    for look in range(1, most + 1):
-        cut = [
-            c and replace(c, sides=(c.sides[0][:look],), numbers=(c.numbers[0][:look],))
-            for c in group
-        ]
+def _cut(comparison: Comparison, start: int, stop: int) -> Comparison:
+    """The launches from number `start` to before `stop`; a problem where the case has none."""
+    if comparison.problem is not None:
+        return comparison
+    (numbers,), (side,) = comparison.numbers, comparison.sides
+    inside = (numbers >= start) & (numbers < stop)
+    if not inside.any():
+        problem = Problem("missing", "not measured in these launches")
+        return replace(comparison, sides=(), numbers=(), shift=None, problem=problem)
+    return replace(comparison, sides=(side[inside],), numbers=(numbers[inside] - start,))
+
+
+def _at_any_look(
+    group: Sequence[Comparison], launches: int, tolerance: float, alpha: float
+) -> dict[int, Outcome]:
+    """The verdict of each case that was measured, by its index, when it was decided.
+
+    As `compare` does: looked at after each launch, and a case that is decided is measured no more.
+    """
+    kept = list(group)
+    open_cases = {index for index, c in enumerate(group) if c.problem is None}
+    outcomes = dict.fromkeys(sorted(open_cases), Outcome.UNDECIDED)
+    # Before, no interval is bounded, and nothing is decided.
+    first = launches_needed_anytime(simultaneous_alpha(alpha, len(group)))
+    for look in range(first, launches + 1):
+        cut = [_cut(comparison, 0, look) for comparison in kept]
         for index, outcome in _outcomes(cut, tolerance, alpha, anytime=True).items():
-            if index in decided or outcome is Outcome.UNDECIDED:
-                continue
-            decided.add(index)
-            if outcome in _ALARMS:
-                alarms.add(index)
-    everybody = {index for index, c in enumerate(group) if c}
-    return _Judged(frozenset(alarms), frozenset(everybody - decided))
-
-
-def _alarms(
-    group: Sequence[Comparison | None], tolerance: float, alpha: float, *, anytime: bool
-) -> _Judged:
-    outcomes = _outcomes(group, tolerance, alpha, anytime=anytime)
-    return _Judged(
-        frozenset(i for i, outcome in outcomes.items() if outcome in _ALARMS),
-        frozenset(i for i, outcome in outcomes.items() if outcome is Outcome.UNDECIDED),
-    )
+            if index in open_cases and outcome is not Outcome.UNDECIDED:
+                outcomes[index] = outcome
+                open_cases.remove(index)
+                kept[index] = cut[index]
+        if not open_cases:
+            break
+    return outcomes
 
 
 def _outcomes(
-    group: Sequence[Comparison | None], tolerance: float, alpha: float, *, anytime: bool
+    group: Sequence[Comparison], tolerance: float, alpha: float, *, anytime: bool
 ) -> dict[int, Outcome]:
     """The verdict of each case that has launches, by its index."""
-    present = {index: replace(c, anytime=anytime) for index, c in enumerate(group) if c}
-    judged = decide_family(list(present.values()), alpha, tolerance, 1, anytime=anytime)
-    return {index: judge(c, tolerance).outcome for index, c in zip(present, judged, strict=True)}
+    judged = decide_family(list(group), alpha, tolerance, 1, anytime=anytime)
+    return {
+        index: judge(comparison, tolerance).outcome
+        for index, comparison in enumerate(judged)
+        if comparison.problem is None
+    }

@@ -10,7 +10,11 @@ import pytest
 from synthetic import make_cases, make_pair
 
 from flashbench import machine
-from flashbench.aa import MOST_LAUNCHES, compare_with_itself, detectable_changes
+from flashbench.aa import (
+    MOST_LAUNCHES,
+    compare_with_itself,
+    detectable_changes,
+)
 from flashbench.errors import Exit
 from flashbench.launches import collect
 
@@ -39,23 +43,36 @@ def test_a_difference_is_an_alarm_in_every_comparison() -> None:
     assert found.family.interval()[0] > 0.05
 
 
-def test_smallest_detectable_change_is_found_as_often_as_promised() -> None:
-    """Shifted by what 20 launches are said to see, about 80 % of fresh families see it."""
-    rng = np.random.default_rng(3)
-    deviation, family = 0.01, 8
-    promised = np.log1p(
-        detectable_changes(deviation * rng.standard_normal(400), family, 0.01, 0.05)[0.8][19]
-    )
+def found_by(launches: int, deviation: float, family: int, change: float, seed: int) -> float:
+    """Share of cases, of fresh families whose cases all change, that `compare` calls different."""
     run = make_pair(
-        rng,
+        np.random.default_rng(seed),
         cases=make_cases(family),
-        launches=20 * 40,
+        launches=launches * (320 // family),
+        samples=2,
         between=deviation / np.sqrt(2),
         within=0.0,
-        speedup=float(np.exp(promised)),
+        speedup=1 + change,
     )
-    found = compare_with_itself(collect(run), 20, 0.01, 0.05)
-    assert 0.7 < found.alarms.value < 0.9
+    return compare_with_itself(collect(run), launches, 0.01, 0.05).alarms.value
+
+
+@pytest.mark.parametrize(
+    ("deviation", "launches", "family"),
+    [(0.01, 20, 8), (0.01, 20, 64), (0.001, 8, 64), (0.001, 13, 64), (0.0005, 12, 64)],
+)
+def test_what_is_promised_is_found(deviation: float, launches: int, family: int) -> None:
+    """A change promised at 80 %, and any larger one, is found in 80 % of fresh families, about."""
+    ratios = deviation * np.random.default_rng(3).standard_normal(400)
+    promised = detectable_changes(ratios, family, 0.01, 0.05)[0.8][launches - 1]
+    if np.isinf(promised):
+        # So close together, launches wait for the signs: no large change is found either.
+        assert found_by(launches, deviation, family, 0.05, 5) < 0.5
+        return
+    for larger in (1, 2, 10):
+        assert found_by(launches, deviation, family, larger * promised, 5) > 0.75
+    if deviation == 0.01:  # and it is not a promise that is always kept
+        assert found_by(launches, deviation, family, 0.8 * promised, 5) < 0.8
 
 
 def test_more_launches_and_less_power_see_smaller_changes() -> None:

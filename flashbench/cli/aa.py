@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from flashbench.cli.measuring import (
     CAUSAL,
@@ -35,7 +36,7 @@ TABLES = ("text", "markdown", "csv", "json")  # there is no verdict to annotate
     "aa",
     cls=SettingsCommand,
     epilog="Exit codes: 0 measured, 1 the false-alarm rate of families is above what --confidence "
-    "promises (its 95 % interval excludes it), 2 usage, 4 not measured. Defaults: "
+    "promises (an exact binomial test at 5 %), 2 usage, 4 not measured. Defaults: "
     "[tool.flashbench.aa] of pyproject.toml.",
 )
 @click.option(
@@ -78,7 +79,8 @@ TABLES = ("text", "markdown", "csv", "json")  # there is no verdict to annotate
 @click.option("--save", is_flag=True, help="Keep what was learned in the machine's profile.")
 @click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False))
-def command(**options: Any) -> int:
+@click.pass_context
+def command(context: click.Context, /, **options: Any) -> int:
     """Compare a build with itself, over and over: whatever is found is a false alarm.
 
     Two copies are loaded side by side in each launch, as `compare` loads two revisions, and judged
@@ -90,12 +92,18 @@ def command(**options: Any) -> int:
     from flashbench.launches import collect
     from flashbench.views import noise
 
-    resumed = None if options["resume"] is None else runfile.load(options["resume"])
+    resumed = None
+    if options["resume"] is not None:
+        resumed = runfile.load(options["resume"])
+        pair = _require_one_build(resumed, options["resume"])
+        for name, value in (("tolerance", pair.tolerance), ("confidence", pair.confidence)):
+            if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+                options[name] = value
     path = options["run_file"] or options["resume"]
     path = path or Path(f"aa-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
     check_writable(path, "--run-file")
     run = _measure(options, resumed, path)
-    assert run.pair is not None
+    tell(f"analysing {len(run.launches)} launches of {len(run.cases)} cases")
     found = compare_with_itself(
         collect(run), options["launches"], options["tolerance"], 1 - options["confidence"]
     )
@@ -106,8 +114,25 @@ def command(**options: Any) -> int:
     deliver(noise.document(found), options["output_format"], options["output"])
     if options["save"]:
         _save(run, found)
-    low, _ = found.family.interval()
-    return Exit.REGRESSION if low > found.alpha else Exit.PASS
+    return Exit.REGRESSION if found.too_many else Exit.PASS
+
+
+def _require_one_build(run: "RunFile", path: Path) -> Pair:
+    """The pair of a run file; InvalidInputError where it is not twice the same build."""
+    pair = run.pair
+    if pair is None:
+        raise InvalidInputError(f"{path}: no run file of `flashbench aa`")
+    named = {candidate.name: candidate for candidate in run.candidates}
+    old, new = (
+        (side.spec, side.build.source_hash, side.build.library_hash)
+        for side in (named[pair.old], named[pair.new])
+    )
+    if old != new:
+        raise InvalidInputError(
+            f"{path}: {pair.old} and {pair.new} are two different builds; go on with it by "
+            "`flashbench compare`, or measure one build against itself into a new file"
+        )
+    return pair
 
 
 def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> "RunFile":
@@ -134,8 +159,7 @@ def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -
     from flashbench.run import Plan, plan_to_resume
 
     if resumed is not None:
-        if resumed.pair is None:
-            raise InvalidInputError(f"{options['resume']}: no run file of `flashbench aa`")
+        assert resumed.pair is not None
         spec = next(c.spec for c in resumed.candidates if c.name == resumed.pair.old)
     else:
         spec = parse_candidate(options["candidate"]).spec

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from flashbench.stats.shift import Shift
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 # (weight, scale): the prior of shift / standard deviation is a mixture of moment priors, each
 # highest at sqrt(2) of its scale and 0 at "no change". One for changes near the noise, one for
@@ -36,6 +37,7 @@ _PRIOR = ((2 / 3, 0.8), (1 / 3, 2.5))
 _TIGHT_DEVIATION = 12.0
 _TIGHT_MEDIAN_DEVIATION = 15.0
 _SIGN_PRIOR = 0.1  # Beta(0.1, 0.1): nearly all signs alike is what the sign version is there for
+_ROUNDING = 1e-28  # of the sum of squares: rounding leaves a residual where there is none
 _NORMAL_PRIOR = 1.0  # scale of shift / standard deviation
 
 
@@ -49,12 +51,33 @@ def anytime_shift(differences: FloatArray, alpha: float, correlation: float = 0.
     if len(differences) < launches_needed_anytime(alpha):
         return Shift(float(np.mean(differences)), -math.inf, math.inf, 1.0)
     shift = t_mixture(differences, alpha, correlation)
-    if not _tight(differences):
+    if not _tight(differences[None])[0]:
         return shift
     sign = sign_mixture(differences, alpha)
     low, high = min(shift.low, sign.low), max(shift.high, sign.high)
     agree = shift.value * sign.value > 0
     return replace(shift, low=low, high=high, p=max(shift.p, sign.p) if agree else 1.0)
+
+
+def excludes_no_change(rows: FloatArray, alpha: float) -> BoolArray:
+    """Whether the interval of `anytime_shift` leaves 0 out, for many draws of independent launches.
+
+    rows: (draws, launches), at least one launch, finite. Returns (draws,). For simulations: each
+    row is answered as `anytime_shift` would, but no interval is worked out.
+    """
+    draws, n = rows.shape
+    if n < launches_needed_anytime(alpha):
+        return np.zeros(draws, dtype=bool)
+    value = rows.sum(axis=1) / n
+    residual = ((rows - value[:, None]) ** 2).sum(axis=1)
+    residual[residual <= _ROUNDING * (rows * rows).sum(axis=1)] = 0.0
+    excluded: BoolArray = np.abs(value) > _critical_t(n, float(n), alpha) * np.sqrt(residual / n)
+    # Tight launches need the signs to agree; where they do, being tight changes nothing.
+    rank = _sign_rank(n, alpha)
+    side = np.sign(value)[:, None]
+    alone = np.flatnonzero(excluded & (np.count_nonzero(side * rows <= 0, axis=1) >= rank))
+    excluded[alone] = ~_tight(rows[alone])
+    return excluded
 
 
 @lru_cache(maxsize=256)
@@ -109,8 +132,7 @@ def t_mixture(differences: FloatArray, alpha: float, correlation: float = 0.0) -
     total = float(weights @ weights)
     value = float(weights @ whitened) / total
     residual = float(((whitened - value * weights) ** 2).sum())
-    # Rounding leaves a residual where there is none.
-    if residual <= 1e-28 * float(whitened @ whitened):
+    if residual <= _ROUNDING * float(whitened @ whitened):
         residual = 0.0
     distance = abs(value) * math.sqrt(total)
     t = distance / math.sqrt(residual) if residual > 0 else math.inf
@@ -131,10 +153,7 @@ def sign_mixture(differences: FloatArray, alpha: float) -> Shift:
     above = int(np.count_nonzero(ordered > 0))
     below = int(np.count_nonzero(ordered < 0))
     p = min(1.0, math.exp(-_log_sign_evidence(min(n - max(above, below), n // 2), n)))
-    # The smallest count on one side that is no evidence yet is the rank of the bound.
-    rank = 0
-    while rank <= n // 2 and _log_sign_evidence(rank, n) >= -math.log(alpha):
-        rank += 1
+    rank = _sign_rank(n, alpha)
     value = float(np.median(ordered))
     if rank == 0:
         return Shift(value, -math.inf, math.inf, p)
@@ -160,18 +179,19 @@ def normal_mixture(differences: FloatArray, alpha: float) -> Shift:
     return Shift(value, value - half, value + half, min(1.0, math.exp(-log_evidence)))
 
 
-def _tight(differences: FloatArray) -> bool:
-    deviation = float(np.std(differences, ddof=1))
-    middle = float(np.median(differences))
-    spread = 1.4826 * float(np.median(np.abs(differences - middle)))
-    mean = abs(float(np.mean(differences)))
-    tiny = 1e-14 * float(np.abs(differences).max())  # rounding of equal launches
-    return (
-        mean >= _TIGHT_DEVIATION * deviation
-        or deviation <= tiny
-        or spread <= tiny
-        or abs(middle) >= _TIGHT_MEDIAN_DEVIATION * spread
+def _tight(rows: FloatArray) -> BoolArray:
+    """rows: (draws, launches). Returns (draws,)."""
+    deviation = np.std(rows, axis=1, ddof=1)
+    middle = np.median(rows, axis=1)
+    spread = 1.4826 * np.median(np.abs(rows - middle[:, None]), axis=1)
+    tiny = 1e-14 * np.abs(rows).max(axis=1)  # rounding of equal launches
+    tight: BoolArray = (
+        (np.abs(np.mean(rows, axis=1)) >= _TIGHT_DEVIATION * deviation)
+        | (deviation <= tiny)
+        | (spread <= tiny)
+        | (np.abs(middle) >= _TIGHT_MEDIAN_DEVIATION * spread)
     )
+    return tight
 
 
 def _log_evidence(t: float, n: int, total: float) -> float:
@@ -210,6 +230,15 @@ def _critical_t(n: int, total: float, alpha: float) -> float:
         else:
             high = middle
     return high
+
+
+@lru_cache(maxsize=4096)
+def _sign_rank(n: int, alpha: float) -> int:
+    """The smallest count on one side that is no evidence yet: the rank of the bound, 0 for none."""
+    rank = 0
+    while rank <= n // 2 and _log_sign_evidence(rank, n) >= -math.log(alpha):
+        rank += 1
+    return rank
 
 
 def _log_sign_evidence(fewer: int, n: int) -> float:

@@ -14,6 +14,7 @@ from simulated_noise import autocorrelated
 
 from flashbench.stats.sequential import (
     anytime_shift,
+    excludes_no_change,
     expected_half_width,
     launches_needed_anytime,
     launches_needed_tight,
@@ -41,6 +42,40 @@ def test_interval_holds_the_value_and_agrees_with_p(method, x, alpha):
     assert 0 <= shift.p <= 1
     assume(abs(shift.p / alpha - 1) > _EDGE)
     assert (shift.low > 0 or shift.high < 0) == (shift.p <= alpha)
+
+
+_DISTANCES = st.sampled_from([0.0, 1e-6, 1e-3, 0.05, 1.0])
+_ROWS = st.tuples(st.integers(1, 6), st.integers(1, 30)).flatmap(
+    lambda shape: arrays(float, shape, elements=_FLOATS)
+)
+
+
+def excluded(row, alpha):
+    shift = anytime_shift(row, alpha)
+    return shift.low > 0 or shift.high < 0
+
+
+@given(rows=_ROWS, offset=_DISTANCES, scale=_DISTANCES, alpha=_ALPHAS)
+def test_rows_exclude_no_change_as_each_alone(rows, offset, scale, alpha):
+    """Row by row the answer of `anytime_shift`: ties, constants, launches close together."""
+    rows = offset + scale * rows
+    for row in rows:  # on the edge, rounding decides
+        assume(abs(t_mixture(row, alpha).p / alpha - 1) > _EDGE)
+    assert excludes_no_change(rows, alpha).tolist() == [excluded(row, alpha) for row in rows]
+
+
+@pytest.mark.parametrize("digits", [2, 3, 12])
+def test_noisy_rows_exclude_no_change_as_each_alone(digits):
+    """The same near where verdicts turn: normal noise, also rounded to ticks, from far to near."""
+    rng = np.random.default_rng(11)
+    answers = set()
+    for n, alpha, distance in itertools.product((6, 9, 12, 13, 25), (0.05, 0.05 / 64), (1, 3, 12)):
+        signs = rng.choice([-1.0, 1.0], (40, 1))
+        rows = signs * np.round(0.1 * (distance + rng.standard_normal((40, n))), digits)
+        found = excludes_no_change(rows, alpha)
+        assert found.tolist() == [excluded(row, alpha) for row in rows]
+        answers.update(found.tolist())
+    assert answers == {False, True}
 
 
 @_METHODS
