@@ -22,7 +22,8 @@ _MAX_BYTES = 10**7
 class Noise(msgspec.Struct, kw_only=True, frozen=True):
     """Of one device: alarms of `aa`, and the change found with 80 % power by 1, 2, ... launches.
 
-    detectable: the median over cases and the worst, None where no change would be found.
+    detectable: the median over cases and the worst, None where there is no change from which on
+    all would be found.
     """
 
     device: str  # "cpu" or "cuda"
@@ -112,7 +113,7 @@ def advice(
         if noise.key != (device, name, threads, metric) or not noise.detectable:
             continue
         seen = noise.detectable[min(launches, len(noise.detectable)) - 1]
-        what = "no change at all" if seen is None else f"changes from {100 * seen:.2g} % on"
+        what = "no change for sure" if seen is None else f"changes from {100 * seen:.2g} % on"
         line = f"by its profile of {noise.measured[:10]} this machine sees {what}"
         line += f" with {launches} launches (half of its cases, 80 % power, {noise.cases} cases)"
         if seen is not None and seen <= 2 * wanted:

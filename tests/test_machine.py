@@ -48,7 +48,7 @@ def test_advice_says_what_will_be_seen() -> None:
     assert line.endswith("; 8 see 2 %")
     line = machine.advice(profile, HERE, "cpu", "wall", 2, 0.0001)
     assert line is not None
-    assert "no change at all with 2 launches" in line
+    assert "no change for sure with 2 launches" in line
     assert line.endswith("; not even 40 see 0.02 %")
 
 

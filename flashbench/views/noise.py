@@ -29,7 +29,7 @@ def document(found: SelfComparison) -> Document:
         f"a build against itself: {found.family.trials} comparisons of {found.launches} launches, "
         f"{len(found.cases)} cases together, {percentage(1 - found.alpha)}, tolerance "
         f"{percentage(found.tolerance)}",
-        "see % in N = smallest change that N launches find with 80 % power",
+        "see % in N = change from which on N launches find all with 80 % power",
     ]
     return Document(
         "noise",
