@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from flashbench.cli.measuring import (
     CAUSAL,
@@ -18,7 +17,7 @@ from flashbench.cli.measuring import (
     grid_options,
     tell,
 )
-from flashbench.cli.output import Fraction, deliver
+from flashbench.cli.output import Fraction, deliver, judging_options
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.runfile import Candidate, Pair
 from flashbench.settings import SettingsCommand
@@ -79,8 +78,7 @@ TABLES = ("text", "markdown", "csv", "json")  # there is no verdict to annotate
 @click.option("--save", is_flag=True, help="Keep what was learned in the machine's profile.")
 @click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False))
-@click.pass_context
-def command(context: click.Context, /, **options: Any) -> int:
+def command(**options: Any) -> int:
     """Compare a build with itself, over and over: whatever is found is a false alarm.
 
     Two copies are loaded side by side in each launch, as `compare` loads two revisions, and judged
@@ -95,18 +93,15 @@ def command(context: click.Context, /, **options: Any) -> int:
     resumed = None
     if options["resume"] is not None:
         resumed = runfile.load(options["resume"])
-        pair = _require_one_build(resumed, options["resume"])
-        for name, value in (("tolerance", pair.tolerance), ("confidence", pair.confidence)):
-            if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-                options[name] = value
+        _require_one_build(resumed, options["resume"])
     path = options["run_file"] or options["resume"]
     path = path or Path(f"aa-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
     check_writable(path, "--run-file")
     run = _measure(options, resumed, path)
     tell(f"analysing {len(run.launches)} launches of {len(run.cases)} cases")
-    found = compare_with_itself(
-        collect(run), options["launches"], options["tolerance"], 1 - options["confidence"]
-    )
+    judging = judging_options(resumed, {**options, "metric": None})
+    data = collect(run, judging["metric"])
+    found = compare_with_itself(data, options["launches"], judging["tolerance"], judging["alpha"])
     if not found.family.trials or not found.cases:
         raise NotMeasuredError(
             f"{path}: not one whole comparison of {options['launches']} launches was measured"
@@ -117,8 +112,8 @@ def command(context: click.Context, /, **options: Any) -> int:
     return Exit.REGRESSION if found.too_many else Exit.PASS
 
 
-def _require_one_build(run: "RunFile", path: Path) -> Pair:
-    """The pair of a run file; InvalidInputError where it is not twice the same build."""
+def _require_one_build(run: "RunFile", path: Path) -> None:
+    """Raise InvalidInputError where a run file is not that of one build against itself."""
     pair = run.pair
     if pair is None:
         raise InvalidInputError(f"{path}: no run file of `flashbench aa`")
@@ -132,7 +127,6 @@ def _require_one_build(run: "RunFile", path: Path) -> Pair:
             f"{path}: {pair.old} and {pair.new} are two different builds; go on with it by "
             "`flashbench compare`, or measure one build against itself into a new file"
         )
-    return pair
 
 
 def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> "RunFile":
