@@ -1,16 +1,19 @@
-"""False alarms in a family of 64 unchanged cases, looked at after every launch, and what the rules
-of other tools do on the same noise.
+"""False alarms in a family of unchanged cases, looked at after every launch, and what the rules of
+other tools do on the same noise.
 
-python experiments/anytime_false_alarms.py [families] [seed]
+python experiments/anytime_false_alarms.py [families] [seed] [--cases N] [--noise NAME] [--ours]
+
+--ours leaves the other rules and the noises of the ratio out; --noise, all but one kind of noise.
 """
 
+import argparse
 import math
-import sys
+from collections.abc import Sequence
 
 import numpy as np
 import other_rules
 import sample_noise
-from families import ALPHA, alarms, judge_family, rate, trials_argument
+from families import ALPHA, alarms, judge_family, rate
 from simulated_noise import FloatArray, autoregressive
 
 from flashbench.stats.sequential import t_mixture
@@ -24,9 +27,9 @@ _NEAR = 4
 
 
 def ever_alarmed(speedups: FloatArray) -> bool:
-    """Whether any look at (cases, launches) has a FASTER or SLOWER."""
+    """Whether any look at (cases, launches), from the second launch on, has a FASTER or SLOWER."""
     near = ALPHA / len(speedups) * _NEAR
-    for launches in LOOKS:
+    for launches in range(LOOKS[0], speedups.shape[1] + 1):
         seen = speedups[:, :launches]
         if not (_rough_p(seen) <= near).any():
             continue
@@ -45,30 +48,43 @@ def _rough_p(seen: FloatArray) -> FloatArray:
     return p
 
 
-def ours(rng: np.random.Generator, noise: sample_noise.SampleNoise, times: float) -> bool:
+def ours(
+    rng: np.random.Generator,
+    noise: sample_noise.SampleNoise,
+    times: float,
+    cases: int = CASES,
+    launches: int = LOOKS[-1],
+) -> bool:
     """One family, both builds in every launch; the machine's drift is in both. times: how much more
     noise than the others' rules get."""
-    shape = (CASES, LOOKS[-1], SAMPLES)
-    shared = sample_noise.machine(rng, noise, LOOKS[-1])[None, :, None]
+    shape = (cases, launches, SAMPLES)
+    shared = sample_noise.machine(rng, noise, launches)[None, :, None]
     old, new = (np.median(noise(rng, shape) + shared, axis=2) for _ in range(2))
     return ever_alarmed(times * (old - new))
 
 
-def theirs(rng: np.random.Generator, noise: sample_noise.SampleNoise) -> list[int]:
+def theirs(
+    rng: np.random.Generator, noise: sample_noise.SampleNoise, cases: int = CASES
+) -> list[int]:
     """Cases that each other rule flags in one family; A is measured, then B."""
     processes = other_rules.PROCESSES
     shared = sample_noise.machine(rng, noise, 2 * processes).reshape(2, 1, processes, 1)
-    shape = (CASES, processes, other_rules.SAMPLES)
+    shape = (cases, processes, other_rules.SAMPLES)
     a, b = (noise(rng, shape) + part for part in shared)
     return [int(np.count_nonzero(rule(a, b))) for rule in other_rules.RULES]
 
 
 def count_ours(
-    noise: sample_noise.SampleNoise, families: int, seed: int, times: float = 1.0
+    noise: sample_noise.SampleNoise,
+    families: int,
+    seed: int,
+    times: float = 1.0,
+    cases: int = CASES,
+    launches: int = LOOKS[-1],
 ) -> int:
     """Families with a false alarm at any look."""
     rng = np.random.default_rng(seed)
-    return sum(ours(rng, noise, times) for _ in range(families))
+    return sum(ours(rng, noise, times, cases, launches) for _ in range(families))
 
 
 def limits(families: int, seed: int) -> None:
@@ -88,26 +104,46 @@ def limits(families: int, seed: int) -> None:
     print(f"| 5 %, launches with rho = 0.8 | {rate(found, families)} |", flush=True)
 
 
-def main() -> None:
-    families = trials_argument(500)
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    names = [rule.__name__.replace("_", " ") for rule in other_rules.RULES]
-    print(f"{families} families of {CASES} cases, seed {seed}; other rules: a case / a family")
-    print(f"| noise | flashbench, any of 39 looks | the same, noise x 5 | {' | '.join(names)} |")
-    print("|---" * (len(names) + 3) + "|")
-    for noise in sample_noise.NOISES:
-        found = [rate(count_ours(noise, families, seed, times), families) for times in (1, 5)]
-        rng = np.random.default_rng(seed)
-        others = max(1, families // 4)
-        flags = np.array([theirs(rng, noise) for _ in range(others)])
-        found += [
-            f"{a_case:.3f} / {a_family:.2f}"
-            for a_case, a_family in zip(
-                flags.mean(axis=0) / CASES, (flags > 0).mean(axis=0), strict=True
-            )
+def table(
+    noises: Sequence[sample_noise.SampleNoise], families: int, seed: int, cases: int, others: int
+) -> None:
+    """A row a noise; others: families that the other rules judge, 0 for a table without them."""
+    rules = [rule.__name__.replace("_", " ") for rule in other_rules.RULES] if others else []
+    looks = f"flashbench, any of {len(LOOKS)} looks"
+    print(f"| {' | '.join(['noise', looks, 'the same, noise x 5', *rules])} |")
+    print("|---" * (len(rules) + 3) + "|")
+    for noise in noises:
+        found = [
+            rate(count_ours(noise, families, seed, times, cases), families) for times in (1, 5)
         ]
+        if others:
+            rng = np.random.default_rng(seed)
+            flags = np.array([theirs(rng, noise, cases) for _ in range(others)])
+            found += [
+                f"{a_case:.3f} / {a_family:.2f}"
+                for a_case, a_family in zip(
+                    flags.mean(axis=0) / cases, (flags > 0).mean(axis=0), strict=True
+                )
+            ]
         print(f"| {noise.__name__} | {' | '.join(found)} |", flush=True)
-    limits(max(1, families // 10), seed)
+
+
+def main() -> None:
+    by_name = {noise.__name__: noise for noise in sample_noise.NOISES}
+    parser = argparse.ArgumentParser()
+    parser.add_argument("families", type=int, nargs="?", default=500)
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    parser.add_argument("--cases", type=int, default=CASES)
+    parser.add_argument("--noise", choices=by_name)
+    parser.add_argument("--ours", action="store_true")
+    asked = parser.parse_args()
+    families, seed = asked.families, asked.seed
+    noises = [by_name[asked.noise]] if asked.noise else sample_noise.NOISES
+    rules = "" if asked.ours else "; other rules: a case / a family"
+    print(f"{families} families of {asked.cases} cases, seed {seed}{rules}")
+    table(noises, families, seed, asked.cases, 0 if asked.ours else max(1, families // 4))
+    if not asked.ours and not asked.noise:
+        limits(max(1, families // 10), seed)
 
 
 if __name__ == "__main__":
