@@ -28,6 +28,7 @@ METRIC_LABELS = {
     "gpu_cold": "GPU time, cold L2",
     "graph": "CUDA graph replay",
 }
+_THROTTLED = "throttled"  # a status of no result: the result is right, its times were not kept
 _MAX_CELLS = 50_000_000  # 400 MB of float64: beyond it a file is damaged or hostile
 
 
@@ -82,10 +83,18 @@ class LaunchData:
         ]
 
     def failures(self, candidate: int, case: int) -> Failures | None:
-        """What went wrong, or None. A wrong result in one launch counts more than any crash."""
-        bad = [r for r in self._results.get((candidate, case), ()) if r.status != "ok"]
-        chosen = [r for r in bad if r.status == "wrong"] or bad
-        return Failures(len(chosen), chosen[0].status, chosen[0].reason) if chosen else None
+        """What went wrong, or None. A wrong result in one launch counts more than any crash.
+
+        A right result whose blocks were all dropped has the status "throttled".
+        """
+        metric = self.metrics[case]
+        bad = [
+            (_THROTTLED if r.status == "ok" else r.status, r.reason)
+            for r in self._results.get((candidate, case), ())
+            if r.status != "ok" or _all_dropped(r, metric)
+        ]
+        chosen = [(status, reason) for status, reason in bad if status == "wrong"] or bad
+        return Failures(len(chosen), *chosen[0]) if chosen else None
 
     def launch_medians(self, candidate: int, case: int) -> FloatArray:
         """(launches that have one,): log seconds."""
@@ -113,8 +122,16 @@ class LaunchData:
         return max((bytes_ for bytes_ in found if bytes_ is not None), default=None)
 
     def dropped_blocks(self) -> int:
-        """Blocks dropped as throttled, over the whole file."""
-        return sum(r.dropped_blocks for results in self._results.values() for r in results)
+        """Blocks dropped as throttled, over the whole file.
+
+        A block is one pass over all candidates of a case, dropped for all alike: it counts once.
+        """
+        dropped: dict[tuple[int, str], int] = {}
+        for launch in self.run.launches:
+            for result in launch.results:
+                place = launch.index, result.case
+                dropped[place] = max(dropped.get(place, 0), result.dropped_blocks)
+        return sum(dropped.values())
 
     def measured_metrics(self, candidate: int, case: int) -> list[str]:
         """Names of the metrics that the file has for this candidate and case."""
@@ -203,6 +220,13 @@ def baseline_index(run: RunFile) -> int | None:
 def own_candidates(run: RunFile) -> list[tuple[int, Candidate]]:
     """The candidates that are not SDPA's, with their indices."""
     return [(i, c) for i, c in enumerate(run.candidates) if not c.baseline]
+
+
+def _all_dropped(result: Result, metric: str) -> bool:
+    """Whether every block of the metric was dropped: it was timed, and no time was kept."""
+    return result.dropped_blocks > 0 and any(
+        timing.metric == metric and not timing.seconds for timing in result.timings
+    )
 
 
 def _by_layout(

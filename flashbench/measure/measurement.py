@@ -71,6 +71,9 @@ class _Subject:
         """Go on without a metric that cannot be had of this candidate."""
         self.timings.pop(metric, None)
         self.unavailable.add(metric)
+        self.tell_missing(metric, str(why))
+
+    def tell_missing(self, metric: str, why: str) -> None:
         told = self.result.reason
         self.result.reason = f"{told}; no {metric}: {why}" if told else f"no {metric}: {why}"
 
@@ -142,6 +145,10 @@ def measure_case(
         if subject.alive and cut and not _worth_keeping(subject, clock):
             subject.result.status = "over_budget"
             subject.result.reason = "--budget was spent while this case was measured"
+        elif subject.alive:
+            for timing in subject.result.timings:
+                if not timing.seconds and subject.result.dropped_blocks:
+                    subject.tell_missing(timing.metric, "all blocks were throttled")
     return results
 
 
