@@ -15,6 +15,10 @@ from flashbench.measure.identity import SAME
 from flashbench.runfile import Environment, Launch, Result, RunFile, Settings
 from flashbench.shard import Shard, cases_of_shard
 
+# Of a run file, what `_difference` looks at by itself, and what parts have of their own; any other
+# field has to be equal, so that one that is added later is kept or refused, never dropped.
+_COMPARED = {"flashbench", "settings", "environment", "candidates", "cases", "pair"}
+_OWN_FIELDS = {"created", "command", "hourly_rate", "launches"}
 # Of the settings, what may differ between the parts of one run.
 _OWN_SETTINGS = {"shard", "budget_seconds"}
 
@@ -37,8 +41,8 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
     runs = [run for _, run in parts]
     budgets = {run.settings.budget_seconds for run in runs}
     rates = {run.hourly_rate for run in runs}
-    merged = RunFile(
-        flashbench=first.flashbench,
+    merged = msgspec.structs.replace(  # what is not named here is the same in all parts
+        first,
         created=min(run.created for run in runs),
         command=first.command if all(r.command == first.command for r in runs) else list(command),
         environment=_environment([run.environment for run in runs]),
@@ -47,8 +51,6 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
             shard="",
             budget_seconds=first.settings.budget_seconds if len(budgets) == 1 else None,
         ),
-        candidates=first.candidates,
-        cases=first.cases,
         hourly_rate=first.hourly_rate if len(rates) == 1 else None,
     )
     indices = sorted({launch.index for run in runs for launch in run.launches})
@@ -147,6 +149,13 @@ def _difference(first: RunFile, other: RunFile) -> str | None:
             return f"its candidate {one.name} is another function"
     if first.cases != other.cases:
         return "it has another grid of cases"
+    if first.pair != other.pair:
+        return "it is of another comparison of two builds, or of none"
+    rest = set(RunFile.__struct_fields__) - _COMPARED - _OWN_FIELDS
+    for name in sorted(rest):
+        then, now = getattr(first, name), getattr(other, name)
+        if then != now:
+            return _told(name.replace("_", " "), then, now)
     return None
 
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import make_cases, make_run
+from synthetic import make_cases, make_pair, make_run
 
 from flashbench import runfile
 from flashbench.case import PRESETS, Case, grid
@@ -21,14 +21,21 @@ from flashbench.errors import InvalidInputError
 from flashbench.fleet.merge import merge, split, unfinished_launches, warnings
 from flashbench.render import render
 from flashbench.report import report_one
-from flashbench.runfile import DeviceState, RunFile
+from flashbench.runfile import DeviceState, Pair, RunFile
 from flashbench.shard import Shard, cases_of_shard
 from flashbench.views import speedup
 
+PAIR = Pair(old="ours", new="sdpa", tolerance=0.01, confidence=0.95)
 
-def small_run(cases: int = 5, launches: int = 3, seed: int = 0) -> RunFile:
+
+def small_run(
+    cases: int = 5,
+    launches: int = 3,
+    seed: int = 0,
+    make: Callable[..., RunFile] = make_run,
+) -> RunFile:
     rng = np.random.default_rng(seed)
-    return make_run(rng, cases=make_cases(cases), launches=launches, samples=4)
+    return make(rng, cases=make_cases(cases), launches=launches, samples=4)
 
 
 def named(parts: list[RunFile]) -> list[tuple[str, RunFile]]:
@@ -75,8 +82,15 @@ def test_more_shards_than_cases_are_refused() -> None:
 
 @st.composite
 def runs(draw: st.DrawFn) -> RunFile:
-    """Run files with holes: launches cut short, cases put off, failures."""
-    run = small_run(draw(st.integers(1, 7)), draw(st.integers(1, 4)), draw(st.integers(0, 99)))
+    """Run files with holes: launches cut short, cases put off, failures; of two builds or not."""
+    make = draw(st.sampled_from([make_run, make_pair]))
+    run = small_run(
+        draw(st.integers(1, 7)), draw(st.integers(1, 4)), draw(st.integers(0, 99)), make
+    )
+    if run.pair is not None:
+        run.pair.tolerance = draw(st.sampled_from([0.01, 0.2]))
+        run.pair.confidence = draw(st.sampled_from([0.95, 0.99]))
+    run.hourly_rate = draw(st.sampled_from([None, 3.5]))
     run.settings.budget_seconds = draw(st.sampled_from([None, 10.0]))
     run.environment.hostname = draw(st.sampled_from(["", "node1", "node1, node2"]))
     for launch in run.launches:
@@ -105,6 +119,21 @@ def test_merge_undoes_split(run: RunFile, data: st.DataObject) -> None:
     decoded = runfile.decode(msgspec.json.encode(parts[0][1]), "part")
     assert decoded.settings.shard == parts[0][1].settings.shard
     assert (unfinished_launches(merged) == 0) == all(not unfinished_launches(p) for _, p in parts)
+
+
+@given(run=runs(), field=st.sampled_from(RunFile.__struct_fields__))
+def test_no_field_is_dropped(run: RunFile, field: str) -> None:
+    """Whatever the parts agree on, the merged file has; a part that has no `pair` where the others
+    have one, or another, is refused."""
+    count = min(2, len(run.cases))
+    parts = split(run, count)
+    if field != "settings":  # the shard
+        assert getattr(merge(named(parts)), field) == getattr(run, field)
+    if field == "pair" and count == 2:
+        other = Pair(old=run.candidates[0].name, new="x", tolerance=0.3, confidence=0.5)
+        parts[1].pair = other if run.pair is None else None
+        with pytest.raises(InvalidInputError, match="another comparison of two builds"):
+            merge(named(parts))
 
 
 def test_verdicts_are_those_of_the_unsharded_file() -> None:
@@ -141,6 +170,8 @@ def _other_launch_seed(run: RunFile) -> None:
         (lambda run: setattr(run.candidates[0], "spec", "a:b"), "candidate ours is another func"),
         (lambda run: run.candidates.pop(), "other candidates"),
         (_other_grid, "another grid"),
+        (lambda run: setattr(run, "pair", PAIR), "another comparison of two builds, or of none"),
+        (lambda run: setattr(run, "version", 2), "version is 2, not 1"),
         (_other_launch_seed, "launch 0 has another seed"),
     ],
 )
