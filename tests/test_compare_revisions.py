@@ -18,6 +18,8 @@ pytestmark = pytest.mark.slow
 
 FAST = ["--dtype", "fp32", "--causal", "full", "--samples", "8", "--min-sample", "1ms"]
 SHAPES = ["--shape", "1,1,16,8", "--shape", "1,2,32,8"]
+# Of revision slower-on-one: it waits where there are many planes.
+UNCHANGED, SLOWER = "b1-h1-q16-d8-fp32-full-cpu", "b1-h2-q32-d8-fp32-full-cpu"
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,7 @@ def test_slower_commit_is_found_and_stops_early(compare, tmp_path: Path) -> None
 
 
 def test_only_the_slower_case_is_slower(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    """Where one case of two is slower, the other is not called so, and decided cases leave."""
+    """Where one case of two is slower, the other is not called so."""
     file = tmp_path / "run.json"
     done = compare(
         "same", "slower-on-one", *SHAPES, *FAST, "--launches", "12", "--tolerance", "20%",
@@ -101,8 +103,8 @@ def test_only_the_slower_case_is_slower(compare, tmp_path: Path) -> None:  # typ
     )  # fmt: skip
     assert done.returncode == Exit.REGRESSION, done.stderr
     found = verdicts(done.stdout)
-    assert found["b1-h2-q32-d8-fp32-full-cpu"] == "SLOWER"
-    assert found["b1-h1-q16-d8-fp32-full-cpu"] in ("SAME", "UNDECIDED")
+    assert found[SLOWER] == "SLOWER"
+    assert found[UNCHANGED] in ("SAME", "UNDECIDED")
     launches = {row["case"]: row["launches"] for row in json.loads(done.stdout)["rows"]}
     assert max(launches.values()) == len(runfile.load(file).launches)
 
@@ -160,6 +162,36 @@ def test_budget_ends_undecided_and_resume_goes_on(compare, tmp_path: Path) -> No
     refused = compare("good", "slower", "--resume", str(file), "--dtype", "fp16")
     assert refused.returncode == Exit.USAGE
     assert "--dtype" in refused.stderr
+
+
+def test_budget_stops_and_resume_goes_on(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """--budget stops in time with exit code 3, or 4 where a case was not measured, and the command
+    that goes on; that keeps what was measured and adds launches."""
+    file = tmp_path / "run.json"
+    endless = ["--tolerance", "0.001%", "--launches", "1000", "--format", "json"]
+    done = compare(
+        "good", "same", *SHAPES, *FAST, *endless, "--budget", "8s", "--run-file", str(file)
+    )
+    assert done.returncode == stopped(done.stdout), done.stderr
+    again = f"flashbench compare good same --resume {file}"
+    assert f"stopped by --budget; go on with: {again}" in done.stderr
+    before = runfile.load(file)
+    assert before.settings.budget_seconds == 8
+    assert 0 < len(before.launches) < 1000
+    done = compare(*again.split()[2:], "--budget", "8s", "--format", "json")
+    assert done.returncode == stopped(done.stdout), done.stderr
+    assert "stopped by --budget" in done.stderr
+    after = runfile.load(file)
+    whole = [launch for launch in before.launches if launch.complete]
+    assert len(after.launches) > len(whole)
+    assert [after.launches[launch.index] for launch in whole] == whole
+
+
+def stopped(table: str) -> Exit:
+    """The exit code that the contract has for a table of which nothing is a regression."""
+    found = set(verdicts(table).values())
+    assert found <= {"UNDECIDED", "NOT MEASURED"}
+    return Exit.NOT_MEASURED if "NOT MEASURED" in found else Exit.UNDECIDED
 
 
 def test_interrupt_keeps_what_was_measured(project: Repository, tmp_path: Path) -> None:

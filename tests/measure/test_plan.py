@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashbench.case import GRID, grid
-from flashbench.measure.plan import case_order, derive_seed, launch_seed, passes, split_samples
+from flashbench.measure.plan import (
+    candidate_order,
+    case_order,
+    derive_seed,
+    launch_seed,
+    passes,
+    split_samples,
+)
 
 CASES = grid(GRID, ["fp32", "bf16"], [False, True], "cpu")
 seeds = st.integers(min_value=0, max_value=2**53)
@@ -29,6 +36,41 @@ def test_launches_have_orders_of_their_own() -> None:
 def test_seeds_do_not_change_between_processes_or_versions() -> None:
     """A file written today is resumed with the same inputs and orders tomorrow."""
     assert derive_seed(0, "launch", 3) == 1600366257684701904
+
+
+@given(
+    st.lists(st.text("ab:.", min_size=1), unique=True, max_size=6),
+    seeds,
+    st.integers(min_value=0, max_value=100).map(lambda half: 2 * half),
+    st.data(),
+)
+def test_odd_launches_load_candidates_in_reverse(
+    names: list[str], seed: int, even: int, data: st.DataObject
+) -> None:
+    """Each candidate comes once; the launch after an even one has its order reversed, and the order
+    does not depend on how the candidates were listed."""
+    order = candidate_order(names, seed, even)
+    assert sorted(order) == sorted(names)
+    assert candidate_order(names, seed, even + 1) == order[::-1]
+    assert candidate_order(data.draw(st.permutations(names)), seed, even) == order
+
+
+def test_neither_of_two_builds_is_loaded_first_more_often() -> None:
+    """Over 1000 seeds of 2 pairs of launches each is first in the even launches about half of the
+    time: within 4 standard errors; the pairs of one run have orders of their own."""
+    firsts = [
+        [candidate_order(["A", "B"], seed, even)[0] for even in (0, 2)] for seed in range(1000)
+    ]
+    a_first = sum(pair.count("A") for pair in firsts)
+    assert abs(a_first - 1000) <= 4 * (2000 / 4) ** 0.5
+    alike = sum(one == other for one, other in firsts)
+    assert abs(alike - 500) <= 4 * (1000 / 4) ** 0.5
+
+
+def test_candidate_order_does_not_change_between_processes_or_versions() -> None:
+    """A run that is resumed goes on with the orders it would have had."""
+    orders = ["".join(candidate_order("ABCD", 7, launch)) for launch in range(4)]
+    assert orders == ["BADC", "CDAB", "BDAC", "CADB"]
 
 
 @given(st.integers(min_value=1, max_value=6), seeds)
