@@ -1,4 +1,8 @@
-"""git as it is read here: argument lists, no locks taken, nothing written, no hook run."""
+"""git as it is read here: argument lists, no locks taken, nothing written, no hook run.
+
+One thing of the repository's own configuration does run: `status` passes a changed file through the
+clean filter that it has there (Git LFS is one), as `git status` of the user does.
+"""
 
 import os
 import subprocess
