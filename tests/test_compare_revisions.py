@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,9 @@ UNCHANGED, SLOWER = "b1-h1-q16-d8-fp32-full-cpu", "b1-h2-q32-d8-fp32-full-cpu"
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """Commits: good, the same with other words, far slower, slower where there are many planes,
-    wrong, and one that does not compile. The cache is shared, so each is built once."""
+    wrong, and one that does not compile; aside, two whose time is another in each launch where
+    there are few planes, of which one is slower where there are many. The cache is shared, so
+    each is built once."""
     root = tmp_path_factory.mktemp("revisions")
     repository = fastattn(root / "fastattn")
     repository.git("tag", "good")
@@ -46,6 +49,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     repository.edit("csrc/config.h", "#pragma once", '#pragma once\n#include "local_only.h"')
     repository.commit("Include what only I have")
     repository.git("tag", "unbuildable")
+    repository.git("checkout", "-q", "-b", "aside", "good")
+    placed = "reinterpret_cast<unsigned long long>(&attend) >> 12"
+    noise = f"static_cast<long>(({placed}) * 2654435761ULL % 65536 * 4)"
+    repository.edit("csrc/kernels.cpp", "turn < DELAY", f"turn < (planes > 1 ? DELAY : {noise})")
+    repository.commit("Wait by where in memory this is, where there are few planes")
+    repository.git("tag", "noisy")
+    repository.edit("csrc/config.h", "DELAY = 0", "DELAY = 200000")
+    repository.commit("Wait as long where there are many planes")
+    repository.git("tag", "noisy-slower")
+    repository.git("checkout", "-q", "main")
     return repository
 
 
@@ -107,6 +120,25 @@ def test_only_the_slower_case_is_slower(compare, tmp_path: Path) -> None:  # typ
     assert found[UNCHANGED] in ("SAME", "UNDECIDED")
     launches = {row["case"]: row["launches"] for row in json.loads(done.stdout)["rows"]}
     assert max(launches.values()) == len(runfile.load(file).launches)
+
+
+def test_decided_case_leaves_while_the_other_goes_on(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A case that is slower is measured no more once that is known; one whose launches differ by
+    far more than the tolerance is measured in every launch."""
+    file = tmp_path / "run.json"
+    done = compare(
+        "noisy", "noisy-slower", *SHAPES, *FAST, "--launches", "14", "--tolerance", "5%",
+        "--format", "json", "--run-file", str(file),
+    )  # fmt: skip
+    assert done.returncode == Exit.REGRESSION, done.stderr
+    assert verdicts(done.stdout) == {UNCHANGED: "UNDECIDED", SLOWER: "SLOWER"}
+    run = runfile.load(file)
+    measured = Counter(result.case for launch in run.launches for result in launch.results)
+    counts = {case: count // len(run.candidates) for case, count in measured.items()}
+    assert counts[UNCHANGED] == len(run.launches) == 14
+    assert counts[SLOWER] < 14
+    rows = {row["case"]: row["launches"] for row in json.loads(done.stdout)["rows"]}
+    assert rows == counts
 
 
 def test_wrong_commit_is_a_regression(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
