@@ -17,7 +17,7 @@ from flashbench.stats.proportion import Rate
 from flashbench.verdict import Outcome
 
 DIRECTORY = Path(__file__).parents[1] / "results" / "machines"
-LAUNCHES = 10  # of a comparison of a build with itself
+LAUNCHES = 7  # of a comparison of a build with itself
 VERDICTS = (Outcome.SLOWER, Outcome.SAME, Outcome.UNDECIDED, Outcome.FASTER)
 
 

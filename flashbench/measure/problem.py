@@ -4,6 +4,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
 
 from flashbench import reference
 from flashbench.case import Case
@@ -16,6 +18,7 @@ SAMPLED_ROWS = 64
 # Multiply-adds of the float64 reference that the CPU is given for one case (some seconds); a
 # larger case is checked on sampled rows there.
 _MAX_CPU_WORK = 1 << 34
+_MAX_SCORES = 2**22  # that the math backend may write to memory
 
 
 def inputs_of(case: Case, seed: int) -> tuple[tuple[Tensor, Tensor, Tensor], dict[str, Any]]:
@@ -52,7 +55,7 @@ class Problem:
         self.sign = 1
         self._rows = self._rows_to_check(full_check, seed)
         self._expected = self._reference()
-        self._sdpa = self._select(self._sdpa_output())
+        self._sdpa = self._sdpa_output()
 
     @property
     def rows_checked(self) -> int:
@@ -130,4 +133,17 @@ class Problem:
         return torch.cat(rows, dim=2)
 
     def _sdpa_output(self) -> Tensor:
-        return torch.nn.functional.scaled_dot_product_attention(*self.inputs, **self.keywords)
+        """SDPA's output on the checked rows: by its default; of small fp32 problems by that or its
+        math backend, whichever is farther from the truth.
+
+        An error in fp32 is a few roundings, so of few numbers one implementation may be right by
+        luck, and another that is no less exact then counts as wrong.
+        """
+        default = self._select(scaled_dot_product_attention(*self.inputs, **self.keywords))
+        shape = self.case.shape
+        scores = shape.batch * shape.heads * shape.q_len * shape.k_len
+        if self.case.dtype != "fp32" or scores > _MAX_SCORES:
+            return default
+        with sdpa_kernel([SDPBackend.MATH]):
+            other = self._select(scaled_dot_product_attention(*self.inputs, **self.keywords))
+        return max(default, other, key=lambda out: (out - self._expected).abs().max().item())
