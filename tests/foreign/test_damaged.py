@@ -1,5 +1,6 @@
 """Files come from strangers: whatever is in them, one line says what is wrong, or it is read."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def test_any_place_may_hold_anything(data, tmp_path_factory):
             for key in place[:-1]:
                 owner = owner[key]
             if data.draw(st.booleans()):
-                owner[place[-1]] = data.draw(ODD)
+                owner[place[-1]] = copy.deepcopy(data.draw(ODD))  # drawn twice: one object
             else:
                 del owner[place[-1]]
         except (KeyError, IndexError, TypeError):
