@@ -1,6 +1,5 @@
 """Families of comparisons on simulated launches, judged by the code that `compare` runs."""
 
-import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from simulated_noise import FloatArray, Noise, drift
 
 from flashbench.case import Case, Shape
 from flashbench.comparison import Comparison, decide_family
+from flashbench.stats.proportion import Rate
 from flashbench.verdict import Outcome, Verdict, judge
 
 TOLERANCE = 0.01
@@ -48,17 +48,9 @@ def alarms(verdicts: Sequence[Verdict]) -> int:
     return counts[Outcome.FASTER] + counts[Outcome.SLOWER]
 
 
-def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """95 % interval of a proportion (Wilson 1927)."""
-    z = 1.96
-    centre = (successes + z * z / 2) / (trials + z * z)
-    half = z * math.sqrt(successes * (1 - successes / trials) + z * z / 4) / (trials + z * z)
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
 def rate(successes: int, trials: int) -> str:
     """`0.012 [0.008, 0.018]`."""
-    low, high = wilson(successes, trials)
+    low, high = Rate(successes, trials).interval()
     return f"{successes / trials:.3f} [{low:.3f}, {high:.3f}]"
 
 

@@ -1,7 +1,6 @@
 """`flashbench aa`: a build against itself; this machine's false-alarm rate and what it can see."""
 
 import math
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.measuring import (
-    CAUSAL,
     check_writable,
-    chosen_shapes,
     effort_options,
     grid_options,
+    plan_options,
     tell,
 )
 from flashbench.cli.output import Fraction, deliver, judging_options
@@ -168,18 +166,7 @@ def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -
     if resumed is not None:
         return replace(plan_to_resume(resumed, options["resume"]), **both)
     return Plan(
-        shapes=chosen_shapes(options),
-        dtypes=options["dtypes"] or None,
-        causal=CAUSAL[options["causal"]],
-        device=options["device"],
-        samples=options["samples"],
-        seed=options["seed"],
-        threads=options["threads"],
-        min_sample_seconds=options["min_sample"],
-        timeout_seconds=options["timeout"],
-        budget_seconds=options["budget"],
-        hourly_rate=options["hourly_rate"],
-        command=["flashbench", *sys.argv[1:]],
+        **plan_options(options),
         metrics=[],
         pair=Pair(
             old=OLD, new=NEW, tolerance=options["tolerance"], confidence=options["confidence"]

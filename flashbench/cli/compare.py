@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from flashbench.cli.measuring import effort_options, grid_options
+from flashbench.cli.measuring import effort_options, grid_options, refuse_given
 from flashbench.cli.output import deliver, judging_options, report_options
 from flashbench.errors import Exit
 from flashbench.settings import SettingsCommand
@@ -75,7 +74,12 @@ def command(context: click.Context, /, **options: Any) -> int:
 
     a, b = options["a"], options["b"]
     if _is_file(a) or (b is not None and _is_file(b)):
-        _refuse_measuring(context)
+        refuse_given(
+            context,
+            lambda name: name not in _OF_FILES,
+            "is for two revisions that are measured now; drop it, or name revisions instead of "
+            "files",
+        )
         _require_files(a, b)
         judged = _of_other_tools(options)
         if judged is not None:
@@ -93,9 +97,10 @@ def command(context: click.Context, /, **options: Any) -> int:
             report = compare_revisions(context, options)
         except NotMeasuredError as error:
             if options["output_format"] in _REPORTS:
+                from flashbench.project import WORKTREE
                 from flashbench.views import failure
 
-                what = f"{a} against {b or 'WORKTREE'}"
+                what = f"{a} against {b or WORKTREE}"
                 deliver(
                     failure.document(what, str(error)), options["output_format"], options["output"]
                 )
@@ -125,18 +130,6 @@ def _require_files(a: str, b: str | None) -> None:
     for side, other in ((a, b), (b, a)):
         if side is not None and other is not None and not _is_file(side):
             raise InvalidInputError(f"{side}: no such file; {other} is one, so both have to be")
-
-
-def _refuse_measuring(context: click.Context) -> None:
-    from flashbench.errors import InvalidInputError
-
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        if given and parameter.name not in _OF_FILES:
-            raise InvalidInputError(
-                f"{parameter.opts[0]} is for two revisions that are measured now; drop it, or name "
-                "revisions instead of files"
-            )
 
 
 def _of_other_tools(options: dict[str, Any]) -> "ForeignReport | None":

@@ -1,17 +1,22 @@
 """`flashbench compare REV_A REV_B`: build both, measure them side by side, judge."""
 
 import shlex
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from flashbench.cli.measuring import CAUSAL, check_writable, chosen_shapes, tell
+from flashbench.cli.measuring import (
+    check_writable,
+    is_given,
+    plan_options,
+    refuse_given,
+    tell,
+)
 from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.project import WORKTREE
 from flashbench.runfile import Pair
 
 if TYPE_CHECKING:
@@ -21,7 +26,6 @@ if TYPE_CHECKING:
     from flashbench.runfile import RunFile
 
 OLD, NEW = "A", "B"
-WORKTREE = "WORKTREE"  # as in flashbench.project, which is imported when it is needed
 # With --resume the file says what is measured; only what does not change that may be given.
 _OF_THE_GRID = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
 _OF_THE_GRID |= {"threads", "seed", "metric", "tolerance", "confidence"}
@@ -42,7 +46,12 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
     resumed = None
     path = options["run_file"] or Path(f"compare-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
     if options["resume"] is not None:
-        _refuse_other_grid(context)
+        refuse_given(
+            context,
+            _OF_THE_GRID.__contains__,
+            "cannot be changed by --resume, the file says it; drop the flag, or compare into a new "
+            "file",
+        )
         resumed = runfile.load(options["resume"])
         path = options["run_file"] or options["resume"]
     check_writable(path, "--run-file")
@@ -94,22 +103,11 @@ def _plan(options: dict[str, Any], builds: dict[str, "Built"]) -> "Plan":
     from flashbench.run import Plan
 
     return Plan(
-        shapes=chosen_shapes(options),
+        **plan_options(options),
         candidates=[built.candidate(name) for name, built in builds.items()],
         sites=_sites(builds),
-        dtypes=options["dtypes"] or None,
-        causal=CAUSAL[options["causal"]],
-        device=options["device"],
         backends="default",
         launches=options["launches"],
-        samples=options["samples"],
-        seed=options["seed"],
-        threads=options["threads"],
-        min_sample_seconds=options["min_sample"],
-        timeout_seconds=options["timeout"],
-        budget_seconds=options["budget"],
-        hourly_rate=options["hourly_rate"],
-        command=["flashbench", *sys.argv[1:]],
         metrics=[options["metric"]] if options["metric"] else [],
         pair=Pair(
             old=OLD,
@@ -123,16 +121,6 @@ def _plan(options: dict[str, Any], builds: dict[str, "Built"]) -> "Plan":
 
 def _sites(builds: dict[str, "Built"]) -> dict[str, str]:
     return {name: str(built.require()) for name, built in builds.items()}
-
-
-def _refuse_other_grid(context: click.Context) -> None:
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        if given and parameter.name in _OF_THE_GRID:
-            raise InvalidInputError(
-                f"{parameter.opts[0]} cannot be changed by --resume, the file says it; drop the "
-                "flag, or compare into a new file"
-            )
 
 
 def _resumed(
@@ -157,7 +145,7 @@ def _resumed(
     fresh = {
         name: options[name]
         for name in ("launches", "budget", "timeout", "hourly_rate")
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_given(context, name)
     }
     return replace(
         plan,

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from flashbench.cli.measuring import tell
+from flashbench.cli.measuring import is_given, tell
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def spread(context: click.Context) -> str:
     Settings spread what is new, whole and not of the CPU; the command line is taken at its word.
     """
     options = context.params
-    given = [name for name in ("shard", "gpus", "slurm") if _given(context, name)]
+    given = [name for name in ("shard", "gpus", "slurm") if is_given(context, name)]
     if len(given) > 1:
         raise InvalidInputError(f"--{given[0]} and --{given[1]} do not go together; drop one")
     if (options["dry_run"] or options["no_wait"]) and not options["slurm"]:
@@ -103,7 +102,7 @@ def spread(context: click.Context) -> str:
         return shlex.join(["--gpus", options["gpus"]])
     flags = ["--slurm", str(options["slurm"])]
     for name in ("slurm_partition", "slurm_time", "slurm_gres"):
-        if _given(context, name):
+        if is_given(context, name):
             flags += [f"--{name.replace('_', '-')}", str(options[name])]
     for option in options["slurm_options"]:
         flags += ["--slurm-option", option]
@@ -117,10 +116,6 @@ def measure_on_fleet(
     if fleet.startswith("--slurm"):
         return _measure_on_slurm(context, plan, path, resumed)
     return _measure_on_gpus(context, plan, path, resumed)
-
-
-def _given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _measure_on_slurm(

@@ -2,11 +2,13 @@
 
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from flashbench.case import DTYPES, PRESETS, Shape, parse_shape
 from flashbench.errors import InvalidInputError
@@ -139,6 +141,37 @@ def tell(text: str) -> None:
     """A line on stderr."""
     # Reasons quote what candidates printed and what run files say: nothing may steer the terminal.
     click.echo(f"flashbench: {printable(text)}", err=True)
+
+
+def plan_options(options: dict[str, Any]) -> dict[str, Any]:
+    """What every `Plan` takes from the options of this module."""
+    return {
+        "shapes": chosen_shapes(options),
+        "dtypes": options["dtypes"] or None,
+        "causal": CAUSAL[options["causal"]],
+        "device": options["device"],
+        "samples": options["samples"],
+        "seed": options["seed"],
+        "threads": options["threads"],
+        "min_sample_seconds": options["min_sample"],
+        "timeout_seconds": options["timeout"],
+        "budget_seconds": options["budget"],
+        "hourly_rate": options["hourly_rate"],
+        "command": ["flashbench", *sys.argv[1:]],
+    }
+
+
+def is_given(context: click.Context, name: str) -> bool:
+    """Whether an option is on the command line, so that it is not a default or a setting."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def refuse_given(context: click.Context, refused: Callable[[str], bool], why: str) -> None:
+    """Raise InvalidInputError for an option on the command line that is refused by its name."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if is_given(context, name) and refused(name):
+            raise InvalidInputError(f"{parameter.opts[0]} {why}")
 
 
 def _add(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:

@@ -1,22 +1,21 @@
 """`flashbench run`: measure candidates against SDPA; write a run file; print its table."""
 
 import signal
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.cli.fleet import FREE_ON_RESUME, fleet_options, measure_on_fleet, spread
 from flashbench.cli.measuring import (
-    CAUSAL,
     check_writable,
-    chosen_shapes,
     effort_options,
     grid_options,
+    is_given,
+    plan_options,
+    refuse_given,
     tell,
 )
 from flashbench.cli.output import FORMATS, deliver
@@ -94,11 +93,16 @@ def command(context: click.Context, /, **options: Any) -> int:
     if options["child"]:
         _follow_parent(options)
     elif options["resume"] is not None:
-        _refuse_other_settings(context)
+        refuse_given(
+            context,
+            lambda name: name not in _FREE_ON_RESUME,
+            "cannot be changed by --resume, the file says it; drop the flag, or measure into a new "
+            "file",
+        )
     if options["resume"] is not None:
         resumed = runfile.load(options["resume"])
         plan = _resumed_plan(context, options, resumed)
-        path = options["output"] if _given(context, "output") else options["resume"]
+        path = options["output"] if is_given(context, "output") else options["resume"]
     else:
         plan = _plan(options)
         path = options["output"] or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
@@ -114,7 +118,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     else:
         outcome = measure(plan, path, make_progress(), resumed)
     format_ = options["format_"]
-    if plan.shard and not _given(context, "format_"):
+    if plan.shard and not is_given(context, "format_"):
         format_ = "none"  # most of the table would say NOT MEASURED: the merged file has verdicts
     again = "" if options["child"] else f"flashbench run --resume {path} {fleet}".rstrip()
     return _finish(outcome, path, format_, again)
@@ -137,38 +141,12 @@ def _plan(options: dict[str, Any]) -> "Plan":
     texts = [] if options["baseline_only"] else list(options["candidates"]) or [OURS]
     baselines("cpu", options["backends"])  # a name that is unknown is said before anything starts
     return Plan(
-        shapes=chosen_shapes(options),
+        **plan_options(options),
         candidates=parse_candidates(texts),
-        dtypes=options["dtypes"] or None,
-        causal=CAUSAL[options["causal"]],
-        device=options["device"],
         backends=options["backends"],
         launches=options["launches"],
-        samples=options["samples"],
-        seed=options["seed"],
-        threads=options["threads"],
-        min_sample_seconds=options["min_sample"],
-        timeout_seconds=options["timeout"],
-        budget_seconds=options["budget"],
-        hourly_rate=options["hourly_rate"],
-        command=["flashbench", *sys.argv[1:]],
         shard=options["shard"],
     )
-
-
-def _given(context: click.Context, name: str) -> bool:
-    """Whether an option is on the command line, so that it is not a default or a setting."""
-    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
-def _refuse_other_settings(context: click.Context) -> None:
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if _given(context, name) and name not in _FREE_ON_RESUME:
-            raise InvalidInputError(
-                f"{parameter.opts[0]} cannot be changed by --resume, the file says it; drop the "
-                "flag, or measure into a new file"
-            )
 
 
 def _resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile") -> "Plan":
@@ -180,7 +158,7 @@ def _resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile
     given = {
         name: options[name]
         for name in ("launches", "budget", "timeout", "hourly_rate")
-        if _given(context, name)
+        if is_given(context, name)
     }
     if given.get("launches", plan.launches) < plan.launches:
         raise InvalidInputError(
