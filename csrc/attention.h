@@ -1,7 +1,7 @@
 // The one interface between the kernels and the rest of the world.
 //
 // Kernels know nothing of torch or Python: they get pointers, shapes, strides and a stream.
-// `bindings.cpp` is the only file that knows Python.
+// `bindings.cpp` and `tensor_call.cpp` alone know Python.
 #pragma once
 
 #include <cstdint>
@@ -73,6 +73,8 @@ namespace cuda {
 // Dtypes whose units were compiled in, and the architectures they were compiled for ("80", "90a").
 std::vector<std::string> dtypes();
 std::vector<std::string> archs();
+// Whether this is the device that the calling thread works on now.
+bool is_current(int device);
 
 // Enqueues on `stream` (a cudaStream_t) of the current device and returns without waiting.
 // One GPU operation a call: no memset, no second kernel, no allocation.

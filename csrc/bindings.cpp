@@ -1,7 +1,8 @@
-// The Python module flashbench._C: the only file here that knows Python.
+// The Python module flashbench._C.
 //
-// Tensors arrive as addresses, shapes and strides; flashbench/torch_attention.py has checked them. No
-// class is bound, so that two builds of this module can be loaded side by side in one process.
+// Tensors arrive as addresses, shapes and strides, which flashbench/torch_attention.py has checked,
+// or, the plain ones, as they are (tensor_call.h). No class is bound, so that two builds of this
+// module can be loaded side by side in one process.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -9,6 +10,7 @@
 
 #include "attention.h"
 #include "build_identity.h"
+#include "tensor_call.h"
 
 namespace py = pybind11;
 using flashbench::Attention;
@@ -101,6 +103,7 @@ PYBIND11_MODULE(_C, m) {
               py::gil_scoped_release release;
               flashbench::cpu::attention(a, threads);
           });
+    flashbench::add_tensor_call(m);
 #ifdef FLASHBENCH_CUDA
     m.def("cuda_attention",
           [](uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Six& shape,

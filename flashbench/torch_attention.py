@@ -1,7 +1,9 @@
 """The extension's attention as a function of torch tensors, meaning what SDPA means.
 
-`flashbench._C` gets pointers, shapes and strides and knows nothing of torch; this module checks
-the tensors and hands them over. It never falls back to SDPA: what it cannot do is an error.
+`flashbench._C` is not compiled against torch. Plain tensors it reads itself, through torch's
+DLPack exchange API (`csrc/tensor_call.h`): checks, output and launch in one call. Everything else
+this module checks, to say what is wrong, and hands over as pointers, shapes and strides. It never
+falls back to SDPA: what it cannot do is an error.
 """
 
 import math
@@ -23,6 +25,16 @@ _LARGEST_SCALE = torch.finfo(torch.float32).max
 _C = load()
 _CPU_DTYPES = frozenset(_C.cpu_dtypes())
 _CUDA_DTYPES = frozenset(_C.cuda_dtypes())
+_C.bind_torch(
+    Tensor,
+    torch.empty_like,
+    torch.contiguous_format,
+    torch.get_num_threads,
+    MIN_HEAD_DIM,
+    MAX_HEAD_DIM,
+    HEAD_DIM_STEP,
+)
+_plain_attention = _C.plain_attention
 
 
 def attention(
@@ -47,12 +59,19 @@ def attention(
 
     Forward only. Raises TypeError or ValueError naming the argument that is not supported.
     """
+    out: Tensor | None = _plain_attention(q, k, v, is_causal, scale, enable_gqa)
+    return _checked_attention(q, k, v, is_causal, scale, enable_gqa) if out is None else out
+
+
+def _checked_attention(
+    q: Tensor, k: Tensor, v: Tensor, is_causal: bool, scale: float | None, enable_gqa: bool
+) -> Tensor:
+    """What `attention` does of everything that `plain_attention` of csrc/tensor_call.h leaves."""
     _require_tensors(q, k, v)
     if q.dim() == 3 and k.dim() == 3 and v.dim() == 3:
         batched = (x.unsqueeze(0) for x in (q, k, v))
-        return attention(*batched, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa).squeeze(
-            0
-        )
+        out = attention(*batched, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+        return out.squeeze(0)
     _validate_options(is_causal, scale, enable_gqa)
     _validate(q, k, v, enable_gqa)
     batch, heads, q_len, head_dim = q.shape

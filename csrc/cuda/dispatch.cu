@@ -134,6 +134,11 @@ std::vector<std::string> archs() {
     return names;
 }
 
+bool is_current(int device) {
+    int current = 0;
+    return cudaGetDevice(&current) == cudaSuccess && current == device;
+}
+
 void attention(const Attention& problem, void* stream) {
     if (kSm80.of(problem.dtype) == nullptr) {
         throw std::invalid_argument(std::string("dtype ") + name_of(problem.dtype) +
