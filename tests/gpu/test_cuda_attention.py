@@ -255,3 +255,18 @@ def test_fp32_is_refused() -> None:
     q, k, v = qkv(1, 1, 8, 8, 64, torch.float32)
     with pytest.raises(TypeError, match="|".join(torch_attention._C.cuda_dtypes())):
         attention(q, k, v)
+
+
+def test_plain_tensors_go_the_short_way_on_the_current_stream(dtype: torch.dtype) -> None:
+    """A plain tensor is computed in one call from Python, queued on the stream that is current."""
+    q, k, v = (torch.randn(1, 2, 64, 64, device="cuda", dtype=dtype) for _ in range(3))
+    expected = torch_attention._checked_attention(q, k, v, False, None, False)
+    late = torch.zeros_like(q)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda._sleep(50_000_000)
+        late.copy_(q)  # on any other stream the zeros would be read
+        out = torch_attention._plain_attention(late, k, v, False, None, False)
+    torch.cuda.synchronize()
+    assert out is not None
+    assert torch.equal(out, expected)

@@ -1,0 +1,82 @@
+"""What a call costs the host: flashbench.attention, its parts, and SDPA.
+
+python experiments/call_overhead.py [cpu|cuda]     (us a call, the best of 9 loops over 300 calls)
+
+On CUDA the calls are queued behind a kernel that spins, so that none of them waits for the GPU, and
+the output is allocated in each. "checked" is the way of tensors that are not plain, "launch" the
+extension alone, with the output made before. On a CPU the calls compute, so the shape is small.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+import flashbench.torch_attention as torch_attention
+
+CASES = {
+    "cpu": [(1, 1, 16, 64)],
+    "cuda": [
+        (1, 1, 32, 64),
+        (1, 8, 512, 64),
+        (8, 12, 197, 64),
+        (4, 16, 1024, 64),
+        (1, 8, 512, 128),
+    ],
+}
+CALLS = 300
+LOOPS = 9
+SPIN_CYCLES = 10_000_000  # longer than the calls of one loop take
+
+
+def host_us(call: Callable[[], object], device: str) -> float:
+    """us that the host spends in one call."""
+    best = float("inf")
+    for _ in range(LOOPS):
+        if device == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda._sleep(SPIN_CYCLES)
+        start = time.perf_counter()
+        for _ in range(CALLS):
+            call()
+        best = min(best, (time.perf_counter() - start) / CALLS * 1e6)
+    return best
+
+
+def calls_of(shape: tuple[int, ...], device: str) -> dict[str, Callable[[], object]]:
+    """The calls to compare, on bf16 tensors of (batch, heads, length, head dim)."""
+    q, k, v = (torch.randn(shape, device=device).to(torch.bfloat16) for _ in range(3))
+    out = torch.empty_like(q)
+    calls: dict[str, Callable[[], object]] = {
+        "attention": lambda: torch_attention.attention(q, k, v),
+        "empty_like": lambda: torch.empty_like(q),
+        "checked": lambda: torch_attention._checked_attention(q, k, v, False, None, False),
+        "sdpa": lambda: scaled_dot_product_attention(q, k, v),
+    }
+    if device == "cuda":
+        batch, heads, length, head_dim = shape
+        problem = (
+            *(x.data_ptr() for x in (q, k, v, out)),
+            (batch, heads, heads, length, length, head_dim),
+            *(x.stride() for x in (q, k, v, out)),
+            *(head_dim**-0.5, False, 2, torch._C._cuda_getCurrentRawStream(q.device.index)),
+        )
+        calls["launch"] = lambda: torch_attention._C.cuda_attention(*problem)
+    return calls
+
+
+def main(device: str) -> None:
+    """One line a case."""
+    torch.set_num_threads(1)
+    name = torch.cuda.get_device_name() if device == "cuda" else "CPU, one thread"
+    print(f"torch {torch.__version__}, {name}; us a call on the host")
+    for shape in CASES[device]:
+        calls = calls_of(shape, device)
+        times = [f"{name} {host_us(call, device):.2f}" for name, call in calls.items()]
+        print(f"{','.join(map(str, shape)):>14}  {'  '.join(times)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "cuda" if torch.cuda.is_available() else "cpu")
