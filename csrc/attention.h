@@ -80,6 +80,8 @@ bool is_current(int device);
 // One GPU operation a call: no memset, no second kernel, no allocation.
 // Throws std::invalid_argument when the problem is not supported, std::runtime_error on a CUDA error.
 void attention(const Attention& problem, void* stream);
+// The same by the plainest kernel there is, for tests: heads a multiple of kv_heads, fp16 or bf16.
+void reference_attention(const Attention& problem, void* stream);
 
 }  // namespace cuda
 

@@ -105,13 +105,18 @@ PYBIND11_MODULE(_C, m) {
           });
     flashbench::add_tensor_call(m);
 #ifdef FLASHBENCH_CUDA
-    m.def("cuda_attention",
-          [](uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Six& shape,
-             const Four& q_strides, const Four& k_strides, const Four& v_strides,
-             const Four& out_strides, float scale, bool causal, int dtype, uintptr_t stream) {
-              const Attention a = problem(q, k, v, out, shape, q_strides, k_strides, v_strides,
-                                          out_strides, scale, causal, dtype);
-              flashbench::cuda::attention(a, reinterpret_cast<void*>(stream));
-          });
+    const auto def_on_stream = [&m](const char* name,
+                                    void (*compute)(const Attention&, void* stream)) {
+        m.def(name, [compute](uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out,
+                              const Six& shape, const Four& q_strides, const Four& k_strides,
+                              const Four& v_strides, const Four& out_strides, float scale,
+                              bool causal, int dtype, uintptr_t stream) {
+            const Attention a = problem(q, k, v, out, shape, q_strides, k_strides, v_strides,
+                                        out_strides, scale, causal, dtype);
+            compute(a, reinterpret_cast<void*>(stream));
+        });
+    };
+    def_on_stream("cuda_attention", &flashbench::cuda::attention);
+    def_on_stream("cuda_reference_attention", &flashbench::cuda::reference_attention);
 #endif
 }
