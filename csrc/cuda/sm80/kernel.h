@@ -5,8 +5,10 @@
 // the scores, the softmax and the output stay in registers, all fp32; exp is ex2 with
 // scale * log2(e) folded in; the probabilities go from the accumulators of Q K^T straight into the
 // operands of P V. K and V have one buffer each: V is fetched while Q K^T runs, the next K while
-// P V runs. Which tiles there are, and what they take of registers and shared memory, stands in
-// launch.h.
+// softmax and P V run; or two each, and both are fetched a whole tile ahead. Where a GPU has few
+// tiles to compute, the warps of a block also divide the keys of each tile and put their parts
+// together at the end. Which tiles there are, and what they take of registers and shared memory,
+// stands in launch.h; what each step gained, in docs/kernels.md.
 //
 // What NaN and infinity do: keys past the end are zeros in shared memory and -inf in the scores, so
 // they never count. A causally masked key is inside the diagonal tile, though, and 0 * NaN would
@@ -75,25 +77,63 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const int first_row = tile * Tile::kRows;
     const int end_row = min(first_row + Tile::kRows, q_len);
     const int end_key = causal ? min(k_len, end_row) : k_len;
-    const int warp = threadIdx.x / kWarpSize;
-    const int warp_first_row = first_row + warp * Tile::kWarpRows;
+    // Shuffled, so that the compiler knows it to be the same in the whole warp.
+    const int warp = __shfl_sync(0xffffffffu, threadIdx.x / kWarpSize, 0);
+    const int group = Tile::kGroups == 1 ? 0 : warp / Tile::kRowWarps;
+    const int row_warp = warp - group * Tile::kRowWarps;
+    const int warp_first_row = first_row + row_warp * Tile::kWarpRows;
     const int warp_last_row = warp_first_row + Tile::kWarpRows - 1;
 
     const uint32_t shared_query = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
     const uint32_t shared_key = shared_query + Tile::kQueryBytes;
     const uint32_t shared_value = shared_key + Tile::kKeyBytes;
     WarpTile<Tile> part(threadIdx.x % kWarpSize, warp_first_row,
-                        shared_query + warp * Tile::kWarpRows * Swizzle<kHeadDim>::kRowBytes);
+                        shared_query + row_warp * Tile::kWarpRows * Swizzle<kHeadDim>::kRowBytes);
+    // Where the keys of the warp's group begin in a tile of keys.
+    const int group_key = group * Tile::kWarpKeys;
+    const uint32_t group_offset = group_key * Swizzle<kHeadDim>::kRowBytes;
 
-    // The largest score is wanted, also where a negative scale turns it into the smallest; and a
-    // scale of zero must not turn the masked scores into 0 * -inf.
+    // The largest score is wanted, also where a negative scale turns it into the smallest: then Q
+    // changes its sign. A scale of zero must not turn the masked scores into 0 * -inf.
     const bool negative = problem.scale < 0.0f;
     const float magnitude = fabsf(problem.scale) * kLog2E;
     const float scale_log2 = magnitude == 0.0f ? 1.401298464e-45f : magnitude;
 
+    // Not known to be the same each time: so what depends on the thread alone is computed where it
+    // is used and stays out of the registers of the loop.
+    const auto this_thread = [] {
+        unsigned thread = threadIdx.x;
+        asm volatile("" : "+r"(thread));
+        return thread;
+    };
+    const auto load_keys = [&](uint32_t shared, const Rows<const T>& rows, int first_key) {
+        load_tile<kHeadDim, Tile::kKeys, kThreads>(shared, rows, first_key, this_thread());
+    };
+    // A barrier; before it, what is not finite in a V that stands in the diagonal tile is zeroed.
+    const auto meet = [&](bool diagonal, uint32_t shared_value) {
+        if (diagonal) {
+            return __syncthreads_or(zero_copied_nonfinite<kHeadDim, Tile::kKeys, kThreads, T>(
+                       shared_value, threadIdx.x)) != 0;
+        }
+        __syncthreads();
+        return false;
+    };
+
+    constexpr int kMostQueryThreads = Tile::kRows * Swizzle<kHeadDim>::kGroup;
+    constexpr int kQueryThreads = kThreads < kMostQueryThreads ? kThreads : kMostQueryThreads;
     if (end_key > 0) {
-        load_tile<kHeadDim, Tile::kRows, kThreads>(shared_query, query, first_row, threadIdx.x);
-        load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_key, key, 0, threadIdx.x);
+        if (threadIdx.x < kQueryThreads) {
+            load_tile<kHeadDim, Tile::kRows, kQueryThreads>(shared_query, query, first_row,
+                                                            threadIdx.x);
+            if (negative) {
+                ptx::cp_async_wait_all();
+                negate_copied<kHeadDim, Tile::kRows, kQueryThreads>(shared_query, threadIdx.x);
+            }
+        }
+        load_keys(shared_key, key, 0);
+        if constexpr (Tile::kStages == 2) {
+            load_keys(shared_value, value, 0);
+        }
     }
     if constexpr (Tile::kQueryInRegisters) {
         ptx::cp_async_wait_all();
@@ -101,53 +141,79 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         part.load_query();
     }
 
+    uint32_t stage = 0;  // the offset of its buffers
     for (int first_key = 0; first_key < end_key; first_key += Tile::kKeys) {
-        const bool active = warp_first_row < q_len && (!causal || first_key <= warp_last_row);
-        const bool diagonal = causal && first_key + Tile::kKeys - 1 > first_row;
-
-        ptx::cp_async_wait_all();
-        __syncthreads();  // K is here, and every warp is done with the last V
-        load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_value, value, first_key, threadIdx.x);
-        if (active) {
-            part.multiply_keys(shared_key);
-            if (negative) {
-                part.negate_scores();
+        const int next_key = first_key + Tile::kKeys;
+        const int warp_key = first_key + group_key;
+        const bool active = warp_first_row < q_len && warp_key < end_key &&
+                            (!causal || warp_key <= warp_last_row);
+        const bool diagonal = causal && next_key - 1 > first_row;
+        const auto score = [&] {
+            part.multiply_keys(shared_key + stage + group_offset);
+            if (diagonal || next_key > k_len) {
+                part.mask(warp_key, k_len, causal);
             }
-            if (diagonal || first_key + Tile::kKeys > k_len) {
-                part.mask(first_key, k_len, causal);
-            }
-            if constexpr (!Tile::kPrefetchBeforeSoftmax) {
-                part.softmax(scale_log2);
-            }
-        }
-
-        ptx::cp_async_wait_all();
-        bool nonfinite = false;
-        // The barrier: V is here, and every warp is done with K.
-        if (diagonal) {
-            nonfinite = __syncthreads_or(
-                zero_copied_nonfinite<kHeadDim, Tile::kKeys, kThreads, T>(shared_value,
-                                                                          threadIdx.x));
-        } else {
-            __syncthreads();
-        }
-        if (first_key + Tile::kKeys < end_key) {
-            load_tile<kHeadDim, Tile::kKeys, kThreads>(shared_key, key, first_key + Tile::kKeys,
-                                                       threadIdx.x);
-        }
-        if (active) {
+        };
+        const auto add_values = [&](bool nonfinite) {
             // Nothing stands between these two, so that exp and mma can overlap.
-            if constexpr (Tile::kPrefetchBeforeSoftmax) {
-                part.softmax(scale_log2);
-            }
-            part.multiply_values(shared_value);
+            part.softmax(scale_log2);
+            part.multiply_values(shared_value + stage + group_offset);
             if (nonfinite) {
-                part.add_nonfinite_values(value, first_key);
+                part.add_nonfinite_values(value, warp_key);
+            }
+        };
+
+        ptx::cp_async_wait_all();
+        if constexpr (Tile::kStages == 2) {
+            // K and V are here, and every warp is done with the last ones.
+            const bool nonfinite = meet(diagonal, shared_value + stage);
+            const uint32_t next_stage = stage ^ Tile::kStageBytes;
+            if (next_key < end_key) {
+                load_keys(shared_key + next_stage, key, next_key);
+                load_keys(shared_value + next_stage, value, next_key);
+            }
+            if (active) {
+                score();
+                add_values(nonfinite);
+            }
+            stage = next_stage;
+        } else {
+            __syncthreads();  // K is here, and every warp is done with the last V
+            load_keys(shared_value, value, first_key);
+            if (active) {
+                score();
+            }
+            ptx::cp_async_wait_all();
+            const bool nonfinite = meet(diagonal, shared_value);  // V is here; K is done with
+            if (next_key < end_key) {
+                load_keys(shared_key, key, next_key);
+            }
+            if (active) {
+                add_values(nonfinite);
             }
         }
     }
 
-    if (warp_first_row < q_len) {
+    // Half of the groups that are left hand theirs to the other half, until one group has it all.
+#pragma unroll
+    for (int left = Tile::kGroups / 2; left > 0; left /= 2) {
+        const auto slot = [&](int taker) {
+            return shared_query + (taker * Tile::kRowWarps + row_warp) * Tile::kPartBytes;
+        };
+        __syncthreads();
+        if (group >= left && group < 2 * left) {
+            part.put_part(slot(group - left));
+        }
+        __syncthreads();
+        if (group < left) {
+            part.add_part(slot(group));
+        }
+    }
+    if constexpr (Tile::kGroups > 1) {
+        __syncthreads();  // the output is laid out where the parts were
+    }
+
+    if (group == 0 && warp_first_row < q_len) {
         const auto out = rows_of<T>(problem.out, problem.out_strides, batch, head, problem.q_len,
                                     problem.head_dim, launch.out_vectors);
         part.finish(out, end_key == 0);

@@ -1,19 +1,32 @@
 // Picks the tile for a problem and launches the kernel. Included by the dtype units only.
 //
 // Head dims are rounded up to the next one of the table; the dims past the real one are zeros.
-// `Small` is the best tile measured on an H200 while all its blocks run at once, `Large` the best
-// one for more blocks than that. 4 warps each; registers a thread are what ptxas 13.0 says for
-// sm_80 and sm_90a, without a spill; K and V have one buffer each beside Q.
+// Measured on an H200, the best of those tried: `Few` while each of its blocks can have an SM to
+// itself, `Small` while about all its blocks run at once, `Large` for more than that. Registers a
+// thread are what ptxas 13.0 says for sm_80 and sm_90a, without a spill.
 //
-//   head dim  tile   rows x keys  shared memory  registers
-//         32  both      64 x 128        20 KB     148, 140
-//         64  Small     64 x 128        40 KB     182, 188
-//         64  Large     64 x 128        40 KB     168, 168
-//         96  Small     64 x 128        60 KB     210, 214
-//         96  Large    128 x 64         48 KB     238, 242
-//        128  both      64 x 128        80 KB     234, 234
-//        192  both      64 x 64         72 KB     247, 251
-//        256  both      64 x 64         96 KB     245, 241
+//   head dim  tile   rows x keys  warps  groups  stages  shared memory  registers
+//         32  Few       32 x 256      8       4       1        34 KB     118, 115
+//         32  Small     64 x 128      4       1       1        20 KB     142, 153
+//         32  Large    128 x 128      4       1       2        40 KB     242, 242
+//         64  Few       32 x 256      8       4       1        68 KB     147, 151
+//         64  Small     64 x 128      4       1       1        40 KB     168, 160
+//         64  Large    128 x 64       4       1       2        48 KB     236, 236
+//         96  Few       32 x 128      4       2       1        54 KB     178, 185
+//         96  Small     64 x 128      4       1       1        60 KB     223, 226
+//         96  Large    128 x 64       4       1       2        72 KB     251, 248
+//        128  Few       32 x 128      4       2       1        72 KB     211, 211
+//        128  Small     64 x 128      4       1       1        80 KB     240, 241
+//        128  Large    128 x 64       4       1       1        64 KB     255, 255
+//        192  Few       32 x 96       4       2       1        84 KB     251, 251
+//        192  other     64 x 64       4       1       1        72 KB     250, 249
+//        256  Few       32 x 64       4       2       1        80 KB     255, 255
+//        256  other     64 x 64       4       1       1        96 KB     248, 248
+//
+// Every tile fits the 99 KB that a block may have on sm_86 and sm_89. Small and Large are made for
+// two blocks an SM (Small up to head dim 64 for three): sm_80 has 164 KB an SM, enough for all but
+// those of head dim 256; sm_86 and sm_89 have 100 KB and run one block an SM of what takes more
+// than 48 KB.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -31,37 +44,43 @@
 namespace flashbench::cuda::sm80 {
 
 // Tile arguments: dtype, head dim, rows, keys, warps, blocks an SM, whether Q stays in registers,
-// whether K is requested before the softmax.
+// stages, groups.
 template <typename T, int head_dim>
 struct Tiles;
 template <typename T>
 struct Tiles<T, 32> {
-    using Small = Tile<T, 32, 64, 128, 4, 3, true, true>;
-    using Large = Small;
+    using Few = Tile<T, 32, 32, 256, 8, 1, true, 1, 4>;
+    using Small = Tile<T, 32, 64, 128, 4, 3, true>;
+    using Large = Tile<T, 32, 128, 128, 4, 2, false, 2>;
 };
 template <typename T>
 struct Tiles<T, 64> {
-    using Small = Tile<T, 64, 64, 128, 4, 2, true, true>;
-    using Large = Tile<T, 64, 64, 128, 4, 3, true, false>;
+    using Few = Tile<T, 64, 32, 256, 8, 1, true, 1, 4>;
+    using Small = Tile<T, 64, 64, 128, 4, 3, true>;
+    using Large = Tile<T, 64, 128, 64, 4, 2, true, 2>;
 };
 template <typename T>
 struct Tiles<T, 96> {
-    using Small = Tile<T, 96, 64, 128, 4, 2, true, true>;
-    using Large = Tile<T, 96, 128, 64, 4, 2, false, false>;
+    using Few = Tile<T, 96, 32, 128, 4, 2, true, 1, 2>;
+    using Small = Tile<T, 96, 64, 128, 4, 2, true>;
+    using Large = Tile<T, 96, 128, 64, 4, 2, false, 2>;
 };
 template <typename T>
 struct Tiles<T, 128> {
-    using Small = Tile<T, 128, 64, 128, 4, 2, true, true>;
-    using Large = Small;
+    using Few = Tile<T, 128, 32, 128, 4, 2, true, 1, 2>;
+    using Small = Tile<T, 128, 64, 128, 4, 2, true>;
+    using Large = Tile<T, 128, 128, 64, 4, 2, false>;
 };
 template <typename T>
 struct Tiles<T, 192> {
-    using Small = Tile<T, 192, 64, 64, 4, 2, true, true>;
+    using Few = Tile<T, 192, 32, 96, 4, 1, true, 1, 2>;
+    using Small = Tile<T, 192, 64, 64, 4, 2, true>;
     using Large = Small;
 };
 template <typename T>
 struct Tiles<T, 256> {
-    using Small = Tile<T, 256, 64, 64, 4, 2, false, true>;
+    using Few = Tile<T, 256, 32, 64, 4, 1, false, 1, 2>;
+    using Small = Tile<T, 256, 64, 64, 4, 2, false>;
     using Large = Small;
 };
 
@@ -69,6 +88,14 @@ struct Tiles<T, 256> {
 template <typename Tile>
 int64_t tiles_of(const Attention& problem) {
     return (problem.q_len + Tile::kRows - 1) / Tile::kRows;
+}
+
+// Rows of query that the SM with the most blocks computes.
+template <typename Tile>
+int64_t rows_of_busiest(const Attention& problem, int64_t multiprocessors) {
+    const int64_t at_once = multiprocessors * Tile::kBlocksPerSm;
+    const int64_t blocks = tiles_of<Tile>(problem) * problem.batch * problem.heads;
+    return (blocks + at_once - 1) / at_once * Tile::kBlocksPerSm * Tile::kRows;
 }
 
 template <typename Tile>
@@ -101,14 +128,24 @@ void launch(const Attention& problem, int device, cudaStream_t stream) {
 
 template <typename T, int head_dim>
 void launch_head_dim(const Attention& problem, cudaStream_t stream) {
-    using Large = typename Tiles<T, head_dim>::Large;
+    using Few = typename Tiles<T, head_dim>::Few;
     using Small = typename Tiles<T, head_dim>::Small;
+    using Large = typename Tiles<T, head_dim>::Large;
     const int device = current_device();
-    // Causal blocks differ in length, and the more rows, the longer the last ones run alone.
-    const int rounds = problem.causal ? Large::kRows / Small::kRows : 1;
-    const int64_t at_once =
-        int64_t{device_at(device).multiprocessors} * Small::kBlocksPerSm * rounds;
-    if (tiles_of<Small>(problem) * problem.batch * problem.heads <= at_once) {
+    const int64_t multiprocessors = device_at(device).multiprocessors;
+    const int64_t heads = problem.batch * problem.heads;
+    if (tiles_of<Few>(problem) * heads <= multiprocessors) {
+        launch<Few>(problem, device, stream);
+        return;
+    }
+    // Causal blocks differ in length, and the more rows, the longer the last ones run alone. Without
+    // the mask Large takes about a fifth less for a row, unless more of its last round is empty.
+    const int64_t at_once = multiprocessors * Small::kBlocksPerSm;
+    const bool small = problem.causal
+                           ? tiles_of<Small>(problem) * heads <= 2 * at_once
+                           : 6 * rows_of_busiest<Small>(problem, multiprocessors) <
+                                 5 * rows_of_busiest<Large>(problem, multiprocessors);
+    if (small) {
         launch<Small>(problem, device, stream);
     } else {
         launch<Large>(problem, device, stream);

@@ -108,4 +108,16 @@ __device__ __forceinline__ void st_shared_128(uint32_t shared, uint4 value) {
                  : "memory");
 }
 
+__device__ __forceinline__ float4 ld_shared_float4(uint32_t shared) {
+    const uint4 bits = ld_shared_128(shared);
+    return make_float4(__uint_as_float(bits.x), __uint_as_float(bits.y), __uint_as_float(bits.z),
+                       __uint_as_float(bits.w));
+}
+
+__device__ __forceinline__ void st_shared_float4(uint32_t shared, float x, float y, float z,
+                                                 float w) {
+    st_shared_128(shared, make_uint4(__float_as_uint(x), __float_as_uint(y), __float_as_uint(z),
+                                     __float_as_uint(w)));
+}
+
 }  // namespace flashbench::cuda::sm80::ptx

@@ -38,6 +38,13 @@ struct Swizzle {
         return offset(lane & 15, lane >> 4);
     }
 
+    // The same with the two matrices in the middle exchanged: what comes in two registers side by
+    // side is then the operand b of one mma whose columns are rows of the tile. mma wants it so:
+    // from the order above ptxas makes it by a move for every register.
+    static __device__ __forceinline__ uint32_t key_lane_offset(int lane) {
+        return offset((lane & 7) + (lane >> 4) * 8, lane >> 3 & 1);
+    }
+
     // The same for the block at row 16 * row_block, column 16 * column_block: the xor acts on the
     // swizzled bits alone, which a row's start leaves zero.
     static __device__ __forceinline__ uint32_t block(uint32_t lane_offset, int row_block,
@@ -137,6 +144,25 @@ __device__ __forceinline__ void store_rows(uint32_t shared, const Rows<T>& rows,
             } else {
                 scatter_chunk(target + column * rows.dim_stride, rows.dim_stride, value);
             }
+        }
+    }
+}
+
+// Changes the sign of every element among the chunks that this thread copied.
+template <int kHeadDim, int kTileRows, int kThreads>
+__device__ __forceinline__ void negate_copied(uint32_t shared, unsigned thread) {
+    using Layout = Swizzle<kHeadDim>;
+    const CopyPlan<kHeadDim, kTileRows, kThreads> plan(thread);
+    shared += plan.offset;
+#pragma unroll 1
+    for (int step = 0; step < plan.kSteps; ++step) {
+#pragma unroll 1
+        for (int group = 0; group < Layout::kGroups; ++group) {
+            const uint32_t address = shared + step * plan.kStepBytes + group * Layout::kGroupBytes;
+            const uint4 chunk = ptx::ld_shared_128(address);
+            constexpr Pair kSigns = 0x80008000u;
+            ptx::st_shared_128(address, make_uint4(chunk.x ^ kSigns, chunk.y ^ kSigns,
+                                                   chunk.z ^ kSigns, chunk.w ^ kSigns));
         }
     }
 }

@@ -1,4 +1,4 @@
-// The shape of a tile, and the arithmetic that one warp does on its part of it.
+// The arithmetic that one warp does on its part of a tile.
 //
 // Everything here is in registers or reads shared memory; who fills the shared memory, and when, is
 // kernel.h's business.
@@ -6,6 +6,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cfloat>
 #include <cmath>
 #include <cstdint>
 
@@ -13,37 +14,13 @@
 #include "../types.h"
 #include "ptx.h"
 #include "shared_tile.h"
+#include "tile.h"
 
 namespace flashbench::cuda::sm80 {
 
-// A tile of `rows` queries by `keys` keys, its rows divided evenly among the warps; so many blocks
-// an SM that the compiler has to leave registers for. The next K is requested before the softmax,
-// which hides more of its latency, or after it, which leaves more registers.
-template <typename T, int head_dim, int rows, int keys, int warps, int blocks_per_sm,
-          bool query_in_registers, bool prefetch_before_softmax>
-struct Tile {
-    using Type = T;
-    static constexpr int kHeadDim = head_dim;
-    static constexpr int kRows = rows;
-    static constexpr int kKeys = keys;
-    static constexpr int kThreads = warps * kWarpSize;
-    static constexpr int kBlocksPerSm = blocks_per_sm;
-    static constexpr bool kQueryInRegisters = query_in_registers;
-    static constexpr bool kPrefetchBeforeSoftmax = prefetch_before_softmax;
-    static constexpr int kWarpRows = rows / warps;
-    static_assert(kWarpRows % 16 == 0 && keys % 16 == 0 && head_dim % 16 == 0);
-
-    // 16x16 blocks: of query rows in a warp, of keys in a tile, of the head dim.
-    static constexpr int kRowBlocks = kWarpRows / 16;
-    static constexpr int kKeyBlocks = keys / 16;
-    static constexpr int kDimBlocks = head_dim / 16;
-
-    // Q, K, V; the output is laid out over Q.
-    static constexpr int kQueryBytes = rows * head_dim * kElementBytes;
-    static constexpr int kKeyBytes = keys * head_dim * kElementBytes;
-    static constexpr int kSharedBytes = kQueryBytes + 2 * kKeyBytes;
-    static_assert(kSharedBytes <= kMaxSharedBytes);
-};
+// The base of a row stays behind its largest score by less than this, in powers of two, so that
+// probabilities stay below 2^8.
+constexpr float kBaseSlack = 8.0f;
 
 // The part of a tile that one warp owns, spread over its lanes as mma.m16n8k16 wants it: in each
 // 16x8 accumulator a lane holds the columns 2 * (lane % 4) and the next one, of the rows lane / 4
@@ -58,7 +35,9 @@ struct WarpTile {
 
     float scores[kRowBlocks][2 * kKeyBlocks][4];
     float out[kRowBlocks][2 * kDimBlocks][4];
-    // Of each row: the largest score so far times scale * log2(e), and this lane's part of the sum.
+    // Of each row: the base of its probabilities, about the largest score so far times
+    // scale * log2(e), and this lane's part of their sum. Finite from the start, so that scores of
+    // -inf never meet a base of -inf: a row of such scores alone has a sum of 0 and becomes NaN.
     float row_max[kRowBlocks][2];
     float row_sum[kRowBlocks][2];
     Pair query[Tile::kQueryInRegisters ? kRowBlocks : 1][Tile::kQueryInRegisters ? kDimBlocks : 1]
@@ -67,18 +46,20 @@ struct WarpTile {
     int lane;
     int first_row;  // of the warp, among the queries
     uint32_t lane_offset;
+    uint32_t key_lane_offset;
     uint32_t shared_query;  // the warp's own rows
 
     __device__ __forceinline__ WarpTile(int lane, int first_row, uint32_t shared_query)
         : lane(lane),
           first_row(first_row),
           lane_offset(Layout::lane_offset(lane)),
+          key_lane_offset(Layout::key_lane_offset(lane)),
           shared_query(shared_query) {
 #pragma unroll
         for (int r = 0; r < kRowBlocks; ++r) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                row_max[r][half] = -INFINITY;
+                row_max[r][half] = -FLT_MAX;
                 row_sum[r][half] = 0.0f;
             }
 #pragma unroll
@@ -89,6 +70,13 @@ struct WarpTile {
                 }
             }
         }
+    }
+
+    // A lane's float4s lie so far apart, between them those of the other lanes.
+    static constexpr uint32_t kPartStep = kWarpSize * sizeof(float4);
+
+    __device__ __forceinline__ uint32_t part_of_lane(uint32_t shared, int row_block) const {
+        return shared + row_block * Tile::kRowBlockPartBytes + lane * sizeof(float4);
     }
 
     __device__ __forceinline__ int row(int row_block, int half) const {
@@ -134,24 +122,11 @@ struct WarpTile {
 #pragma unroll
             for (int n = 0; n < kKeyBlocks; ++n) {
                 Pair b[4];
-                ptx::ldmatrix_x4(b, shared_key + Layout::block(lane_offset, n, d));
+                ptx::ldmatrix_x4(b, shared_key + Layout::block(key_lane_offset, n, d));
 #pragma unroll
                 for (int r = 0; r < kRowBlocks; ++r) {
-                    ptx::mma_m16n8k16<T>(scores[r][2 * n], a[r], b[0], b[2]);
-                    ptx::mma_m16n8k16<T>(scores[r][2 * n + 1], a[r], b[1], b[3]);
-                }
-            }
-        }
-    }
-
-    __device__ __forceinline__ void negate_scores() {
-#pragma unroll
-        for (int r = 0; r < kRowBlocks; ++r) {
-#pragma unroll
-            for (int n = 0; n < 2 * kKeyBlocks; ++n) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    scores[r][n][i] = -scores[r][n][i];
+                    ptx::mma_m16n8k16<T>(scores[r][2 * n], a[r], b[0], b[1]);
+                    ptx::mma_m16n8k16<T>(scores[r][2 * n + 1], a[r], b[2], b[3]);
                 }
             }
         }
@@ -178,8 +153,11 @@ struct WarpTile {
         }
     }
 
-    // scores -> probabilities relative to the largest score so far; `out` and the sums follow it.
+    // scores -> probabilities relative to the row's base, which follows the largest score so far
+    // only when that has grown by kBaseSlack; `out` and the sums follow the base.
     __device__ __forceinline__ void softmax(float scale_log2) {
+        float new_max[kRowBlocks][2];
+        bool moves = false;
 #pragma unroll
         for (int r = 0; r < kRowBlocks; ++r) {
 #pragma unroll
@@ -192,26 +170,42 @@ struct WarpTile {
                 }
                 largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
                 largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-
-                const float old_max = row_max[r][half];
-                row_max[r][half] = fmaxf(old_max, largest * scale_log2);
-                // Any finite base does while all scores are -inf; -inf - (-inf) would be NaN.
-                const float base = row_max[r][half] == -INFINITY ? 0.0f : row_max[r][half];
-                const float rescale = ptx::ex2(old_max - base);
-                float sum = 0.0f;
+                new_max[r][half] = largest * scale_log2;
+                moves |= new_max[r][half] > row_max[r][half] + kBaseSlack;
+            }
+        }
+        if (__any_sync(0xffffffffu, moves)) {
+#pragma unroll
+            for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const float old_base = row_max[r][half];
+                    if (new_max[r][half] > old_base + kBaseSlack) {
+                        row_max[r][half] = new_max[r][half];
+                    }
+                    const float rescale = ptx::ex2(old_base - row_max[r][half]);
+                    row_sum[r][half] *= rescale;
+#pragma unroll
+                    for (int n = 0; n < 2 * kDimBlocks; ++n) {
+                        out[r][n][2 * half] *= rescale;
+                        out[r][n][2 * half + 1] *= rescale;
+                    }
+                }
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int e = 2 * half;
 #pragma unroll
                 for (int n = 0; n < 2 * kKeyBlocks; ++n) {
 #pragma unroll
                     for (int i = e; i < e + 2; ++i) {
-                        scores[r][n][i] = ptx::ex2(fmaf(scores[r][n][i], scale_log2, -base));
-                        sum += scores[r][n][i];
+                        scores[r][n][i] =
+                            ptx::ex2(fmaf(scores[r][n][i], scale_log2, -row_max[r][half]));
+                        row_sum[r][half] += scores[r][n][i];
                     }
-                }
-                row_sum[r][half] = row_sum[r][half] * rescale + sum;
-#pragma unroll
-                for (int n = 0; n < 2 * kDimBlocks; ++n) {
-                    out[r][n][e] *= rescale;
-                    out[r][n][e + 1] *= rescale;
                 }
             }
         }
@@ -248,7 +242,7 @@ struct WarpTile {
     // see their keys. The weight is taken as 1: any positive one gives the same.
     __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values,
                                                          int first_key) {
-        const int end_key = min(first_key + Tile::kKeys, values.count);
+        const int end_key = min(first_key + Tile::kWarpKeys, values.count);
 #pragma unroll 1
         for (int key = first_key; key < end_key; ++key) {
 #pragma unroll
@@ -274,6 +268,50 @@ struct WarpTile {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    // Puts output, bases and sums where the same warp of another group finds them.
+    __device__ __forceinline__ void put_part(uint32_t shared) const {
+#pragma unroll
+        for (int r = 0; r < kRowBlocks; ++r) {
+            const uint32_t part = part_of_lane(shared, r);
+#pragma unroll
+            for (int n = 0; n < 2 * kDimBlocks; ++n) {
+                ptx::st_shared_float4(part + n * kPartStep, out[r][n][0], out[r][n][1],
+                                      out[r][n][2], out[r][n][3]);
+            }
+            ptx::st_shared_float4(part + 2 * kDimBlocks * kPartStep, row_max[r][0], row_max[r][1],
+                                  row_sum[r][0], row_sum[r][1]);
+        }
+    }
+
+    // Adds what the same warp of another group put there.
+    __device__ __forceinline__ void add_part(uint32_t shared) {
+#pragma unroll
+        for (int r = 0; r < kRowBlocks; ++r) {
+            const uint32_t part = part_of_lane(shared, r);
+            const float4 rows = ptx::ld_shared_float4(part + 2 * kDimBlocks * kPartStep);
+            const float other_max[2] = {rows.x, rows.y};
+            const float other_sum[2] = {rows.z, rows.w};
+            float own[2];
+            float other[2];
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const float base = fmaxf(row_max[r][half], other_max[half]);
+                own[half] = ptx::ex2(row_max[r][half] - base);
+                other[half] = ptx::ex2(other_max[half] - base);
+                row_max[r][half] = base;
+                row_sum[r][half] = row_sum[r][half] * own[half] + other_sum[half] * other[half];
+            }
+#pragma unroll
+            for (int n = 0; n < 2 * kDimBlocks; ++n) {
+                const float4 theirs = ptx::ld_shared_float4(part + n * kPartStep);
+                out[r][n][0] = out[r][n][0] * own[0] + theirs.x * other[0];
+                out[r][n][1] = out[r][n][1] * own[0] + theirs.y * other[0];
+                out[r][n][2] = out[r][n][2] * own[1] + theirs.z * other[1];
+                out[r][n][3] = out[r][n][3] * own[1] + theirs.w * other[1];
             }
         }
     }
