@@ -73,15 +73,19 @@ struct Consumer {
     int warp;  // in the warpgroup
     int lane;
 
-    __device__ __forceinline__ void reset() {
+    __device__ __forceinline__ void reset_output() {
 #pragma unroll
         for (int i = 0; i < kHeadDim / 2; ++i) {
             out[i] = 0.0f;
         }
+    }
+
+    // What the next scores belong to begins here, if `fresh`.
+    __device__ __forceinline__ void reset_rows(bool fresh) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            row_base[half] = -INFINITY;
-            row_sum[half] = 0.0f;
+            row_base[half] = fresh ? -INFINITY : row_base[half];
+            row_sum[half] = fresh ? 0.0f : row_sum[half];
         }
     }
 
@@ -216,12 +220,13 @@ struct Consumer {
         }
     }
 
-    // Divides by the sums and stores.
-    __device__ __forceinline__ void store(const Rows<T>& rows, int first_row) {
+    // Divides by the sums (each lane has its part of `sums`) and stores.
+    __device__ __forceinline__ void store(const Rows<T>& rows, int first_row,
+                                          const float (&sums)[2]) {
         const int quad_lane = lane % 4;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            float sum = row_sum[half];
+            float sum = sums[half];
             sum += __shfl_xor_sync(0xffffffffu, sum, 1);
             sum += __shfl_xor_sync(0xffffffffu, sum, 2);
             const float weight = 1.0f / sum;
@@ -266,117 +271,205 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
     const float scale_log2 = launch.scale_log2;
     const int my_turn = kTurnBarrier + consumer;
     const int next_turn = kTurnBarrier + (consumer + 1) % Tile::kConsumers;
-    const uint32_t query = shared.query() + consumer * kGroupRows * Tile::kSwizzleBytes;
 
     Consumer<Tile> part;
     part.warp = threadIdx.x / kWarpSize % 4;
     part.lane = threadIdx.x % kWarpSize;
+    Ring<Tile::kQueryStages> query;
+    Ring<Tile::kStages> key;
+    Ring<Tile::kStages> value;
+    int nonfinite = 0;
+
     const auto release = [&part](uint32_t barrier) {
         if (part.lane == 0) {
             ptx::mbarrier_arrive(barrier);
         }
     };
+    const auto release_query = [&] {
+        release(shared.query_empty(query.stage));
+        query.advance();
+    };
+    const auto release_key = [&] {
+        release(shared.key_empty(key.stage));
+        key.advance();
+    };
+    const auto release_value = [&] {
+        release(shared.value_empty(value.stage));
+        value.advance();
+    };
+    // Waits for the next tile. False after the last one.
+    const auto receive = [&](Work& work) {
+        ptx::mbarrier_wait(shared.query_full(query.stage), query.parity);
+        work = get_work(shared.work(query.stage));
+        return work.blocks > 0;
+    };
+    const auto wait_for_key = [&] {
+        ptx::mbarrier_wait(shared.key_full(key.stage), key.parity);
+    };
+    const auto wait_for_values = [&](const Work& work, int block) {
+        ptx::mbarrier_wait(
+            causal ? shared.value_clean(value.stage) : shared.value_full(value.stage),
+            value.parity);
+        if (block >= work.first_diagonal) {
+            nonfinite |= sm80::ptx::ld_shared_32(shared.nonfinite_flag(value.stage));
+        }
+    };
+    const auto issue_scores = [&] {
+        ptx::wgmma_fence();
+        part.issue_scores(
+            shared.query(query.stage) + consumer * kGroupRows * Tile::kSwizzleBytes,
+            shared.key(key.stage));
+    };
+    const auto issue_output = [&] {
+        ptx::wgmma_fence();
+        part.issue_output(shared.value(value.stage));
+    };
+    const auto first_row_of = [&](const Work& work) {
+        return work.first_row + consumer * kGroupRows;
+    };
+    // Blocks that some row of this warpgroup sees; the others are passed on.
+    const auto visible_blocks = [&](const Work& work) {
+        const int first_row = first_row_of(work);
+        const int end_key = first_row >= q_len ? 1 : causal ? first_row + kGroupRows : k_len;
+        return min(work.blocks, (end_key + kKeys - 1) / kKeys);
+    };
+    const auto pass_key = [&] {
+        wait_for_key();
+        release_key();
+        ptx::bar_sync(my_turn, kTurnThreads);
+        ptx::bar_arrive(next_turn, kTurnThreads);
+    };
+    const auto pass_value = [&](const Work& work, int block) {
+        wait_for_values(work, block);
+        release_value();
+    };
+    const auto softmax = [&](int first_row, int block) {
+        const int end = (block + 1) * kKeys;
+        if (end > k_len || (causal && end - 1 > first_row)) {
+            part.mask(first_row, block * kKeys, k_len, causal);
+        }
+        part.softmax(scale_log2);
+    };
+    const auto finish = [&](const Work& work, const float(&sums)[2]) {
+        const int first_row = first_row_of(work);
+        if (nonfinite != 0) {
+            part.add_nonfinite_values(
+                rows_of<const T>(problem.v, problem.v_strides, work.batch, work.kv_head,
+                                 problem.k_len, problem.head_dim, false),
+                first_row, work.first_diagonal * kKeys, min(k_len, work.blocks * kKeys));
+            nonfinite = 0;
+        }
+        part.store(rows_of<T>(problem.out, problem.out_strides, work.batch, work.head,
+                              problem.q_len, problem.head_dim, launch.out_vectors),
+                   first_row, sums);
+        part.reset_output();
+    };
+
     if (consumer == Tile::kConsumers - 1) {
         ptx::bar_arrive(next_turn, kTurnThreads);
     }
-
-    Schedule<Tile> schedule{launch};
-    Ring<Tile::kStages> key;
-    Ring<Tile::kStages> value;
-    int query_parity = 0;
-    for (Work work; schedule.next(work);) {
-        const int first_row = work.first_row + consumer * kGroupRows;
-        int nonfinite = 0;
-        const auto mask_block = [&](int block) {
-            const int end = (block + 1) * kKeys;
-            if (end > k_len || (causal && end - 1 > first_row)) {
-                part.mask(first_row, block * kKeys, k_len, causal);
-            }
-        };
-        const auto wait_for_values = [&](int block) {
-            ptx::mbarrier_wait(
-                causal ? shared.value_clean(value.stage) : shared.value_full(value.stage),
-                value.parity);
-            if (block >= work.first_diagonal) {
-                nonfinite |= sm80::ptx::ld_shared_32(shared.nonfinite_flag(value.stage));
-            }
-        };
-
-        // Blocks that no row of this warpgroup sees are passed on.
-        const int end_key = first_row >= q_len ? 1 : causal ? first_row + kGroupRows : k_len;
-        const int blocks = min(work.blocks, (end_key + kKeys - 1) / kKeys);
-        int block = work.blocks - 1;
+    part.reset_output();
+    Work work;
+    bool more = receive(work);
 #pragma unroll 1
-        for (; block >= blocks; --block) {
-            ptx::mbarrier_wait(shared.key_full(key.stage), key.parity);
-            release(shared.key_empty(key.stage));
-            key.advance();
-            wait_for_values(block);
-            release(shared.value_empty(value.stage));
-            value.advance();
-            ptx::bar_sync(my_turn, kTurnThreads);
-            ptx::bar_arrive(next_turn, kTurnThreads);
+    while (more) {
+        // Nothing is in flight: the first softmax, alone.
+        int block = work.blocks - 1;
+        const int visible = visible_blocks(work);
+#pragma unroll 1
+        for (; block >= visible; --block) {
+            pass_key();
+            pass_value(work, block);
         }
-
-        ptx::mbarrier_wait(shared.query_full(), query_parity);
-        query_parity ^= 1;
-        ptx::mbarrier_wait(shared.key_full(key.stage), key.parity);
-        ptx::wgmma_fence();
-        part.issue_scores(query, shared.key(key.stage));
-        part.reset();
+        wait_for_key();
+        ptx::bar_sync(my_turn, kTurnThreads);
+        issue_scores();
+        ptx::bar_arrive(next_turn, kTurnThreads);
+        part.reset_rows(true);
         ptx::wgmma_wait_group<0>();
         pin(part.scores);
-        release(shared.key_empty(key.stage));
-        key.advance();
-        mask_block(block);
-        part.softmax(scale_log2);
+        release_key();
+        if (block == 0) {
+            release_query();
+        }
+        softmax(first_row_of(work), block);
         part.pack_probabilities();
 
+        // P V of `block`, whose probabilities are there, and Q K^T of the next one: of this tile or
+        // of the next tile.
+        Work next;
 #pragma unroll 1
-        for (; block > 0; --block) {
-            ptx::mbarrier_wait(shared.key_full(key.stage), key.parity);
+        for (;;) {
+            const bool ends = block == 0;
+            int scored = block - 1;
+            int scored_row = first_row_of(work);
+            int passed = 0;
+            if (ends) {
+                if constexpr (!Tile::kStream) {
+                    break;
+                }
+                more = receive(next);
+                if (!more) {
+                    break;
+                }
+                // While V of this block is held, the producer gets one block further, not two.
+                passed = next.blocks - visible_blocks(next);
+                if (passed > 1) {
+                    break;
+                }
+                if (passed == 1) {
+                    pass_key();
+                }
+                scored = next.blocks - 1 - passed;
+                scored_row = first_row_of(next);
+            }
+            wait_for_key();
             ptx::bar_sync(my_turn, kTurnThreads);
-            ptx::wgmma_fence();
-            part.issue_scores(query, shared.key(key.stage));
-            wait_for_values(block);
-            ptx::wgmma_fence();
-            part.issue_output(shared.value(value.stage));
+            issue_scores();
+            wait_for_values(work, block);
+            issue_output();
             ptx::bar_arrive(next_turn, kTurnThreads);
             ptx::wgmma_wait_group<1>();
             pin(part.scores);
-            release(shared.key_empty(key.stage));
-            key.advance();
-            mask_block(block - 1);
-            part.softmax(scale_log2);
+            release_key();
+            if (scored == 0) {
+                release_query();
+            }
+            const float sums[2] = {part.row_sum[0], part.row_sum[1]};
+            part.reset_rows(ends);
+            softmax(scored_row, scored);
             // Never so, which ptxas does not know: left alone it puts the softmax after the wait.
             if (part.row_sum[0] + part.row_sum[1] < 0.0f) {
                 ptx::mbarrier_arrive(shared.key_empty(key.stage));
             }
             ptx::wgmma_wait_group<0>();
             pin(part.out);
-            release(shared.value_empty(value.stage));
-            value.advance();
-            part.rescale_output();
+            release_value();
             part.pack_probabilities();
+            if (ends) {
+                finish(work, sums);
+                if (passed == 1) {
+                    pass_value(next, scored + 1);
+                }
+                work = next;
+            } else {
+                part.rescale_output();
+            }
+            block = scored;
         }
 
-        release(shared.query_empty());
-        wait_for_values(0);
-        ptx::wgmma_fence();
-        part.issue_output(shared.value(value.stage));
+        // The last P V, alone.
+        wait_for_values(work, block);
+        issue_output();
         ptx::wgmma_wait_group<0>();
         pin(part.out);
-        release(shared.value_empty(value.stage));
-        value.advance();
-        if (nonfinite != 0) {
-            part.add_nonfinite_values(
-                rows_of<const T>(problem.v, problem.v_strides, work.batch, work.kv_head,
-                                 problem.k_len, problem.head_dim, false),
-                first_row, work.first_diagonal * kKeys, min(k_len, work.blocks * kKeys));
+        release_value();
+        finish(work, part.row_sum);
+        if constexpr (Tile::kStream) {
+            work = next;
+        } else {
+            more = receive(work);
         }
-        part.store(rows_of<T>(problem.out, problem.out_strides, work.batch, work.head,
-                              problem.q_len, problem.head_dim, launch.out_vectors),
-                   first_row);
     }
 }
 

@@ -97,6 +97,7 @@ void launch(const Attention& problem, cudaStream_t stream) {
     arguments.scale_log2 = problem.scale * kLog2E;
     arguments.tiles = static_cast<int>(tiles);
     arguments.heads = static_cast<int>(problem.batch * problem.heads);
+    arguments.group = static_cast<int>(problem.heads / problem.kv_heads);
     arguments.section = static_cast<int>(heads_in_section(problem, tiles, blocks));
     arguments.rounds = static_cast<int>((arguments.section * tiles + blocks - 1) / blocks);
     arguments.out_vectors = moves_in_vectors(problem.out, problem.out_strides, problem.batch,

@@ -63,41 +63,25 @@ __device__ __forceinline__ void issue_copy(uint32_t shared, const CUtensorMap* m
     }
 }
 
-// One warp. V comes a block later than K, as the consumers use it.
+// One warp.
 template <typename Tile>
-__device__ __forceinline__ void produce_by_copy_engine(const Launch& launch,
-                                                       const Shared<Tile>& shared) {
-    ptx::prefetch_tensormap(&launch.query);
-    ptx::prefetch_tensormap(&launch.key);
-    ptx::prefetch_tensormap(&launch.value);
-    Schedule<Tile> schedule{launch};
-    Ring<Tile::kStages> key;
-    Ring<Tile::kStages> value;
-    int query_parity = 0;
-    for (Work work; schedule.next(work);) {
-        for (int block = work.blocks - 1; block >= -1; --block) {
-            if (block >= 0) {
-                ptx::mbarrier_wait(shared.key_empty(key.stage), key.parity ^ 1);
-                issue_copy<Tile, Tile::kKeys>(shared.key(key.stage), &launch.key,
-                                              shared.key_full(key.stage), block * Tile::kKeys,
-                                              work.kv_head, work.batch);
-                key.advance();
-            }
-            if (block == work.blocks - 1) {
-                ptx::mbarrier_wait(shared.query_empty(), query_parity ^ 1);
-                issue_copy<Tile, Tile::kRows>(shared.query(), &launch.query, shared.query_full(),
-                                              work.first_row, work.head, work.batch);
-                query_parity ^= 1;
-            } else {
-                ptx::mbarrier_wait(shared.value_empty(value.stage), value.parity ^ 1);
-                issue_copy<Tile, Tile::kKeys>(shared.value(value.stage), &launch.value,
-                                              shared.value_full(value.stage),
-                                              (block + 1) * Tile::kKeys, work.kv_head, work.batch);
-                value.advance();
-            }
-        }
+struct CopyEngine {
+    const Launch& launch;
+    const Shared<Tile>& shared;
+
+    __device__ __forceinline__ void query(int stage, const Work& work) const {
+        issue_copy<Tile, Tile::kRows>(shared.query(stage), &launch.query, shared.query_full(stage),
+                                      work.first_row, work.head, work.batch);
     }
-}
+    __device__ __forceinline__ void key(int stage, const Work& work, int block) const {
+        issue_copy<Tile, Tile::kKeys>(shared.key(stage), &launch.key, shared.key_full(stage),
+                                      block * Tile::kKeys, work.kv_head, work.batch);
+    }
+    __device__ __forceinline__ void value(int stage, const Work& work, int block) const {
+        issue_copy<Tile, Tile::kKeys>(shared.value(stage), &launch.value, shared.value_full(stage),
+                                      block * Tile::kKeys, work.kv_head, work.batch);
+    }
+};
 
 // The warps beside the one that issues, causal only: pass V on to the consumers, block after block;
 // where it holds masked keys zero every NaN and infinity first, and say whether there was one.
@@ -166,69 +150,122 @@ __device__ __forceinline__ bool load_rows(uint32_t shared, const Rows<const T>& 
     return ptx::bar_red_or(kProducerBarrier, kWarpgroup, found != 0);
 }
 
+// All threads of the producer.
 template <typename Tile>
-__device__ __forceinline__ void produce_by_loads(const Launch& launch,
-                                                 const Shared<Tile>& shared) {
+struct PlainLoads {
     using T = typename Tile::Type;
-    const Attention& problem = launch.problem;
-    const bool first = threadIdx.x == 0;
-    Schedule<Tile> schedule{launch};
-    Ring<Tile::kStages> key;
-    Ring<Tile::kStages> value;
-    int query_parity = 0;
-    for (Work work; schedule.next(work);) {
-        ptx::mbarrier_wait(shared.query_empty(), query_parity ^ 1);
+
+    const Launch& launch;
+    const Shared<Tile>& shared;
+
+    __device__ __forceinline__ void query(int stage, const Work& work) const {
+        const Attention& problem = launch.problem;
         load_rows<Tile, Tile::kRows>(
-            shared.query(),
+            shared.query(stage),
             rows_of<const T>(problem.q, problem.q_strides, work.batch, work.head, problem.q_len,
                              problem.head_dim, false),
             work.first_row, false);
-        if (first) {
-            ptx::mbarrier_arrive(shared.query_full());
+        if (threadIdx.x == 0) {
+            ptx::mbarrier_arrive(shared.query_full(stage));
         }
-        query_parity ^= 1;
+    }
+    __device__ __forceinline__ void key(int stage, const Work& work, int block) const {
+        const Attention& problem = launch.problem;
+        load_rows<Tile, Tile::kKeys>(
+            shared.key(stage),
+            rows_of<const T>(problem.k, problem.k_strides, work.batch, work.kv_head, problem.k_len,
+                             problem.head_dim, false),
+            block * Tile::kKeys, false);
+        if (threadIdx.x == 0) {
+            ptx::mbarrier_arrive(shared.key_full(stage));
+        }
+    }
+    __device__ __forceinline__ void value(int stage, const Work& work, int block) const {
+        const Attention& problem = launch.problem;
+        const bool any = load_rows<Tile, Tile::kKeys>(
+            shared.value(stage),
+            rows_of<const T>(problem.v, problem.v_strides, work.batch, work.kv_head, problem.k_len,
+                             problem.head_dim, false),
+            block * Tile::kKeys, block >= work.first_diagonal);
+        if (problem.causal) {
+            if (threadIdx.x == kWarpSize) {
+                sm80::ptx::st_shared_32(shared.nonfinite_flag(stage), any);
+            }
+            pass_on(shared.value_clean(stage));
+        } else if (threadIdx.x == 0) {
+            ptx::mbarrier_arrive(shared.value_full(stage));
+        }
+    }
+};
+
+// --- the order -----------------------------------------------------------------------------------
+
+// Brings everything as the consumers use it: K of each block of each tile, and V a block later,
+// beside K of the next block, be it of the next tile.
+template <typename Tile, typename Copy>
+__device__ __forceinline__ void produce_stream(const Launch& launch, const Shared<Tile>& shared,
+                                               const Copy& copy) {
+    Schedule<Tile> schedule{launch};
+    Ring<Tile::kQueryStages> query;
+    Ring<Tile::kStages> key;
+    Ring<Tile::kStages> value;
+    const auto announce = [&](const Work& work) {
+        ptx::mbarrier_wait(shared.query_empty(query.stage), query.parity ^ 1);
+        if (threadIdx.x == 0) {
+            put_work(shared.work(query.stage), work);
+        }
+    };
+    const auto bring_query = [&](const Work& work) {
+        announce(work);
+        copy.query(query.stage, work);
+        query.advance();
+    };
+    const auto bring_value = [&](const Work& work, int block) {
+        ptx::mbarrier_wait(shared.value_empty(value.stage), value.parity ^ 1);
+        copy.value(value.stage, work, block);
+        value.advance();
+    };
+    Work value_work;
+    int value_block = -1;  // whose V comes next; none at first
+    for (Work work; schedule.next(work);) {
 #pragma unroll 1
-        for (int block = work.blocks - 1; block >= -1; --block) {
-            if (block >= 0) {
-                ptx::mbarrier_wait(shared.key_empty(key.stage), key.parity ^ 1);
-                load_rows<Tile, Tile::kKeys>(
-                    shared.key(key.stage),
-                    rows_of<const T>(problem.k, problem.k_strides, work.batch, work.kv_head,
-                                     problem.k_len, problem.head_dim, false),
-                    block * Tile::kKeys, false);
-                if (first) {
-                    ptx::mbarrier_arrive(shared.key_full(key.stage));
-                }
-                key.advance();
+        for (int block = work.blocks - 1; block >= 0; --block) {
+            const bool first = block == work.blocks - 1;
+            if (Tile::kStream && first) {
+                bring_query(work);
             }
-            if (block < work.blocks - 1) {
-                const bool diagonal = block + 1 >= work.first_diagonal;
-                ptx::mbarrier_wait(shared.value_empty(value.stage), value.parity ^ 1);
-                const bool any = load_rows<Tile, Tile::kKeys>(
-                    shared.value(value.stage),
-                    rows_of<const T>(problem.v, problem.v_strides, work.batch, work.kv_head,
-                                     problem.k_len, problem.head_dim, false),
-                    (block + 1) * Tile::kKeys, diagonal);
-                if (problem.causal) {
-                    if (threadIdx.x == kWarpSize) {
-                        sm80::ptx::st_shared_32(shared.nonfinite_flag(value.stage), any);
-                    }
-                    pass_on(shared.value_clean(value.stage));
-                } else if (first) {
-                    ptx::mbarrier_arrive(shared.value_full(value.stage));
-                }
-                value.advance();
+            ptx::mbarrier_wait(shared.key_empty(key.stage), key.parity ^ 1);
+            copy.key(key.stage, work, block);
+            key.advance();
+            if (value_block >= 0) {
+                bring_value(value_work, value_block);
             }
+            // The only buffer for Q becomes free when the tile before is done, with its last V.
+            if (!Tile::kStream && first) {
+                bring_query(work);
+            }
+            value_work = work;
+            value_block = block;
         }
+    }
+    if (value_block >= 0) {
+        bring_value(value_work, value_block);
+    }
+    announce(Work{});
+    if (threadIdx.x == 0) {
+        ptx::mbarrier_arrive(shared.query_full(query.stage));
     }
 }
 
 template <typename Tile>
 __device__ __forceinline__ void produce(const Launch& launch, const Shared<Tile>& shared) {
     if (!launch.tensor_maps) {
-        produce_by_loads<Tile>(launch, shared);
+        produce_stream<Tile>(launch, shared, PlainLoads<Tile>{launch, shared});
     } else if (threadIdx.x < kWarpSize) {
-        produce_by_copy_engine<Tile>(launch, shared);
+        ptx::prefetch_tensormap(&launch.query);
+        ptx::prefetch_tensormap(&launch.key);
+        ptx::prefetch_tensormap(&launch.value);
+        produce_stream<Tile>(launch, shared, CopyEngine<Tile>{launch, shared});
     } else if (launch.problem.causal) {
         scan_values<Tile>(launch, shared);
     }

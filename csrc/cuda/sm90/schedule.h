@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "../../attention.h"
+#include "../sm80/ptx.h"
 
 namespace flashbench::cuda::sm90 {
 
@@ -17,6 +18,7 @@ struct Launch {
     float scale_log2;   // scale * log2(e), positive
     int tiles;          // of one head
     int heads;          // of the whole batch
+    int group;          // query heads of a key head
     int section;        // heads whose tiles are taken together
     int rounds;         // over the grid that a section takes
     bool tensor_maps;   // the maps are valid: the copy engine can read q, k and v
@@ -33,6 +35,31 @@ struct Work {
     // Blocks from this one on hold keys that are masked for some row of the tile.
     int first_diagonal;
 };
+
+// The producer tells the consumers in shared memory (32 bytes) which tile comes: they need not
+// divide. No blocks: there is no further one.
+__device__ __forceinline__ void put_work(uint32_t shared, const Work& work) {
+    sm80::ptx::st_shared_128(shared, make_uint4(work.first_row, work.blocks, work.first_diagonal,
+                                                work.batch));
+    sm80::ptx::st_shared_32(shared + 16, work.head);
+    sm80::ptx::st_shared_32(shared + 20, work.kv_head);
+}
+
+// By whole warps (the shuffles: see Schedule).
+__device__ __forceinline__ Work get_work(uint32_t shared) {
+    const uint4 first = sm80::ptx::ld_shared_128(shared);
+    const auto uniform = [](uint32_t value) {
+        return static_cast<int>(__shfl_sync(0xffffffffu, value, 0));
+    };
+    Work work;
+    work.first_row = uniform(first.x);
+    work.blocks = uniform(first.y);
+    work.first_diagonal = uniform(first.z);
+    work.batch = uniform(first.w);
+    work.head = uniform(sm80::ptx::ld_shared_32(shared + 16));
+    work.kv_head = uniform(sm80::ptx::ld_shared_32(shared + 20));
+    return work;
+}
 
 // Walks over the tiles of a block of threads: a tile a round, forth over the grid in one round,
 // back in the next, so that where tiles get shorter every block gets as much.
@@ -81,7 +108,7 @@ struct Schedule {
         }
         work.batch = batch_head / heads;
         work.head = batch_head % heads;
-        work.kv_head = work.head / static_cast<int>(heads / problem.kv_heads);
+        work.kv_head = work.head / launch.group;
         work.first_row = tile * Tile::kRows;
         const int k_len = static_cast<int>(problem.k_len);
         int end_key = k_len;

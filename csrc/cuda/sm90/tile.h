@@ -16,6 +16,11 @@ constexpr int kScannerThreads = kWarpgroup - kWarpSize;
 // Rows of one warpgroup: m of wgmma.
 constexpr int kGroupRows = 64;
 
+// Shared memory that a block may have.
+constexpr int kMostSharedBytes = 227 * 1024;
+// Of these at most so many for barriers and what is said about the tiles.
+constexpr int kControlBytes = 512;
+
 // A tile of `consumers` warpgroups, 64 query rows each, by `keys` keys. K and V have
 // two buffers each. One more warpgroup fills them (the producer).
 template <typename T, int head_dim, int consumers, int keys>
@@ -42,7 +47,12 @@ struct Tile {
     static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
     static constexpr int kKeyBytes = keys * head_dim * kElementBytes;  // of K or V, one stage
     static_assert(kKeyBytes % 1024 == 0 && kQueryBytes % 1024 == 0);
-    static constexpr int kTileBytes = kQueryBytes + 2 * kStages * kKeyBytes;
+    // Two buffers for Q where there is room: the tiles are one stream of blocks then (consumer.h).
+    static constexpr int kKeyStagesBytes = 2 * kStages * kKeyBytes;
+    static constexpr bool kStream =
+        2 * kQueryBytes + kKeyStagesBytes + kControlBytes <= kMostSharedBytes;
+    static constexpr int kQueryStages = kStream ? 2 : 1;
+    static constexpr int kTileBytes = kQueryStages * kQueryBytes + kKeyStagesBytes;
 };
 
 // A ring's position: which stage comes next, and the parity of the phase that its barriers are in.
@@ -59,38 +69,43 @@ struct Ring {
     }
 };
 
-// Shared memory: Q, K stages, V stages, barriers, flags.
+// Shared memory: Q stages, K stages, V stages, what the consumers must know of the tile in each Q
+// stage, barriers, flags.
 template <typename Tile>
 struct Shared {
     static constexpr int kStages = Tile::kStages;
-    static constexpr int kBarriers = 2 + 5 * kStages;
-    static constexpr int kBytes = Tile::kTileBytes + kBarriers * 8 + kStages * 4;
+    static constexpr int kQueryStages = Tile::kQueryStages;
+    static constexpr int kWorkBytes = 32;
+    static constexpr int kBarriers = 2 * kQueryStages + 5 * kStages;
+    static constexpr int kBytes =
+        Tile::kTileBytes + kQueryStages * kWorkBytes + kBarriers * 8 + kStages * 4;
+    static_assert(kBytes - Tile::kTileBytes <= kControlBytes);
 
     uint32_t base;
 
-    __device__ __forceinline__ uint32_t query() const { return base; }
+    __device__ __forceinline__ uint32_t query(int stage) const {
+        return base + stage * Tile::kQueryBytes;
+    }
     __device__ __forceinline__ uint32_t key(int stage) const {
-        return base + Tile::kQueryBytes + stage * Tile::kKeyBytes;
+        return base + kQueryStages * Tile::kQueryBytes + stage * Tile::kKeyBytes;
     }
     __device__ __forceinline__ uint32_t value(int stage) const { return key(kStages + stage); }
+    // The tile whose Q is there (a Work), and after the last one the end.
+    __device__ __forceinline__ uint32_t work(int stage) const {
+        return base + Tile::kTileBytes + stage * kWorkBytes;
+    }
 
     // "full": the data is there; "empty": every consumer is done with it; "clean": V is there and
     // holds no NaN or infinity that a masked row could catch (see kernel.h).
-    __device__ __forceinline__ uint32_t query_full() const { return barrier(0); }
-    __device__ __forceinline__ uint32_t query_empty() const { return barrier(1); }
-    __device__ __forceinline__ uint32_t key_full(int stage) const { return barrier(2 + stage); }
-    __device__ __forceinline__ uint32_t key_empty(int stage) const {
-        return barrier(2 + kStages + stage);
+    __device__ __forceinline__ uint32_t query_full(int stage) const { return barrier(stage); }
+    __device__ __forceinline__ uint32_t query_empty(int stage) const {
+        return barrier(kQueryStages + stage);
     }
-    __device__ __forceinline__ uint32_t value_full(int stage) const {
-        return barrier(2 + 2 * kStages + stage);
-    }
-    __device__ __forceinline__ uint32_t value_empty(int stage) const {
-        return barrier(2 + 3 * kStages + stage);
-    }
-    __device__ __forceinline__ uint32_t value_clean(int stage) const {
-        return barrier(2 + 4 * kStages + stage);
-    }
+    __device__ __forceinline__ uint32_t key_full(int stage) const { return ring(0, stage); }
+    __device__ __forceinline__ uint32_t key_empty(int stage) const { return ring(1, stage); }
+    __device__ __forceinline__ uint32_t value_full(int stage) const { return ring(2, stage); }
+    __device__ __forceinline__ uint32_t value_empty(int stage) const { return ring(3, stage); }
+    __device__ __forceinline__ uint32_t value_clean(int stage) const { return ring(4, stage); }
     // Whether V of this stage did hold one.
     __device__ __forceinline__ uint32_t nonfinite_flag(int stage) const {
         return barrier(kBarriers) + stage * 4;
@@ -99,8 +114,10 @@ struct Shared {
     // By one thread, before any other uses them.
     __device__ __forceinline__ void init_barriers() const {
         constexpr int kConsumerWarps = Tile::kConsumers * kWarpgroup / kWarpSize;
-        ptx::mbarrier_init(query_full(), 1);
-        ptx::mbarrier_init(query_empty(), kConsumerWarps);
+        for (int stage = 0; stage < kQueryStages; ++stage) {
+            ptx::mbarrier_init(query_full(stage), 1);
+            ptx::mbarrier_init(query_empty(stage), kConsumerWarps);
+        }
         for (int stage = 0; stage < kStages; ++stage) {
             ptx::mbarrier_init(key_full(stage), 1);
             ptx::mbarrier_init(value_full(stage), 1);
@@ -112,8 +129,11 @@ struct Shared {
     }
 
 private:
+    __device__ __forceinline__ uint32_t ring(int kind, int stage) const {
+        return barrier(2 * kQueryStages + kind * kStages + stage);
+    }
     __device__ __forceinline__ uint32_t barrier(int index) const {
-        return base + Tile::kTileBytes + index * 8;
+        return work(kQueryStages) + index * 8;
     }
 };
 
