@@ -138,8 +138,9 @@ struct Consumer {
         }
     }
 
-    // scores -> probabilities relative to row_base; `rescale` is what the output has to follow by.
-    __device__ __forceinline__ void softmax(float scale_log2) {
+    // Lets row_base follow the largest score; `rescale` is what the sums and the output have to
+    // follow by.
+    __device__ __forceinline__ void update_base(float scale_log2) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int e = 2 * half;
@@ -156,18 +157,40 @@ struct Consumer {
 
             const float old_base = row_base[half];
             const float new_max = largest * scale_log2;
-            // Any finite base does while all scores are -inf; -inf - (-inf) would be NaN.
             row_base[half] = new_max > old_base + kBaseSlack ? new_max : old_base;
-            const float base = row_base[half] == -INFINITY ? 0.0f : row_base[half];
-            rescale[half] = sm80::ptx::ex2(old_base - base);
+            rescale[half] = sm80::ptx::ex2(old_base - finite_base(half));
             row_sum[half] *= rescale[half];
+        }
+    }
+
+    // Any finite base does while all scores are -inf; -inf - (-inf) would be NaN.
+    __device__ __forceinline__ float finite_base(int half) const {
+        return row_base[half] == -INFINITY ? 0.0f : row_base[half];
+    }
+
+    // scores -> probabilities relative to row_base, as the operand of the next product: the
+    // accumulators of 16 keys are it.
+    __device__ __forceinline__ void exponentiate(float scale_log2) {
+        const float base[2] = {finite_base(0), finite_base(1)};
 #pragma unroll
-            for (int n = 0; n < kKeys / 8; ++n) {
+        for (int i = 0; i < kKeys / 2; i += 8) {
 #pragma unroll
-                for (int i = 4 * n + e; i < 4 * n + e + 2; ++i) {
-                    scores[i] = sm80::ptx::ex2(fmaf(scores[i], scale_log2, -base));
-                    row_sum[half] += scores[i];
+            for (int j = i; j < i + 8; ++j) {
+                scores[j] = sm80::ptx::ex2(fmaf(scores[j], scale_log2, -base[j / 2 % 2]));
+            }
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const float* pair = scores + i + 2 * half;
+                if (Tile::kRoomy) {
+                    // Fewer of the additions wait for the exponential unit.
+                    row_sum[half] += (pair[0] + pair[1]) + (pair[4] + pair[5]);
+                } else {
+                    row_sum[half] = row_sum[half] + pair[0] + pair[1] + pair[4] + pair[5];
                 }
+            }
+#pragma unroll
+            for (int j = i; j < i + 8; j += 2) {
+                probabilities[j / 2] = Element<T>::pack(scores[j], scores[j + 1]);
             }
         }
     }
@@ -179,14 +202,6 @@ struct Consumer {
 #pragma unroll
         for (int i = 0; i < kHeadDim / 2; ++i) {
             out[i] *= rescale[i / 2 % 2];
-        }
-    }
-
-    // The accumulators of 16 keys are the operand of the next product.
-    __device__ __forceinline__ void pack_probabilities() {
-#pragma unroll
-        for (int i = 0; i < kKeys / 4; ++i) {
-            probabilities[i] = Element<T>::pack(scores[2 * i], scores[2 * i + 1]);
         }
     }
 
@@ -343,12 +358,12 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         wait_for_values(work, block);
         release_value();
     };
-    const auto softmax = [&](int first_row, int block) {
+    const auto take_scores = [&](int first_row, int block) {
         const int end = (block + 1) * kKeys;
         if (end > k_len || (causal && end - 1 > first_row)) {
             part.mask(first_row, block * kKeys, k_len, causal);
         }
-        part.softmax(scale_log2);
+        part.update_base(scale_log2);
     };
     const auto finish = [&](const Work& work, const float(&sums)[2]) {
         const int first_row = first_row_of(work);
@@ -392,8 +407,8 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         if (block == 0) {
             release_query();
         }
-        softmax(first_row_of(work), block);
-        part.pack_probabilities();
+        take_scores(first_row_of(work), block);
+        part.exponentiate(scale_log2);
 
         // P V of `block`, whose probabilities are there, and Q K^T of the next one: of this tile or
         // of the next tile.
@@ -437,15 +452,16 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             }
             const float sums[2] = {part.row_sum[0], part.row_sum[1]};
             part.reset_rows(ends);
-            softmax(scored_row, scored);
-            // Never so, which ptxas does not know: left alone it puts the softmax after the wait.
-            if (part.row_sum[0] + part.row_sum[1] < 0.0f) {
+            take_scores(scored_row, scored);
+            // Never so, which ptxas does not know: left alone it waits before it looks for the largest
+            // scores.
+            if (Tile::kRoomy && part.rescale[0] + part.rescale[1] < 0.0f) {
                 ptx::mbarrier_arrive(shared.key_empty(key.stage));
             }
             ptx::wgmma_wait_group<0>();
             pin(part.out);
             release_value();
-            part.pack_probabilities();
+            part.exponentiate(scale_log2);
             if (ends) {
                 finish(work, sums);
                 if (passed == 1) {

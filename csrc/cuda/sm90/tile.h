@@ -35,6 +35,9 @@ struct Tile {
     // 64 Ki registers an SM, given out in eights. The producer gives up what the consumers need.
     static constexpr int kProducerRegisters = consumers == 3 ? 32 : 40;
     static constexpr int kConsumerRegisters = consumers == 3 ? 160 : 232;
+    // Beside scores, probabilities and output a consumer thread has registers to spare.
+    static constexpr bool kRoomy =
+        kConsumerRegisters - (keys / 2 + keys / 4 + head_dim / 2) >= 48;
 
     // A row of head_dim elements is cut into boxes as wide as the swizzle; each box of all rows
     // lies by itself.
