@@ -109,10 +109,56 @@ void launch(const Attention& problem, cudaStream_t stream) {
     check(cudaGetLastError());
 }
 
+// What a tile takes on an H200, in microseconds: `block` for each block of keys, `tile` besides (full
+// and causal), and the launch.
+struct Cost {
+    double block;
+    double tile_full;
+    double tile_causal;
+    double launch;
+};
+
+// Microseconds that a launch of tiles of `rows` x `keys` takes: full ones in rounds over the SMs;
+// causal ones even each other out, but the longest takes its time.
+inline double predicted_time(const Attention& problem, int rows, int keys, const Cost& cost) {
+    const int64_t heads = problem.batch * problem.heads;
+    const int64_t tiles = (problem.q_len + rows - 1) / rows;
+    const int64_t all_blocks = (problem.k_len + keys - 1) / keys;
+    const int64_t sms = device_at(current_device()).multiprocessors;
+    if (!problem.causal) {
+        const int64_t rounds = (heads * tiles + sms - 1) / sms;
+        return cost.launch +
+               static_cast<double>(rounds) *
+                   (cost.tile_full + static_cast<double>(all_blocks) * cost.block);
+    }
+    // Tile i has as many blocks as reach its last row, up to all of them.
+    const double longest = std::min(static_cast<double>(all_blocks),
+                                    static_cast<double>(tiles * rows) / keys);
+    const double growing = std::min(static_cast<double>(tiles), longest * keys / rows);
+    const double blocks = longest * (static_cast<double>(tiles) - growing / 2) +
+                          0.5 * growing;  // the last block of a tile counts whole
+    const double tile = cost.tile_causal;
+    const double share = (blocks * cost.block + static_cast<double>(tiles) * tile) *
+                         static_cast<double>(heads) / static_cast<double>(sms);
+    return cost.launch + std::max(share, longest * cost.block + tile);
+}
+
+// Tiles of 192 rows take less time a row, tiles of 128 rows fill the SMs better.
+template <typename T>
+void forward_64(const Attention& problem, cudaStream_t stream) {
+    constexpr Cost kCost192{1.44, 0.3, 2.4, 5.5};
+    constexpr Cost kCost128{1.10, 0.7, 1.2, 4.5};
+    if (predicted_time(problem, 128, 128, kCost128) < predicted_time(problem, 192, 128, kCost192)) {
+        launch<Tile<T, 64, 2, 128>>(problem, stream);
+    } else {
+        launch<Tile<T, 64, 3, 128>>(problem, stream);
+    }
+}
+
 template <typename T>
 void forward_any(const Attention& problem, cudaStream_t stream) {
     if (problem.head_dim <= 64) {
-        launch<Tile<T, 64, 3, 128>>(problem, stream);
+        forward_64<T>(problem, stream);
     } else if (problem.head_dim <= 96) {
         launch<Tile<T, 96, 2, 176>>(problem, stream);
     } else if (problem.head_dim <= 128) {
