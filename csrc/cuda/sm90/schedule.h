@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "../../attention.h"
+#include "../constants.h"
 #include "../sm80/ptx.h"
 
 namespace flashbench::cuda::sm90 {
@@ -45,19 +46,26 @@ __device__ __forceinline__ void put_work(uint32_t shared, const Work& work) {
     sm80::ptx::st_shared_32(shared + 20, work.kv_head);
 }
 
-// By whole warps (the shuffles: see Schedule).
+// By whole warps. Lane 0 reads: the warp's release of the place is its too. The shuffles: see
+// Schedule.
 __device__ __forceinline__ Work get_work(uint32_t shared) {
-    const uint4 first = sm80::ptx::ld_shared_128(shared);
-    const auto uniform = [](uint32_t value) {
-        return static_cast<int>(__shfl_sync(0xffffffffu, value, 0));
-    };
+    int fields[6] = {};
+    if (threadIdx.x % kWarpSize == 0) {
+        const uint4 first = sm80::ptx::ld_shared_128(shared);
+        fields[0] = static_cast<int>(first.x);
+        fields[1] = static_cast<int>(first.y);
+        fields[2] = static_cast<int>(first.z);
+        fields[3] = static_cast<int>(first.w);
+        fields[4] = static_cast<int>(sm80::ptx::ld_shared_32(shared + 16));
+        fields[5] = static_cast<int>(sm80::ptx::ld_shared_32(shared + 20));
+    }
     Work work;
-    work.first_row = uniform(first.x);
-    work.blocks = uniform(first.y);
-    work.first_diagonal = uniform(first.z);
-    work.batch = uniform(first.w);
-    work.head = uniform(sm80::ptx::ld_shared_32(shared + 16));
-    work.kv_head = uniform(sm80::ptx::ld_shared_32(shared + 20));
+    work.first_row = __shfl_sync(0xffffffffu, fields[0], 0);
+    work.blocks = __shfl_sync(0xffffffffu, fields[1], 0);
+    work.first_diagonal = __shfl_sync(0xffffffffu, fields[2], 0);
+    work.batch = __shfl_sync(0xffffffffu, fields[3], 0);
+    work.head = __shfl_sync(0xffffffffu, fields[4], 0);
+    work.kv_head = __shfl_sync(0xffffffffu, fields[5], 0);
     return work;
 }
 
