@@ -240,7 +240,8 @@ __device__ __forceinline__ void produce_stream(const Launch& launch, const Share
             if (value_block >= 0) {
                 bring_value(value_work, value_block);
             }
-            // The only buffer for Q becomes free when the tile before is done, with its last V.
+            // The only buffer for Q is held until the tile before has its last scores: it gets its
+            // last V first.
             if (!Tile::kStream && first) {
                 bring_query(work);
             }
