@@ -56,7 +56,8 @@ constexpr Family kSm90Split{FLASHBENCH_FP16(sm90::forward_split_fp16),
 //
 //   GPU   head dim  when                                               family
 //   9.0     <= 128  tiles of 32 rows: all at once                      sm90, split
-//   9.0      <= 64  tiles of 192 rows: 200; 80 if q_len >= 512         sm90
+//   9.0      <= 64  tiles of 192 rows: 200; 80 if q_len >= 512;        sm90
+//                   48 if q_len >= 1024
 //   9.0       > 64  tiles of 128 rows: 64; any number if q_len > 256   sm90
 //   any        any                                                     sm80
 //
@@ -72,7 +73,8 @@ const Family& family_of(const Attention& problem, const Device& device) {
         if (problem.head_dim <= 128 && tiles(32) <= device.multiprocessors) {
             return kSm90Split;
         }
-        if (problem.head_dim <= 64 ? tiles(192) >= (problem.q_len >= 512 ? 80 : 200)
+        const int64_t enough = problem.q_len >= 1024 ? 48 : problem.q_len >= 512 ? 80 : 200;
+        if (problem.head_dim <= 64 ? tiles(192) >= enough
                                    : tiles(128) >= 64 || problem.q_len > 256) {
             return kSm90;
         }
