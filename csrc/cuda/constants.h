@@ -21,6 +21,9 @@ constexpr int kDefaultSharedBytes = 48 * 1024;
 // What one block may have on every chip from sm_80 on; sm_86 and sm_89 have the least.
 constexpr int kMaxSharedBytes = 99 * 1024;
 
+// Blocks of threads in y of a grid.
+constexpr int kMaxGridRows = 65535;
+
 constexpr float kLog2E = 1.4426950408889634f;
 
 }  // namespace flashbench::cuda

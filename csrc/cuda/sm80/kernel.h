@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
     const int batch = batch_head / heads;
     const int head = batch_head % heads;
-    const int kv_head = head / static_cast<int>(problem.heads / problem.kv_heads);
+    const int kv_head = head / (heads / static_cast<int>(problem.kv_heads));
     const auto query = rows_of<const T>(problem.q, problem.q_strides, batch, head, problem.q_len,
                                         problem.head_dim, launch.q_vectors);
     const auto key = rows_of<const T>(problem.k, problem.k_strides, batch, kv_head, problem.k_len,

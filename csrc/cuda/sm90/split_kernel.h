@@ -51,7 +51,8 @@ struct SplitTile {
 struct SplitLaunch {
     Attention problem;
     float scale_log2;  // scale * log2(e), positive
-    int tiles;         // of one head
+    unsigned heads;    // 32 bits: a division of 64 takes long, and nothing is copied before it
+    unsigned heads_a_kv_head;
     bool q_vectors;    // as in Rows
     bool k_vectors;
     bool v_vectors;
@@ -132,17 +133,15 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     constexpr int kKeys = Tile::kKeys;
     extern __shared__ __align__(1024) unsigned char shared_memory[];
     const Attention& problem = launch.problem;
-    const int heads = static_cast<int>(problem.heads);
     const int q_len = static_cast<int>(problem.q_len);
     const int k_len = static_cast<int>(problem.k_len);
     const bool causal = problem.causal;
 
-    const int work = blockIdx.x;
-    // The tiles with the most keys first, if causal.
-    const int tile = launch.tiles - 1 - work % launch.tiles;
-    const int batch = work / launch.tiles / heads;
-    const int head = work / launch.tiles % heads;
-    const int kv_head = head / static_cast<int>(problem.heads / problem.kv_heads);
+    // A column of the grid is a head. The tiles with the most keys first, if causal.
+    const int tile = static_cast<int>(gridDim.y - 1 - blockIdx.y);
+    const int batch = static_cast<int>(blockIdx.x / launch.heads);
+    const int head = static_cast<int>(blockIdx.x % launch.heads);
+    const int kv_head = static_cast<int>(static_cast<unsigned>(head) / launch.heads_a_kv_head);
     const auto query = rows_of<const T>(problem.q, problem.q_strides, batch, head, problem.q_len,
                                         problem.head_dim, launch.q_vectors);
     const auto key = rows_of<const T>(problem.k, problem.k_strides, batch, kv_head, problem.k_len,

@@ -7,9 +7,9 @@
 // 1.44 / 1.37, 1.13 / 1.07 and 0.94 / 0.93 there.
 //
 //   head dim  keys      rows x keys x groups  registers  shared memory  measured
-//         64  <= 128       32 x  32 x 4             147          37 KB  1.53 / 1.61
-//         64   > 128       32 x 128 x 4             182         133 KB  1.52 / 1.53
-//        128               32 x  64 x 4             192         137 KB  1.28 / 1.35
+//         64  <= 128       32 x  32 x 4             127          37 KB  1.66 / 1.75
+//         64   > 128       32 x 128 x 4             194         133 KB  1.52 / 1.53
+//        128               32 x  64 x 4             188         137 KB  1.28 / 1.35
 #pragma once
 
 #include <cuda_runtime.h>
@@ -30,9 +30,9 @@ template <typename Tile>
 void launch_split(const Attention& problem, cudaStream_t stream) {
     const int device = current_device();
     const int64_t tiles = (problem.q_len + Tile::kRows - 1) / Tile::kRows;
-    const int64_t all_tiles = tiles * problem.batch * problem.heads;
-    if (all_tiles > std::numeric_limits<int>::max()) {
-        throw std::invalid_argument("batch * heads * q_len is too large for one CUDA grid");
+    const int64_t batch_heads = problem.batch * problem.heads;
+    if (batch_heads > std::numeric_limits<int>::max() || tiles > kMaxGridRows) {
+        throw std::invalid_argument("batch * heads or q_len is too large for one CUDA grid");
     }
     const auto vectors = [&](const void* base, const Strides& strides, int64_t heads,
                              int64_t length) {
@@ -41,7 +41,8 @@ void launch_split(const Attention& problem, cudaStream_t stream) {
     const SplitLaunch arguments{
         problem,
         problem.scale * kLog2E,
-        static_cast<int>(tiles),
+        static_cast<unsigned>(problem.heads),
+        static_cast<unsigned>(problem.heads / problem.kv_heads),
         vectors(problem.q, problem.q_strides, problem.heads, problem.q_len),
         vectors(problem.k, problem.k_strides, problem.kv_heads, problem.k_len),
         vectors(problem.v, problem.v_strides, problem.kv_heads, problem.k_len),
@@ -49,8 +50,8 @@ void launch_split(const Attention& problem, cudaStream_t stream) {
     };
     allow_shared_bytes(reinterpret_cast<const void*>(forward_split<Tile>), Tile::kSharedBytes,
                        device);
-    forward_split<Tile><<<static_cast<unsigned>(all_tiles), Tile::kThreads, Tile::kSharedBytes,
-                          stream>>>(arguments);
+    const dim3 grid(static_cast<unsigned>(batch_heads), static_cast<unsigned>(tiles));
+    forward_split<Tile><<<grid, Tile::kThreads, Tile::kSharedBytes, stream>>>(arguments);
     check(cudaGetLastError());
 }
 
