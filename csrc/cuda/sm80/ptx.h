@@ -120,4 +120,9 @@ __device__ __forceinline__ void st_shared_float4(uint32_t shared, float x, float
                                      __float_as_uint(w)));
 }
 
+__device__ __forceinline__ void st_shared_64(uint32_t shared, float2 value) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};\n" ::"r"(shared), "f"(value.x), "f"(value.y)
+                 : "memory");
+}
+
 }  // namespace flashbench::cuda::sm80::ptx

@@ -73,6 +73,49 @@ __device__ __forceinline__ void fence_proxy_async() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
 
+// --- clusters: blocks that reach each other's shared memory ---------------------------------------
+
+__device__ __forceinline__ int cluster_ctarank() {
+    int rank;
+    asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+    return rank;
+}
+
+// Where what lies at `shared` in this block lies in the block `rank` of the cluster.
+__device__ __forceinline__ uint32_t mapa(uint32_t shared, int rank) {
+    uint32_t address;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;\n" : "=r"(address) : "r"(shared), "r"(rank));
+    return address;
+}
+
+// Stores to the shared memory of a block of the cluster, in the background; reports the bytes to
+// `barrier` of the same block.
+__device__ __forceinline__ void st_async_128(uint32_t address, uint32_t barrier, float4 value) {
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
+        "[%5];\n" ::"r"(address),
+        "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w), "r"(barrier)
+        : "memory");
+}
+
+__device__ __forceinline__ void st_async_64(uint32_t address, uint32_t barrier, float2 value) {
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];\n" ::
+            "r"(address),
+        "f"(value.x), "f"(value.y), "r"(barrier)
+        : "memory");
+}
+
+// The barrier of all threads of the cluster, in two halves. The arrival promises nothing of what
+// was written before.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n" ::: "memory");
+}
+
+__device__ __forceinline__ void cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire.aligned;\n" ::: "memory");
+}
+
 // --- warpgroups ----------------------------------------------------------------------------------
 
 template <int kRegisters>

@@ -26,10 +26,14 @@ struct SharedOperand {
     static constexpr uint32_t kMode = swizzle_bytes == 128 ? 1 : 2;
     static constexpr uint32_t kHigh = kMode << 30 | (8 * swizzle_bytes) >> 4;
 
+    // In a cluster the bits above name the block.
+    static constexpr uint32_t kAddressMask = (1u << 18) - 1;
+
     uint32_t low;
 
     __device__ __forceinline__ explicit SharedOperand(uint32_t address)
-        : low(address >> 4 | static_cast<uint32_t>(leading_stride) >> 4 << 16) {}
+        : low((address & kAddressMask) >> 4 |
+              static_cast<uint32_t>(leading_stride) >> 4 << 16) {}
 
     // The descriptor of the matrix `bytes` further on.
     __device__ __forceinline__ uint64_t at(uint32_t bytes) const {
@@ -45,9 +49,8 @@ struct Wgmma;
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define FB_NAMES_40 FB_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define FB_NAMES_48 FB_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
-#define FB_NAMES_64                                                                \
-    FB_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, " \
-                "%60, %61, %62, %63"
+#define FB_NAMES_56 FB_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define FB_NAMES_64 FB_NAMES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
 #define FB_NAMES_88                                                                \
     FB_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, " \
                 "%77, %78, %79, " \
@@ -65,7 +68,8 @@ struct Wgmma;
 #define FB_D32 FB_D8(0), FB_D8(8), FB_D8(16), FB_D8(24)
 #define FB_D40 FB_D32, FB_D8(32)
 #define FB_D48 FB_D40, FB_D8(40)
-#define FB_D64 FB_D48, FB_D8(48), FB_D8(56)
+#define FB_D56 FB_D48, FB_D8(48)
+#define FB_D64 FB_D56, FB_D8(56)
 #define FB_D88 FB_D64, FB_D8(64), FB_D8(72), FB_D8(80)
 #define FB_D96 FB_D88, FB_D8(88)
 #define FB_D128 FB_D96, FB_D8(96), FB_D8(104), FB_D8(112), FB_D8(120)
@@ -97,6 +101,7 @@ struct Wgmma;
     FB_WGMMA(T, type, 64, 32, "%32", "%33", "%34", "%35", "%36")      \
     FB_WGMMA(T, type, 80, 40, "%40", "%41", "%42", "%43", "%44")      \
     FB_WGMMA(T, type, 96, 48, "%48", "%49", "%50", "%51", "%52")      \
+    FB_WGMMA(T, type, 112, 56, "%56", "%57", "%58", "%59", "%60")     \
     FB_WGMMA(T, type, 128, 64, "%64", "%65", "%66", "%67", "%68")     \
     FB_WGMMA(T, type, 176, 88, "%88", "%89", "%90", "%91", "%92")     \
     FB_WGMMA(T, type, 192, 96, "%96", "%97", "%98", "%99", "%100")    \
@@ -111,6 +116,7 @@ FB_WGMMA_SHAPES(__nv_bfloat16, "bf16")
 #undef FB_D32
 #undef FB_D40
 #undef FB_D48
+#undef FB_D56
 #undef FB_D64
 #undef FB_D88
 #undef FB_D96
@@ -118,6 +124,7 @@ FB_WGMMA_SHAPES(__nv_bfloat16, "bf16")
 #undef FB_NAMES_32
 #undef FB_NAMES_40
 #undef FB_NAMES_48
+#undef FB_NAMES_56
 #undef FB_NAMES_64
 #undef FB_NAMES_88
 #undef FB_NAMES_96

@@ -1,0 +1,12 @@
+// The bf16 kernels of sm_90a for short sequences. See short_kernel.h for the method and
+// short_launch.h for the tiles.
+#include "forward.h"
+#include "short_launch.h"
+
+namespace flashbench::cuda::sm90 {
+
+void forward_short_bf16(const Attention& problem, cudaStream_t stream) {
+    forward_short_any<__nv_bfloat16>(problem, stream);
+}
+
+}  // namespace flashbench::cuda::sm90

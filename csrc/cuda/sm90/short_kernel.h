@@ -1,0 +1,286 @@
+// Forward attention for short sequences: a tile of 64 query rows has so little to do that its time
+// is the time of its first copies.
+//
+// So nothing stands before them: one thread computes where the tile is, with 32-bit divisions, and
+// starts the copies of Q and of the first K by the copy engine (TMA) while the others are still
+// setting up. There is no producer; a block of threads is one warpgroup (or two, see below) with
+// one buffer of K and V each, and three to five such blocks an SM hide each other's waits. Products
+// are wgmma; scores, probabilities and output stay in registers; exp is ex2 with scale * log2(e)
+// folded in. V is fetched when K has come, the next K when this one has been used. The parts of
+// ShortTile are in short_tile.h, the choice of tiles in short_launch.h.
+//
+// Where there are fewer tiles than SMs the keys are dealt out in blocks to the warpgroups of a
+// cluster of two blocks of threads, which put their results together at the end (short_merge.h):
+// all SMs have work, and each takes in half of K and V.
+//
+// What NaN and infinity do: keys past the end are zeros in shared memory and -inf in the scores, so
+// they never count. A causally masked key is inside the diagonal blocks, though, and 0 * NaN would
+// let its V into rows that must not see it: each warpgroup looks through V of those blocks before
+// P V and zeroes what is not finite; it adds that by hand, at the end, to the rows that do see it.
+// A row whose scores are all -inf gives NaN, as a softmax does.
+//
+// Strides that the copy engine does not take (not 16-byte aligned, zero, negative, head vectors not
+// contiguous) are read by plain loads of all threads into the same places: slower, the same bits.
+//
+// What each step gained on an H200, bf16, full, in us: 8,12,197,64 and 1,8,512,64 (SDPA: 11.3, 9.2;
+// CUDA-graph replays)
+//
+//   the sm80 and split kernels                                              10.1   6.0
+//   wgmma, copies by cp.async of all threads; cluster barrier at the end     7.2   6.2
+//   copies by TMA, 32-bit divisions, parts sent by st.async                  7.1   5.4
+//   V after K, mask only where it cuts, parts added a row at a time,
+//     the own part not sent                                                  6.7   5.2
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "../../attention.h"
+#include "../constants.h"
+#include "../rows.h"
+#include "../sm80/ptx.h"
+#include "../sm80/shared_tile.h"
+#include "ptx.h"
+#include "short_merge.h"
+#include "short_tile.h"
+
+namespace flashbench::cuda::sm90 {
+
+// 32-bit counts: divisions of 64 bits take longer than a product.
+struct ShortLaunch {
+    CUtensorMap query;
+    CUtensorMap key;
+    CUtensorMap value;
+    Attention problem;
+    float scale_log2;  // scale * log2(e), positive
+    int q_len;
+    int k_len;
+    unsigned heads;
+    unsigned heads_a_kv_head;
+    int tiles;         // of one head
+    // A row of the grid is the same tile of all heads; else all tiles of a head.
+    bool heads_first;
+    bool tensor_maps;  // else plain loads
+    bool q_vectors;    // as in Rows
+    bool k_vectors;
+    bool v_vectors;
+    bool out_vectors;
+};
+
+// One thread: starts the copy of `rows` rows, box by box.
+template <typename Tile, int rows>
+__device__ __forceinline__ void issue_boxes(uint32_t shared, const CUtensorMap* map,
+                                            uint32_t barrier, int first_row, int head, int batch) {
+    ptx::mbarrier_arrive_expect_tx(barrier, rows * Tile::kHeadDim * kElementBytes);
+#pragma unroll
+    for (int box = 0; box < Tile::kBoxes; ++box) {
+        ptx::cp_async_bulk_tensor_4d(shared + box * rows * Tile::kSwizzleBytes, map, barrier,
+                                     box * Tile::kBoxDims, first_row, head, batch);
+    }
+}
+
+// All threads of a group: the same by plain loads, for strides that the copy engine does not take.
+// They meet at named barrier 1 + group before and after.
+template <typename Tile, int rows, typename T>
+__device__ __forceinline__ void load_boxes(uint32_t shared, Rows<const T> source, int first_row,
+                                           int group) {
+    ptx::bar_sync(1 + group, Tile::kGroupThreads);
+#pragma unroll 1
+    for (int box = 0; box < Tile::kBoxes; ++box) {
+        sm80::load_tile<Tile::kBoxDims, rows, Tile::kGroupThreads>(
+            shared + box * rows * Tile::kSwizzleBytes, source, first_row,
+            threadIdx.x % Tile::kGroupThreads);
+        source.first += Tile::kBoxDims * source.dim_stride;
+        source.head_dim -= Tile::kBoxDims;
+    }
+    sm80::ptx::cp_async_wait_all();
+    ptx::fence_proxy_async();
+    ptx::bar_sync(1 + group, Tile::kGroupThreads);
+}
+
+// All threads of a group: zeroes every NaN and infinity of a block of V; whether there were any.
+template <typename Tile>
+__device__ __forceinline__ bool zero_nonfinite_boxes(uint32_t shared, int group) {
+    bool found = false;
+#pragma unroll 1
+    for (int box = 0; box < Tile::kBoxes; ++box) {
+        found |= sm80::zero_copied_nonfinite<Tile::kBoxDims, Tile::kKeys, Tile::kGroupThreads,
+                                             typename Tile::Type>(
+            shared + box * Tile::kKeys * Tile::kSwizzleBytes, threadIdx.x % Tile::kGroupThreads);
+    }
+    ptx::fence_proxy_async();
+    return ptx::bar_red_or(1 + group, Tile::kGroupThreads, found);
+}
+
+template <typename Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
+    forward_short(const __grid_constant__ ShortLaunch launch) {
+    using T = typename Tile::Type;
+    constexpr int kKeys = Tile::kKeys;
+    extern __shared__ __align__(1024) unsigned char shared_memory[];
+    const ShortShared<Tile> shared{static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory))};
+    const Attention& problem = launch.problem;
+    const int k_len = launch.k_len;
+    const bool causal = problem.causal;
+
+    const unsigned column = blockIdx.x / Tile::kCluster;
+    const int rank = static_cast<int>(blockIdx.x % Tile::kCluster);
+    const unsigned batch_head = launch.heads_first ? column : blockIdx.y;
+    const int tile = static_cast<int>(launch.heads_first ? blockIdx.y : column);
+    const int batch = static_cast<int>(batch_head / launch.heads);
+    const unsigned head = batch_head % launch.heads;
+    const int kv_head =
+        static_cast<int>(launch.heads_a_kv_head == 1 ? head : head / launch.heads_a_kv_head);
+    // If causal the tiles with the most keys first.
+    const int first_row = (causal ? launch.tiles - 1 - tile : tile) * Tile::kRows;
+    const int end_key = causal ? min(k_len, first_row + Tile::kRows) : k_len;
+    const int blocks = (end_key + kKeys - 1) / kKeys;
+
+    if (threadIdx.x == 0) {
+        ptx::mbarrier_init(shared.query_full(), 1);
+        ptx::mbarrier_init(shared.merge_full(), 1);
+#pragma unroll
+        for (int group = 0; group < Tile::kGroups; ++group) {
+            ptx::mbarrier_init(shared.key_full(group), 1);
+            ptx::mbarrier_init(shared.value_full(group), 1);
+        }
+        ptx::fence_mbarrier_init();
+        if (launch.tensor_maps) {
+            issue_boxes<Tile, Tile::kRows>(shared.query(), &launch.query, shared.query_full(),
+                                           first_row, static_cast<int>(head), batch);
+#pragma unroll
+            for (int group = 0; group < Tile::kGroups; ++group) {
+                const int block = rank * Tile::kGroups + group;
+                if (block < blocks) {
+                    issue_boxes<Tile, kKeys>(shared.key(group), &launch.key,
+                                             shared.key_full(group), block * kKeys, kv_head,
+                                             batch);
+                }
+            }
+        }
+        if constexpr (Tile::kCluster > 1) {
+            ptx::mbarrier_arrive_expect_tx(shared.merge_full(), Tile::kReceivedBytes);
+        }
+    }
+    __syncthreads();
+    if constexpr (Tile::kCluster > 1) {
+        ptx::cluster_arrive_relaxed();  // this block is ready for parts
+    }
+    // The same in all lanes, and the compiler shall know it.
+    const int warp = __shfl_sync(0xffffffffu, threadIdx.x / kWarpSize, 0);
+    const int lane = threadIdx.x % kWarpSize;
+    const int group = warp / 4;
+    const int row_in_tile = warp % 4 * 16;
+    const int warp_row = first_row + row_in_tile;
+    const bool leader = threadIdx.x % Tile::kGroupThreads == 0;
+    if (launch.tensor_maps) {
+        ptx::mbarrier_wait(shared.query_full(), 0);
+    } else {
+        if (group == 0) {
+            load_boxes<Tile, Tile::kRows>(
+                shared.query(),
+                rows_of<const T>(problem.q, problem.q_strides, batch, head, problem.q_len,
+                                 problem.head_dim, launch.q_vectors),
+                first_row, group);
+        }
+        __syncthreads();
+    }
+
+    ShortPart<Tile> part(lane, warp_row);
+    bool nonfinite = false;
+    int parity = 0;
+    constexpr int kStep = Tile::kParts;
+    const int first_block = rank * Tile::kGroups + group;
+#pragma unroll 1
+    for (int block = first_block; block < blocks; block += kStep) {
+        const int first_key = block * kKeys;
+        const bool more = block + kStep < blocks;
+        if (launch.tensor_maps) {
+            ptx::mbarrier_wait(shared.key_full(group), parity);
+            // Not earlier: the keys of all blocks of an SM are needed first.
+            if (leader) {
+                issue_boxes<Tile, kKeys>(shared.value(group), &launch.value,
+                                         shared.value_full(group), first_key, kv_head, batch);
+            }
+        } else {
+            load_boxes<Tile, kKeys>(
+                shared.key(group),
+                rows_of<const T>(problem.k, problem.k_strides, batch, kv_head, problem.k_len,
+                                 problem.head_dim, launch.k_vectors),
+                first_key, group);
+        }
+        part.multiply_keys(shared.query(), shared.key(group));
+        if (more && launch.tensor_maps) {
+            ptx::bar_sync(1 + group, Tile::kGroupThreads);  // all warps are done with K
+            if (leader) {
+                issue_boxes<Tile, kKeys>(shared.key(group), &launch.key, shared.key_full(group),
+                                         (block + kStep) * kKeys, kv_head, batch);
+            }
+        }
+        if (warp_row < launch.q_len) {
+            if (first_key + kKeys > k_len || (causal && first_key + kKeys - 1 > warp_row)) {
+                part.mask(first_key, k_len, causal);
+            }
+            part.softmax(launch.scale_log2);
+        }
+        Pair probabilities[kKeys / 4];
+        part.pack(probabilities);
+        if (launch.tensor_maps) {
+            ptx::mbarrier_wait(shared.value_full(group), parity);
+        } else {
+            load_boxes<Tile, kKeys>(
+                shared.value(group),
+                rows_of<const T>(problem.v, problem.v_strides, batch, kv_head, problem.k_len,
+                                 problem.head_dim, launch.v_vectors),
+                first_key, group);
+        }
+        if (causal && first_key + kKeys - 1 > first_row) {
+            nonfinite |= zero_nonfinite_boxes<Tile>(shared.value(group), group);
+        }
+        part.multiply_values(probabilities, shared.value(group));
+        if (more) {
+            ptx::bar_sync(1 + group, Tile::kGroupThreads);  // all warps are done with V
+        }
+        parity ^= 1;
+    }
+
+    if (nonfinite) {
+        const auto value = rows_of<const T>(problem.v, problem.v_strides, batch, kv_head,
+                                            problem.k_len, problem.head_dim, false);
+#pragma unroll 1
+        for (int block = first_block; block < blocks; block += kStep) {
+            if ((block + 1) * kKeys - 1 > first_row) {
+                part.add_nonfinite_values(value, block * kKeys);
+            }
+        }
+    }
+    if constexpr (Tile::kParts == 1) {
+        ptx::bar_sync(1, Tile::kGroupThreads);  // all warps are done with Q
+        if (warp_row < launch.q_len) {
+            part.store(rows_of<T>(problem.out, problem.out_strides, batch, head, problem.q_len,
+                                  problem.head_dim, launch.out_vectors),
+                       shared.query() + row_in_tile * Tile::kSwizzleBytes);
+        }
+    } else {
+        if constexpr (Tile::kCluster > 1) {
+            ptx::cluster_wait();  // every block is ready
+        }
+        send_part(part, shared, rank, group, row_in_tile);
+        __syncthreads();  // the parts of this block are here
+        if constexpr (Tile::kCluster > 1) {
+            // The mbarrier says that the others' parts are here. The barrier of the cluster says
+            // it again, to racecheck, which does not know st.async.
+            ptx::cluster_arrive_relaxed();
+            ptx::mbarrier_wait(shared.merge_full(), 0);
+            ptx::cluster_wait();
+        }
+        add_parts<Tile>(rows_of<T>(problem.out, problem.out_strides, batch, head, problem.q_len,
+                                   problem.head_dim, launch.out_vectors),
+                        first_row + rank * Tile::kOwnRows, shared_memory + Tile::kTileBytes);
+    }
+}
+
+}  // namespace flashbench::cuda::sm90

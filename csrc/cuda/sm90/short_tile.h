@@ -1,0 +1,302 @@
+// The shape of a short tile, where its parts lie in shared memory, and the arithmetic that one
+// warpgroup does on its 64 rows.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "../constants.h"
+#include "../rows.h"
+#include "../sm80/ptx.h"
+#include "../sm80/shared_tile.h"
+#include "../types.h"
+#include "ptx.h"
+#include "wgmma.h"
+
+namespace flashbench::cuda::sm90 {
+
+// 64 query rows. `groups` warpgroups compute them, each with its own blocks of `keys`; so do the
+// `cluster` blocks of threads of a cluster. So many blocks of threads an SM that the compiler has
+// to leave registers for.
+template <typename T, int head_dim, int keys, int groups, int cluster, int blocks_per_sm>
+struct ShortTile {
+    using Type = T;
+    static constexpr int kHeadDim = head_dim;
+    static constexpr int kRows = 64;
+    static constexpr int kKeys = keys;
+    static constexpr int kGroups = groups;
+    static constexpr int kCluster = cluster;
+    static constexpr int kBlocksPerSm = blocks_per_sm;
+    static constexpr int kGroupThreads = 128;
+    static constexpr int kThreads = groups * kGroupThreads;
+    static constexpr int kParts = groups * cluster;
+
+    // A row is cut into boxes of 64 dims, 128 bytes, as wide as the swizzle; each box of all rows
+    // lies by itself.
+    static constexpr int kBoxDims = 64;
+    static constexpr int kBoxes = head_dim / kBoxDims;
+    static constexpr int kSwizzleBytes = kBoxDims * kElementBytes;
+    static_assert(head_dim % kBoxDims == 0 && keys % 16 == 0);
+
+    static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
+    static constexpr int kKeyBytes = keys * head_dim * kElementBytes;  // of K or V, one block
+
+    // Of a cluster each block puts together so many rows: the parts of all groups, in fragments of
+    // 16 rows as the accumulators lie (fp32), and a float2 a row.
+    static constexpr int kOwnRows = kRows / cluster;
+    static constexpr int kFragmentBytes = 16 * head_dim * static_cast<int>(sizeof(float));
+    static constexpr int kPartBytes = kOwnRows / 16 * kFragmentBytes;
+    static constexpr int kStatisticsBytes = kOwnRows * static_cast<int>(sizeof(float2));
+    static constexpr int kMergeBytes =
+        kParts == 1 ? 0 : kParts * (kPartBytes + kStatisticsBytes);
+    // What comes from the other blocks.
+    static constexpr int kReceivedBytes = kMergeBytes / cluster * (cluster - 1);
+    static_assert(kOwnRows % 16 == 0);
+
+    static constexpr int kTileBytes = kQueryBytes + 2 * groups * kKeyBytes;
+    static constexpr int kBarrierOffset = kTileBytes + kMergeBytes;
+    static constexpr int kBarriers = 2 + 2 * groups;
+    static constexpr int kSharedBytes = kBarrierOffset + kBarriers * 8;
+    // An SM has 228 KB; each block takes one more of it.
+    static_assert(blocks_per_sm * (kSharedBytes + 1024) <= 228 * 1024);
+};
+
+// Where the parts of a tile lie in shared memory, by 32-bit address.
+template <typename Tile>
+struct ShortShared {
+    uint32_t base;
+
+    __device__ __forceinline__ uint32_t query() const { return base; }
+    __device__ __forceinline__ uint32_t key(int group) const {
+        return base + Tile::kQueryBytes + 2 * group * Tile::kKeyBytes;
+    }
+    __device__ __forceinline__ uint32_t value(int group) const {
+        return key(group) + Tile::kKeyBytes;
+    }
+    __device__ __forceinline__ uint32_t merge() const { return base + Tile::kTileBytes; }
+    // mbarriers; each completes when what it is named after is there.
+    __device__ __forceinline__ uint32_t query_full() const { return base + Tile::kBarrierOffset; }
+    __device__ __forceinline__ uint32_t merge_full() const { return query_full() + 8; }
+    __device__ __forceinline__ uint32_t key_full(int group) const {
+        return query_full() + 16 + group * 16;
+    }
+    __device__ __forceinline__ uint32_t value_full(int group) const { return key_full(group) + 8; }
+};
+
+// What is computed of `registers` stays above or below this point: wgmma works on them in the
+// background between issue and wait.
+template <int count>
+__device__ __forceinline__ void pin_registers(float (&registers)[count]) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        asm volatile("" : "+f"(registers[i])::"memory");
+    }
+}
+
+// 64 rows, spread over the lanes as wgmma.h says: a lane has two rows ("halves"), lane / 4 and 8
+// below, in each warp's 16.
+template <typename Tile>
+struct ShortPart {
+    using T = typename Tile::Type;
+    static constexpr int kKeys = Tile::kKeys;
+    static constexpr int kHeadDim = Tile::kHeadDim;
+
+    float scores[kKeys / 2];
+    float out[kHeadDim / 2];
+    float row_max[2];  // the largest score so far * scale_log2
+    float row_sum[2];  // this lane's part
+    int lane;
+    int first_row;  // of the warp, among the queries
+
+    __device__ __forceinline__ ShortPart(int lane, int first_row)
+        : lane(lane), first_row(first_row) {
+#pragma unroll
+        for (int i = 0; i < kHeadDim / 2; ++i) {
+            out[i] = 0.0f;
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            row_max[half] = -INFINITY;
+            row_sum[half] = 0.0f;
+        }
+    }
+
+    __device__ __forceinline__ int row(int half) const { return first_row + half * 8 + lane / 4; }
+
+    // scores = Q K^T
+    __device__ __forceinline__ void multiply_keys(uint32_t query, uint32_t key) {
+        const SharedOperand<Tile::kSwizzleBytes, 16> a(query);
+        const SharedOperand<Tile::kSwizzleBytes, 16> b(key);
+        ptx::wgmma_fence();
+#pragma unroll
+        for (int dim = 0; dim < kHeadDim; dim += 16) {
+            const int box = dim / Tile::kBoxDims;
+            const int offset = dim % Tile::kBoxDims * kElementBytes;
+            Wgmma<T, kKeys>::ss(scores, a.at(box * Tile::kRows * Tile::kSwizzleBytes + offset),
+                                b.at(box * kKeys * Tile::kSwizzleBytes + offset), dim > 0);
+        }
+        ptx::wgmma_commit_group();
+        ptx::wgmma_wait_group<0>();
+        pin_registers(scores);
+    }
+
+    // out += P V
+    __device__ __forceinline__ void multiply_values(const Pair (&probabilities)[kKeys / 4],
+                                                    uint32_t value) {
+        const SharedOperand<Tile::kSwizzleBytes, kKeys * Tile::kSwizzleBytes> b(value);
+        ptx::wgmma_fence();
+#pragma unroll
+        for (int block = 0; block < kKeys / 16; ++block) {
+            Wgmma<T, kHeadDim>::rs(out, probabilities + 4 * block,
+                                   b.at(block * 16 * Tile::kSwizzleBytes));
+        }
+        ptx::wgmma_commit_group();
+        ptx::wgmma_wait_group<0>();
+        pin_registers(out);
+    }
+
+    // Hides the keys from `key_count` on and, if causal, those after each row's own position.
+    __device__ __forceinline__ void mask(int first_key, int key_count, bool causal) {
+        // Keys before this one are seen by every row of the warp.
+        const int seen = (causal ? min(key_count, first_row + 1) : key_count) - first_key;
+#pragma unroll
+        for (int block = 0; block < kKeys / 16; ++block) {
+            if (16 * block + 16 <= seen) {
+                continue;
+            }
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int end = causal ? min(key_count, row(half) + 1) : key_count;
+                const int left = end - first_key - 2 * (lane % 4);
+#pragma unroll
+                for (int n = 2 * block; n < 2 * block + 2; ++n) {
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) {
+                        if (n * 8 + i >= left) {
+                            scores[4 * n + 2 * half + i] = -INFINITY;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    // scores -> probabilities relative to the largest score so far; `out` and the sums follow it.
+    __device__ __forceinline__ void softmax(float scale_log2) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int e = 2 * half;
+            float largest = fmaxf(scores[e], scores[e + 1]);
+            float other = fmaxf(scores[4 + e], scores[4 + e + 1]);
+#pragma unroll
+            for (int n = 2; n < kKeys / 8; n += 2) {
+                largest = fmaxf(largest, fmaxf(scores[4 * n + e], scores[4 * n + e + 1]));
+                other = fmaxf(other, fmaxf(scores[4 * n + 4 + e], scores[4 * n + 4 + e + 1]));
+            }
+            largest = fmaxf(largest, other);
+            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+
+            const float old_max = row_max[half];
+            row_max[half] = fmaxf(old_max, largest * scale_log2);
+            // Any finite base does while all scores are -inf; -inf - (-inf) would be NaN.
+            const float base = row_max[half] == -INFINITY ? 0.0f : row_max[half];
+            const float rescale = sm80::ptx::ex2(old_max - base);
+            float sum = 0.0f;
+            float other_sum = 0.0f;
+#pragma unroll
+            for (int n = 0; n < kKeys / 8; ++n) {
+                const int i = 4 * n + e;
+                scores[i] = sm80::ptx::ex2(fmaf(scores[i], scale_log2, -base));
+                scores[i + 1] = sm80::ptx::ex2(fmaf(scores[i + 1], scale_log2, -base));
+                sum += scores[i];
+                other_sum += scores[i + 1];
+            }
+            row_sum[half] = row_sum[half] * rescale + (sum + other_sum);
+#pragma unroll
+            for (int i = e; i < kHeadDim / 2; i += 4) {
+                out[i] *= rescale;
+                out[i + 1] *= rescale;
+            }
+        }
+    }
+
+    // The accumulators of 16 keys are the operand of the next product.
+    __device__ __forceinline__ void pack(Pair (&probabilities)[kKeys / 4]) const {
+#pragma unroll
+        for (int i = 0; i < kKeys / 4; ++i) {
+            probabilities[i] = Element<T>::pack(scores[2 * i], scores[2 * i + 1]);
+        }
+    }
+
+    // Adds the NaN and infinite values of a diagonal block, which were taken out of shared memory,
+    // to the rows that see them. The weight is taken as 1: any positive one gives the same.
+    __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values,
+                                                         int first_key) {
+        const int end_key = min(first_key + kKeys, values.count);
+#pragma unroll 1
+        for (int key = first_key; key < end_key; ++key) {
+#pragma unroll
+            for (int i = 0; i < kHeadDim / 2; i += 4) {
+#pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                    const int dim = i * 2 + 2 * (lane % 4) + j;
+                    if (dim >= values.head_dim) {
+                        continue;
+                    }
+                    const float value = static_cast<float>(
+                        values.first[key * values.seq_stride + dim * values.dim_stride]);
+                    if (isfinite(value)) {
+                        continue;
+                    }
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+                        if (key <= row(half)) {
+                            out[i + 2 * half + j] += value;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    // The sum of a row over its four lanes.
+    __device__ __forceinline__ float whole_sum(int half) const {
+        float sum = row_sum[half];
+        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        return sum;
+    }
+
+    // Divides by the sums and stores; `shared_rows`, where the warp's query rows were, is
+    // overwritten.
+    __device__ __forceinline__ void store(const Rows<T>& rows, uint32_t shared_rows) const {
+        using Layout = sm80::Swizzle<Tile::kBoxDims>;
+        constexpr int kBoxBytes = Tile::kRows * Tile::kSwizzleBytes;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const float weight = 1.0f / whole_sum(half);
+#pragma unroll
+            for (int n = 0; n < kHeadDim / 8; ++n) {
+                const int i = 4 * n + 2 * half;
+                sm80::ptx::st_shared_32(shared_rows + n / 8 * kBoxBytes +
+                                            Layout::offset(half * 8 + lane / 4, n % 8) +
+                                            lane % 4 * sizeof(Pair),
+                                        Element<T>::pack(out[i] * weight, out[i + 1] * weight));
+            }
+        }
+        __syncwarp();
+        Rows<T> box_rows = rows;
+#pragma unroll
+        for (int box = 0; box < Tile::kBoxes; ++box) {
+            sm80::store_rows<Tile::kBoxDims, 16>(shared_rows + box * kBoxBytes, box_rows, first_row,
+                                                 lane);
+            box_rows.first += Tile::kBoxDims * rows.dim_stride;
+            box_rows.head_dim -= Tile::kBoxDims;
+        }
+    }
+};
+
+}  // namespace flashbench::cuda::sm90
