@@ -49,17 +49,21 @@ constexpr Family kSm80{FLASHBENCH_FP16(sm80::forward_fp16), FLASHBENCH_BF16(sm80
 constexpr Family kSm90{FLASHBENCH_FP16(sm90::forward_fp16), FLASHBENCH_BF16(sm90::forward_bf16)};
 constexpr Family kSm90Split{FLASHBENCH_FP16(sm90::forward_split_fp16),
                             FLASHBENCH_BF16(sm90::forward_split_bf16)};
+constexpr Family kSm90Short{FLASHBENCH_FP16(sm90::forward_short_fp16),
+                            FLASHBENCH_BF16(sm90::forward_short_bf16)};
 #endif
 
 // Which family computes a problem. Measured on an H200 (docs/kernels.md): the first row that fits
-// wins. Tiles are those of all heads, of so many rows; "at once" is one for each SM.
+// wins; ";" separates alternatives. Tiles are those of all heads, of so many rows; "at once" is one
+// for each SM.
 //
-//   GPU   head dim  when                                               family
-//   9.0     <= 128  tiles of 32 rows: all at once                      sm90, split
-//   9.0      <= 64  tiles of 192 rows: 200; 80 if q_len >= 512;        sm90
-//                   48 if q_len >= 1024
-//   9.0       > 64  tiles of 128 rows: 64; any number if q_len > 256   sm90
-//   any        any                                                     sm80
+//   GPU   head dim  when                                                     family
+//   9.0     <= 128  tiles of 32 rows at once and k_len <= 256                sm90, split
+//   9.0     <= 128  tiles of 64 rows at once; k_len <= 256, 768 if causal    sm90, short
+//   9.0      <= 64  k_len <= 1024; tiles of 64 rows: two for each SM         sm90, short
+//   9.0     <= 128  else                                                     sm90
+//   9.0      > 128  tiles of 128 rows: 64; any number if q_len > 256         sm90
+//   any        any                                                           sm80
 //
 // The sm90 kernels need a key and a scale that is positive and finite. Strides play no part, so
 // that every layout gives the same bits.
@@ -68,14 +72,22 @@ const Family& family_of(const Attention& problem, const Device& device) {
     const auto tiles = [&problem](int64_t rows) {
         return (problem.q_len + rows - 1) / rows * problem.batch * problem.heads;
     };
-    if (device.compute_capability == 90 && problem.k_len > 0 && problem.scale > 0.0f &&
+    const int64_t k_len = problem.k_len;
+    if (device.compute_capability == 90 && k_len > 0 && problem.scale > 0.0f &&
         std::isfinite(problem.scale)) {
-        if (problem.head_dim <= 128 && tiles(32) <= device.multiprocessors) {
-            return kSm90Split;
+        const int64_t at_once = device.multiprocessors;
+        if (problem.head_dim <= 128) {
+            if (tiles(32) <= at_once && k_len <= 256) {
+                return kSm90Split;
+            }
+            if (tiles(64) <= at_once || k_len <= (problem.causal ? 768 : 256)) {
+                return kSm90Short;
+            }
         }
-        const int64_t enough = problem.q_len >= 1024 ? 48 : problem.q_len >= 512 ? 80 : 200;
-        if (problem.head_dim <= 64 ? tiles(192) >= enough
-                                   : tiles(128) >= 64 || problem.q_len > 256) {
+        if (problem.head_dim <= 64 && (k_len <= 1024 || tiles(64) <= 2 * at_once)) {
+            return kSm90Short;
+        }
+        if (problem.head_dim <= 128 || tiles(128) >= 64 || problem.q_len > 256) {
             return kSm90;
         }
     }

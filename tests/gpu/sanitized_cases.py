@@ -8,8 +8,8 @@ import torch
 from flashbench.torch_attention import attention
 
 CASES = [
-    # batch, heads, kv heads, q_len, k_len, head_dim; csrc/cuda/dispatch.cu says which kernel
-    # few, some and many tiles have
+    # batch, heads, kv heads, q_len, k_len, head_dim; csrc/cuda/dispatch.cu and the launch.h of
+    # each family say which kernel few, some and many tiles have
     (1, 1, 1, 1, 1, 32),
     (1, 2, 1, 130, 141, 64),
     (1, 270, 135, 65, 70, 64),
@@ -19,6 +19,12 @@ CASES = [
     (1, 2, 2, 70, 65, 192),
     (1, 2, 2, 70, 65, 256),
     (1, 20, 20, 203, 141, 64),
+    (1, 2, 1, 130, 300, 64),
+    (1, 70, 70, 70, 290, 64),
+    (1, 2, 2, 70, 330, 104),
+    (1, 40, 40, 100, 300, 128),
+    (1, 140, 140, 65, 100, 128),
+    (1, 45, 45, 203, 1030, 64),
     (1, 140, 70, 200, 330, 128),
     (1, 70, 70, 65, 150, 192),
     (1, 70, 70, 65, 150, 256),

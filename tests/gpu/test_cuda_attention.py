@@ -1,7 +1,7 @@
 """The CUDA kernels against float64: every head dim, lengths that find bugs, layouts, NaN and Inf.
 
-Which kernel computes a problem depends on the number of tiles (csrc/cuda/dispatch.cu), so most
-tests run with few, some and many heads.
+Which kernel computes a problem depends on the number of tiles and the length
+(csrc/cuda/dispatch.cu), so most tests run with few, some and many heads, and with long sequences.
 """
 
 import math
@@ -31,14 +31,19 @@ LENGTHS = [
     (113, 203),
     (128, 217),
     (384, 256),
+    (65, 700),
     (640, 128),
     (1023, 1024),
     (1024, 1023),
     (4224, 4224),
 ]
 BOTH = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-FEW, SOME, MANY = 3, 20, 300
-HEADS = pytest.mark.parametrize("heads", [FEW, SOME, MANY], ids=["few", "some", "many"])
+FEW, SOME, MANY, LONG = 3, 20, 300, 25
+HEADS = pytest.mark.parametrize(
+    "heads", [FEW, SOME, MANY, LONG], ids=["few", "some", "many", "long"]
+)
+# With LONG heads every length is longer by this, beyond the kernels for short sequences.
+LONGER = 1100
 # One head dim a kernel, and one that is padded up to it.
 KERNEL_DIMS = [32, 64, 96, 128, 192, 256, 40, 72, 104, 136, 200]
 
@@ -50,7 +55,11 @@ def randn(*shape: int, dtype: torch.dtype) -> Tensor:
 def qkv(
     batch: int, heads: int, q_len: int, k_len: int, head_dim: int, dtype: torch.dtype
 ) -> list[Tensor]:
-    return [randn(batch, heads, length, head_dim, dtype=dtype) for length in (q_len, k_len, k_len)]
+    longer = LONGER if heads == LONG else 0
+    return [
+        randn(batch, heads, length + longer, head_dim, dtype=dtype)
+        for length in (q_len, k_len, k_len)
+    ]
 
 
 def assert_right(

@@ -18,8 +18,11 @@ if not torch_attention._C.cuda_dtypes():
 attention = torch_attention.attention
 
 BOTH = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-# Few, some and many tiles: each has kernels of its own (csrc/cuda/dispatch.cu).
-HEADS = pytest.mark.parametrize("heads", [3, 20, 300], ids=["few", "some", "many"])
+# Few, some and many tiles, and long sequences: each has kernels of its own (csrc/cuda/dispatch.cu).
+LONG = 25
+HEADS = pytest.mark.parametrize("heads", [3, 20, 300, LONG], ids=["few", "some", "many", "long"])
+# With LONG heads every length is longer by this.
+LONGER = 1100
 # One head dim a kernel, and one that is padded up to it.
 KERNEL_DIMS = [32, 64, 96, 128, 192, 256, 40, 72, 104, 136, 200]
 
@@ -31,7 +34,11 @@ def randn(*shape: int, dtype: torch.dtype) -> Tensor:
 def qkv(
     batch: int, heads: int, q_len: int, k_len: int, head_dim: int, dtype: torch.dtype
 ) -> list[Tensor]:
-    return [randn(batch, heads, length, head_dim, dtype=dtype) for length in (q_len, k_len, k_len)]
+    longer = LONGER if heads == LONG else 0
+    return [
+        randn(batch, heads, length + longer, head_dim, dtype=dtype)
+        for length in (q_len, k_len, k_len)
+    ]
 
 
 def assert_same_bits(left: Tensor, right: Tensor) -> None:
@@ -125,12 +132,27 @@ def test_layouts(layout: str, head_dim: int, heads: int, causal: bool, dtype: to
 
 
 @BOTH
+@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_of_a_cluster(layout: str, head_dim: int, causal: bool, dtype: torch.dtype) -> None:
+    """The same where the keys of a tile are dealt out to a cluster: few heads, many keys."""
+    view = LAYOUTS[layout]
+    for heads in (3, 20):
+        q, k, v = qkv(1, heads, 210, 400, head_dim, dtype)
+        expected = attention(q, k, v, is_causal=causal)
+        out = view(torch.full_like(q, math.nan))
+        call(view(q), view(k), view(v), out, causal)
+        assert_same_bits(out, expected)
+
+
+@BOTH
 @HEADS
 def test_zero_strides(heads: int, causal: bool, dtype: torch.dtype) -> None:
     """Expanded views, in any dimension, mean what their copies mean."""
-    q = randn(1, 1, 150, 64, dtype=dtype).expand(2, heads, 150, 64)
-    k = randn(2, 1, 1, 64, dtype=dtype).expand(2, heads, 139, 64)
-    v = randn(1, heads, 139, 1, dtype=dtype).expand(2, heads, 139, 64)
+    q_len, k_len = (length + (LONGER if heads == LONG else 0) for length in (150, 139))
+    q = randn(1, 1, q_len, 64, dtype=dtype).expand(2, heads, q_len, 64)
+    k = randn(2, 1, 1, 64, dtype=dtype).expand(2, heads, k_len, 64)
+    v = randn(1, heads, k_len, 1, dtype=dtype).expand(2, heads, k_len, 64)
     expected = attention(q.contiguous(), k.contiguous(), v.contiguous(), is_causal=causal)
     assert_same_bits(attention(q, k, v, is_causal=causal), expected)
 
@@ -192,7 +214,7 @@ def test_writes_its_output_and_nothing_else(
     """Every element of the output is written, nothing beside it is, and the inputs stay."""
     q, k, v = qkv(1, heads, 141, 203, head_dim, dtype)
     before = [x.clone() for x in (q, k, v)]
-    shape = (1, heads, 141 + 60, head_dim + 16)
+    shape = (1, heads, q.shape[2] + 60, head_dim + 16)
     whole = torch.full(shape, 7.0, dtype=dtype, device="cuda")
     out = whole[:, :, 30:-30, 8:-8]
     out.fill_(math.nan)
