@@ -1,6 +1,6 @@
 """Thin: build_ext calls CMake, which builds everything in csrc/. Metadata is in pyproject.toml.
 
-Settings from the environment: FLASHBENCH_CUDA=auto|ON|OFF, FLASHBENCH_DTYPES="fp32;fp16;bf16",
+Settings from the environment: FLASHBENCH_CUDA=auto|ON|OFF, FLASHBENCH_DTYPES="fp32;fp16;bf16;fp8",
 FLASHBENCH_CUDA_ARCHS="80;90a-real", FLASHBENCH_BUILD_DIR, FLASHBENCH_JOBS.
 """
 
@@ -94,7 +94,7 @@ class CMakeBuild(build_ext):
             "Python_EXECUTABLE": sys.executable,
             "pybind11_DIR": pybind11.get_cmake_dir(),
             "FLASHBENCH_CUDA": os.environ.get("FLASHBENCH_CUDA", "auto"),
-            "FLASHBENCH_DTYPES": os.environ.get("FLASHBENCH_DTYPES", "fp32;fp16;bf16"),
+            "FLASHBENCH_DTYPES": os.environ.get("FLASHBENCH_DTYPES", "fp32;fp16;bf16;fp8"),
             "FLASHBENCH_CUDA_ARCHS": os.environ.get("FLASHBENCH_CUDA_ARCHS", "80;90a-real"),
             "FLASHBENCH_COMMIT": about["commit"],
             "FLASHBENCH_DIRTY": "true" if about["dirty"] else "false",

@@ -46,6 +46,35 @@ struct Attention {
     Dtype dtype;
 };
 
+// Rows of a head that share one scale in AttentionE4m3.
+constexpr int kE4m3Block = 128;
+
+// The same of e4m3 tensors, all contiguous, in the layouts that flashbench/fp8.py makes. An element
+// is its e4m3 value times the scale of its head and block of rows.
+//
+// q: (batch, heads, q_len, width); k: (batch, kv_heads, k_len, width), width 64 or 128;
+// v: (batch, kv_heads, width, k_len rounded up to blocks), keys and dims in the kernel's order;
+// scales: (batch, heads, blocks); out: (batch, heads, q_len, head_dim), fp16 or bf16.
+struct AttentionE4m3 {
+    const void* q;
+    const void* k;
+    const void* v;
+    const float* q_scale;
+    const float* k_scale;
+    const float* v_scale;
+    void* out;
+    int64_t batch;
+    int64_t heads;
+    int64_t kv_heads;
+    int64_t q_len;
+    int64_t k_len;
+    int64_t width;
+    int64_t head_dim;
+    float scale;
+    bool causal;
+    Dtype out_dtype;
+};
+
 const char* name_of(Dtype dtype);
 
 namespace cpu {
@@ -82,6 +111,12 @@ bool is_current(int device);
 void attention(const Attention& problem, void* stream);
 // The same by the plainest kernel there is, for tests: heads a multiple of kv_heads, fp16 or bf16.
 void reference_attention(const Attention& problem, void* stream);
+
+// Whether the e4m3 kernels were compiled in; they are for sm_90a alone.
+bool has_e4m3();
+// One GPU operation, enqueued like those of `attention`. The scale must be positive and finite.
+// Throws std::invalid_argument and std::runtime_error as they do.
+void attention_e4m3(const AttentionE4m3& problem, void* stream);
 
 }  // namespace cuda
 

@@ -21,6 +21,14 @@ namespace {
 
 using Four = std::array<int64_t, 4>;
 using Six = std::array<int64_t, 6>;
+using Seven = std::array<int64_t, 7>;
+
+Dtype dtype_of(int code) {
+    if (code < 0 || code > static_cast<int>(Dtype::bf16)) {
+        throw std::invalid_argument("dtype: the code " + std::to_string(code) + " is unknown");
+    }
+    return static_cast<Dtype>(code);
+}
 
 Strides strides_of(const Four& s) { return {s[0], s[1], s[2], s[3]}; }
 
@@ -28,9 +36,6 @@ Strides strides_of(const Four& s) { return {s[0], s[1], s[2], s[3]}; }
 Attention problem(uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Six& shape,
                   const Four& q_strides, const Four& k_strides, const Four& v_strides,
                   const Four& out_strides, float scale, bool causal, int dtype) {
-    if (dtype < 0 || dtype > static_cast<int>(Dtype::bf16)) {
-        throw std::invalid_argument("dtype: the code " + std::to_string(dtype) + " is unknown");
-    }
     Attention a;
     a.q = reinterpret_cast<const void*>(q);
     a.k = reinterpret_cast<const void*>(k);
@@ -48,8 +53,43 @@ Attention problem(uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Si
     a.head_dim = shape[5];
     a.scale = scale;
     a.causal = causal;
-    a.dtype = static_cast<Dtype>(dtype);
+    a.dtype = dtype_of(dtype);
     return a;
+}
+
+#ifdef FLASHBENCH_CUDA
+// shape: batch, heads, kv heads, query length, key length, width, head dim.
+void cuda_attention_e4m3(uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t q_scale,
+                         uintptr_t k_scale, uintptr_t v_scale, uintptr_t out, const Seven& shape,
+                         float scale, bool causal, int out_dtype, uintptr_t stream) {
+    flashbench::AttentionE4m3 a;
+    a.q = reinterpret_cast<const void*>(q);
+    a.k = reinterpret_cast<const void*>(k);
+    a.v = reinterpret_cast<const void*>(v);
+    a.q_scale = reinterpret_cast<const float*>(q_scale);
+    a.k_scale = reinterpret_cast<const float*>(k_scale);
+    a.v_scale = reinterpret_cast<const float*>(v_scale);
+    a.out = reinterpret_cast<void*>(out);
+    a.batch = shape[0];
+    a.heads = shape[1];
+    a.kv_heads = shape[2];
+    a.q_len = shape[3];
+    a.k_len = shape[4];
+    a.width = shape[5];
+    a.head_dim = shape[6];
+    a.scale = scale;
+    a.causal = causal;
+    a.out_dtype = dtype_of(out_dtype);
+    flashbench::cuda::attention_e4m3(a, reinterpret_cast<void*>(stream));
+}
+#endif
+
+bool has_cuda_e4m3() {
+#ifdef FLASHBENCH_CUDA
+    return flashbench::cuda::has_e4m3();
+#else
+    return false;
+#endif
 }
 
 std::vector<std::string> cuda_dtypes() {
@@ -91,6 +131,7 @@ PYBIND11_MODULE(_C, m) {
     m.def("build_info", &build_info);
     m.def("cpu_dtypes", &flashbench::cpu::dtypes);
     m.def("cuda_dtypes", &cuda_dtypes);
+    m.def("has_cuda_e4m3", &has_cuda_e4m3);
     m.def("usable_isas", &flashbench::cpu::usable_isas);
     m.def("selected_isa", &flashbench::cpu::selected_isa);
     m.def("select_isa", &flashbench::cpu::select_isa, py::arg("name"));
@@ -118,5 +159,6 @@ PYBIND11_MODULE(_C, m) {
     };
     def_on_stream("cuda_attention", &flashbench::cuda::attention);
     def_on_stream("cuda_reference_attention", &flashbench::cuda::reference_attention);
+    m.def("cuda_attention_e4m3", &cuda_attention_e4m3);
 #endif
 }

@@ -1,7 +1,8 @@
 // The host side of the CUDA backend: says what was compiled in, checks a problem, picks the kernel.
 //
-// The build defines FLASHBENCH_CUDA_FP16 and FLASHBENCH_CUDA_BF16 for the dtype units it compiles
-// and FLASHBENCH_CUDA_ARCHS as a string such as "80,90a".
+// The build defines FLASHBENCH_CUDA_FP16, FLASHBENCH_CUDA_BF16 and FLASHBENCH_CUDA_FP8 for the dtype
+// units it compiles, FLASHBENCH_CUDA_SM90 if those of sm90/ are among them, and FLASHBENCH_CUDA_ARCHS
+// as a string such as "80,90a".
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -106,6 +107,23 @@ std::string joined(const std::vector<std::string>& names) {
     return text.empty() ? "none" : text;
 }
 
+void check_heads(int64_t heads, int64_t kv_heads) {
+    if (kv_heads < 1 || heads % kv_heads != 0) {
+        throw std::invalid_argument("heads (" + std::to_string(heads) +
+                                    ") must be a multiple of kv_heads (" +
+                                    std::to_string(kv_heads) + ")");
+    }
+}
+
+void check_lengths(int64_t q_len, int64_t k_len) {
+    // Positions are 32-bit in the kernels, with room for the last tile to reach past the end.
+    constexpr int64_t kMaxLength = std::numeric_limits<int>::max() - 1024;
+    if (q_len > kMaxLength || k_len > kMaxLength) {
+        throw std::invalid_argument("sequences longer than " + std::to_string(kMaxLength) +
+                                    " are not supported on CUDA");
+    }
+}
+
 void check_problem(const Attention& problem) {
     if (problem.head_dim < kMinHeadDim || problem.head_dim > kMaxHeadDim ||
         problem.head_dim % kChunkElements != 0) {
@@ -114,17 +132,8 @@ void check_problem(const Attention& problem) {
                                     std::to_string(kMinHeadDim) + " to " +
                                     std::to_string(kMaxHeadDim));
     }
-    if (problem.kv_heads < 1 || problem.heads % problem.kv_heads != 0) {
-        throw std::invalid_argument("heads (" + std::to_string(problem.heads) +
-                                    ") must be a multiple of kv_heads (" +
-                                    std::to_string(problem.kv_heads) + ")");
-    }
-    // Positions are 32-bit in the kernels, with room for the last tile to reach past the end.
-    constexpr int64_t kMaxLength = std::numeric_limits<int>::max() - 1024;
-    if (problem.q_len > kMaxLength || problem.k_len > kMaxLength) {
-        throw std::invalid_argument("sequences longer than " + std::to_string(kMaxLength) +
-                                    " are not supported on CUDA");
-    }
+    check_heads(problem.heads, problem.kv_heads);
+    check_lengths(problem.q_len, problem.k_len);
 }
 
 }  // namespace
@@ -171,6 +180,38 @@ void attention(const Attention& problem, void* stream) {
                                  "; the CUDA kernels need 8.0 or later");
     }
     family_of(problem, device).of(problem.dtype)(problem, static_cast<cudaStream_t>(stream));
+}
+
+bool has_e4m3() {
+#if defined(FLASHBENCH_CUDA_FP8) && defined(FLASHBENCH_CUDA_SM90)
+    return true;
+#else
+    return false;
+#endif
+}
+
+void attention_e4m3(const AttentionE4m3& problem, void* stream) {
+    if (problem.batch == 0 || problem.heads == 0 || problem.q_len == 0) {
+        return;
+    }
+    check_heads(problem.heads, problem.kv_heads);
+    check_lengths(problem.q_len, problem.k_len);
+    if (problem.k_len < 1 || !(problem.scale > 0.0f) || !std::isfinite(problem.scale) ||
+        (problem.width != 64 && problem.width != 128) || problem.head_dim > problem.width ||
+        problem.head_dim % kChunkElements != 0 || problem.out_dtype == Dtype::fp32) {
+        throw std::invalid_argument("e4m3 attention takes at least one key, a positive and finite "
+                                    "scale, a width of 64 or 128, a head_dim up to that in steps "
+                                    "of 8, and writes fp16 or bf16");
+    }
+    if (device_at(current_device()).compute_capability != 90) {
+        throw std::runtime_error("the e4m3 kernels need a Hopper GPU (compute capability 9.0)");
+    }
+#if defined(FLASHBENCH_CUDA_FP8) && defined(FLASHBENCH_CUDA_SM90)
+    sm90::forward_fp8(problem, static_cast<cudaStream_t>(stream));
+#else
+    static_cast<void>(stream);
+    throw std::invalid_argument("this build has no e4m3 kernels");
+#endif
 }
 
 }  // namespace flashbench::cuda

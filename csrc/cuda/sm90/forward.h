@@ -17,5 +17,6 @@ void forward_split_fp16(const Attention& problem, cudaStream_t stream);
 void forward_split_bf16(const Attention& problem, cudaStream_t stream);
 void forward_short_fp16(const Attention& problem, cudaStream_t stream);
 void forward_short_bf16(const Attention& problem, cudaStream_t stream);
+void forward_fp8(const AttentionE4m3& problem, cudaStream_t stream);
 
 }  // namespace flashbench::cuda::sm90

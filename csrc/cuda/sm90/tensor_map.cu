@@ -29,6 +29,24 @@ PFN_cuTensorMapEncodeTiled_v12000 encode_function() {
     return function;
 }
 
+// Sizes from the fastest dimension on, strides (in bytes) from the second on.
+void encode(CUtensorMapDataType type, const void* base, const cuuint64_t (&sizes)[4],
+            const cuuint64_t (&stride_bytes)[3], int box_columns, int box_rows, int swizzle_bytes,
+            CUtensorMap& map) {
+    const cuuint32_t box[4] = {static_cast<cuuint32_t>(box_columns),
+                               static_cast<cuuint32_t>(box_rows), 1, 1};
+    const cuuint32_t element_strides[4] = {1, 1, 1, 1};
+    const CUresult status = encode_function()(
+        &map, type, 4, const_cast<void*>(base), sizes, stride_bytes, box, element_strides,
+        CU_TENSOR_MAP_INTERLEAVE_NONE,
+        swizzle_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (status != CUDA_SUCCESS) {
+        throw std::runtime_error("cuTensorMapEncodeTiled failed with CUDA driver error " +
+                                 std::to_string(static_cast<int>(status)));
+    }
+}
+
 }  // namespace
 
 bool encode_tensor_map(const TensorView& view, CUtensorMap& map) {
@@ -52,22 +70,27 @@ bool encode_tensor_map(const TensorView& view, CUtensorMap& map) {
             return false;
         }
     }
-    const cuuint32_t box[4] = {static_cast<cuuint32_t>(view.box_dims),
-                               static_cast<cuuint32_t>(view.box_rows), 1, 1};
-    const cuuint32_t element_strides[4] = {1, 1, 1, 1};
-    const CUresult status = encode_function()(
-        &map,
-        view.dtype == Dtype::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                  : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-        4, const_cast<void*>(view.base), sizes, stride_bytes, box, element_strides,
-        CU_TENSOR_MAP_INTERLEAVE_NONE,
-        view.box_dims == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (status != CUDA_SUCCESS) {
-        throw std::runtime_error("cuTensorMapEncodeTiled failed with CUDA driver error " +
-                                 std::to_string(static_cast<int>(status)));
-    }
+    encode(view.dtype == Dtype::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                     : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+           view.base, sizes, stride_bytes, view.box_dims, view.box_rows,
+           view.box_dims * kElementBytes, map);
     return true;
+}
+
+void encode_byte_tensor_map(const void* base, const int64_t (&shape)[4], int box_columns,
+                            int box_rows, CUtensorMap& map) {
+    cuuint64_t sizes[4];
+    cuuint64_t stride_bytes[3];
+    cuuint64_t bytes = 1;
+    for (int i = 0; i < 4; ++i) {
+        sizes[i] = static_cast<cuuint64_t>(shape[3 - i]);
+        bytes *= sizes[i];
+        if (i < 3) {
+            stride_bytes[i] = bytes;
+        }
+    }
+    encode(CU_TENSOR_MAP_DATA_TYPE_UINT8, base, sizes, stride_bytes, box_columns, box_rows,
+           box_columns, map);
 }
 
 }  // namespace flashbench::cuda::sm90

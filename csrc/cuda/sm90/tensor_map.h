@@ -29,4 +29,10 @@ struct TensorView {
 // Throws std::runtime_error when the driver refuses for another reason.
 bool encode_tensor_map(const TensorView& view, CUtensorMap& map);
 
+// A contiguous tensor of bytes, (batch, heads, rows, columns): boxes of `box_rows` rows by
+// `box_columns` columns of one head, with the swizzle of that width (128 or 64 bytes), zeros past
+// the last row. Throws std::runtime_error when the driver refuses.
+void encode_byte_tensor_map(const void* base, const int64_t (&shape)[4], int box_columns,
+                            int box_rows, CUtensorMap& map);
+
 }  // namespace flashbench::cuda::sm90

@@ -1,0 +1,148 @@
+// The shape of an fp8 tile, where its parts lie in shared memory, and who waits for whom.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "../../attention.h"
+#include "../constants.h"
+#include "ptx.h"
+
+namespace flashbench::cuda::sm90::fp8 {
+
+constexpr int kWarpgroup = 128;
+constexpr int kGroupRows = 64;  // of one warpgroup: m of wgmma
+constexpr int kConsumers = 2;
+constexpr int kRows = kConsumers * kGroupRows;
+constexpr int kKeys = 128;
+constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
+// 64 Ki registers an SM: the producer gives up what the consumers need.
+constexpr int kProducerRegisters = 24;
+constexpr int kConsumerRegisters = 240;
+// A tile's rows have one scale, and so have a block's keys.
+static_assert(kRows == kE4m3Block && kKeys == kE4m3Block);
+
+// 128 query rows by 128 keys, `width` dims of a byte each. K lies in rows of `width` bytes, V, which
+// is transposed, in rows of 128 keys.
+template <int width, int stages>
+struct Tile {
+    static constexpr int kWidth = width;
+    static constexpr int kStages = stages;
+    static constexpr int kQueryBytes = kRows * width;
+    static constexpr int kKeyBytes = kKeys * width;  // of K or V, one stage
+    static constexpr int kTileBytes = kQueryBytes + 2 * stages * kKeyBytes;
+    static_assert(width == 64 || width == 128, "the width of a swizzle");
+};
+
+// A ring's position: which stage comes next, and the parity of the phase that its barriers are in.
+template <int stages>
+struct Ring {
+    int stage = 0;
+    int parity = 0;
+
+    __device__ __forceinline__ void advance() {
+        if (++stage == stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// Shared memory: Q, K stages, V stages, barriers. "full": the data is there; "empty": every warp
+// that computes is done with it.
+template <typename Tile>
+struct Shared {
+    static constexpr int kStages = Tile::kStages;
+    static constexpr int kBytes = Tile::kTileBytes + (2 + 4 * kStages) * 8;
+
+    uint32_t base;
+
+    __device__ __forceinline__ uint32_t query() const { return base; }
+    __device__ __forceinline__ uint32_t key(int stage) const {
+        return base + Tile::kQueryBytes + stage * Tile::kKeyBytes;
+    }
+    __device__ __forceinline__ uint32_t value(int stage) const { return key(kStages + stage); }
+
+    __device__ __forceinline__ uint32_t query_full() const { return barrier(0); }
+    __device__ __forceinline__ uint32_t query_empty() const { return barrier(1); }
+    __device__ __forceinline__ uint32_t key_full(int stage) const { return barrier(2 + stage); }
+    __device__ __forceinline__ uint32_t key_empty(int stage) const {
+        return barrier(2 + kStages + stage);
+    }
+    __device__ __forceinline__ uint32_t value_full(int stage) const {
+        return barrier(2 + 2 * kStages + stage);
+    }
+    __device__ __forceinline__ uint32_t value_empty(int stage) const {
+        return barrier(2 + 3 * kStages + stage);
+    }
+
+    // By one thread, before any other uses them.
+    __device__ __forceinline__ void init_barriers() const {
+        constexpr int kConsumerWarps = kConsumers * kWarpgroup / kWarpSize;
+        ptx::mbarrier_init(query_full(), 1);
+        ptx::mbarrier_init(query_empty(), kConsumerWarps);
+        for (int stage = 0; stage < kStages; ++stage) {
+            ptx::mbarrier_init(key_full(stage), 1);
+            ptx::mbarrier_init(value_full(stage), 1);
+            ptx::mbarrier_init(key_empty(stage), kConsumerWarps);
+            ptx::mbarrier_init(value_empty(stage), kConsumerWarps);
+        }
+        ptx::fence_mbarrier_init();
+    }
+
+private:
+    __device__ __forceinline__ uint32_t barrier(int index) const {
+        return base + Tile::kTileBytes + index * 8;
+    }
+};
+
+constexpr int kTurnBarrier = 1;  // names of bar_sync: + consumer, its turn to issue products
+
+struct Launch {
+    CUtensorMap query;
+    CUtensorMap key;
+    CUtensorMap value;
+    AttentionE4m3 problem;
+    float scale_log2;
+    int tiles;  // of a head
+    int heads;  // of the batch
+};
+
+// One tile of one head, and the blocks of keys that it sees. Heads are counted through the batch.
+struct Work {
+    int first_row;
+    int head;
+    int kv_head;
+    int blocks;
+};
+
+// A block of threads walks over tiles, forth in one round over the grid and back in the next, so
+// that every SM gets as much. Causal tiles come longest first, all heads of a length together.
+struct Schedule {
+    const Launch& launch;
+    int round = 0;
+
+    __device__ __forceinline__ bool next(Work& work) {
+        const int blocks = gridDim.x;
+        const int place = round % 2 == 0 ? blockIdx.x : blocks - 1 - blockIdx.x;
+        const int index = round * blocks + place;
+        const AttentionE4m3& problem = launch.problem;
+        const bool causal = problem.causal;
+        if (round * blocks >= launch.tiles * launch.heads) {
+            return false;
+        }
+        ++round;
+        const int head = causal ? index % launch.heads : index / launch.tiles;
+        const int tile = causal ? launch.tiles - 1 - index / launch.heads : index % launch.tiles;
+        const int all_blocks = (static_cast<int>(problem.k_len) + kKeys - 1) / kKeys;
+        work.first_row = tile * kRows;
+        work.head = head;
+        work.kv_head = head / static_cast<int>(problem.heads / problem.kv_heads);
+        work.blocks = causal ? min(all_blocks, tile + 1) : all_blocks;
+        return index < launch.tiles * launch.heads;
+    }
+};
+
+}  // namespace flashbench::cuda::sm90::fp8

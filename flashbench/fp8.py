@@ -1,0 +1,184 @@
+"""Attention on fp8 (e4m3) tensors with a scale for each block of rows: a quantiser and one kernel.
+
+It is a different computation from `flashbench.attention`, with an error of its own: that of
+quantising q, k and v, which here is up to twice what the quantised inputs alone would cause
+(docs/kernels.md has it measured). Nothing selects it by itself.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from flashbench import torch_attention
+from flashbench.torch_attention import HEAD_DIM_STEP, _C
+
+# Rows of a head that share one scale: a tile of the kernel (csrc/cuda/sm90/fp8_tile.h).
+BLOCK = 128
+# The kernel has these head dims; others are padded with zeros.
+WIDTHS = (64, 128)
+E4M3 = torch.float8_e4m3fn
+LARGEST = torch.finfo(E4M3).max  # 448
+
+_OUT_CODES = {torch.float16: 1, torch.bfloat16: 2}
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """q, k and v in e4m3, as `quantize_e4m3` makes them and `attention_e4m3` takes them.
+
+    q, k: (batch, heads, length, width), width being head_dim padded to 64 or 128.
+    v: (batch, kv_heads, width, k_len padded to blocks), laid out for the tensor cores: keys are
+        contiguous, in the order of `key_order` inside each 16, dims in that of `dim_order` inside
+        each 32.
+    q_scale, k_scale, v_scale: float32 (batch, heads, blocks): an element of block b of a head is
+        its e4m3 value times the scale there.
+    dtype: what the tensors were before, and what the output will be.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    q_scale: Tensor
+    k_scale: Tensor
+    v_scale: Tensor
+    head_dim: int
+    dtype: torch.dtype
+
+
+def key_order(device: torch.device | str = "cpu") -> Tensor:
+    """Which key of each 16 stands at each place of v.
+
+    What a lane holds of Q K^T, keys 2c, 2c + 1, 8 + 2c and 9 + 2c (c is the lane modulo 4), is then
+    what it has to hold for P V. A sum over keys has no order.
+    """
+    return torch.arange(16, device=device).view(2, 4, 2).transpose(0, 1).reshape(16)
+
+
+def dim_order(device: torch.device | str = "cpu") -> Tensor:
+    """Which dim of each 32 stands at each place of v: a lane's outputs are then 8 neighbours."""
+    return torch.arange(32, device=device).view(4, 4, 2).transpose(0, 1).reshape(32)
+
+
+def quantize_e4m3(q: Tensor, k: Tensor, v: Tensor) -> Quantized:
+    """Each block of 128 rows of each head divided by its largest element / 448, and rounded.
+
+    q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim) of float16 or
+    bfloat16, any strides, kv_heads dividing heads, head_dim a multiple of 8 from 32 to 128.
+    NaN and infinite elements do not count for the scale and become NaN: e4m3 has no infinity.
+    Raises TypeError or ValueError naming the argument that is not supported.
+    """
+    _validate(q, k, v)
+    head_dim = q.shape[3]
+    width = next(width for width in WIDTHS if head_dim <= width)
+    (q8, q_scale), (k8, k_scale), (v8, v_scale) = (_quantize_rows(x, width) for x in (q, k, v))
+    return Quantized(
+        q8[:, :, : q.shape[2]].contiguous(),
+        k8[:, :, : k.shape[2]].contiguous(),
+        _for_tensor_cores(v8),
+        q_scale,
+        k_scale,
+        v_scale,
+        head_dim,
+        q.dtype,
+    )
+
+
+def attention_e4m3(
+    quantized: Quantized, *, is_causal: bool = False, scale: float | None = None
+) -> Tensor:
+    """softmax(scale * q k^T) v of quantised tensors on a Hopper GPU, in one GPU operation.
+
+    Scores, softmax and sums are fp32; probabilities are rounded to e4m3 relative to the largest of
+    their row so far. Returns a new tensor (batch, heads, q_len, head_dim) of `quantized.dtype`.
+
+    is_causal: hide key j from query i where j > i. scale: 1 / sqrt(head_dim) unless given; it must
+    be positive and finite.
+
+    A NaN in q makes its row NaN; one in k, every row that sees the key; one in v, its dim of every
+    row that sees the key and, if causal, of rows before them in the same 128.
+    Raises ValueError where the device or the build has no such kernel.
+    """
+    q, k, head_dim = quantized.q, quantized.k, quantized.head_dim
+    scale = 1 / math.sqrt(head_dim) if scale is None else float(scale)
+    if not 0 < scale < math.inf:
+        raise ValueError(f"scale must be positive and finite for e4m3, got {scale}")
+    if not q.is_cuda:
+        raise ValueError(f"q is on {q.device}; attention_e4m3 needs a Hopper GPU (cuda)")
+    if not _C.has_cuda_e4m3():
+        raise ValueError(
+            "this build of flashbench has no e4m3 kernels; build it with nvcc, and with 90a in "
+            "FLASHBENCH_CUDA_ARCHS"
+        )
+    batch, heads, q_len, width = q.shape
+    out = torch.empty((batch, heads, q_len, head_dim), dtype=quantized.dtype, device=q.device)
+    if k.shape[2] == 0:
+        return out.zero_()
+    tensors = (q, k, quantized.v, quantized.q_scale, quantized.k_scale, quantized.v_scale, out)
+    with torch.cuda.device(q.device):
+        _C.cuda_attention_e4m3(
+            *(x.data_ptr() for x in tensors),
+            (batch, heads, k.shape[1], q_len, k.shape[2], width, head_dim),
+            scale,
+            is_causal,
+            _OUT_CODES[quantized.dtype],
+            torch._C._cuda_getCurrentRawStream(q.device.index),
+        )
+    return out
+
+
+def dequantize(quantized: Quantized) -> tuple[Tensor, Tensor, Tensor]:
+    """The q, k and v that the quantised tensors stand for, float32, without padding."""
+    k_len, head_dim = quantized.k.shape[2], quantized.head_dim
+    batch, kv_heads, width, keys = quantized.v.shape
+    inverse_dims, inverse_keys = (
+        order(quantized.v.device).argsort() for order in (dim_order, key_order)
+    )
+    v = quantized.v.float().view(batch, kv_heads, width // 32, 32, keys // 16, 16)
+    v = v[:, :, :, inverse_dims][..., inverse_keys].reshape(batch, kv_heads, width, keys)
+    rows = (quantized.q.float(), quantized.k.float(), v.transpose(2, 3))
+    lengths = (quantized.q.shape[2], k_len, k_len)
+    scales = (quantized.q_scale, quantized.k_scale, quantized.v_scale)
+    q, k, v = (
+        x[:, :, :length, :head_dim] * scale.repeat_interleave(BLOCK, dim=2)[:, :, :length, None]
+        for x, length, scale in zip(rows, lengths, scales, strict=True)
+    )
+    return q, k, v
+
+
+def _validate(q: Tensor, k: Tensor, v: Tensor) -> None:
+    torch_attention._require_tensors(q, k, v)
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dtype not in _OUT_CODES:
+            raise TypeError(f"{name} has dtype {x.dtype}; e4m3 is made of float16 and bfloat16")
+    torch_attention._validate(q, k, v, enable_gqa=True)
+    if q.shape[3] > WIDTHS[-1]:
+        raise ValueError(
+            f"q has head_dim {q.shape[3]}; supported for e4m3 are 32 to {WIDTHS[-1]} in steps of "
+            f"{HEAD_DIM_STEP}"
+        )
+
+
+def _quantize_rows(x: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """x in e4m3, rows padded to blocks and dims to `width`, and the scale of each block."""
+    batch, heads, length, head_dim = x.shape
+    blocks = (length + BLOCK - 1) // BLOCK
+    padding = (0, width - head_dim, 0, blocks * BLOCK - length)
+    wide = torch.nn.functional.pad(x.float(), padding)
+    wide = wide.view(batch, heads, blocks, BLOCK * width)
+    finite = wide.isfinite()
+    largest = wide.where(finite, 0).abs().amax(dim=-1, keepdim=True)
+    # A block of zeros has a scale, too; dividing by a subnormal could overflow.
+    scale = (largest / LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
+    rounded = (wide / scale).clamp(-LARGEST, LARGEST).where(finite, math.nan).to(E4M3)
+    return rounded.view(batch, heads, blocks * BLOCK, width), scale.squeeze(-1)
+
+
+def _for_tensor_cores(v: Tensor) -> Tensor:
+    """(batch, heads, keys, width) as `Quantized.v` describes it."""
+    batch, heads, keys, width = v.shape
+    # torch moves bytes everywhere, float8 not.
+    transposed = v.view(torch.uint8).transpose(2, 3).reshape(batch, heads, width // 32, 32, -1, 16)
+    ordered = transposed[:, :, :, dim_order(v.device)][..., key_order(v.device)]
+    return ordered.reshape(batch, heads, width, keys).view(E4M3)
