@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from flashbench import torch_attention
-from flashbench.torch_attention import HEAD_DIM_STEP, _C
+from flashbench.torch_attention import _C, HEAD_DIM_STEP
 
 # Rows of a head that share one scale: a tile of the kernel (csrc/cuda/sm90/fp8_tile.h).
 BLOCK = 128

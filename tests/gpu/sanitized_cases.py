@@ -3,9 +3,12 @@
 Inputs are made on the CPU and copied, so that only our kernel has to be watched.
 """
 
+from dataclasses import replace
+
 import torch
 
-from flashbench.torch_attention import attention
+from flashbench.fp8 import attention_e4m3, quantize_e4m3
+from flashbench.torch_attention import _C, attention
 
 CASES = [
     # batch, heads, kv heads, q_len, k_len, head_dim; csrc/cuda/dispatch.cu and the launch.h of
@@ -31,6 +34,28 @@ CASES = [
 ]
 
 
+# heads, kv heads, q_len, k_len, head_dim; many heads for tiles beyond one round over the GPU.
+E4M3_CASES = [
+    (1, 1, 1, 1, 64),
+    (2, 1, 130, 300, 40),
+    (2, 2, 300, 141, 128),
+    (140, 70, 200, 150, 64),
+]
+
+
+def e4m3() -> None:
+    """Quantised on the CPU, like the other inputs."""
+    for heads, kv_heads, q_len, k_len, head_dim in E4M3_CASES:
+        q = torch.randn(1, heads, q_len, head_dim, dtype=torch.bfloat16)
+        k, v = torch.randn(2, 1, kv_heads, k_len, head_dim, dtype=torch.bfloat16)
+        k[0, 0, k_len // 2, 3] = float("nan")
+        quantized = quantize_e4m3(q, k, v)
+        for name in ("q", "k", "v", "q_scale", "k_scale", "v_scale"):
+            quantized = replace(quantized, **{name: getattr(quantized, name).cuda()})
+        for causal in (False, True):
+            attention_e4m3(quantized, is_causal=causal)
+
+
 def main() -> None:
     torch.manual_seed(0)
     for dtype in (torch.float16, torch.bfloat16):
@@ -45,6 +70,8 @@ def main() -> None:
                 gqa = heads != kv_heads
                 attention(q, k.cuda(), v.cuda()[..., 0], is_causal=causal, enable_gqa=gqa)
                 attention(q, k.cuda(), k.cuda(), is_causal=causal, enable_gqa=gqa)
+    if _C.has_cuda_e4m3() and torch.cuda.get_device_capability() == (9, 0):
+        e4m3()
     torch.cuda.synchronize()
     print("done")
 
