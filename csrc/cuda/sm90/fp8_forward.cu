@@ -1,8 +1,8 @@
 // The fp8 kernels of sm_90a. See fp8_kernel.h for the method.
 //
 //   width  rows x keys  stages  registers  shared memory
-//      64    128 x 128       4        232          72 KB
-//     128    128 x 128       4        232         144 KB
+//      64    128 x 128       4        240          72 KB
+//     128    128 x 128       4        240         144 KB
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -28,7 +28,8 @@ void launch(const AttentionE4m3& problem, cudaStream_t stream) {
     }
     const int64_t key_columns = (problem.k_len + kKeys - 1) / kKeys * kKeys;
     fp8::Launch arguments;
-    encode_byte_tensor_map(problem.q, {1, problem.batch * problem.heads, problem.q_len, Tile::kWidth},
+    encode_byte_tensor_map(problem.q,
+                           {1, problem.batch * problem.heads, problem.q_len, Tile::kWidth},
                            Tile::kWidth, kRows, arguments.query);
     encode_byte_tensor_map(problem.k,
                            {1, problem.batch * problem.kv_heads, problem.k_len, Tile::kWidth},
