@@ -54,17 +54,45 @@ constexpr Family kSm90Short{FLASHBENCH_FP16(sm90::forward_short_fp16),
                             FLASHBENCH_BF16(sm90::forward_short_bf16)};
 #endif
 
+#ifdef FLASHBENCH_CUDA_SM90
+// The Hopper rows of the table below for head dims to 128; `tiles` counts those of all heads.
+template <typename Tiles>
+bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_once) {
+    const int64_t q_len = problem.q_len;
+    const int64_t k_len = problem.k_len;
+    const bool narrow = problem.head_dim <= 64;
+    if (tiles(64) <= at_once) {
+        return true;
+    }
+    if (problem.causal) {
+        return k_len <= (narrow ? 1024 : 256) || (narrow && tiles(64) <= 2 * at_once);
+    }
+    if (!narrow) {
+        return k_len <= 256 && (q_len < 256 || q_len % 128 != 0);
+    }
+    const bool one_round_of_main = 2 * tiles(64) > 3 * at_once && tiles(128) <= at_once;
+    const bool fills_main = q_len >= 384 && q_len % 192 == 0;
+    return k_len <= 256 || 2 * tiles(64) <= 3 * at_once ||
+           (k_len <= 1024 && !one_round_of_main && !fills_main);
+}
+#endif
+
 // Which family computes a problem. Measured on an H200 (docs/kernels.md): the first row that fits
-// wins; ";" separates alternatives. Tiles are those of all heads, of so many rows; "at once" is one
-// for each SM.
+// wins; ";" separates alternatives. Tiles are those of all heads, of so many rows; "an SM" is their
+// number over that of the SMs.
 //
-//   GPU   head dim  when                                                     family
-//   9.0     <= 128  tiles of 32 rows at once and k_len <= 256                sm90, split
-//   9.0     <= 128  tiles of 64 rows at once; k_len <= 256, 768 if causal    sm90, short
-//   9.0      <= 64  k_len <= 1024; tiles of 64 rows: two for each SM         sm90, short
-//   9.0     <= 128  else                                                     sm90
-//   9.0      > 128  tiles of 128 rows: 64; any number if q_len > 256         sm90
-//   any        any                                                           sm80
+//   GPU   head dim  when                                                         family
+//   9.0     <= 128  tiles of 32 rows: 1 an SM, and k_len <= 256                  sm90, split
+//   9.0     <= 128  tiles of 64 rows: 1 an SM                                    sm90, short
+//   9.0      <= 64  causal: k_len <= 1024; tiles of 64 rows: 2 an SM             sm90, short
+//   9.0      <= 64  full: k_len <= 256; tiles of 64 rows: 1.5 an SM;             sm90, short
+//                     k_len <= 1024, unless 192 divides q_len >= 384
+//                     or tiles of 128 rows: 1 an SM
+//   9.0     <= 128  causal: k_len <= 256                                         sm90, short
+//   9.0     <= 128  full: k_len <= 256, unless 128 divides q_len >= 256          sm90, short
+//   9.0     <= 128  else                                                         sm90
+//   9.0      > 128  tiles of 128 rows: 64; any number if q_len > 256             sm90
+//   any        any                                                               sm80
 //
 // The sm90 kernels need a key and a scale that is positive and finite. Strides play no part, so
 // that every layout gives the same bits.
@@ -73,22 +101,16 @@ const Family& family_of(const Attention& problem, const Device& device) {
     const auto tiles = [&problem](int64_t rows) {
         return (problem.q_len + rows - 1) / rows * problem.batch * problem.heads;
     };
-    const int64_t k_len = problem.k_len;
-    if (device.compute_capability == 90 && k_len > 0 && problem.scale > 0.0f &&
+    if (device.compute_capability == 90 && problem.k_len > 0 && problem.scale > 0.0f &&
         std::isfinite(problem.scale)) {
         const int64_t at_once = device.multiprocessors;
         if (problem.head_dim <= 128) {
-            if (tiles(32) <= at_once && k_len <= 256) {
+            if (tiles(32) <= at_once && problem.k_len <= 256) {
                 return kSm90Split;
             }
-            if (tiles(64) <= at_once || k_len <= (problem.causal ? 768 : 256)) {
-                return kSm90Short;
-            }
+            return short_is_faster(problem, tiles, at_once) ? kSm90Short : kSm90;
         }
-        if (problem.head_dim <= 64 && (k_len <= 1024 || tiles(64) <= 2 * at_once)) {
-            return kSm90Short;
-        }
-        if (problem.head_dim <= 128 || tiles(128) >= 64 || problem.q_len > 256) {
+        if (tiles(128) >= 64 || problem.q_len > 256) {
             return kSm90;
         }
     }

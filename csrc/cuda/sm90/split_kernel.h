@@ -30,7 +30,7 @@ namespace flashbench::cuda::sm90 {
 // of `keys` each.
 template <typename T, int head_dim, int rows, int keys, int groups>
 struct SplitTile {
-    using Warp = sm80::Tile<T, head_dim, rows, keys, rows / 16, 1, false, true>;
+    using Warp = sm80::Tile<T, head_dim, rows, keys, rows / 16, 1, false>;
     static constexpr int kHeadDim = head_dim;
     static constexpr int kRows = rows;
     static constexpr int kKeys = keys;

@@ -3,12 +3,12 @@
 //
 // Head dims are rounded up to the next one of the table. Registers are what ptxas 13.0 says for
 // sm_90a, without a spill. Measured on an H200, bf16, as SDPA's (cuDNN's) time over ours, full /
-// causal (CUDA-graph replays), at 1,1,128,64, 1,8,512,64 and 1,8,512,128; the sm80 kernels have
-// 1.44 / 1.37, 1.13 / 1.07 and 0.94 / 0.93 there.
+// causal (CUDA-graph replays), at 1,1,128,64 and 1,8,197,64 (128 keys a group instead of 64: 1.65 /
+// 1.57), and 1,8,512,128, which the short kernels compute now.
 //
 //   head dim  keys      rows x keys x groups  registers  shared memory  measured
 //         64  <= 128       32 x  32 x 4             127          37 KB  1.66 / 1.75
-//         64   > 128       32 x 128 x 4             194         133 KB  1.52 / 1.53
+//         64   > 128       32 x  64 x 4             143          69 KB  1.78 / 1.72
 //        128               32 x  64 x 4             188         137 KB  1.28 / 1.35
 #pragma once
 
@@ -60,7 +60,7 @@ void forward_split_any(const Attention& problem, cudaStream_t stream) {
     if (problem.head_dim > 64) {
         launch_split<SplitTile<T, 128, 32, 64, 4>>(problem, stream);
     } else if (problem.k_len > 128) {
-        launch_split<SplitTile<T, 64, 32, 128, 4>>(problem, stream);
+        launch_split<SplitTile<T, 64, 32, 64, 4>>(problem, stream);
     } else {
         launch_split<SplitTile<T, 64, 32, 32, 4>>(problem, stream);
     }
