@@ -81,7 +81,7 @@ namespace cpu {
 
 // Dtypes whose unit was compiled in, e.g. {"fp32", "bf16"}.
 std::vector<std::string> dtypes();
-// Instruction sets that were compiled in, slowest first, e.g. {"generic", "avx2", "avx512"}.
+// Instruction sets that were compiled in, slowest first, e.g. {"generic", "avx2", "amx"}.
 std::vector<std::string> isas();
 // The compiled-in instruction sets that this CPU can run, slowest first.
 std::vector<std::string> usable_isas();

@@ -1,8 +1,8 @@
 // Chooses the unit for the dtype and for this CPU, and spreads a problem over threads.
 //
 // Compiled without instruction set flags. The build says which units exist: FLASHBENCH_CPU_FP32,
-// _FP16 and _BF16 for the dtypes, FLASHBENCH_CPU_AVX2 and _AVX512 for the instruction sets beside
-// the generic one.
+// _FP16 and _BF16 for the dtypes, and beside the generic instruction set FLASHBENCH_CPU_X86 for AVX2 and
+// AVX-512, _AVX512BF16 and _AMX where the compiler knows them.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -14,8 +14,8 @@
 #include "thread_pool.h"
 #include "work_list.h"
 
-#if defined(FLASHBENCH_CPU_AVX2) || defined(FLASHBENCH_CPU_AVX512)
-#include <cpuid.h>
+#ifdef FLASHBENCH_CPU_X86
+#include "x86.h"
 #endif
 
 namespace flashbench {
@@ -30,6 +30,8 @@ namespace cpu {
 FLASHBENCH_DECLARE_UNITS(generic)
 FLASHBENCH_DECLARE_UNITS(avx2)
 FLASHBENCH_DECLARE_UNITS(avx512)
+FLASHBENCH_DECLARE_UNITS(avx512bf16)
+FLASHBENCH_DECLARE_UNITS(amx)
 
 // The address of a unit's kernel, or nullptr for a dtype that was left out.
 #ifdef FLASHBENCH_CPU_FP32
@@ -48,27 +50,11 @@ FLASHBENCH_DECLARE_UNITS(avx512)
 #define FLASHBENCH_BF16(isa) nullptr
 #endif
 #define FLASHBENCH_UNITS(isa) {FLASHBENCH_FP32(isa), FLASHBENCH_FP16(isa), FLASHBENCH_BF16(isa)}
+// An instruction set that adds to AVX-512 a way to multiply bf16.
+#define FLASHBENCH_BF16_UNIT(isa) \
+    {FLASHBENCH_FP32(avx512), FLASHBENCH_FP16(avx512), FLASHBENCH_BF16(isa)}
 
 namespace {
-
-#ifdef FLASHBENCH_CPU_AVX2
-// The compiler's check asks the operating system, too. It does not know F16C everywhere.
-bool has_avx2() {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
-#endif
-
-#ifdef FLASHBENCH_CPU_AVX512
-bool has_avx512() {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
-#endif
 
 struct InstructionSet {
     const char* name;
@@ -79,11 +65,15 @@ struct InstructionSet {
 // Slowest first.
 const InstructionSet instruction_sets[] = {
     {"generic", [] { return true; }, FLASHBENCH_UNITS(generic)},
-#ifdef FLASHBENCH_CPU_AVX2
-    {"avx2", has_avx2, FLASHBENCH_UNITS(avx2)},
+#ifdef FLASHBENCH_CPU_X86
+    {"avx2", x86::has_avx2, FLASHBENCH_UNITS(avx2)},
+    {"avx512", x86::has_avx512, FLASHBENCH_UNITS(avx512)},
 #endif
-#ifdef FLASHBENCH_CPU_AVX512
-    {"avx512", has_avx512, FLASHBENCH_UNITS(avx512)},
+#ifdef FLASHBENCH_CPU_AVX512BF16
+    {"avx512bf16", x86::has_avx512bf16, FLASHBENCH_BF16_UNIT(avx512bf16)},
+#endif
+#ifdef FLASHBENCH_CPU_AMX
+    {"amx", x86::has_amx, FLASHBENCH_BF16_UNIT(amx)},
 #endif
 };
 
@@ -217,7 +207,7 @@ void attention(const Attention& problem, int threads) {
     if (problem.kv_heads <= 0 || problem.heads % problem.kv_heads != 0) {
         throw std::invalid_argument("heads must be a multiple of kv_heads");
     }
-    Job job{problem, *kernel, WorkList(problem, std::max(threads, 1)),
+    Job job{problem, *kernel, WorkList(problem, kernel->row_step, std::max(threads, 1)),
             kernel->scratch_floats(problem)};
     if (!thread_scratch.reserve(job.scratch_floats)) throw std::bad_alloc();
     run_parallel(helpers_for(problem, job.tasks, threads), work_on, &job);

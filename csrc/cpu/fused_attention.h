@@ -1,16 +1,17 @@
 // The kernel: fused, tiled attention with an online softmax, for one task (see kernel.h).
 //
 //     for each block of keys (those past the diagonal are skipped)
-//         pack K^T and V as fp32 panels
+//         pack K^T and V as panels
 //         for each tile of query rows
 //             S = Q K^T;  P = softmax step of S;  O = O * rescale + P V
 //     O / sum
 //
 // This is the only place with that loop; an instruction set (isa/) says how wide vectors and tiles
-// are, a dtype how its elements are loaded and stored. Everything between is fp32.
+// are, a dtype how its elements are loaded and stored, both what is multiplied (operands.h). Scores, softmax
+// and sums are fp32.
 //
-// A row sees its first `visible` keys. Keys beyond are left out of every sum instead of being given
-// the weight 0, so that a NaN or infinity there cannot get in (0 * inf is NaN).
+// A row sees its first `visible` keys. Keys beyond get the weight 0, or are left out of the sum where
+// that is not the same: a NaN or infinity there must not get in (0 * inf is NaN).
 #pragma once
 
 #include "product.h"
@@ -20,20 +21,22 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// K^T and V of a block are 32 KiB each at head_dim 64. A multiple of every panel width.
-constexpr int64_t block_keys = 128;
+// K^T and V of a block are 32 KiB each at head_dim 64 in fp32. A multiple of every panel width.
+#ifndef FLASHBENCH_BLOCK_KEYS
+#define FLASHBENCH_BLOCK_KEYS 128
+#endif
+constexpr int64_t block_keys = FLASHBENCH_BLOCK_KEYS;
 static_assert(block_keys % panel_width == 0, "a block is whole panels");
-// Head dims that Q K^T sums in one chain (see product.h).
-constexpr int64_t chain_dims = 32;
-// So that tiles begin at the same rows however a group of rows is cut into tasks. The triangle on
-// the diagonal depends on it: where a row's sum is broken off is up to the rows of its tile.
-static_assert(row_step % Isa::tile_rows == 0, "a task begins with a tile");
+// Tasks begin with a tile: where a row's sums are broken off is up to the rows of its tile.
+constexpr int64_t row_step = 24 % Isa::tile_rows == 0 ? 24 : Isa::tile_rows;
 
-// Where a task's floats are within its scratch memory. Rows of Q and O are `row_floats` apart.
+// Where a task's floats are within its scratch memory.
+template <class Operand>
 struct Scratch {
-    int64_t row_floats;
-    int64_t key_panel;    // floats of a panel of K^T
-    int64_t value_panel;  // floats of a panel of V
+    int64_t query_slots;  // from one row of Q to the next
+    int64_t out_floats;   // from one row of O to the next
+    int64_t key_panel;    // slots of a panel of K^T
+    int64_t value_panel;  // slots of a panel of V
     float* keys;
     float* values;
     float* scores;
@@ -42,15 +45,20 @@ struct Scratch {
     int64_t floats;
 
     Scratch(const Attention& problem, float* memory) {
-        row_floats = round_up(problem.head_dim, lanes);
-        key_panel = row_floats * panel_width;
-        value_panel = block_keys * panel_width;
+        query_slots = round_up(slots_of(problem.head_dim), lanes);
+        out_floats = round_up(problem.head_dim, lanes);
+        key_panel = query_slots * panel_width;
+        value_panel = block_keys / Operand::per_slot * panel_width;
         floats = 0;
         keys = take(memory, block_keys / panel_width * key_panel);
-        values = take(memory, round_up(problem.head_dim, panel_width) * block_keys);
+        values = take(memory, round_up(problem.head_dim, panel_width) / panel_width * value_panel);
         scores = take(memory, Isa::tile_rows * block_keys);
-        queries = take(memory, max_task_rows * row_floats);
-        out = take(memory, max_task_rows * row_floats);
+        queries = take(memory, max_task_rows * query_slots);
+        out = take(memory, max_task_rows * out_floats);
+    }
+
+    static int64_t slots_of(int64_t elements) {
+        return (elements + Operand::per_slot - 1) / Operand::per_slot;
     }
 
   private:
@@ -61,56 +69,96 @@ struct Scratch {
     }
 };
 
+template <class Element>
 inline int64_t scratch_floats(const Attention& problem) {
-    return Scratch(problem, nullptr).floats;
+    return Scratch<OperandOf<Element>>(problem, nullptr).floats;
+}
+
+// Whether the values of keys [first, last) of a block are finite (their neighbours in a slot, too).
+template <class Operand>
+inline bool all_finite(const Scratch<Operand>& scratch, int64_t head_dim, int64_t first,
+                       int64_t last) {
+    Isa::Vec excess = Isa::zero();
+    const float* panel = scratch.values;
+    for (int64_t dim = 0; dim < head_dim; dim += panel_width, panel += scratch.value_panel) {
+        const int64_t columns = head_dim - dim < panel_width ? head_dim - dim : panel_width;
+        for (int64_t slot = first / Operand::per_slot; slot < scratch.slots_of(last); ++slot) {
+            for (int64_t column = 0; column < columns; column += lanes) {
+                excess = Isa::add(
+                    excess, Operand::excess(Isa::load(panel + slot * panel_width + column)));
+            }
+        }
+    }
+    return Isa::sum_of_lanes(excess) == 0.0f;
+}
+
+// O = O * rescale + P V, where a row sums over the keys that it sees and touches no others.
+template <class Operand>
+inline void add_values_apart(const Scratch<Operand>& scratch, int64_t head_dim, int64_t rows,
+                             const int64_t* visible, const float* rescale, float* out) {
+    for (int64_t row = 0; row < rows; ++row) {
+        const float* const weights = scratch.scores + row * block_keys;
+        for (int64_t dim = 0; dim < head_dim; ++dim) {
+            const float* const column =
+                scratch.values + dim / panel_width * scratch.value_panel + dim % panel_width;
+            float sum = 0.0f;
+            for (int64_t key = 0; key < visible[row]; ++key) {
+                sum += Operand::weight(weights, key) * Operand::value(column, panel_width, key);
+            }
+            float& to = out[row * scratch.out_floats + dim];
+            to = to * rescale[row] + sum;
+        }
+    }
 }
 
 // Rows [first, first + rows) of a task meet one packed block of keys. rows <= Isa::tile_rows;
-// visible[r] is how many keys of the block row r sees: 0 to block_keys, never falling with r.
-inline void attend(const Scratch& scratch, const Attention& problem, float log2_scale,
-                   int64_t first, int64_t rows, const int64_t* visible, RowState* states) {
+// visible[r] is how many of the block's `count` keys row r sees, never falling with r.
+template <class Operand>
+inline void attend(const Scratch<Operand>& scratch, const Attention& problem, float log2_scale,
+                   int64_t count, int64_t first, int64_t rows, const int64_t* visible,
+                   RowState* states) {
     const int64_t most = visible[rows - 1];
     const int64_t fewest = visible[0];
-    float* const out = scratch.out + first * scratch.row_floats;
+    float* const out = scratch.out + first * scratch.out_floats;
 
     float rescale[Isa::tile_rows];
     for (float& factor : rescale) factor = 1.0f;
-    for (int64_t dim = 0; dim < problem.head_dim; dim += chain_dims) {
-        const float* const q = scratch.queries + first * scratch.row_floats + dim;
-        const float* const k = scratch.keys + dim * panel_width;
-        const int64_t left = problem.head_dim - dim;
-        const int64_t dims = left < chain_dims ? left : chain_dims;
-        if (dim == 0) {
-            multiply<false>(rows, most, q, scratch.row_floats, k, scratch.key_panel, dims, nullptr,
-                            scratch.scores, block_keys);
+    const int64_t head_slots = scratch.slots_of(problem.head_dim);
+    for (int64_t slot = 0; slot < head_slots; slot += Operand::chain) {
+        const float* const q = scratch.queries + first * scratch.query_slots + slot;
+        const float* const k = scratch.keys + slot * panel_width;
+        const int64_t left = head_slots - slot;
+        const int64_t depth = left < Operand::chain ? left : Operand::chain;
+        if (slot == 0) {
+            multiply<Operand, false>(rows, most, q, scratch.query_slots, k, scratch.key_panel,
+                                     depth, nullptr, scratch.scores, block_keys);
         } else {
-            multiply<true>(rows, most, q, scratch.row_floats, k, scratch.key_panel, dims, rescale,
-                           scratch.scores, block_keys);
+            multiply<Operand, true>(rows, most, q, scratch.query_slots, k, scratch.key_panel,
+                                    depth, rescale, scratch.scores, block_keys);
         }
     }
 
+    const int64_t padded = round_up(most, Operand::depth_step * Operand::per_slot);
     for (int64_t row = 0; row < rows; ++row) {
-        if (visible[row] == 0) continue;
-        rescale[row] = online_softmax(scratch.scores + row * block_keys, visible[row], log2_scale,
-                                      states[row]);
+        rescale[row] = online_softmax<Operand>(scratch.scores + row * block_keys, visible[row],
+                                               padded, log2_scale, states[row]);
     }
 
-    multiply<true>(rows, problem.head_dim, scratch.scores, block_keys, scratch.values,
-                   scratch.value_panel, fewest, rescale, out, scratch.row_floats);
-    // The triangle on the diagonal: the keys that only some rows of the tile see.
-    const float keep = 1.0f;
-    for (int64_t row = 1; row < rows; ++row) {
-        if (visible[row] == fewest) continue;
-        multiply<true>(1, problem.head_dim, scratch.scores + row * block_keys + fewest, block_keys,
-                       scratch.values + fewest * panel_width, scratch.value_panel,
-                       visible[row] - fewest, &keep, out + row * scratch.row_floats,
-                       scratch.row_floats);
+    // Keys that a row does not see have the weight 0.
+    if (fewest == count || all_finite(scratch, problem.head_dim, fewest, padded)) {
+        multiply<Operand, true>(rows, problem.head_dim, scratch.scores, block_keys, scratch.values,
+                                scratch.value_panel, scratch.slots_of(most), rescale, out,
+                                scratch.out_floats);
+    } else {
+        add_values_apart(scratch, problem.head_dim, rows, visible, rescale, out);
     }
 }
 
 template <class Element>
 void compute(const Attention& problem, const Task& task, float* memory) {
-    const Scratch scratch(problem, memory);
+    using Operand = OperandOf<Element>;
+    [[maybe_unused]] const typename Operand::Session session{};
+    const Scratch<Operand> scratch(problem, memory);
     const int64_t group = problem.heads / problem.kv_heads;
     const int64_t dims = problem.head_dim;
     const bool negative = problem.scale < 0.0f;
@@ -126,13 +174,14 @@ void compute(const Attention& problem, const Task& task, float* memory) {
         const int64_t query = (task.first_row + row) / group;
         const int64_t head = (task.first_row + row) % group;
         const Element* from = q + query * problem.q_strides.seq + head * problem.q_strides.head;
+        float* to = scratch.queries + row * scratch.query_slots;
+        for (int64_t dim = 0; dim < dims; dim += lanes * Operand::per_slot, to += lanes) {
+            const Isa::Vec x = Operand::load(from + dim * problem.q_strides.dim,
+                                             problem.q_strides.dim, dims - dim);
+            Isa::store(to, negative ? Operand::negate(x) : x);
+        }
         for (int64_t dim = 0; dim < dims; dim += lanes) {
-            const Isa::Vec x = load_strided(from + dim * problem.q_strides.dim,
-                                            problem.q_strides.dim, dims - dim);
-            const int64_t at = row * scratch.row_floats + dim;
-            Isa::store(scratch.queries + at,
-                       negative ? Isa::mul(x, Isa::broadcast(-1.0f)) : x);
-            Isa::store(scratch.out + at, Isa::zero());
+            Isa::store(scratch.out + row * scratch.out_floats + dim, Isa::zero());
         }
         sees[row] = problem.causal && query < problem.k_len ? query + 1 : problem.k_len;
         states[row] = RowState{minus_infinity, 0.0f};
@@ -147,10 +196,10 @@ void compute(const Attention& problem, const Task& task, float* memory) {
     const int64_t last_key = sees[task.rows - 1];
     for (int64_t key = 0; key < last_key; key += block_keys) {
         const int64_t count = last_key - key < block_keys ? last_key - key : block_keys;
-        pack_keys(Rows<Element>{k + key * problem.k_strides.seq, problem.k_strides.seq,
+        pack_keys<Operand>(Rows<Element>{k + key * problem.k_strides.seq, problem.k_strides.seq,
                                 problem.k_strides.dim},
                   count, dims, scratch.keys, scratch.key_panel);
-        pack_values(Rows<Element>{v + key * problem.v_strides.seq, problem.v_strides.seq,
+        pack_values<Operand>(Rows<Element>{v + key * problem.v_strides.seq, problem.v_strides.seq,
                                   problem.v_strides.dim},
                     count, dims, scratch.values, scratch.value_panel);
         for (int64_t row = 0; row < task.rows; row += Isa::tile_rows) {
@@ -162,7 +211,7 @@ void compute(const Attention& problem, const Task& task, float* memory) {
                 const int64_t ahead = sees[row + i] - key;
                 visible[i] = ahead < 0 ? 0 : ahead < count ? ahead : count;
             }
-            attend(scratch, problem, log2_scale, row, rows, visible, states + row);
+            attend<Operand>(scratch, problem, log2_scale, count, row, rows, visible, states + row);
         }
     }
 
@@ -174,7 +223,7 @@ void compute(const Attention& problem, const Task& task, float* memory) {
         Element* to = out + query * problem.out_strides.seq + head * problem.out_strides.head;
         const Isa::Vec sum = Isa::broadcast(problem.k_len == 0 ? 1.0f : states[row].sum);
         for (int64_t dim = 0; dim < dims; dim += lanes) {
-            const Isa::Vec x = Isa::load(scratch.out + row * scratch.row_floats + dim);
+            const Isa::Vec x = Isa::load(scratch.out + row * scratch.out_floats + dim);
             store_strided(to + dim * problem.out_strides.dim, problem.out_strides.dim, dims - dim,
                           Isa::div(x, sum));
         }

@@ -1,9 +1,9 @@
 // Names the header of the instruction set that this unit is compiled for.
-// To add one: a file in isa/, its flags in CMakeLists.txt and its row in dispatch.cpp.
+// To add one: a file in isa/, its flags in CMakeLists.txt, its row in dispatch.cpp.
 #pragma once
 
 #ifndef FLASHBENCH_ISA
-#error "compile with -DFLASHBENCH_ISA=generic, avx2 or avx512"
+#error "compile with -DFLASHBENCH_ISA=<name in isa/>"
 #endif
 
 #define FLASHBENCH_QUOTE(text) #text

@@ -33,14 +33,16 @@ struct Bf16 {
 struct Task {
     int64_t batch;
     int64_t kv_head;
-    int64_t first_row;  // a multiple of row_step
+    int64_t first_row;  // a multiple of the kernel's row_step
     int64_t rows;       // at most max_task_rows
 };
 
-constexpr int64_t row_step = 24;  // whole tiles of 4, 6, 8 or 12 rows
-constexpr int64_t max_task_rows = 10 * row_step;
+constexpr int64_t max_task_rows = 240;
 
 struct Kernel {
+    // Tasks begin at multiples of this: whole tiles, so that a row is in the same tile however its
+    // group is cut into tasks.
+    int64_t row_step;
     // Floats of scratch memory that one task needs.
     int64_t (*scratch_floats)(const Attention& problem);
     // Computes one task; `scratch` is aligned to 64 bytes.

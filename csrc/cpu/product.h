@@ -2,6 +2,7 @@
 //
 // Each element of A B is one chain of fused multiply-adds over the depth, in order, and is added to
 // C at its end: long sums become sums of sums, whose rounding error grows far more slowly.
+// Depths count slots (operands.h).
 #pragma once
 
 #include "panels.h"
@@ -12,7 +13,7 @@ namespace FLASHBENCH_ISA {
 
 // c = a b, or c = c * row_scale + (a b) for `Accumulate`. a is Rows x depth with rows lda floats
 // apart; b is the first Vectors vectors of each row of a panel; c is Rows x (Vectors * lanes).
-template <int Rows, int Vectors, bool Accumulate>
+template <class Operand, int Rows, int Vectors, bool Accumulate>
 inline void multiply_tile(const float* a, int64_t lda, const float* b, int64_t depth,
                           const float* row_scale, float* c, int64_t ldc) {
     Isa::Vec sums[Rows][Vectors];
@@ -30,7 +31,7 @@ inline void multiply_tile(const float* a, int64_t lda, const float* b, int64_t d
             const Isa::Vec a_element = Isa::broadcast(a[row * lda + k]);
 #pragma GCC unroll 8
             for (int v = 0; v < Vectors; ++v) {
-                sums[row][v] = Isa::fma(a_element, b_row[v], sums[row][v]);
+                sums[row][v] = Operand::multiply_add(a_element, b_row[v], sums[row][v]);
             }
         }
     }
@@ -49,34 +50,40 @@ inline void multiply_tile(const float* a, int64_t lda, const float* b, int64_t d
 }
 
 // Picks the tile for a number of rows and vectors that is known at run time only.
-template <bool Accumulate, int Rows = Isa::tile_rows, int Vectors = Isa::tile_vectors>
+template <class Operand, bool Accumulate, int Rows = Isa::tile_rows,
+          int Vectors = Isa::tile_vectors>
 inline void multiply_panel(int64_t rows, int64_t vectors, const float* a, int64_t lda,
                            const float* b, int64_t depth, const float* row_scale, float* c,
                            int64_t ldc) {
     if constexpr (Rows > 1) {
         if (rows < Rows) {
-            return multiply_panel<Accumulate, Rows - 1, Vectors>(rows, vectors, a, lda, b, depth,
-                                                                 row_scale, c, ldc);
+            return multiply_panel<Operand, Accumulate, Rows - 1, Vectors>(
+                rows, vectors, a, lda, b, depth, row_scale, c, ldc);
         }
     }
     if constexpr (Vectors > 1) {
         if (vectors < Vectors) {
-            return multiply_panel<Accumulate, Rows, Vectors - 1>(rows, vectors, a, lda, b, depth,
-                                                                 row_scale, c, ldc);
+            return multiply_panel<Operand, Accumulate, Rows, Vectors - 1>(
+                rows, vectors, a, lda, b, depth, row_scale, c, ldc);
         }
     }
-    multiply_tile<Rows, Vectors, Accumulate>(a, lda, b, depth, row_scale, c, ldc);
+    multiply_tile<Operand, Rows, Vectors, Accumulate>(a, lda, b, depth, row_scale, c, ldc);
 }
 
 // For rows <= Isa::tile_rows and as many panels as `columns` needs; whole vectors are written.
-template <bool Accumulate>
+template <class Operand, bool Accumulate>
 inline void multiply(int64_t rows, int64_t columns, const float* a, int64_t lda,
                      const float* panels, int64_t panel_stride, int64_t depth,
                      const float* row_scale, float* c, int64_t ldc) {
     for (int64_t column = 0; column < columns; column += panel_width) {
         const int64_t vectors = (columns - column + lanes - 1) / lanes;
-        multiply_panel<Accumulate>(rows, vectors, a, lda, panels, depth, row_scale, c + column,
-                                   ldc);
+        if constexpr (Operand::own_product) {
+            Operand::template multiply_panel<Accumulate>(rows, vectors, a, lda, panels, depth,
+                                                         row_scale, c + column, ldc);
+        } else {
+            multiply_panel<Operand, Accumulate>(rows, vectors, a, lda, panels, depth, row_scale,
+                                                c + column, ldc);
+        }
         panels += panel_stride;
     }
 }

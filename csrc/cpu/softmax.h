@@ -2,8 +2,7 @@
 // Source of the method: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 #pragma once
 
-#include "exp2.h"
-#include "panels.h"
+#include "operands.h"
 
 namespace flashbench {
 namespace cpu {
@@ -16,15 +15,17 @@ struct RowState {
     float sum;  // of exp(scale * (q . k - max)) over the keys so far
 };
 
-// Replaces the first `count` >= 1 scores q . k by exp(scale * (score - max)), brings `row` up to
-// date and returns the factor for what was summed under the old max.
+// Replaces the first `count` scores q . k by exp(scale * (score - max)), brings `row` up to date and
+// returns the factor for what was summed under the old max. Weights from there to `padded` are 0.
 // `log2_scale` is |scale| * log2(e); a negative scale is in q already.
 //
 // The scale meets the difference from the largest score, never a score: then the largest weight is
 // exactly 1 and rounding is relative to the difference. A NaN score does not enter the max, yet its
 // weight is NaN; an infinite one gives inf - inf = NaN; a row of -inf alone has the sum 0, and 0/0
 // at the end, as softmax defined by exp has it.
-inline float online_softmax(float* scores, int64_t count, float log2_scale, RowState& row) {
+template <class Operand>
+inline float online_softmax(float* scores, int64_t count, int64_t padded, float log2_scale,
+                            RowState& row) {
     const int64_t whole = count / lanes * lanes;
     const int64_t rest = count - whole;
     const Isa::Vec none = Isa::broadcast(minus_infinity);
@@ -42,15 +43,20 @@ inline float online_softmax(float* scores, int64_t count, float log2_scale, RowS
     const Isa::Vec factor = Isa::broadcast(log2_scale);
     Isa::Vec sums = Isa::zero();
     for (int64_t i = 0; i < whole; i += lanes) {
-        const Isa::Vec weight = exp2(Isa::mul(Isa::sub(Isa::load(scores + i), shift), factor));
+        const Isa::Vec weight =
+            Operand::exp2(Isa::mul(Isa::sub(Isa::load(scores + i), shift), factor));
         sums = Isa::add(sums, weight);
-        Isa::store(scores + i, weight);
+        Operand::store_weights(scores, i, weight);
     }
     if (rest) {
-        const Isa::Vec weight = exp2(Isa::mul(Isa::sub(Isa::load(scores + whole), shift), factor));
+        const Isa::Vec weight =
+            Operand::exp2(Isa::mul(Isa::sub(Isa::load(scores + whole), shift), factor));
         const Isa::Vec kept = Isa::first_lanes(rest, weight, Isa::zero());
         sums = Isa::add(sums, kept);
-        Isa::store(scores + whole, kept);
+        Operand::store_weights(scores, whole, kept);
+    }
+    for (int64_t i = whole + (rest ? lanes : 0); i < padded; i += lanes) {
+        Operand::store_weights(scores, i, Isa::zero());
     }
 
     // While the max was -inf, the sums were 0 or NaN: no factor changes those.

@@ -1,7 +1,7 @@
 // How a problem is cut into tasks, and in which order threads take them.
 //
-// The cut has no influence on the numbers: tasks begin at multiples of row_step, so each row is
-// computed in the same tile and the same order of operations whatever the task.
+// The cut has no influence on the numbers: tasks begin at multiples of the kernel's row_step, so each
+// row is computed in the same tile and the same order of operations whatever the task.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,15 @@ namespace cpu {
 
 class WorkList {
   public:
-    WorkList(const Attention& problem, int threads)
+    WorkList(const Attention& problem, int64_t row_step, int threads)
         : groups_(problem.batch * problem.kv_heads),
           kv_heads_(problem.kv_heads),
           rows_(problem.heads / problem.kv_heads * problem.q_len),
           longest_first_(problem.causal) {
         // Large tasks pack keys less often; several a thread keep all threads busy to the end.
         const int64_t wanted = (tasks_a_thread * threads + groups_ - 1) / groups_;
-        const int64_t fewest = (rows_ + max_task_rows - 1) / max_task_rows;
+        const int64_t longest = max_task_rows / row_step * row_step;
+        const int64_t fewest = (rows_ + longest - 1) / longest;
         const int64_t most = (rows_ + row_step - 1) / row_step;
         const int64_t blocks = std::max(fewest, std::min(wanted, most));
         const int64_t even = (rows_ + blocks - 1) / blocks;

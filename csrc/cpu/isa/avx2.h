@@ -9,11 +9,17 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
+struct Fp32;
+
 struct Isa {
     using Vec = __m256;
     static constexpr int lanes = 8;
     static constexpr int tile_rows = 6;
     static constexpr int tile_vectors = 2;
+
+    // What is multiplied for a dtype (operands.h).
+    template <class Element>
+    static Fp32 operand(Element);
 
     static Vec zero() { return _mm256_setzero_ps(); }
     static Vec broadcast(float x) { return _mm256_set1_ps(x); }

@@ -10,12 +10,18 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
+struct Fp32;
+
 struct Isa {
     typedef float Vec __attribute__((vector_size(16)));
     typedef uint32_t Bits __attribute__((vector_size(16)));
     static constexpr int lanes = 4;
     static constexpr int tile_rows = 6;
     static constexpr int tile_vectors = 2;
+
+    // What is multiplied for a dtype (operands.h).
+    template <class Element>
+    static Fp32 operand(Element);
 
     static Vec zero() { return Vec{}; }
     static Vec broadcast(float x) { return Vec{x, x, x, x}; }

@@ -1,0 +1,20 @@
+// AVX-512 with BF16: products of pairs of bf16, two multiply-adds a lane. Its unit is bf16 alone.
+#pragma once
+
+#include "avx512_vectors.h"
+
+namespace flashbench {
+namespace cpu {
+namespace FLASHBENCH_ISA {
+
+struct Bf16Pairs;
+
+struct Isa : Avx512 {
+    static Bf16Pairs operand(Bf16);
+};
+
+}  // namespace FLASHBENCH_ISA
+}  // namespace cpu
+}  // namespace flashbench
+
+#include "bf16_pairs.h"

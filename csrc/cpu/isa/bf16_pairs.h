@@ -1,0 +1,84 @@
+// Pairs of bf16 as an operand (operands.h), multiplied by vdpbf16ps: a.low * b.low + a.high * b.high
+// + c, where products and sums are fp32. The instruction takes subnormal numbers for zero and
+// returns none. Probabilities are rounded to bf16; their sum is that of the fp32 numbers.
+#pragma once
+
+#include <cstring>
+
+#include "../strided.h"
+
+namespace flashbench {
+namespace cpu {
+namespace FLASHBENCH_ISA {
+
+struct Bf16PairsBase {
+    static constexpr int64_t per_slot = 2;
+    static constexpr int64_t chain = 128;  // all that there is
+    static constexpr bool own_product = false;
+    struct Session {};
+
+    static Isa::Vec load(const Bf16* from, int64_t stride, int64_t count) {
+        if (stride == 1 && count >= 2 * lanes) return _mm512_loadu_ps(from);
+        Bf16 gathered[2 * lanes] = {};
+        for (int64_t i = 0; i < count && i < 2 * lanes; ++i) gathered[i] = from[i * stride];
+        return _mm512_loadu_ps(gathered);
+    }
+    static Isa::Vec excess(Isa::Vec slots) {
+        const __m512 low = _mm512_castsi512_ps(
+            _mm512_slli_epi32(_mm512_castps_si512(slots), 16));
+        return _mm512_add_ps(_mm512_sub_ps(slots, slots), _mm512_sub_ps(low, low));
+    }
+    static Isa::Vec negate(Isa::Vec slots) {
+        return _mm512_xor_ps(slots, _mm512_castsi512_ps(_mm512_set1_epi32(
+                                        static_cast<int>(0x80008000u))));
+    }
+    // The bf16 of two vectors, which are in their upper halves, as pairs.
+    static Isa::Vec pair(Isa::Vec low, Isa::Vec high) {
+        return _mm512_castsi512_ps(_mm512_or_si512(
+            _mm512_srli_epi32(_mm512_castps_si512(low), 16), _mm512_castps_si512(high)));
+    }
+
+    // exp2.h's method with a polynomial of degree 4: off by at most 3e-6, where bf16 rounds by 2e-3.
+    static Isa::Vec exp2(Isa::Vec x) {
+        const __m512 whole = Isa::round(x);
+        const __m512 f = _mm512_sub_ps(x, whole);
+        __m512 p = _mm512_set1_ps(0.009582576f);
+        p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.055906828f));
+        p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.24024107f));
+        p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.69312412f));
+        p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
+        const __mmask16 kept = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-126.5f), _CMP_NLT_UQ);
+        return _mm512_maskz_scalef_ps(kept, p, whole);
+    }
+
+    static void store_weights(float* row, int64_t key, Isa::Vec x) {
+        const __m256bh rounded = _mm512_cvtneps_pbh(x);
+        std::memcpy(reinterpret_cast<char*>(row) + 2 * key, &rounded, sizeof rounded);
+    }
+    static float weight(const float* row, int64_t key) { return half(row[key / 2], key % 2); }
+    static float value(const float* column, int64_t width, int64_t key) {
+        return half(column[key / 2 * width], key % 2);
+    }
+
+  private:
+    static float half(float slot, int64_t which) {
+        uint32_t bits;
+        std::memcpy(&bits, &slot, sizeof bits);
+        bits = which == 0 ? bits << 16 : bits & 0xffff0000u;
+        float x;
+        std::memcpy(&x, &bits, sizeof x);
+        return x;
+    }
+};
+
+struct Bf16Pairs : Bf16PairsBase {
+    static constexpr int64_t depth_step = 1;
+
+    static Isa::Vec multiply_add(Isa::Vec a, Isa::Vec b, Isa::Vec c) {
+        return _mm512_dpbf16_ps(c, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+    }
+};
+
+}  // namespace FLASHBENCH_ISA
+}  // namespace cpu
+}  // namespace flashbench

@@ -1,0 +1,51 @@
+// What the matrix products read. `Isa::operand` says which for a dtype: fp32 numbers, to which the
+// 16-bit dtypes are converted, unless the instruction set multiplies that dtype (isa/bf16_pairs.h).
+//
+// An operand's elements are slots of 32 bits; matrices of slots are held as floats, whose bits are
+// only moved.
+#pragma once
+
+#include "exp2.h"
+#include "strided.h"
+
+namespace flashbench {
+namespace cpu {
+namespace FLASHBENCH_ISA {
+
+struct Fp32 {
+    static constexpr int64_t per_slot = 1;
+    // Slots that a product takes at once: operands are 0 beyond their last element up to there.
+    static constexpr int64_t depth_step = 1;
+    // Slots that Q K^T sums in one chain (see product.h).
+    static constexpr int64_t chain = 32;
+    // The operand brings a product of its own for a panel.
+    static constexpr bool own_product = false;
+    // Lives as long as a task is computed.
+    struct Session {};
+
+    // `count` >= 1 elements as a vector of slots.
+    template <class Element>
+    static Isa::Vec load(const Element* from, int64_t stride, int64_t count) {
+        return load_strided(from, stride, count);
+    }
+    // 0 in lanes that hold finite numbers, else NaN.
+    static Isa::Vec excess(Isa::Vec slots) { return Isa::sub(slots, slots); }
+    static Isa::Vec negate(Isa::Vec slots) { return Isa::mul(slots, Isa::broadcast(-1.0f)); }
+    static Isa::Vec multiply_add(Isa::Vec a, Isa::Vec b, Isa::Vec c) { return Isa::fma(a, b, c); }
+
+    static Isa::Vec exp2(Isa::Vec x) { return FLASHBENCH_ISA::exp2(x); }
+    // Weights take the place of the scores that they are made of, from the first on.
+    static void store_weights(float* row, int64_t key, Isa::Vec x) { Isa::store(row + key, x); }
+    static float weight(const float* row, int64_t key) { return row[key]; }
+    // Of a column of a panel of V, whose rows are `width` slots.
+    static float value(const float* column, int64_t width, int64_t key) {
+        return column[key * width];
+    }
+};
+
+template <class Element>
+using OperandOf = decltype(Isa::operand(Element{}));
+
+}  // namespace FLASHBENCH_ISA
+}  // namespace cpu
+}  // namespace flashbench
