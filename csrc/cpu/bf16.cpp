@@ -8,7 +8,7 @@ namespace cpu {
 namespace FLASHBENCH_ISA {
 
 extern const Kernel bf16;
-const Kernel bf16 = {row_step, scratch_floats<Bf16>, compute<Bf16>};
+const Kernel bf16 = kernel<Bf16>;
 
 }  // namespace FLASHBENCH_ISA
 }  // namespace cpu

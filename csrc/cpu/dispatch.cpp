@@ -132,12 +132,15 @@ class ThreadScratch {
 };
 
 thread_local ThreadScratch thread_scratch;
+thread_local ThreadScratch caller_partials;
 
 struct Job {
     const Attention& problem;
     const Kernel& kernel;
     const WorkList tasks;
     const int64_t scratch_floats;
+    float* const partials;          // of all tasks, if each sees a part of the keys
+    const int64_t partial_floats;  // of a task
     std::atomic<int64_t> next{0};
 };
 
@@ -146,7 +149,8 @@ void work_on(void* context) {
     float* const scratch = thread_scratch.reserve(job.scratch_floats);
     if (!scratch) return;  // a helper without memory leaves its share to the caller
     for (int64_t i = job.next++; i < job.tasks.size(); i = job.next++) {
-        job.kernel.compute(job.problem, job.tasks[i], scratch);
+        float* const partial = job.partials ? job.partials + i * job.partial_floats : nullptr;
+        job.kernel.compute(job.problem, job.tasks[i], scratch, partial);
     }
 }
 
@@ -207,10 +211,22 @@ void attention(const Attention& problem, int threads) {
     if (problem.kv_heads <= 0 || problem.heads % problem.kv_heads != 0) {
         throw std::invalid_argument("heads must be a multiple of kv_heads");
     }
-    Job job{problem, *kernel, WorkList(problem, kernel->row_step, std::max(threads, 1)),
-            kernel->scratch_floats(problem)};
-    if (!thread_scratch.reserve(job.scratch_floats)) throw std::bad_alloc();
-    run_parallel(helpers_for(problem, job.tasks, threads), work_on, &job);
+    const WorkList tasks(problem, kernel->row_step, std::max(threads, 1));
+    const int64_t scratch_floats = kernel->scratch_floats(problem);
+    if (!thread_scratch.reserve(scratch_floats)) throw std::bad_alloc();
+    int64_t partial_floats = 0;
+    float* partials = nullptr;
+    if (tasks.parts() > 1) {
+        partial_floats = tasks.rows() * kernel->partial_floats(problem);
+        partials = caller_partials.reserve(tasks.size() * partial_floats);
+        if (!partials) throw std::bad_alloc();
+    }
+    Job job{problem, *kernel, tasks, scratch_floats, partials, partial_floats};
+    run_parallel(helpers_for(problem, tasks, threads), work_on, &job);
+    for (int64_t i = 0; partials && i < tasks.size(); i += tasks.parts()) {
+        kernel->combine(problem, tasks[i], partials + i * partial_floats, tasks.parts(),
+                        partial_floats);
+    }
 }
 
 }  // namespace cpu

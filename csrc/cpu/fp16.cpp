@@ -8,7 +8,7 @@ namespace cpu {
 namespace FLASHBENCH_ISA {
 
 extern const Kernel fp16;
-const Kernel fp16 = {row_step, scratch_floats<Fp16>, compute<Fp16>};
+const Kernel fp16 = kernel<Fp16>;
 
 }  // namespace FLASHBENCH_ISA
 }  // namespace cpu

@@ -8,7 +8,7 @@ namespace cpu {
 namespace FLASHBENCH_ISA {
 
 extern const Kernel fp32;
-const Kernel fp32 = {row_step, scratch_floats<float>, compute<float>};
+const Kernel fp32 = kernel<float>;
 
 }  // namespace FLASHBENCH_ISA
 }  // namespace cpu

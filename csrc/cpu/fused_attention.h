@@ -6,174 +6,75 @@
 //             S = Q K^T;  P = softmax step of S;  O = O * rescale + P V
 //     O / sum
 //
+// A task that sees a part of the keys only (few rows, many keys) leaves O, max and sum of its rows to
+// `combine`.
+//
 // This is the only place with that loop; an instruction set (isa/) says how wide vectors and tiles
 // are, a dtype how its elements are loaded and stored, both what is multiplied (operands.h). Scores, softmax
 // and sums are fp32.
-//
-// A row sees its first `visible` keys. Keys beyond get the weight 0, or are left out of the sum where
-// that is not the same: a NaN or infinity there must not get in (0 * inf is NaN).
 #pragma once
 
-#include "product.h"
-#include "softmax.h"
+#include "attend.h"
 
 namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// K^T and V of a block are 32 KiB each at head_dim 64 in fp32. A multiple of every panel width.
-#ifndef FLASHBENCH_BLOCK_KEYS
-#define FLASHBENCH_BLOCK_KEYS 128
-#endif
-constexpr int64_t block_keys = FLASHBENCH_BLOCK_KEYS;
-static_assert(block_keys % panel_width == 0, "a block is whole panels");
-// Tasks begin with a tile: where a row's sums are broken off is up to the rows of its tile.
-constexpr int64_t row_step = 24 % Isa::tile_rows == 0 ? 24 : Isa::tile_rows;
+// Whether a group is a single row, for which keys and values are not packed.
+inline bool is_one_row(const Attention& problem) {
+    return problem.heads == problem.kv_heads && problem.q_len == 1;
+}
 
-// Where a task's floats are within its scratch memory.
-template <class Operand>
-struct Scratch {
-    int64_t query_slots;  // from one row of Q to the next
-    int64_t out_floats;   // from one row of O to the next
-    int64_t key_panel;    // slots of a panel of K^T
-    int64_t value_panel;  // slots of a panel of V
-    float* keys;
-    float* values;
-    float* scores;
-    float* queries;
-    float* out;
-    int64_t floats;
-
-    Scratch(const Attention& problem, float* memory) {
-        query_slots = round_up(slots_of(problem.head_dim), lanes);
-        out_floats = round_up(problem.head_dim, lanes);
-        key_panel = query_slots * panel_width;
-        value_panel = block_keys / Operand::per_slot * panel_width;
-        floats = 0;
-        keys = take(memory, block_keys / panel_width * key_panel);
-        values = take(memory, round_up(problem.head_dim, panel_width) / panel_width * value_panel);
-        scores = take(memory, Isa::tile_rows * block_keys);
-        queries = take(memory, max_task_rows * query_slots);
-        out = take(memory, max_task_rows * out_floats);
-    }
-
-    static int64_t slots_of(int64_t elements) {
-        return (elements + Operand::per_slot - 1) / Operand::per_slot;
-    }
-
-  private:
-    float* take(float* memory, int64_t count) {
-        float* taken = memory ? memory + floats : nullptr;
-        floats += round_up(count, 16);
-        return taken;
-    }
-};
+// What is left of a row of a part: O, max, sum.
+inline int64_t partial_floats(const Attention& problem) {
+    return round_up(problem.head_dim, lanes) + lanes;
+}
 
 template <class Element>
 inline int64_t scratch_floats(const Attention& problem) {
-    return Scratch<OperandOf<Element>>(problem, nullptr).floats;
+    return is_one_row(problem) ? Scratch<Fp32>(problem, nullptr).floats
+                                : Scratch<OperandOf<Element>>(problem, nullptr).floats;
 }
 
-// Whether the values of keys [first, last) of a block are finite (their neighbours in a slot, too).
-template <class Operand>
-inline bool all_finite(const Scratch<Operand>& scratch, int64_t head_dim, int64_t first,
-                       int64_t last) {
-    Isa::Vec excess = Isa::zero();
-    const float* panel = scratch.values;
-    for (int64_t dim = 0; dim < head_dim; dim += panel_width, panel += scratch.value_panel) {
-        const int64_t columns = head_dim - dim < panel_width ? head_dim - dim : panel_width;
-        for (int64_t slot = first / Operand::per_slot; slot < scratch.slots_of(last); ++slot) {
-            for (int64_t column = 0; column < columns; column += lanes) {
-                excess = Isa::add(
-                    excess, Operand::excess(Isa::load(panel + slot * panel_width + column)));
-            }
-        }
-    }
-    return Isa::sum_of_lanes(excess) == 0.0f;
-}
-
-// O = O * rescale + P V, where a row sums over the keys that it sees and touches no others.
-template <class Operand>
-inline void add_values_apart(const Scratch<Operand>& scratch, int64_t head_dim, int64_t rows,
-                             const int64_t* visible, const float* rescale, float* out) {
-    for (int64_t row = 0; row < rows; ++row) {
-        const float* const weights = scratch.scores + row * block_keys;
-        for (int64_t dim = 0; dim < head_dim; ++dim) {
-            const float* const column =
-                scratch.values + dim / panel_width * scratch.value_panel + dim % panel_width;
-            float sum = 0.0f;
-            for (int64_t key = 0; key < visible[row]; ++key) {
-                sum += Operand::weight(weights, key) * Operand::value(column, panel_width, key);
-            }
-            float& to = out[row * scratch.out_floats + dim];
-            to = to * rescale[row] + sum;
-        }
-    }
-}
-
-// Rows [first, first + rows) of a task meet one packed block of keys. rows <= Isa::tile_rows;
-// visible[r] is how many of the block's `count` keys row r sees, never falling with r.
-template <class Operand>
-inline void attend(const Scratch<Operand>& scratch, const Attention& problem, float log2_scale,
-                   int64_t count, int64_t first, int64_t rows, const int64_t* visible,
-                   RowState* states) {
-    const int64_t most = visible[rows - 1];
-    const int64_t fewest = visible[0];
-    float* const out = scratch.out + first * scratch.out_floats;
-
-    float rescale[Isa::tile_rows];
-    for (float& factor : rescale) factor = 1.0f;
-    const int64_t head_slots = scratch.slots_of(problem.head_dim);
-    for (int64_t slot = 0; slot < head_slots; slot += Operand::chain) {
-        const float* const q = scratch.queries + first * scratch.query_slots + slot;
-        const float* const k = scratch.keys + slot * panel_width;
-        const int64_t left = head_slots - slot;
-        const int64_t depth = left < Operand::chain ? left : Operand::chain;
-        if (slot == 0) {
-            multiply<Operand, false>(rows, most, q, scratch.query_slots, k, scratch.key_panel,
-                                     depth, nullptr, scratch.scores, block_keys);
-        } else {
-            multiply<Operand, true>(rows, most, q, scratch.query_slots, k, scratch.key_panel,
-                                    depth, rescale, scratch.scores, block_keys);
-        }
-    }
-
-    const int64_t padded = round_up(most, Operand::depth_step * Operand::per_slot);
-    for (int64_t row = 0; row < rows; ++row) {
-        rescale[row] = online_softmax<Operand>(scratch.scores + row * block_keys, visible[row],
-                                               padded, log2_scale, states[row]);
-    }
-
-    // Keys that a row does not see have the weight 0.
-    if (fewest == count || all_finite(scratch, problem.head_dim, fewest, padded)) {
-        multiply<Operand, true>(rows, problem.head_dim, scratch.scores, block_keys, scratch.values,
-                                scratch.value_panel, scratch.slots_of(most), rescale, out,
-                                scratch.out_floats);
-    } else {
-        add_values_apart(scratch, problem.head_dim, rows, visible, rescale, out);
-    }
+// Where row `row` of the group of a task is in q or out.
+template <class Element>
+inline Element* row_of(Element* tensor, const Strides& strides, const Attention& problem,
+                       const Task& task, int64_t row) {
+    const int64_t group = problem.heads / problem.kv_heads;
+    const int64_t at = task.first_row + row;
+    return tensor + task.batch * strides.batch + (task.kv_head * group + at % group) * strides.head +
+           at / group * strides.seq;
 }
 
 template <class Element>
-void compute(const Attention& problem, const Task& task, float* memory) {
-    using Operand = OperandOf<Element>;
+inline void finish_row(const Attention& problem, const Task& task, int64_t row, const float* out,
+                       float sum) {
+    Element* const to =
+        row_of(static_cast<Element*>(problem.out), problem.out_strides, problem, task, row);
+    const Isa::Vec weights = Isa::broadcast(problem.k_len == 0 ? 1.0f : sum);
+    for (int64_t dim = 0; dim < problem.head_dim; dim += lanes) {
+        store_strided(to + dim * problem.out_strides.dim, problem.out_strides.dim,
+                      problem.head_dim - dim, Isa::div(Isa::load(out + dim), weights));
+    }
+}
+
+inline float log2_of(float scale) {
+    return static_cast<float>(static_cast<double>(scale) * 1.4426950408889634);
+}
+
+template <class Element, class Operand, bool one_row>
+void compute_as(const Attention& problem, const Task& task, float* memory, float* partial) {
     [[maybe_unused]] const typename Operand::Session session{};
     const Scratch<Operand> scratch(problem, memory);
     const int64_t group = problem.heads / problem.kv_heads;
     const int64_t dims = problem.head_dim;
     const bool negative = problem.scale < 0.0f;
-    const float log2_scale = static_cast<float>(
-        (negative ? -1.0 : 1.0) * static_cast<double>(problem.scale) * 1.4426950408889634);
+    const float log2_scale = log2_of(negative ? -problem.scale : problem.scale);
 
-    RowState states[max_task_rows];
     int64_t sees[max_task_rows];  // keys of the whole problem
-    const Element* q = static_cast<const Element*>(problem.q) +
-                       task.batch * problem.q_strides.batch +
-                       task.kv_head * group * problem.q_strides.head;
     for (int64_t row = 0; row < task.rows; ++row) {
-        const int64_t query = (task.first_row + row) / group;
-        const int64_t head = (task.first_row + row) % group;
-        const Element* from = q + query * problem.q_strides.seq + head * problem.q_strides.head;
+        const Element* const from =
+            row_of(static_cast<const Element*>(problem.q), problem.q_strides, problem, task, row);
         float* to = scratch.queries + row * scratch.query_slots;
         for (int64_t dim = 0; dim < dims; dim += lanes * Operand::per_slot, to += lanes) {
             const Isa::Vec x = Operand::load(from + dim * problem.q_strides.dim,
@@ -183,8 +84,10 @@ void compute(const Attention& problem, const Task& task, float* memory) {
         for (int64_t dim = 0; dim < dims; dim += lanes) {
             Isa::store(scratch.out + row * scratch.out_floats + dim, Isa::zero());
         }
+        const int64_t query = (task.first_row + row) / group;
         sees[row] = problem.causal && query < problem.k_len ? query + 1 : problem.k_len;
-        states[row] = RowState{minus_infinity, 0.0f};
+        scratch.rows.max[row] = lowest;
+        Isa::store(scratch.rows.sums + row * lanes, Isa::zero());
     }
 
     const Element* k = static_cast<const Element*>(problem.k) +
@@ -193,42 +96,82 @@ void compute(const Attention& problem, const Task& task, float* memory) {
     const Element* v = static_cast<const Element*>(problem.v) +
                        task.batch * problem.v_strides.batch +
                        task.kv_head * problem.v_strides.head;
-    const int64_t last_key = sees[task.rows - 1];
-    for (int64_t key = 0; key < last_key; key += block_keys) {
+    const int64_t seen = sees[task.rows - 1];
+    const int64_t last_key = seen < task.last_key ? seen : task.last_key;
+    constexpr int64_t block_keys = Operand::block_keys;
+    for (int64_t key = task.first_key; key < last_key; key += block_keys) {
         const int64_t count = last_key - key < block_keys ? last_key - key : block_keys;
-        pack_keys<Operand>(Rows<Element>{k + key * problem.k_strides.seq, problem.k_strides.seq,
-                                problem.k_strides.dim},
-                  count, dims, scratch.keys, scratch.key_panel);
-        pack_values<Operand>(Rows<Element>{v + key * problem.v_strides.seq, problem.v_strides.seq,
-                                  problem.v_strides.dim},
-                    count, dims, scratch.values, scratch.value_panel);
-        for (int64_t row = 0; row < task.rows; row += Isa::tile_rows) {
-            const int64_t left = task.rows - row;
-            const int64_t rows = left < Isa::tile_rows ? left : Isa::tile_rows;
-            if (sees[row + rows - 1] <= key) continue;
-            int64_t visible[Isa::tile_rows];
-            for (int64_t i = 0; i < rows; ++i) {
-                const int64_t ahead = sees[row + i] - key;
-                visible[i] = ahead < 0 ? 0 : ahead < count ? ahead : count;
-            }
-            attend<Operand>(scratch, problem, log2_scale, count, row, rows, visible, states + row);
+        const Rows<Element> keys{k + key * problem.k_strides.seq, problem.k_strides.seq,
+                                 problem.k_strides.dim};
+        const Rows<Element> values{v + key * problem.v_strides.seq, problem.v_strides.seq,
+                                   problem.v_strides.dim};
+        if constexpr (one_row) {
+            attend_one_row(scratch, problem, log2_scale, keys, values, count);
+        } else {
+            pack_keys<Operand>(keys, count, dims, scratch.keys, scratch.key_panel);
+            pack_values<Operand>(values, count, dims, scratch.values, scratch.value_panel);
+            attend_tiles(scratch, problem, log2_scale, key, count, task.rows, sees);
         }
     }
 
-    Element* out = static_cast<Element*>(problem.out) + task.batch * problem.out_strides.batch +
-                   task.kv_head * group * problem.out_strides.head;
     for (int64_t row = 0; row < task.rows; ++row) {
-        const int64_t query = (task.first_row + row) / group;
-        const int64_t head = (task.first_row + row) % group;
-        Element* to = out + query * problem.out_strides.seq + head * problem.out_strides.head;
-        const Isa::Vec sum = Isa::broadcast(problem.k_len == 0 ? 1.0f : states[row].sum);
-        for (int64_t dim = 0; dim < dims; dim += lanes) {
-            const Isa::Vec x = Isa::load(scratch.out + row * scratch.out_floats + dim);
-            store_strided(to + dim * problem.out_strides.dim, problem.out_strides.dim, dims - dim,
-                          Isa::div(x, sum));
+        const float* const out = scratch.out + row * scratch.out_floats;
+        const float sum = Isa::sum_of_lanes(Isa::load(scratch.rows.sums + row * lanes));
+        if (!partial) {
+            finish_row<Element>(problem, task, row, out, sum);
+            continue;
         }
+        float* const to = partial + row * partial_floats(problem);
+        for (int64_t dim = 0; dim < dims; dim += lanes) Isa::store(to + dim, Isa::load(out + dim));
+        to[scratch.out_floats] = scratch.rows.max[row];
+        to[scratch.out_floats + 1] = sum;
     }
 }
+
+// One task. `partial` is where its rows go if it sees a part of the keys, else nullptr.
+template <class Element>
+void compute(const Attention& problem, const Task& task, float* memory, float* partial) {
+    if (is_one_row(problem)) {
+        compute_as<Element, Fp32, true>(problem, task, memory, partial);
+    } else {
+        compute_as<Element, OperandOf<Element>, false>(problem, task, memory, partial);
+    }
+}
+
+// Puts together what `parts` tasks left of the same rows, `stride` floats from one to the next.
+template <class Element>
+void combine(const Attention& problem, const Task& task, float* partials, int64_t parts,
+             int64_t stride) {
+    const int64_t width = partial_floats(problem), max = width - lanes, sum = max + 1;
+    const Isa::Vec factor =
+        Isa::broadcast(log2_of(problem.scale < 0.0f ? -problem.scale : problem.scale));
+    for (int64_t row = 0; row < task.rows; ++row) {
+        float* const first = partials + row * width;
+        float largest = first[max];
+        for (int64_t part = 1; part < parts; ++part) {
+            const float x = first[part * stride + max];
+            largest = x > largest ? x : largest;
+        }
+        float total = 0.0f;
+        for (int64_t part = 0; part < parts; ++part) {
+            float* const from = first + part * stride;
+            float rescale[lanes];
+            Isa::store(rescale, exp2(Isa::mul(Isa::sub(Isa::broadcast(from[max]),
+                                                       Isa::broadcast(largest)),
+                                              factor)));
+            total += from[sum] * rescale[0];
+            for (int64_t dim = 0; dim < problem.head_dim; dim += lanes) {
+                const Isa::Vec x = Isa::mul(Isa::load(from + dim), Isa::broadcast(rescale[0]));
+                Isa::store(first + dim, part == 0 ? x : Isa::add(Isa::load(first + dim), x));
+            }
+        }
+        finish_row<Element>(problem, task, row, first, total);
+    }
+}
+
+template <class Element>
+constexpr Kernel kernel = {row_step, scratch_floats<Element>, partial_floats, compute<Element>,
+                           combine<Element>};
 
 }  // namespace FLASHBENCH_ISA
 }  // namespace cpu

@@ -35,6 +35,8 @@ struct Task {
     int64_t kv_head;
     int64_t first_row;  // a multiple of the kernel's row_step
     int64_t rows;       // at most max_task_rows
+    int64_t first_key;  // it sees the keys [first_key, last_key)
+    int64_t last_key;
 };
 
 constexpr int64_t max_task_rows = 240;
@@ -45,8 +47,14 @@ struct Kernel {
     int64_t row_step;
     // Floats of scratch memory that one task needs.
     int64_t (*scratch_floats)(const Attention& problem);
-    // Computes one task; `scratch` is aligned to 64 bytes.
-    void (*compute)(const Attention& problem, const Task& task, float* scratch);
+    // Floats that a row of a task leaves if the task sees a part of the keys.
+    int64_t (*partial_floats)(const Attention& problem);
+    // Computes one task; `scratch` is aligned to 64 bytes. Rows go to `partial` if that is given.
+    void (*compute)(const Attention& problem, const Task& task, float* scratch, float* partial);
+    // Writes the rows of a task of which `parts` tasks, each with a part of the keys, left theirs in
+    // `partials`, `stride` floats from one to the next. Uses up `partials`.
+    void (*combine)(const Attention& problem, const Task& task, float* partials, int64_t parts,
+                    int64_t stride);
 };
 
 }  // namespace cpu

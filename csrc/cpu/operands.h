@@ -18,6 +18,8 @@ struct Fp32 {
     static constexpr int64_t depth_step = 1;
     // Slots that Q K^T sums in one chain (see product.h).
     static constexpr int64_t chain = 32;
+    // A block of keys. K^T and V of one are 32 KiB each at head_dim 64.
+    static constexpr int64_t block_keys = 128;
     // The operand brings a product of its own for a panel.
     static constexpr bool own_product = false;
     // Lives as long as a task is computed.

@@ -1,4 +1,4 @@
-// One step of the online softmax: a row meets the next block of keys.
+// One step of the online softmax: the rows of a tile meet the next block of keys.
 // Source of the method: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 #pragma once
 
@@ -8,15 +8,55 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-constexpr float minus_infinity = -__builtin_inff();
-
-struct RowState {
-    float max;  // largest q . k so far, not scaled; -inf at first. Not a NaN
-    float sum;  // of exp(scale * (q . k - max)) over the keys so far
+// Of rows that follow one another. At first max is `lowest` and sums are 0.
+struct RowStates {
+    float* max;   // a row: the largest q . k so far, not scaled; not a NaN
+    float* sums;  // a row: `lanes` parts of the sum of exp(scale * (q . k - max)) over the keys so far
 };
 
-// Replaces the first `count` scores q . k by exp(scale * (score - max)), brings `row` up to date and
-// returns the factor for what was summed under the old max. Weights from there to `padded` are 0.
+constexpr float lowest = -3.40282346638528859812e+38f;
+
+// The largest of `count` scores in each lane; `lowest` where there is none. A NaN does not count.
+inline Isa::Vec largest_in_lanes(const float* scores, int64_t count) {
+    const int64_t whole = count / lanes * lanes;
+    Isa::Vec largest = Isa::broadcast(lowest);
+    for (int64_t i = 0; i < whole; i += lanes) largest = Isa::max(Isa::load(scores + i), largest);
+    if (whole < count) {
+        largest = Isa::max(
+            Isa::first_lanes(count - whole, Isa::load(scores + whole), largest), largest);
+    }
+    return largest;
+}
+
+// Replaces the first `count` scores q . k by exp2((score - shift) * factor) and returns their sum in
+// `lanes` parts. Weights from there to `padded` are 0.
+template <class Operand>
+inline Isa::Vec weigh(float* scores, int64_t count, int64_t padded, Isa::Vec shift,
+                      Isa::Vec factor) {
+    const auto weights = [&](int64_t i) {
+        return Operand::exp2(Isa::mul(Isa::sub(Isa::load(scores + i), shift), factor));
+    };
+    const int64_t whole = count / lanes * lanes;
+    Isa::Vec sums = Isa::zero();
+    int64_t i = 0;
+    for (; i < whole; i += lanes) {
+        const Isa::Vec x = weights(i);
+        sums = Isa::add(sums, x);
+        Operand::store_weights(scores, i, x);
+    }
+    if (whole < count) {
+        const Isa::Vec x = Isa::first_lanes(count - whole, weights(i), Isa::zero());
+        sums = Isa::add(sums, x);
+        Operand::store_weights(scores, i, x);
+        i += lanes;
+    }
+    for (; i < padded; i += lanes) Operand::store_weights(scores, i, Isa::zero());
+    return sums;
+}
+
+// Replaces the first visible[r] scores of row r by exp(scale * (score - max)), those from there to
+// `padded` by 0, and brings the rows up to date. rescale[r] becomes the factor for what was summed
+// under the old max; there is room for whole vectors of it and of rows.max.
 // `log2_scale` is |scale| * log2(e); a negative scale is in q already.
 //
 // The scale meets the difference from the largest score, never a score: then the largest weight is
@@ -24,51 +64,39 @@ struct RowState {
 // weight is NaN; an infinite one gives inf - inf = NaN; a row of -inf alone has the sum 0, and 0/0
 // at the end, as softmax defined by exp has it.
 template <class Operand>
-inline float online_softmax(float* scores, int64_t count, int64_t padded, float log2_scale,
-                            RowState& row) {
-    const int64_t whole = count / lanes * lanes;
-    const int64_t rest = count - whole;
-    const Isa::Vec none = Isa::broadcast(minus_infinity);
-
-    Isa::Vec largest = none;
-    for (int64_t i = 0; i < whole; i += lanes) largest = Isa::max(Isa::load(scores + i), largest);
-    if (rest) {
-        largest =
-            Isa::max(Isa::first_lanes(rest, Isa::load(scores + whole), none), largest);
-    }
-    const float block_max = Isa::max_of_lanes(largest);
-    const float new_max = block_max > row.max ? block_max : row.max;
-
-    const Isa::Vec shift = Isa::broadcast(new_max == minus_infinity ? 0.0f : new_max);
+inline void online_softmax(float* scores, int64_t stride, int64_t count, const int64_t* visible,
+                           int64_t padded, float log2_scale, RowStates rows, float* rescale) {
     const Isa::Vec factor = Isa::broadcast(log2_scale);
-    Isa::Vec sums = Isa::zero();
-    for (int64_t i = 0; i < whole; i += lanes) {
-        const Isa::Vec weight =
-            Operand::exp2(Isa::mul(Isa::sub(Isa::load(scores + i), shift), factor));
-        sums = Isa::add(sums, weight);
-        Operand::store_weights(scores, i, weight);
+    // As many rows at a time as a vector has lanes.
+    for (int64_t first = 0; first < count; first += lanes) {
+        const int64_t left = count - first < lanes ? count - first : lanes;
+        Isa::Vec largest[lanes];
+        for (int64_t i = 0; i < lanes; ++i) {
+            largest[i] = i < left
+                             ? largest_in_lanes(scores + (first + i) * stride, visible[first + i])
+                             : Isa::broadcast(lowest);
+        }
+        const Isa::Vec old_max = Isa::load(rows.max + first);
+        Isa::Vec new_max = old_max;
+        if constexpr (2 * Isa::tile_rows < lanes) {  // a transpose would be mostly idle
+            float row_max[lanes];
+            for (int64_t i = 0; i < left; ++i) row_max[i] = Isa::max_of_lanes(largest[i]);
+            for (int64_t i = left; i < lanes; ++i) row_max[i] = lowest;
+            new_max = Isa::max(new_max, Isa::load(row_max));
+        } else {
+            Isa::transpose(largest);
+            for (const Isa::Vec& x : largest) new_max = Isa::max(new_max, x);
+        }
+        Isa::store(rescale + first, exp2(Isa::mul(Isa::sub(old_max, new_max), factor)));
+        Isa::store(rows.max + first, Isa::first_lanes(left, new_max, old_max));
     }
-    if (rest) {
-        const Isa::Vec weight =
-            Operand::exp2(Isa::mul(Isa::sub(Isa::load(scores + whole), shift), factor));
-        const Isa::Vec kept = Isa::first_lanes(rest, weight, Isa::zero());
-        sums = Isa::add(sums, kept);
-        Operand::store_weights(scores, whole, kept);
+    for (int64_t row = 0; row < count; ++row) {
+        const Isa::Vec sums =
+            weigh<Operand>(scores + row * stride, visible[row], padded,
+                           Isa::broadcast(rows.max[row]), factor);
+        float* const to = rows.sums + row * lanes;
+        Isa::store(to, Isa::fma(Isa::load(to), Isa::broadcast(rescale[row]), sums));
     }
-    for (int64_t i = whole + (rest ? lanes : 0); i < padded; i += lanes) {
-        Operand::store_weights(scores, i, Isa::zero());
-    }
-
-    // While the max was -inf, the sums were 0 or NaN: no factor changes those.
-    float rescale = 1.0f;
-    if (new_max != row.max && row.max != minus_infinity) {
-        float lane0[lanes];
-        Isa::store(lane0, exp2(Isa::mul(Isa::sub(Isa::broadcast(row.max), shift), factor)));
-        rescale = lane0[0];
-    }
-    row.max = new_max;
-    row.sum = row.sum * rescale + Isa::sum_of_lanes(sums);
-    return rescale;
 }
 
 }  // namespace FLASHBENCH_ISA

@@ -1,7 +1,8 @@
 // How a problem is cut into tasks, and in which order threads take them.
 //
-// The cut has no influence on the numbers: tasks begin at multiples of the kernel's row_step, so each
-// row is computed in the same tile and the same order of operations whatever the task.
+// The cut has no influence on the numbers. Tasks begin at multiples of the kernel's row_step, so each
+// row is computed in the same tile and the same order of operations whatever the task. Keys are
+// divided among tasks if there are few rows and many keys, however many threads there are.
 #pragma once
 
 #include <algorithm>
@@ -17,40 +18,64 @@ class WorkList {
         : groups_(problem.batch * problem.kv_heads),
           kv_heads_(problem.kv_heads),
           rows_(problem.heads / problem.kv_heads * problem.q_len),
+          keys_(problem.k_len),
           longest_first_(problem.causal) {
         // Large tasks pack keys less often; several a thread keep all threads busy to the end.
-        const int64_t wanted = (tasks_a_thread * threads + groups_ - 1) / groups_;
+        const int64_t wanted = up(tasks_a_thread * threads, groups_);
         const int64_t longest = max_task_rows / row_step * row_step;
-        const int64_t fewest = (rows_ + longest - 1) / longest;
-        const int64_t most = (rows_ + row_step - 1) / row_step;
-        const int64_t blocks = std::max(fewest, std::min(wanted, most));
-        const int64_t even = (rows_ + blocks - 1) / blocks;
-        block_rows_ = (even + row_step - 1) / row_step * row_step;
-        blocks_ = (rows_ + block_rows_ - 1) / block_rows_;
+        const int64_t blocks =
+            std::max(up(rows_, longest), std::min(wanted, up(rows_, row_step)));
+        block_rows_ = up(up(rows_, blocks), row_step) * row_step;
+        blocks_ = up(rows_, block_rows_);
+
+        const int64_t parts = std::min(keys_ / fewest_part_keys, most_parts / groups_);
+        if (!problem.causal && rows_ <= few_rows && parts > 1) {
+            part_keys_ = up(up(keys_, parts), fewest_part_keys) * fewest_part_keys;
+            parts_ = up(keys_, part_keys_);
+        } else {
+            part_keys_ = keys_;
+        }
     }
 
-    int64_t size() const { return groups_ * blocks_; }
+    int64_t size() const { return groups_ * blocks_ * parts_; }
+    // Tasks [i * parts(), (i + 1) * parts()) are the same rows.
+    int64_t parts() const { return parts_; }
+    // At most, of a task.
+    int64_t rows() const { return std::min(block_rows_, rows_); }
 
     Task operator[](int64_t index) const {
+        const int64_t part = index % parts_;
+        const int64_t rest = index / parts_;
         // Causal: the last rows see most keys, so they come first, in all groups. Otherwise a
         // group's tasks follow one another, since they read the same keys.
-        const int64_t group = longest_first_ ? index % groups_ : index / blocks_;
-        const int64_t block =
-            longest_first_ ? blocks_ - 1 - index / groups_ : index % blocks_;
+        const int64_t group = longest_first_ ? rest % groups_ : rest / blocks_;
+        const int64_t block = longest_first_ ? blocks_ - 1 - rest / groups_ : rest % blocks_;
         const int64_t first_row = block * block_rows_;
-        return Task{group / kv_heads_, group % kv_heads_, first_row,
-                    std::min(block_rows_, rows_ - first_row)};
+        return Task{group / kv_heads_,
+                    group % kv_heads_,
+                    first_row,
+                    std::min(block_rows_, rows_ - first_row),
+                    part * part_keys_,
+                    std::min((part + 1) * part_keys_, keys_)};
     }
 
   private:
     static constexpr int64_t tasks_a_thread = 4;
+    static constexpr int64_t few_rows = 64;
+    static constexpr int64_t most_parts = 32;
+    static constexpr int64_t fewest_part_keys = 512;  // whole blocks
+
+    static int64_t up(int64_t n, int64_t divisor) { return (n + divisor - 1) / divisor; }
 
     int64_t groups_;  // batch * kv_heads
     int64_t kv_heads_;
     int64_t rows_;  // of a group
+    int64_t keys_;
     bool longest_first_;
     int64_t block_rows_;
     int64_t blocks_;  // of a group
+    int64_t part_keys_;
+    int64_t parts_ = 1;
 };
 
 }  // namespace cpu

@@ -32,6 +32,7 @@ namespace FLASHBENCH_ISA {
 // depth are what the instruction expects of both.
 struct Bf16Tiles : Bf16PairsBase {
     static constexpr int64_t depth_step = 16;
+    static constexpr int64_t block_keys = 256;
     static constexpr bool own_product = true;
 
     // All eight registers are 16 rows of 64 bytes.

@@ -14,6 +14,7 @@ namespace FLASHBENCH_ISA {
 struct Bf16PairsBase {
     static constexpr int64_t per_slot = 2;
     static constexpr int64_t chain = 128;  // all that there is
+    static constexpr int64_t block_keys = 128;
     static constexpr bool own_product = false;
     struct Session {};
 

@@ -1,0 +1,165 @@
+// Rows of a task meet a block of keys: scores, softmax, weighted values.
+//
+// A row sees its first `visible` keys. Keys beyond get the weight 0, or are left out of the sum where
+// that is not the same: a NaN or infinity there must not get in (0 * inf is NaN).
+#pragma once
+
+#include "product.h"
+#include "scratch.h"
+
+namespace flashbench {
+namespace cpu {
+namespace FLASHBENCH_ISA {
+
+// Whether the values of keys [first, last) of a block are finite (their neighbours in a slot, too).
+template <class Operand>
+inline bool all_finite(const Scratch<Operand>& scratch, int64_t head_dim, int64_t first,
+                       int64_t last) {
+    Isa::Vec excess = Isa::zero();
+    const float* panel = scratch.values;
+    for (int64_t dim = 0; dim < head_dim; dim += panel_width, panel += scratch.value_panel) {
+        const int64_t columns = head_dim - dim < panel_width ? head_dim - dim : panel_width;
+        for (int64_t slot = first / Operand::per_slot; slot < scratch.slots_of(last); ++slot) {
+            for (int64_t column = 0; column < columns; column += lanes) {
+                excess = Isa::add(
+                    excess, Operand::excess(Isa::load(panel + slot * panel_width + column)));
+            }
+        }
+    }
+    return Isa::sum_of_lanes(excess) == 0.0f;
+}
+
+// O = O * rescale + P V, where a row sums over the keys that it sees and touches no others.
+template <class Operand>
+inline void add_values_apart(const Scratch<Operand>& scratch, int64_t head_dim, int64_t rows,
+                             const int64_t* visible, const float* rescale, float* out) {
+    for (int64_t row = 0; row < rows; ++row) {
+        const float* const weights = scratch.scores + row * scratch.block_keys;
+        for (int64_t dim = 0; dim < head_dim; ++dim) {
+            const float* const column =
+                scratch.values + dim / panel_width * scratch.value_panel + dim % panel_width;
+            float sum = 0.0f;
+            for (int64_t key = 0; key < visible[row]; ++key) {
+                sum += Operand::weight(weights, key) * Operand::value(column, panel_width, key);
+            }
+            float& to = out[row * scratch.out_floats + dim];
+            to = to * rescale[row] + sum;
+        }
+    }
+}
+
+// Rows [first, first + rows) of a task meet one packed block of keys. rows <= Isa::tile_rows;
+// visible[r] is how many of the block's `count` keys row r sees, never falling with r.
+template <class Operand>
+inline void attend(const Scratch<Operand>& scratch, const Attention& problem, float log2_scale,
+                   int64_t count, int64_t first, int64_t rows, const int64_t* visible) {
+    constexpr int64_t block_keys = Operand::block_keys;
+    const int64_t most = visible[rows - 1];
+    const int64_t fewest = visible[0];
+    float* const out = scratch.out + first * scratch.out_floats;
+
+    float rescale[(Isa::tile_rows + lanes - 1) / lanes * lanes];
+    for (float& factor : rescale) factor = 1.0f;
+    const int64_t head_slots = scratch.slots_of(problem.head_dim);
+    for (int64_t slot = 0; slot < head_slots; slot += Operand::chain) {
+        const float* const q = scratch.queries + first * scratch.query_slots + slot;
+        const float* const k = scratch.keys + slot * panel_width;
+        const int64_t left = head_slots - slot;
+        const int64_t depth = left < Operand::chain ? left : Operand::chain;
+        if (slot == 0) {
+            multiply<Operand, false>(rows, most, q, scratch.query_slots, k, scratch.key_panel,
+                                     depth, nullptr, scratch.scores, block_keys);
+        } else {
+            multiply<Operand, true>(rows, most, q, scratch.query_slots, k, scratch.key_panel,
+                                    depth, rescale, scratch.scores, block_keys);
+        }
+    }
+
+    const int64_t padded = round_up(most, Operand::depth_step * Operand::per_slot);
+    const RowStates states{scratch.rows.max + first, scratch.rows.sums + first * lanes};
+    online_softmax<Operand>(scratch.scores, block_keys, rows, visible, padded, log2_scale, states,
+                            rescale);
+
+    // Keys that a row does not see have the weight 0.
+    if (fewest == count || all_finite(scratch, problem.head_dim, fewest, padded)) {
+        multiply<Operand, true>(rows, problem.head_dim, scratch.scores, block_keys, scratch.values,
+                                scratch.value_panel, scratch.slots_of(most), rescale, out,
+                                scratch.out_floats);
+    } else {
+        add_values_apart(scratch, problem.head_dim, rows, visible, rescale, out);
+    }
+}
+
+// All rows of a task meet a packed block of keys, [key, key + count). sees[r] is how many keys of the
+// whole problem row r sees.
+template <class Operand>
+inline void attend_tiles(const Scratch<Operand>& scratch, const Attention& problem,
+                         float log2_scale, int64_t key, int64_t count, int64_t all_rows,
+                         const int64_t* sees) {
+    for (int64_t row = 0; row < all_rows; row += Isa::tile_rows) {
+        const int64_t left = all_rows - row;
+        const int64_t rows = left < Isa::tile_rows ? left : Isa::tile_rows;
+        if (sees[row + rows - 1] <= key) continue;
+        int64_t visible[Isa::tile_rows];
+        for (int64_t i = 0; i < rows; ++i) {
+            const int64_t ahead = sees[row + i] - key;
+            visible[i] = ahead < 0 ? 0 : ahead < count ? ahead : count;
+        }
+        attend(scratch, problem, log2_scale, count, row, rows, visible);
+    }
+}
+
+// The same for a task of one row, without packing: that would cost more than the products. Sums of
+// q K^T run along the head dim in lanes.
+template <class Element>
+inline void attend_one_row(const Scratch<Fp32>& scratch, const Attention& problem,
+                           float log2_scale, const Rows<Element>& keys,
+                           const Rows<Element>& values, int64_t visible) {
+    const int64_t dims = problem.head_dim;
+    for (int64_t key = 0; key < visible; key += lanes) {
+        Isa::Vec sums[lanes];
+        for (int64_t i = 0; i < lanes; ++i) {
+            sums[i] = Isa::zero();
+            if (key + i >= visible) continue;
+            const Element* const k = keys.first + (key + i) * keys.stride;
+            for (int64_t dim = 0; dim < dims; dim += lanes) {
+                const Isa::Vec x =
+                    load_strided(k + dim * keys.dim_stride, keys.dim_stride, dims - dim);
+                sums[i] = Isa::fma(Isa::load(scratch.queries + dim), x, sums[i]);
+            }
+        }
+        Isa::transpose(sums);
+        for (int64_t step = 1; step < lanes; step *= 2) {
+            for (int64_t i = 0; i < lanes; i += 2 * step) {
+                sums[i] = Isa::add(sums[i], sums[i + step]);
+            }
+        }
+        Isa::store(scratch.scores + key, sums[0]);
+    }
+    float rescale[lanes];
+    online_softmax<Fp32>(scratch.scores, scratch.block_keys, 1, &visible, 0, log2_scale,
+                         scratch.rows, rescale);
+    constexpr int64_t at_once = 4;  // vectors of O
+    for (int64_t first = 0; first < dims; first += at_once * lanes) {
+        Isa::Vec sums[at_once] = {Isa::zero(), Isa::zero(), Isa::zero(), Isa::zero()};
+        for (int64_t key = 0; key < visible; ++key) {
+            const Isa::Vec weight = Isa::broadcast(scratch.scores[key]);
+            const Element* const v =
+                values.first + key * values.stride + first * values.dim_stride;
+            for (int64_t i = 0; i < at_once && first + i * lanes < dims; ++i) {
+                const Isa::Vec x = load_strided(v + i * lanes * values.dim_stride,
+                                                values.dim_stride, dims - first - i * lanes);
+                sums[i] = Isa::fma(weight, x, sums[i]);
+            }
+        }
+        float* const out = scratch.out + first;
+        for (int64_t i = 0; i < at_once && first + i * lanes < dims; ++i) {
+            Isa::store(out + i * lanes, Isa::fma(Isa::load(out + i * lanes),
+                                                 Isa::broadcast(rescale[0]), sums[i]));
+        }
+    }
+}
+
+}  // namespace FLASHBENCH_ISA
+}  // namespace cpu
+}  // namespace flashbench
