@@ -161,4 +161,11 @@ PYBIND11_MODULE(_C, m) {
     def_on_stream("cuda_reference_attention", &flashbench::cuda::reference_attention);
     m.def("cuda_attention_e4m3", &cuda_attention_e4m3);
 #endif
+    m.def("cpu_peak", [](int dtype, int threads) {
+        if (dtype < 0 || dtype > static_cast<int>(Dtype::bf16)) {
+            throw std::invalid_argument("dtype: the code " + std::to_string(dtype) + " is unknown");
+        }
+        py::gil_scoped_release release;
+        return flashbench::cpu::peak(static_cast<Dtype>(dtype), threads);
+    });
 }

@@ -5,6 +5,7 @@
 // AVX-512, _AVX512BF16 and _AMX where the compiler knows them.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
@@ -111,6 +112,14 @@ const Kernel* kernel_of(const InstructionSet& isa, Dtype dtype) {
     return isa.kernels[static_cast<int>(dtype)];
 }
 
+// Throws if the dtype was left out.
+const Kernel& built_kernel(Dtype dtype) {
+    const Kernel* const kernel = kernel_of(current(), dtype);
+    if (kernel) return *kernel;
+    throw std::invalid_argument(std::string(name_of(dtype)) +
+                                " was not compiled into the CPU backend");
+}
+
 // Memory that a thread keeps from call to call. `reserve` returns nullptr when there is none left.
 class ThreadScratch {
   public:
@@ -167,6 +176,32 @@ int helpers_for(const Attention& problem, const WorkList& tasks, int threads) {
     return static_cast<int>(std::min<int64_t>(threads, tasks.size())) - 1;
 }
 
+struct PeakJob {
+    const Kernel& kernel;
+    const int64_t rounds;
+    const int64_t pieces;
+    std::atomic<int64_t> next{0};
+    std::atomic<int64_t> multiply_adds{0};
+};
+
+void multiply_pieces(void* context) {
+    PeakJob& job = *static_cast<PeakJob*>(context);
+    while (job.next++ < job.pieces) {
+        job.multiply_adds += job.kernel.multiply_in_registers(job.rounds);
+    }
+}
+
+// Floating-point operations a second while `pieces` pieces are done.
+double measure_peak(const Kernel& kernel, int64_t rounds, int64_t pieces, int threads,
+                    double* seconds) {
+    PeakJob job{kernel, rounds, pieces};
+    const auto start = std::chrono::steady_clock::now();
+    run_parallel(threads - 1, multiply_pieces, &job);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    *seconds = taken.count();
+    return 2.0 * static_cast<double>(job.multiply_adds) / taken.count();
+}
+
 }  // namespace
 
 std::vector<std::string> dtypes() {
@@ -199,32 +234,44 @@ void select_isa(const std::string& name) {
     selected = isa;
 }
 
-void attention(const Attention& problem, int threads) {
-    const Kernel* const kernel = kernel_of(current(), problem.dtype);
-    if (!kernel) {
-        throw std::invalid_argument(std::string(name_of(problem.dtype)) +
-                                    " was not compiled into the CPU backend");
+double peak(Dtype dtype, int threads) {
+    const Kernel& kernel = built_kernel(dtype);
+    constexpr double piece_seconds = 0.5e-3;
+    int64_t rounds = 500;
+    double seconds = 0.0;
+    while (seconds < piece_seconds) {
+        rounds *= 2;
+        measure_peak(kernel, rounds, 1, 1, &seconds);
     }
+    double best = 0.0;
+    for (int i = 0; i < 5; ++i) {
+        best = std::max(best, measure_peak(kernel, rounds, 40 * threads, threads, &seconds));
+    }
+    return best;
+}
+
+void attention(const Attention& problem, int threads) {
+    const Kernel& kernel = built_kernel(problem.dtype);
     if (problem.batch <= 0 || problem.heads <= 0 || problem.q_len <= 0 || problem.head_dim <= 0) {
         return;
     }
     if (problem.kv_heads <= 0 || problem.heads % problem.kv_heads != 0) {
         throw std::invalid_argument("heads must be a multiple of kv_heads");
     }
-    const WorkList tasks(problem, kernel->row_step, std::max(threads, 1));
-    const int64_t scratch_floats = kernel->scratch_floats(problem);
+    const WorkList tasks(problem, kernel.row_step, std::max(threads, 1));
+    const int64_t scratch_floats = kernel.scratch_floats(problem);
     if (!thread_scratch.reserve(scratch_floats)) throw std::bad_alloc();
     int64_t partial_floats = 0;
     float* partials = nullptr;
     if (tasks.parts() > 1) {
-        partial_floats = tasks.rows() * kernel->partial_floats(problem);
+        partial_floats = tasks.rows() * kernel.partial_floats(problem);
         partials = caller_partials.reserve(tasks.size() * partial_floats);
         if (!partials) throw std::bad_alloc();
     }
-    Job job{problem, *kernel, tasks, scratch_floats, partials, partial_floats};
+    Job job{problem, kernel, tasks, scratch_floats, partials, partial_floats};
     run_parallel(helpers_for(problem, tasks, threads), work_on, &job);
     for (int64_t i = 0; partials && i < tasks.size(); i += tasks.parts()) {
-        kernel->combine(problem, tasks[i], partials + i * partial_floats, tasks.parts(),
+        kernel.combine(problem, tasks[i], partials + i * partial_floats, tasks.parts(),
                         partial_floats);
     }
 }

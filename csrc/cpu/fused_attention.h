@@ -15,6 +15,7 @@
 #pragma once
 
 #include "attend.h"
+#include "peak.h"
 
 namespace flashbench {
 namespace cpu {
@@ -51,10 +52,10 @@ inline void finish_row(const Attention& problem, const Task& task, int64_t row, 
                        float sum) {
     Element* const to =
         row_of(static_cast<Element*>(problem.out), problem.out_strides, problem, task, row);
-    const Isa::Vec weights = Isa::broadcast(problem.k_len == 0 ? 1.0f : sum);
+    const Isa::Vec factor = Isa::broadcast(problem.k_len == 0 ? 1.0f : 1.0f / sum);
     for (int64_t dim = 0; dim < problem.head_dim; dim += lanes) {
         store_strided(to + dim * problem.out_strides.dim, problem.out_strides.dim,
-                      problem.head_dim - dim, Isa::div(Isa::load(out + dim), weights));
+                      problem.head_dim - dim, Isa::mul(Isa::load(out + dim), factor));
     }
 }
 
@@ -171,7 +172,7 @@ void combine(const Attention& problem, const Task& task, float* partials, int64_
 
 template <class Element>
 constexpr Kernel kernel = {row_step, scratch_floats<Element>, partial_floats, compute<Element>,
-                           combine<Element>};
+                           combine<Element>, multiply_in_registers<OperandOf<Element>>};
 
 }  // namespace FLASHBENCH_ISA
 }  // namespace cpu

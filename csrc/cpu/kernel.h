@@ -55,6 +55,8 @@ struct Kernel {
     // `partials`, `stride` floats from one to the next. Uses up `partials`.
     void (*combine)(const Attention& problem, const Task& task, float* partials, int64_t parts,
                     int64_t stride);
+    // Multiplies and adds as fast as it can (peak.h); returns how often.
+    int64_t (*multiply_in_registers)(int64_t rounds);
 };
 
 }  // namespace cpu

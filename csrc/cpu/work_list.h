@@ -21,7 +21,9 @@ class WorkList {
           keys_(problem.k_len),
           longest_first_(problem.causal) {
         // Large tasks pack keys less often; several a thread keep all threads busy to the end.
-        const int64_t wanted = up(tasks_a_thread * threads, groups_);
+        const int64_t one_each = threads > 1 ? up(threads, groups_) : 1;
+        const int64_t several = threads > 1 ? up(tasks_a_thread * threads, groups_) : 1;
+        const int64_t wanted = std::max(one_each, std::min(several, up(rows_, short_task_rows)));
         const int64_t longest = max_task_rows / row_step * row_step;
         const int64_t blocks =
             std::max(up(rows_, longest), std::min(wanted, up(rows_, row_step)));
@@ -61,6 +63,7 @@ class WorkList {
 
   private:
     static constexpr int64_t tasks_a_thread = 4;
+    static constexpr int64_t short_task_rows = 48;
     static constexpr int64_t few_rows = 64;
     static constexpr int64_t most_parts = 32;
     static constexpr int64_t fewest_part_keys = 512;  // whole blocks

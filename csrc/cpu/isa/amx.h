@@ -72,6 +72,25 @@ struct Bf16Tiles : Bf16PairsBase {
         }
     }
 
+    static int64_t multiply_in_registers(int64_t rounds) {
+        const Session session{};
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+        _tile_zero(4);
+        _tile_zero(5);
+        _tile_zero(6);
+        _tile_zero(7);
+        for (int64_t round = 0; round < rounds; ++round) {
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+        return rounds * 4 * (16 * 16 * 32);
+    }
+
   private:
     template <int RowTiles, int ColumnTiles, bool Accumulate>
     static void multiply_tiles(const float* a, int64_t lda, const float* b, int64_t depth,

@@ -51,7 +51,6 @@ struct Isa {
     static Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
     static Vec sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
     static Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
-    static Vec div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
     static Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
     // b where a is NaN.
     static Vec max(Vec a, Vec b) { return _mm256_max_ps(a, b); }

@@ -60,7 +60,6 @@ struct Avx512 {
     static Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
     static Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
     static Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
-    static Vec div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
     static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
     // b where a is NaN.
     static Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }

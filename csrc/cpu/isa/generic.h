@@ -56,7 +56,6 @@ struct Isa {
     static Vec add(Vec a, Vec b) { return a + b; }
     static Vec sub(Vec a, Vec b) { return a - b; }
     static Vec mul(Vec a, Vec b) { return a * b; }
-    static Vec div(Vec a, Vec b) { return a / b; }
     static Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
     // b where a is NaN.
     static Vec max(Vec a, Vec b) { return a > b ? a : b; }
