@@ -11,7 +11,7 @@ BENCH ?= --preset small --preset headline --samples 16
 GPU_BENCH ?= --preset grid --launches 14 --samples 20
 SOURCES := $(shell find csrc build_support -type f -not -name '*.pyc') setup.py flashbench/source_hash.py
 
-.PHONY: bench test lint gpu bundle clean
+.PHONY: bench test lint gpu bundle clean sanitize-cpu
 
 bench: $(BUILT)
 	$(VENV)/bin/flashbench run $(BENCH) -o bench.json
@@ -21,6 +21,15 @@ test: $(BUILT)
 
 lint: $(BUILT)
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
+
+# The CPU kernels alone, under the sanitizers for addresses, undefined behaviour and threads.
+sanitize-cpu:
+	cmake -S tests/kernels/native -B build/sanitize-address -DSANITIZE=address,undefined
+	cmake --build build/sanitize-address
+	build/sanitize-address/check_kernels
+	cmake -S tests/kernels/native -B build/sanitize-thread -DSANITIZE=thread
+	cmake --build build/sanitize-thread
+	build/sanitize-thread/check_kernels brief
 
 # On a GPU machine, with or without a network: build, test and measure there.
 gpu: $(VENV)/.built-ON

@@ -4,6 +4,7 @@ A library that does not load is told in one line that names the missing file or 
 """
 
 import importlib
+import os
 import re
 from pathlib import Path
 from types import ModuleType
@@ -90,3 +91,17 @@ def kernels() -> list[Kernel]:
         raise NotMeasuredError(
             f"{report}: the build report is missing or damaged ({error}); build again"
         ) from None
+
+
+def cpu_peaks(dtypes: list[str]) -> dict[str, dict[int, float]]:
+    """For each dtype and 1 and all threads: the floating-point operations a second that this CPU
+    reaches multiplying what the kernel of that dtype multiplies, from registers.
+
+    A ceiling for attention, measured in about 0.1 s each.
+    """
+    module = load()
+    counts = sorted({1, len(os.sched_getaffinity(0))})
+    codes = {"fp32": 0, "fp16": 1, "bf16": 2}  # the order of `enum class Dtype`
+    return {
+        dtype: {count: module.cpu_peak(codes[dtype], count) for count in counts} for dtype in dtypes
+    }

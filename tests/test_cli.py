@@ -1,5 +1,6 @@
 """The command line as a whole: help, errors, exit codes."""
 
+import json
 import subprocess
 import sys
 
@@ -79,3 +80,11 @@ def test_info_says_what_was_built() -> None:
     assert done.returncode == 0
     assert "instruction sets generic" in done.stdout
     assert "source hash" in done.stdout
+
+
+def test_info_measures_the_peak() -> None:
+    """`info --peak` gives a rate for each dtype."""
+    document = json.loads(_flashbench("info", "--peak", "--format", "json").stdout)
+    assert set(document["cpu_peaks"]) == set(document["cpu_dtypes"])
+    for rates in document["cpu_peaks"].values():
+        assert all(rate > 1e8 for rate in rates.values())

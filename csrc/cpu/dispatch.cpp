@@ -2,7 +2,7 @@
 //
 // Compiled without instruction set flags. The build says which units exist: FLASHBENCH_CPU_FP32,
 // _FP16 and _BF16 for the dtypes, and beside the generic instruction set FLASHBENCH_CPU_X86 for AVX2 and
-// AVX-512, _AVX512BF16 and _AMX where the compiler knows them.
+// AVX-512, _AVX512BF16 and _AMX where the compiler knows them, FLASHBENCH_CPU_NEON.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -33,6 +33,7 @@ FLASHBENCH_DECLARE_UNITS(avx2)
 FLASHBENCH_DECLARE_UNITS(avx512)
 FLASHBENCH_DECLARE_UNITS(avx512bf16)
 FLASHBENCH_DECLARE_UNITS(amx)
+FLASHBENCH_DECLARE_UNITS(neon)
 
 // The address of a unit's kernel, or nullptr for a dtype that was left out.
 #ifdef FLASHBENCH_CPU_FP32
@@ -72,6 +73,9 @@ const InstructionSet instruction_sets[] = {
 #endif
 #ifdef FLASHBENCH_CPU_AVX512BF16
     {"avx512bf16", x86::has_avx512bf16, FLASHBENCH_BF16_UNIT(avx512bf16)},
+#endif
+#ifdef FLASHBENCH_CPU_NEON
+    {"neon", [] { return true; }, FLASHBENCH_UNITS(neon)},
 #endif
 #ifdef FLASHBENCH_CPU_AMX
     {"amx", x86::has_amx, FLASHBENCH_BF16_UNIT(amx)},

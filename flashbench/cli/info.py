@@ -9,14 +9,15 @@ import msgspec
 from flashbench import source_hash
 from flashbench.case import DTYPES
 from flashbench.errors import Exit
-from flashbench.extension import BuildInfo, Kernel, build_info, kernels
+from flashbench.extension import BuildInfo, Kernel, build_info, cpu_peaks, kernels
 
 CUDA_DTYPES = ("fp16", "bf16")  # the units that csrc/cuda has
 
 
 @click.command()
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-def command(form: str) -> int:
+@click.option("--peak", is_flag=True, help="Measure what this CPU multiplies at most (1 s).")
+def command(form: str, peak: bool) -> int:
     """Show what is built and loadable here.
 
     Backends, dtypes, instruction sets and archs, the commit and source hash the library was built
@@ -24,14 +25,17 @@ def command(form: str) -> int:
     extension cannot be loaded.
     """
     info, resources = build_info(), kernels()
+    peaks = cpu_peaks(info.cpu_dtypes) if peak else {}
     if form == "json":
         document = msgspec.structs.asdict(info) | {
             "sources_match": sources_match(info),
             "kernels": [msgspec.structs.asdict(kernel) for kernel in resources],
         }
+        if peak:
+            document["cpu_peaks"] = peaks
         click.echo(msgspec.json.format(msgspec.json.encode(document), indent=1).decode())
     else:
-        click.echo("\n".join([*describe(info), *_table(resources)]))
+        click.echo("\n".join([*describe(info), *_peaks(peaks), *_table(resources)]))
     return Exit.PASS
 
 
@@ -66,6 +70,14 @@ def describe(info: BuildInfo) -> list[str]:
     if left_out:
         rows["left out"] = ", ".join(left_out)
     return [f"{name:<12} {value}" for name, value in rows.items()]
+
+
+def _peaks(peaks: dict[str, dict[int, float]]) -> list[str]:
+    lines = []
+    for dtype, by_threads in peaks.items():
+        rates = (f"{rate / 1e9:.1f} on {count} threads" for count, rate in by_threads.items())
+        lines.append(f"{'peak ' + dtype:<12} {', '.join(rates)} (GFLOP/s)")
+    return lines
 
 
 def _table(resources: list[Kernel]) -> list[str]:

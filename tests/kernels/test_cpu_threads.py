@@ -25,7 +25,9 @@ def _python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("lengths", [(1, 700), (100, 300), (640, 128), (500, 500), (3, 2100)], ids=str)
+@pytest.mark.parametrize(
+    "lengths", [(1, 700), (100, 300), (640, 128), (500, 500), (3, 2100)], ids=str
+)
 def test_threads_change_no_bit(lengths: tuple[int, int], causal: bool, isa: str) -> None:
     """1, 2, 3 and 8 threads, and repeated calls, give the same bits."""
     inputs = random_inputs((2, 6, 2, *lengths, 72), torch.float32)
