@@ -41,7 +41,7 @@ def emulate(
     out = torch.zeros_like(q)
     total = torch.zeros_like(q[..., :1])
     base = torch.full_like(total, -math.inf)
-    for first in range(0, k.shape[2], fp8.BLOCK):
+    for first in reversed(range(0, k.shape[2], fp8.BLOCK)):  # the last keys first, as the kernel
         keys, values = (
             x[:, :, first : first + fp8.BLOCK].repeat_interleave(group, dim=1) for x in (k, v)
         )
@@ -51,8 +51,10 @@ def emulate(
             scores = scores.masked_fill(column > row, -math.inf)
         old = base
         base = torch.maximum(base, scores.amax(dim=-1, keepdim=True) - math.log2(largest))
-        rescale = torch.exp2(old - base)
-        probabilities = torch.exp2(scores - base)
+        # Any finite number does for rows that see none of these keys; the kernel skips them.
+        finite = base.masked_fill(base == -math.inf, 0.0)
+        rescale = torch.exp2(old - finite)
+        probabilities = torch.exp2(scores - finite)
         rounded = probabilities.clamp(max=fp8.LARGEST).to(fp8.E4M3).float()
         out = out * rescale + rounded @ values
         total = total * rescale + probabilities.sum(dim=-1, keepdim=True)
