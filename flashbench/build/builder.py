@@ -18,11 +18,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from flashbench.build import diagnosis, toolchain
+from flashbench.build import diagnosis, toolchain, unit
 from flashbench.build.diagnosis import Status
 from flashbench.build.recipe import OwnExtension, Recipe, read_log
 
@@ -82,10 +83,9 @@ def build(
     recipe = recipe or OwnExtension()
     sources = recipe.source_hash(checkout)
     tools = toolchain.describe(recipe.variables)
-    described = msgspec.json.encode([*recipe.key, sources, sorted(tools.items())])
-    key = hashlib.sha256(described).hexdigest()[:32]
+    key = key_of(recipe, sources, tools)
     with locked(cache / f"{key}.lock"):
-        known = _read(cache / key)
+        known = find(cache, key)
         if known and (known.status == "built" or not retry_failed):
             return known
         for left in cache.glob(f".{key}.*"):  # by one that was killed; we hold its lock now
@@ -95,6 +95,8 @@ def build(
             started = time.monotonic()
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             found = recipe.make(checkout, work, timeout)
+            if held := unit.should_have_held(found.reason, checkout, read_log(work)):
+                found = replace(found, reason=f"{found.reason}\n{held}")
             made = Build(
                 key=key,
                 status=found.status,
@@ -121,6 +123,12 @@ def build(
             shutil.rmtree(work, ignore_errors=True)
 
 
+def key_of(recipe: Recipe, sources: str, tools: dict[str, str]) -> str:
+    """The key of the build of these sources; tools: of `toolchain.describe`."""
+    described = msgspec.json.encode([*recipe.key, sources, sorted(tools.items())])
+    return hashlib.sha256(described).hexdigest()[:32]
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold a lock that the system lets go of when the process ends, however it ends."""
@@ -130,7 +138,9 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _read(directory: Path) -> Build | None:
+def find(cache: Path, key: str) -> Build | None:
+    """The build of this key, where it was made before and is whole; nothing is waited for."""
+    directory = cache / key
     try:
         record = msgspec.json.decode((directory / "build.json").read_bytes(), type=Build)
     except (OSError, msgspec.DecodeError):

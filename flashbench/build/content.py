@@ -19,10 +19,16 @@ def content_hash(root: Path, paths: Sequence[str] = ()) -> str:
             kind, content = b"link", os.fsencode(path.readlink())
         else:
             kind = b"program" if mode & stat.S_IXUSR else b"file"
-            content = hashlib.sha256(path.read_bytes()).digest()
+            content = file_hash(path).digest()
         for part in (name, kind, content):
             total.update(len(part).to_bytes(8, "little") + part)
     return total.hexdigest()
+
+
+def file_hash(path: Path) -> "hashlib._Hash":
+    """SHA-256 of a file, which may be larger than memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256")
 
 
 def _files(root: Path, paths: Sequence[str]) -> Iterator[tuple[bytes, Path]]:
@@ -44,8 +50,7 @@ def library_hash(root: Path) -> str:
     Empty when there is none.
     """
     found = {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in libraries(root)
+        path.relative_to(root).as_posix(): file_hash(path).hexdigest() for path in libraries(root)
     }
     if len(found) == 1:
         return next(iter(found.values()))

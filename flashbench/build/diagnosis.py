@@ -24,6 +24,7 @@ REASON_LINES = 6
 # In this order: an undefined symbol is also reported as an import error, a missing header is also
 # a compile error. Each pattern finds the line where the reason begins.
 _SIGNS: tuple[tuple[Status, str], ...] = (
+    ("timeout", r"\Atimeout: "),
     ("undefined symbol", r"undefined symbol: "),
     ("wrong module name", r"wrong module name|does not define module export function"),
     ("import error", r"import error: |does not load: |\bImportError: "),

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,7 +83,7 @@ class OwnExtension:
             reason = f"expected one {MODULE}, got {others or 'no library'}"
             return Outcome("wrong module name", reason)
         (library,) = libraries
-        done = _load(library)
+        done = _load(library, work)
         if isinstance(done, str):
             return Outcome(*diagnosis.diagnose(done))
         return Outcome(
@@ -106,21 +105,24 @@ def read_log(work: Path) -> str:
     return ""
 
 
-def _load(library: Path) -> dict[str, Any] | str:
+def _load(library: Path, work: Path) -> dict[str, Any] | str:
     """What the library says of itself when a fresh process loads it, or why it does not load."""
     command = [sys.executable, "-I", str(probe.__file__), str(library), MODULE]
+    said = work / "work" / "probe.txt"
+    said.parent.mkdir(exist_ok=True)
+    code = running.run(command, work, said, running.environment(), PROBE_TIMEOUT_SECONDS)
+    text = said.read_bytes()[:LOG_BYTES].decode(errors="replace")
+    if code is None:
+        return f"timeout: loading took longer than {PROBE_TIMEOUT_SECONDS:g} s"
+    if code < 0:
+        return f"import error: loading ended with {signal_name(-code)}"
+    if code:
+        return text
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return f"import error: loading took longer than {PROBE_TIMEOUT_SECONDS:g} s"
-    if done.returncode < 0:
-        return f"import error: loading ended with {signal_name(-done.returncode)}"
-    if done.returncode:
-        return done.stdout + done.stderr
-    stated: dict[str, Any] = json.loads(done.stdout)
-    return stated
+        stated = json.loads(text.splitlines()[-1])
+    except (ValueError, IndexError):
+        stated = None
+    return stated if isinstance(stated, dict) else "import error: loading ended the process"
 
 
 def signal_name(number: int) -> str:

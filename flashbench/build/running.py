@@ -1,12 +1,24 @@
 """Runs a build's command: its environment, its time limit, and no process of it left behind."""
 
 import contextlib
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from flashbench.build import supervise
+
+_running: set[int] = set()  # process groups
+_stopping = threading.Event()
+
+
+class StoppedError(Exception):
+    """The build was ended by `stop_all`: it says nothing about the sources."""
 
 
 def environment() -> dict[str, str]:
@@ -26,13 +38,18 @@ def run(
     environment: Mapping[str, str],
     timeout: float,
 ) -> int | None:
-    """The exit code, or None after a time-out. No process of the build outlives this call.
+    """The exit code, or None after a time-out. No process of the build outlives this call, or this
+    process.
 
-    Raises OSError when the command cannot be started.
+    Raises OSError when the command cannot be started, StoppedError after `stop_all`.
     """
+    _require_program(command[0], directory, environment)
+    if _stopping.is_set():
+        raise StoppedError
+    watched = [sys.executable, "-I", "-S", str(supervise.__file__), str(os.getpid()), *command]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command,
+            watched,
             cwd=directory,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -40,11 +57,39 @@ def run(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        _running.add(process.pid)
         try:
-            return process.wait(timeout)
+            code = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            return None
+            code = None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            _running.discard(process.pid)
+    if _stopping.is_set():
+        raise StoppedError
+    return code
+
+
+def stop_all() -> None:
+    """End every build of this process, in whatever thread; none starts any more."""
+    _stopping.set()
+    for group in tuple(_running):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
+def stopped() -> bool:
+    """Whether `stop_all` was called."""
+    return _stopping.is_set()
+
+
+def _require_program(program: str, directory: Path, environment: Mapping[str, str]) -> None:
+    """Whether it is there is asked here: a supervisor that does not find it could only exit."""
+    if os.sep in program:
+        found = os.access(directory / program, os.X_OK)
+    else:
+        found = shutil.which(program, path=environment.get("PATH")) is not None
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)

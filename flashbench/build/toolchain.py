@@ -1,11 +1,14 @@
 """What a build depends on besides its sources: a change of any of it is another build."""
 
+import hashlib
 import importlib.metadata
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 # Everything that compilers, CMake and setup.py read from the environment and that can change the
@@ -49,14 +52,33 @@ def describe(variables: Iterable[str] = ()) -> dict[str, str]:
     } | {name: os.environ[name] for name in (*VARIABLES, *variables) if os.environ.get(name)}
 
 
+def environment_digest() -> str:
+    """Of what is installed beside this Python: what was missing at an import may be there now."""
+    names = {
+        entry.name
+        for place in sys.path
+        if place and Path(place).is_dir()
+        for entry in os.scandir(place)
+        if entry.name.endswith((".dist-info", ".egg-info"))
+    }
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]
+
+
 def _version(candidates: list[list[str]], line: int) -> str:
     for command in candidates:
-        if command and shutil.which(command[0]):
-            done = subprocess.run([*command, "--version"], capture_output=True, text=True)
-            lines = done.stdout.strip().splitlines()
+        program = shutil.which(command[0]) if command else None
+        if program is not None:
+            lines = _printed(tuple(command), program, Path(program).stat().st_mtime_ns)
             # The name tells g++ and clang++ apart where their versions read alike.
             return f"{Path(command[0]).name}: {lines[line]}" if lines else command[0]
     return ""
+
+
+@cache
+def _printed(command: tuple[str, ...], program: str, changed: int) -> list[str]:
+    """The lines of `--version`. program, changed: the file and its age, of which it is kept."""
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True)
+    return done.stdout.strip().splitlines()
 
 
 def installed(distribution: str) -> str:

@@ -1,11 +1,19 @@
-"""Whether a built revision can be imported: tried in a process of its own, as a worker would."""
+"""Whether a built revision can be imported and computes the right thing: tried in processes of
+their own, as a worker would.
 
-import contextlib
+One server (flashbench/project/check_server.py) imports torch once and forks a process a revision,
+so that a hundred revisions do not cost a hundred imports of torch.
+"""
+
 import json
 import os
 import re
+import select
+import subprocess
 import sys
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import flashbench
 from flashbench.build import diagnosis, running
@@ -15,54 +23,130 @@ from flashbench.build.recipe import PROBE_TIMEOUT_SECONDS, signal_name
 from flashbench.errors import NotMeasuredError
 
 _BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.project.check import main; "
-    "del sys.path[0]; main(*sys.argv[2:])"
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from flashbench.project.check_server import main; del sys.path[0]; main()"
 )
-_MARK = "flashbench-check:"  # what a package prints when it is imported is told from our answer
+_STARTING_SECONDS = 300.0  # of the server: importing torch on a busy machine
 _MISSING = (
     re.compile(r"No module named '([\w.]+)'"),
     re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'"),
 )
 
 
-def check(site: Path, spec: str, log: Path) -> tuple[Status, str]:
-    """("built", "") if the callable can be imported from a site, else how it fails and why.
+class Checker:
+    """Checks sites, one after another. Use as a context manager; the server starts when needed."""
 
-    log: a file to write, for what the import prints.
-    """
-    root = str(Path(flashbench.__file__).parents[1])
-    command = [sys.executable, "-P", "-c", _BOOTSTRAP, root, str(site), spec]
-    code = running.run(command, site, log, running.environment(), PROBE_TIMEOUT_SECONDS)
-    if code is None:
-        return "import error", f"loading took longer than {PROBE_TIMEOUT_SECONDS:g} s"
-    if code < 0:
-        return "import error", f"loading ended with {signal_name(-code)}"
-    lines = log.read_bytes().decode(errors="replace").splitlines()
-    answers = [line for line in lines if line.startswith(_MARK)]
-    if not answers:
+    def __init__(self, timeout: float = PROBE_TIMEOUT_SECONDS) -> None:
+        """timeout: seconds that a revision may take to load, and as many for its calls."""
+        self._timeout = timeout
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the server, and what it checks."""
+        if self._server is not None:
+            assert self._server.stdin is not None
+            assert self._server.stdout is not None
+            self._server.stdin.close()  # it kills what it runs, and ends
+            try:
+                self._server.wait(5)
+            except subprocess.TimeoutExpired:
+                self._server.kill()
+                self._server.wait()
+            self._server.stdout.close()
+            self._server = None
+
+    def loads(self, site: Path, spec: str, log: Path) -> tuple[Status, str]:
+        """("built", "") if `module:function` can be imported from a site, else how it fails and
+        why. log: a file to write, for what the import prints."""
+        told = self._ask(site, spec, log, correct=False)
+        if "error" not in told:
+            return self._ended(told, log, "loading", "import error")
+        error = told["error"]
+        return _status(error, site, spec) if error else ("built", "")
+
+    def computes(self, site: Path, spec: str, log: Path) -> tuple[Status, str]:
+        """("built", "") if the callable, which can be imported, is right on small cases; else
+        ("wrong result", why) or ("timeout", why). Cases that it does not support are passed over.
+        """
+        told = self._ask(site, spec, log, correct=True)
+        if told.get("error"):
+            return "import error", str(told["error"]).replace(f"{site}/", "")
+        if "wrong" not in told:
+            return self._ended(told, log, "a call", "wrong result")
+        return ("wrong result", str(told["wrong"])) if told["wrong"] else ("built", "")
+
+    def _ended(
+        self, told: dict[str, Any], log: Path, what: str, status: Status
+    ) -> tuple[Status, str]:
+        """Of a process that ended, or was ended, before it answered."""
+        if told["code"] is None:
+            return "timeout", f"{what} took longer than {self._timeout:g} s"
+        code = int(told["code"])
+        if code < 0:
+            return status, f"{what} ended with {signal_name(-code)}"
+        lines = log.read_bytes()[-10_000:].decode(errors="replace").splitlines()
         last = next((line for line in reversed(lines) if line.strip()), "")
-        return "import error", f"loading ended with exit code {code}: {last[:300]}"
-    error = json.loads(answers[-1].removeprefix(_MARK))
-    return _status(error, site, spec) if error else ("built", "")
+        return status, f"{what} ended with exit code {code}: {last[:300]}"
 
+    def _ask(self, site: Path, spec: str, log: Path, *, correct: bool) -> dict[str, Any]:
+        server = self._server or self._start()
+        assert server.stdin is not None
+        request = {
+            "site": str(site),
+            "spec": spec,
+            "log": str(log),
+            "correct": correct,
+            "timeout": self._timeout,
+        }
+        try:
+            server.stdin.write(json.dumps(request).encode() + b"\n")
+            server.stdin.flush()
+            answer = self._line(server, _STARTING_SECONDS + 3 * self._timeout)
+        except OSError:
+            answer = b""
+        if not answer.endswith(b"\n"):
+            self.close()
+            raise (
+                running.StoppedError
+                if running.stopped()
+                else NotMeasuredError(
+                    "the process that checks built revisions ended by itself; try again"
+                )
+            )
+        told: dict[str, Any] = json.loads(answer)
+        return told
 
-def main(site: str, spec: str) -> None:
-    """Print null, or the line that says why the callable cannot be imported."""
-    from flashbench.project.load import load_site
+    def _start(self) -> subprocess.Popen[bytes]:
+        root = str(Path(flashbench.__file__).parents[1])
+        self._server = subprocess.Popen(
+            [sys.executable, "-P", "-c", _BOOTSTRAP, root],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=running.environment(),
+            start_new_session=True,  # Ctrl-C in the terminal is for the parent to handle
+        )
+        return self._server
 
-    with contextlib.suppress(ImportError):
-        import torch  # noqa: F401  (as in a worker: extensions find torch's libraries through it)
-    error = None
-    try:
-        load_site(Path(site), spec)
-    except NotMeasuredError as failed:
-        error = str(failed)
-    print(f"\n{_MARK}{json.dumps(error)}", flush=True)
-    os._exit(0)  # what it does when it ends is not asked
+    def _line(self, server: subprocess.Popen[bytes], seconds: float) -> bytes:
+        assert server.stdout is not None
+        ready, _, _ = select.select([server.stdout], [], [], seconds)
+        return server.stdout.readline() if ready else b""
 
 
 def _status(error: str, site: Path, spec: str) -> tuple[Status, str]:
-    error = error.replace(f"{site}/", "")
+    error = error.replace(f"{site}{os.sep}", "")
     if wanted := _missing(error, spec):
         built = [path.relative_to(site).as_posix() for path in libraries(site)]
         if built and not any(_is_module(name, wanted) for name in built):

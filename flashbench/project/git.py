@@ -22,13 +22,13 @@ def command(repository: Path, *arguments: str) -> list[str]:
     return ["git", "-C", str(repository), *_QUIET, *arguments]
 
 
-def ask(repository: Path, *arguments: str) -> bytes:
-    """What git prints. Raises GitError with its words when it fails."""
+def ask(repository: Path, *arguments: str, sent: bytes = b"") -> bytes:
+    """What git prints. sent: what it reads. Raises GitError with its words when it fails."""
     try:
         done = subprocess.run(
             command(repository, *arguments),
             capture_output=True,
-            stdin=subprocess.DEVNULL,
+            input=sent,
             env=os.environ | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
         )
     except OSError as error:

@@ -2,32 +2,33 @@
 
 In the cache, beside the builds (flashbench/build/builder.py):
 
-    site-KEY/site.json   the record (`_Site`)
+    site-KEY/site.json   the record (`SiteRecord`)
     site-KEY/site/...    the import root: the revision's own files and what its build delivered
+    known/...            which build and site a commit's contents lead to: found without a checkout
 
 A build is shared by revisions with equal sources, a site by those with equal Python as well.
 """
 
-import hashlib
-import os
-import shutil
+import datetime
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from flashbench.build import Build, Status, build
-from flashbench.build.builder import TIMEOUT_SECONDS, locked
+from flashbench.build import Build, Status, alias, build, toolchain
+from flashbench.build.builder import TIMEOUT_SECONDS, find
 from flashbench.build.command import Command
-from flashbench.build.content import content_hash, library_hash
-from flashbench.build.recipe import Recipe
+from flashbench.build.recipe import OwnExtension, Recipe
 from flashbench.errors import NotMeasuredError
-from flashbench.project.check import check
+from flashbench.project import assemble, git, ledger
+from flashbench.project.assemble import SiteRecord
+from flashbench.project.check import Checker
+from flashbench.project.contents import Contents, contents_of
+from flashbench.project.ledger import Stage, Tried
 from flashbench.project.revision import Revision
 from flashbench.project.scratch import scratch
 from flashbench.project.settings import Project
-from flashbench.project.tree import export
+from flashbench.project.tree import Exported, export
 from flashbench.runfile import BuildIdentity, Candidate
 
 
@@ -35,8 +36,9 @@ from flashbench.runfile import BuildIdentity, Candidate
 class Built:
     """What became of preparing one revision.
 
-    site: where its callable is imported from; None when status is not "built". reason: the first
-    lines that say why not. notes: what the revision lacked, one line each.
+    site: where its callable is imported from; None when status is not "built", or when no more
+    than the build was asked for. reason: the first lines that say why not. notes: what the
+    revision lacked, one line each. reused: nothing was built or tried for this call.
     """
 
     project: Project
@@ -47,6 +49,7 @@ class Built:
     identity: BuildIdentity
     site: Path | None = None
     notes: tuple[str, ...] = ()
+    reused: bool = False
 
     @property
     def headline(self) -> str:
@@ -66,73 +69,49 @@ class Built:
         return Candidate(name=name, spec=self.project.callable, build=copy(self.identity))
 
 
-class _Site(msgspec.Struct, kw_only=True):
-    """The record of a site."""
-
-    status: Status
-    reason: str = ""
-    library_hash: str = ""
-
-
 def prepare(
     project: Project,
     revision: Revision,
     cache: Path,
     *,
+    stage: Stage = "load",
     retry_failed: bool = False,
     timeout: float = TIMEOUT_SECONDS,
+    checker: Checker | None = None,
 ) -> Built:
-    """Build a revision, or find that this was done before, and check that its callable imports.
+    """Build a revision, or find that this was done before, and check it as far as `stage`.
 
-    A revision that does not build is an answer, not an exception. What it contains runs in its
-    build, and in the process that imports it, alone. Several processes may call this at once.
-    timeout: seconds of the build. Raises NotMeasuredError when the revision cannot be read from
-    git or the cache cannot be written.
+    A revision that does not build is an answer, not an exception; it is tried again when the
+    toolchain is another, or with `retry_failed`. What it contains runs in its build, and in the
+    process that checks it, alone. Several processes and threads may call this at once.
+    timeout: seconds of the build. checker: to share among calls. Raises NotMeasuredError when the
+    revision cannot be read from git or the cache cannot be written, StoppedError after
+    `running.stop_all`.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)
         # Inside a working tree the cache is no part of it.
-        (cache / ".gitignore").write_text("*\n")
-        with scratch(cache) as directory:
-            checkout = directory / "tree"
-            exported = export(project.repository, revision, checkout)
-            everything = content_hash(checkout)
-            made = build(
-                checkout,
-                cache,
-                recipe=_recipe(project),
-                retry_failed=retry_failed,
-                timeout=timeout,
-            )
-            site, found = None, _Site(status=made.status, reason=made.reason)
-            if made.status == "built":
-                site, found = _site(project, checkout, directory / "site", made, cache)
+        if not (cache / ".gitignore").is_file():
+            (cache / ".gitignore").write_text("*\n")
+        with ExitStack() as at_end:
+            checker = checker or at_end.enter_context(Checker())
+            work = _Preparation(project, revision, cache, checker, stage, retry_failed, timeout)
+            built = work.run(at_end)
+        if not revision.worktree:
+            ledger.record(cache, project.repository, _tried(built, stage))
+    except git.GitError as error:
+        raise NotMeasuredError(f"{revision.label} cannot be read from git: {error}") from None
     except OSError as error:
         raise NotMeasuredError(
             f"the build cache {cache} cannot be used ({error}); set FLASHBENCH_CACHE"
         ) from None
-    return Built(
-        project=project,
-        revision=revision,
-        status=found.status,
-        reason=found.reason,
-        build=made,
-        identity=BuildIdentity(
-            revision=revision.text,
-            commit=revision.commit,
-            dirty=exported.dirty,
-            # Our library states the hash of its sources; elsewhere all files tell two apart.
-            source_hash=made.source_hash if project.build is None else everything,
-            library_hash=found.library_hash,
-        ),
-        site=site if found.status == "built" else None,
-        notes=tuple(exported.notes),
-    )
+    return built
 
 
-def _recipe(project: Project) -> Recipe | None:
+def recipe_of(project: Project) -> Recipe:
+    """How the project's revisions are built."""
     if project.build is None:
-        return None
+        return OwnExtension()
     return Command(
         command=project.build,
         directory=project.directory,
@@ -142,56 +121,137 @@ def _recipe(project: Project) -> Recipe | None:
     )
 
 
-def _site(
-    project: Project, checkout: Path, assembled: Path, made: Build, cache: Path
-) -> tuple[Path, _Site]:
-    """Put the revision's files and its build together, once; check that the callable imports."""
-    _assemble(project, checkout / project.directory / project.path, assembled, made)
-    described = [project.callable, made.key, content_hash(assembled)]
-    key = hashlib.sha256(msgspec.json.encode(described)).hexdigest()[:32]
-    directory = cache / f"site-{key}"
-    with locked(cache / f"site-{key}.lock"):
-        record = _read(directory)
-        if record is None:
-            status, reason = check(assembled, project.callable, assembled.with_name("log"))
-            record = _Site(status=status, reason=reason, library_hash=library_hash(assembled))
-            shutil.rmtree(directory, ignore_errors=True)
-            kept = assembled.with_name("kept")
-            kept.mkdir()
-            assembled.rename(kept / "site")
-            (kept / "site.json").write_bytes(msgspec.json.encode(record))
-            kept.rename(directory)
-    return directory / "site", record
+@dataclass
+class _Preparation:
+    """One call of `prepare`. There is a checkout only where something is built or put together."""
+
+    project: Project
+    revision: Revision
+    cache: Path
+    checker: Checker
+    stage: Stage
+    retry_failed: bool
+    timeout: float
+    exported: Exported | None = None
+    notes: tuple[str, ...] = ()
+    tried: bool = False  # something was built or checked for this call
+
+    def run(self, at_end: ExitStack) -> Built:
+        self._at_end = at_end
+        contents = None
+        if not self.revision.worktree:
+            contents = contents_of(self.project, self.revision.commit)
+        made = self._build(contents)
+        self.tried = not made.reused
+        if made.status != "built" or self.stage == "build":
+            return self._built(made, SiteRecord(status=made.status, reason=made.reason), None)
+        directory = self._site(contents, made)
+        record = assemble.checked(
+            directory,
+            self.project.callable,
+            self.checker,
+            correct=self.stage == "correct",
+            retry_failed=self.retry_failed,
+        )
+        self.tried = self.tried or not record.reused
+        if record.status == "undefined symbol" and not record.reused:
+            record = assemble.located(directory, record, self._everything(), made)
+        return self._built(made, record, directory / "site")
+
+    def _build(self, contents: Contents | None) -> Build:
+        recipe = recipe_of(self.project)
+        shortcut: list[object] = []
+        if contents is not None:
+            tools = toolchain.describe(recipe.variables)
+            shortcut = ["build", *recipe.key, sorted(tools.items()), contents.sources]
+            key = alias.find(self.cache, shortcut)
+            known = find(self.cache, key) if key else None
+            if known is not None and (known.status == "built" or not self.retry_failed):
+                return known
+        made = build(
+            self._everything(),
+            self.cache,
+            recipe=recipe,
+            retry_failed=self.retry_failed,
+            timeout=self.timeout,
+        )
+        # What a checkout lacks git does not tell: fetched later, it is another build.
+        if shortcut and made.directory and not self.notes:
+            alias.remember(self.cache, shortcut, made.key)
+        return made
+
+    def _site(self, contents: Contents | None, made: Build) -> Path:
+        """The directory of the site's record: known, or put together now."""
+        project = self.project
+        shortcut: list[object] = []
+        if contents is not None:
+            where = [project.callable, project.directory, project.path]
+            shortcut = ["site", *where, made.key, contents.site]
+            key = alias.find(self.cache, shortcut)
+            if key and assemble.is_whole(self.cache / f"site-{key}"):
+                return self.cache / f"site-{key}"
+        if self.exported is None:
+            checkout = self._checkout()
+            wanted = contents.in_site if contents else lambda name: True
+            self.exported = export(project.repository, self.revision, checkout, wanted)
+            self.notes = tuple(self.exported.notes)
+        else:
+            checkout = self._directory / "everything"
+        key = assemble.put_together(project, checkout, self._directory, made, self.cache)
+        if shortcut and not self.notes:
+            alias.remember(self.cache, shortcut, key)
+        return self.cache / f"site-{key}"
+
+    def _everything(self) -> Path:
+        """The whole checkout."""
+        self._checkout()
+        checkout = self._directory / "everything"
+        if not checkout.is_dir():
+            self.exported = export(self.project.repository, self.revision, checkout)
+            self.notes = tuple(self.exported.notes)
+        return checkout
+
+    def _checkout(self) -> Path:
+        if not hasattr(self, "_directory"):
+            self._directory = self._at_end.enter_context(scratch(self.cache))
+        return self._directory / "importable"
+
+    def _built(self, made: Build, found: SiteRecord, site: Path | None) -> Built:
+        status, reason = found.status, found.reason
+        if status == "built" and self.stage == "correct" and found.result != "built":
+            status, reason = found.result or "built", found.result_reason
+        ours = self.project.build is None
+        return Built(
+            project=self.project,
+            revision=self.revision,
+            status=status,
+            reason=reason,
+            build=made,
+            identity=BuildIdentity(
+                revision=self.revision.text,
+                commit=self.revision.commit,
+                dirty=self.exported is not None and self.exported.dirty,
+                # Our library states the hash of its sources; elsewhere the Python counts too.
+                source_hash=made.source_hash
+                if ours or not found.source_hash
+                else found.source_hash,
+                library_hash=found.library_hash,
+            ),
+            site=site if found.status == "built" else None,
+            notes=self.notes,
+            reused=not self.tried,
+        )
 
 
-def _read(directory: Path) -> _Site | None:
-    try:
-        record = msgspec.json.decode((directory / "site.json").read_bytes(), type=_Site)
-        intact = record.library_hash == library_hash(directory / "site")
-    except (OSError, msgspec.DecodeError):
-        return None
-    return record if intact and record.status == "built" else None
-
-
-def _assemble(project: Project, root: Path, target: Path, made: Build) -> None:
-    """The import root of a site: what can be imported from `root`, and what the build delivered.
-
-    Directories at the root that are no package (sources, documentation) are left out, unless the
-    callable's module lies there or the build delivered something into them.
-    """
-    package = project.callable.partition(":")[0].partition(".")[0]
-    target.mkdir()
-    if root.is_dir():
-        for entry in sorted(root.iterdir()):
-            if entry.is_symlink() or not entry.is_dir():
-                shutil.copy2(entry, target / entry.name, follow_symlinks=False)
-            elif entry.name == package or (entry / "__init__.py").is_file():
-                shutil.copytree(entry, target / entry.name, symlinks=True)
-    delivered = Path(made.directory) / "lib"
-    for folder, _, files in os.walk(delivered):
-        for name in files:
-            source = Path(folder) / name
-            place = target / source.relative_to(delivered)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.unlink(missing_ok=True)
-            shutil.copy2(source, place)
+def _tried(built: Built, stage: Stage) -> Tried:
+    return Tried(
+        commit=built.revision.commit,
+        status=built.status,
+        reason=built.reason,
+        stage=stage,
+        build=built.build.key,
+        toolchain=ledger.digest(built.build.toolchain),
+        seconds=built.build.seconds,
+        tried=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        notes=built.notes,
+    )

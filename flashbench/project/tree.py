@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -22,6 +23,7 @@ _LFS_HEAD = b"version https://git-lfs.github.com/spec/v1\n"
 _RUN_FILE_HEAD = b'{"format":"flashbench-run"'
 _LFS_BYTES = 1024  # a pointer is shorter
 _SUBMODULE, _SYMLINK, _EXECUTABLE = "160000", "120000", "100755"
+_CHUNK = 1 << 20  # a huge file is never in memory as a whole
 
 
 @dataclass
@@ -32,11 +34,17 @@ class Exported:
     notes: list[str] = field(default_factory=list)
 
 
-def export(repository: Path, revision: Revision, target: Path) -> Exported:
+def export(
+    repository: Path,
+    revision: Revision,
+    target: Path,
+    wanted: Callable[[bytes], bool] = lambda name: True,
+) -> Exported:
     """Write the files of a revision into the new directory `target`, without `.git`.
 
-    Raises NotMeasuredError when git cannot read them or the tree names a path outside of itself,
-    OSError when they cannot be written.
+    wanted: of a commit, the names (relative to its root) that are written. Raises NotMeasuredError
+    when git cannot read them or the tree names a path outside of itself, OSError when they cannot
+    be written.
     """
     done = Exported()
     target.mkdir(parents=True)
@@ -47,7 +55,7 @@ def export(repository: Path, revision: Revision, target: Path) -> Exported:
             status = git.ask(repository, "status", "--porcelain", "--untracked-files=normal")
             done.dirty = bool(status)
         else:
-            _write_commit(repository, revision.commit, target, done)
+            _write_commit(repository, revision.commit, target, done, wanted)
     except git.GitError as error:
         raise NotMeasuredError(f"{revision.label} cannot be read from git: {error}") from None
     return done
@@ -85,13 +93,20 @@ def _is_behind_link(repository: Path, path: Path) -> bool:
     return any((repository / parent).is_symlink() for parent in parents if parent.name)
 
 
-def _write_commit(repository: Path, commit: str, target: Path, done: Exported) -> None:
+def _write_commit(
+    repository: Path,
+    commit: str,
+    target: Path,
+    done: Exported,
+    wanted: Callable[[bytes], bool] = lambda name: True,
+) -> None:
     listed = git.ask(repository, "ls-tree", "-r", "-z", "--full-tree", commit)
     entries = []
     for line in filter(None, listed.split(b"\0")):
         about, _, name = line.partition(b"\t")
         mode, _, thing = about.decode().split()
-        entries.append((mode, thing, name))
+        if wanted(name):
+            entries.append((mode, thing, name))
         if any(part.lower() in (b"", b".", b"..", b".git") for part in name.split(b"/")):
             raise NotMeasuredError(f"{commit[:12]} holds a file named {os.fsdecode(name)!r}")
     # Links last: no file can then be written through one.
@@ -99,15 +114,16 @@ def _write_commit(repository: Path, commit: str, target: Path, done: Exported) -
     blobs = [entry for entry in entries if entry[0] != _SUBMODULE]
     with _Blobs(repository) as read:
         for mode, thing, name in blobs:
-            content = read(thing)
             place = target / os.fsdecode(name)
             place.parent.mkdir(parents=True, exist_ok=True)
             if mode == _SYMLINK:
-                place.symlink_to(os.fsdecode(content))
+                place.symlink_to(os.fsdecode(read.whole(thing)))
                 continue
-            if content.startswith(_LFS_HEAD) and len(content) < _LFS_BYTES:
-                content = _lfs_content(repository, content, name, done)
-            place.write_bytes(content)
+            read.into(thing, place)
+            if place.stat().st_size < _LFS_BYTES:
+                content = place.read_bytes()
+                if content.startswith(_LFS_HEAD):
+                    place.write_bytes(_lfs_content(repository, content, name, done))
             if mode == _EXECUTABLE:
                 place.chmod(0o755)
     for mode, thing, name in entries:
@@ -138,22 +154,31 @@ class _Blobs:
         self._process.kill()
         self._process.communicate()
 
-    def __call__(self, thing: str) -> bytes:
+    def whole(self, thing: str) -> bytes:
+        answer, size = self._ask(thing)
+        content = answer.read(size)
+        answer.read(1)  # the line's end
+        return content
+
+    def into(self, thing: str, place: Path) -> None:
+        """Write a blob into a new file."""
+        answer, left = self._ask(thing)
+        with place.open("wb") as file:
+            while left and (part := answer.read(min(left, _CHUNK))):
+                file.write(part)
+                left -= len(part)
+        answer.read(1)
+
+    def _ask(self, thing: str) -> tuple[IO[bytes], int]:
         ask, answer = self._process.stdin, self._process.stdout
         assert ask is not None
         assert answer is not None
         ask.write(thing.encode() + b"\n")
         ask.flush()
-        return _blob(answer, thing)
-
-
-def _blob(answer: IO[bytes], thing: str) -> bytes:
-    head = answer.readline().split()
-    if len(head) != 3 or head[1] != b"blob":
-        raise git.GitError(f"object {thing} is missing; `git fsck` tells, `git fetch` may help")
-    content = answer.read(int(head[2]))
-    answer.read(1)  # the line's end
-    return content
+        head = answer.readline().split()
+        if len(head) != 3 or head[1] != b"blob":
+            raise git.GitError(f"object {thing} is missing; `git fsck` tells, `git fetch` may help")
+        return answer, int(head[2])
 
 
 def _submodule(repository: Path, name: str, commit: str) -> Path | None:

@@ -1,0 +1,35 @@
+"""Short cuts in the build cache: from what git says of a commit to what was made of it.
+
+`known/DIGEST` holds the key of a build or a site. Each is written in one step and is true for
+ever, as both ends are hashes of contents; one whose target is gone is passed over by the reader.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from flashbench.files import replace_file
+
+_KEY = re.compile(r"[0-9a-f]{32}")
+
+
+def find(cache: Path, described: Sequence[object]) -> str | None:
+    """What was remembered for this, None if nothing was. described: encoded as JSON."""
+    try:
+        key = _path(cache, described).read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    return key if _KEY.fullmatch(key) else None
+
+
+def remember(cache: Path, described: Sequence[object], key: str) -> None:
+    """Raises OSError when the cache cannot be written."""
+    replace_file(_path(cache, described), key.encode("ascii"))
+
+
+def _path(cache: Path, described: Sequence[object]) -> Path:
+    digest = hashlib.sha256(msgspec.json.encode(described)).hexdigest()[:32]
+    return cache / "known" / digest

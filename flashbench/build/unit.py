@@ -1,0 +1,97 @@
+"""Which source file should have held a symbol that the linker or the loader did not find.
+
+A guess from the text of the sources and the build's log: no compiler is asked.
+"""
+
+import os
+import re
+from pathlib import Path
+
+_SYMBOL = re.compile(
+    r"undefined symbol: (?P<loader>.+)|undefined reference to [`'](?P<linker>[^']+)'"
+)
+_UNITS = (".cpp", ".cc", ".cxx", ".c", ".cu")
+_HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
+_LARGEST = 2_000_000  # bytes of a source file that is looked into
+
+
+def should_have_held(reason: str, checkout: Path, log: str) -> str:
+    """A line that names the unit, or "" where the reason is about no symbol or nothing is found.
+
+    reason: with names demangled. checkout: the sources; log: what the build printed.
+    """
+    found = _SYMBOL.search(reason)
+    if found is None:
+        return ""
+    symbol = (found["loader"] or found["linker"]).strip()
+    name = _name_of(symbol)
+    if not name:
+        return ""
+    # At the start of a line with neither "=" nor "(" before it: no call.
+    defines = re.compile(
+        rf"^[^\n=;(]*\b{re.escape(name)}\s*\([^;{{}}]*\)[^;{{}}]*\{{", re.MULTILINE
+    )
+    instantiates = re.compile(rf"\btemplate\s+[^<;{{}}]*\b{re.escape(name)}\s*(?:<|\()")
+    mentions = re.compile(rf"\b{re.escape(name)}\b")
+    left_out, instantiated, defined, declared = [], [], [], []
+    for path in _sources(checkout):
+        try:
+            text = path.read_text(errors="replace")
+        except OSError:
+            continue
+        if not mentions.search(text):
+            continue
+        shown = path.relative_to(checkout).as_posix()
+        if path.suffix in _HEADERS:
+            declared.append(shown)
+        elif instantiates.search(text) or defines.search(text):
+            if not re.search(rf"\b{re.escape(path.name)}\b", log):
+                left_out.append(shown)
+            elif instantiates.search(text):
+                instantiated.append(shown)
+            else:
+                defined.append(shown)
+    if left_out:
+        return f"{', '.join(left_out[:3])} should hold it, and was not compiled"
+    if instantiated:
+        return f"{', '.join(instantiated[:3])} should hold it: it instantiates {name} for others"
+    if defined:
+        return f"{', '.join(defined[:3])} should hold it: it defines another {name}"
+    if declared:
+        return f"declared in {', '.join(declared[:3])}, defined in no unit"
+    return ""
+
+
+def _name_of(symbol: str) -> str:
+    """The last name of `void ns::launch<bf16>(float*, int)`, without scopes and arguments."""
+    depth, end = 0, len(symbol)
+    for place, character in enumerate(symbol):
+        depth += (character == "<") - (character == ">")
+        if character == "(" and depth == 0 and not symbol[place:].startswith("(anonymous"):
+            end = place
+            break
+    head = symbol[:end]
+    while head.endswith(">"):
+        depth = 0
+        for place in range(len(head) - 1, -1, -1):
+            depth += (head[place] == ">") - (head[place] == "<")
+            if depth == 0:
+                head = head[:place]
+                break
+        else:
+            return ""
+    found = re.search(r"~?[A-Za-z_]\w*$", head)
+    return found[0] if found else ""
+
+
+def _sources(checkout: Path) -> list[Path]:
+    found = []
+    for directory, names, files in os.walk(checkout):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        for name in sorted(files):
+            path = Path(directory) / name
+            if path.suffix not in (*_UNITS, *_HEADERS) or path.is_symlink():
+                continue
+            if path.stat().st_size <= _LARGEST:
+                found.append(path)
+    return found

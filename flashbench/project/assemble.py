@@ -1,0 +1,147 @@
+"""Sites: the import root of a revision put together from its files and its build, and checked."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from flashbench.build import Build, Status, toolchain, unit
+from flashbench.build.builder import locked
+from flashbench.build.content import content_hash, library_hash
+from flashbench.build.recipe import read_log
+from flashbench.files import replace_file
+from flashbench.project.check import Checker
+from flashbench.project.contents import is_document
+from flashbench.project.settings import Project
+
+
+class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """What is known of a site. status: whether its callable imports, None before that was tried;
+    result: whether it computes the right thing; environment: the packages it was tried with."""
+
+    status: Status = "built"
+    reason: str = ""
+    library_hash: str = ""
+    source_hash: str = ""  # of the build's sources and the revision's own files
+    loaded: bool = False  # whether `status` was tried
+    result: Status | None = None  # "built": right
+    result_reason: str = ""
+    environment: str = ""
+    # Not kept in the record: nothing was tried for this call.
+    reused: bool = False
+
+
+def put_together(project: Project, checkout: Path, scratch: Path, made: Build, cache: Path) -> str:
+    """Make the site of a checkout in the cache, unless it is there; its key.
+
+    scratch: a directory on the cache's file system that is removed later. Raises OSError.
+    """
+    assembled = scratch / "site"
+    _copy_files(project, checkout / project.directory / project.path, assembled)
+    own = content_hash(assembled)
+    _copy_delivered(assembled, made)
+    described = [project.callable, made.key, content_hash(assembled)]
+    key = hashlib.sha256(msgspec.json.encode(described)).hexdigest()[:32]
+    directory = cache / f"site-{key}"
+    with locked(cache / f"site-{key}.lock"):
+        if not is_whole(directory):
+            source = hashlib.sha256(f"{made.source_hash} {own}".encode()).hexdigest()
+            record = SiteRecord(library_hash=library_hash(assembled), source_hash=source)
+            shutil.rmtree(directory, ignore_errors=True)
+            kept = scratch / "kept"
+            kept.mkdir()
+            assembled.rename(kept / "site")
+            (kept / "site.json").write_bytes(msgspec.json.encode(record))
+            kept.rename(directory)
+    return key
+
+
+def is_whole(directory: Path) -> bool:
+    """Whether a site is in its place, with the library that it was made with."""
+    record = _read(directory)
+    if record is None:
+        return False
+    with contextlib.suppress(OSError):
+        return record.library_hash == library_hash(directory / "site")
+    return False
+
+
+def checked(
+    directory: Path, spec: str, checker: Checker, *, correct: bool, retry_failed: bool
+) -> SiteRecord:
+    """The record of a site whose callable was loaded and, if `correct`, called.
+
+    What is known is not tried again; a failure is, with other packages in this Python or with
+    `retry_failed`. Raises OSError when the cache cannot be written.
+    """
+    site, lock = directory / "site", directory.with_name(f"{directory.name}.lock")
+    with locked(lock):
+        record = _read(directory)
+        if record is None:
+            raise FileNotFoundError(f"{directory} was removed while it was in use")
+        here = toolchain.environment_digest()
+        again = retry_failed or record.environment != here
+        log, reused = directory / "log.txt", True
+        if not record.loaded or (record.status != "built" and again):
+            status, reason = checker.loads(site, spec, log)
+            reused = False
+            record = msgspec.structs.replace(
+                record, status=status, reason=reason, loaded=True, result=None, result_reason=""
+            )
+        unsure = record.result is None or (record.result != "built" and again)
+        if correct and record.status == "built" and unsure:
+            result, reason = checker.computes(site, spec, log)
+            reused = False
+            record = msgspec.structs.replace(record, result=result, result_reason=reason)
+        if not reused:
+            record = msgspec.structs.replace(record, environment=here)
+            replace_file(directory / "site.json", msgspec.json.encode(record))
+    return msgspec.structs.replace(record, reused=reused)
+
+
+def located(directory: Path, record: SiteRecord, checkout: Path, made: Build) -> SiteRecord:
+    """The record with the unit that should have held the undefined symbol. Raises OSError."""
+    held = unit.should_have_held(record.reason, checkout, read_log(Path(made.directory)))
+    if not held:
+        return record
+    found = msgspec.structs.replace(record, reason=f"{record.reason}\n{held}", reused=False)
+    replace_file(directory / "site.json", msgspec.json.encode(found))
+    return found
+
+
+def _read(directory: Path) -> SiteRecord | None:
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode((directory / "site.json").read_bytes(), type=SiteRecord)
+    return None
+
+
+def _copy_files(project: Project, root: Path, target: Path) -> None:
+    """What can be imported from `root`.
+
+    Directories that are no package (sources, documentation) are left out, unless the callable's
+    module lies there; so are documents. `contents.py` knows the same rule for the names in git.
+    """
+    package = project.callable.partition(":")[0].partition(".")[0]
+    target.mkdir()
+    if not root.is_dir():
+        return
+    for entry in sorted(root.iterdir()):
+        if entry.is_symlink() or not entry.is_dir():
+            if not is_document(entry.name):
+                shutil.copy2(entry, target / entry.name, follow_symlinks=False)
+        elif entry.name == package or (entry / "__init__.py").is_file():
+            shutil.copytree(entry, target / entry.name, symlinks=True)
+
+
+def _copy_delivered(target: Path, made: Build) -> None:
+    delivered = Path(made.directory) / "lib"
+    for folder, _, files in os.walk(delivered):
+        for name in files:
+            source = Path(folder) / name
+            place = target / source.relative_to(delivered)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.unlink(missing_ok=True)
+            shutil.copy2(source, place)

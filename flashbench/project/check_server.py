@@ -1,0 +1,171 @@
+"""The process behind `Checker`: imports torch once, then forks a process for each site it is asked
+about. What a revision contains runs in that process alone, under a time limit.
+
+Requests and answers are JSON lines on stdin and stdout; the end of stdin ends it.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_STEP_SECONDS = 0.05
+
+
+def main() -> None:
+    """Serve until stdin ends."""
+    answers = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 1)  # what torch prints when it is imported is no answer
+    _import_ahead()
+    buffer = b""
+    while True:
+        while b"\n" not in buffer:
+            part = os.read(0, 1 << 16)
+            if not part:
+                os._exit(0)
+            buffer += part
+        line, _, buffer = buffer.partition(b"\n")
+        os.write(answers, json.dumps(_fork(json.loads(line))).encode() + b"\n")
+
+
+def _import_ahead() -> None:
+    """What every fork needs. Nothing is computed: threads do not survive a fork."""
+    with contextlib.suppress(ImportError):
+        import torch
+
+        torch.set_num_threads(1)
+        from flashbench.measure import checks, problem  # noqa: F401
+    from flashbench.project import load  # noqa: F401
+
+
+def _fork(request: dict[str, Any]) -> dict[str, Any]:
+    """What the process said; with "code" where it ended before its last word, None: it was stopped
+    after the time limit."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):  # nothing of it may come back into the server
+            os.close(reader)
+            _child(request, writer)
+        os._exit(1)
+    os.close(writer)
+    said, code = _watch(child, reader, request["timeout"])
+    os.close(reader)
+    told: dict[str, Any] = {}
+    for line in said.splitlines():
+        with contextlib.suppress(ValueError, TypeError):
+            told |= json.loads(line)
+    return told | {"code": code}
+
+
+def _watch(child: int, reader: int, timeout: float) -> tuple[bytes, int | None]:
+    """What the child wrote, and its exit code (negative: a signal; None: it was stopped)."""
+    said = b""
+    end = time.monotonic() + timeout
+    code: int | None = None
+    while True:
+        ready, _, _ = select.select([reader, 0], [], [], _STEP_SECONDS)
+        if 0 in ready:  # no request comes before the answer: whoever asked is gone
+            _kill(child)
+            os._exit(0)
+        if reader in ready and (part := os.read(reader, 1 << 16)):
+            said += part
+            end = time.monotonic() + timeout
+            continue
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            break
+        if time.monotonic() > end:
+            _kill(child)
+            os.waitpid(child, 0)
+            break
+        if reader in ready:  # it closed its end, and lives
+            time.sleep(_STEP_SECONDS / 10)
+    _kill(child)  # what it started
+    os.set_blocking(reader, False)
+    with contextlib.suppress(BlockingIOError):
+        said += os.read(reader, 1 << 16)
+    return said, code
+
+
+def _kill(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _child(request: dict[str, Any], writer: int) -> None:
+    os.setsid()
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.chdir(request["site"])
+
+    def say(**words: object) -> None:
+        os.write(writer, json.dumps(words).encode() + b"\n")
+
+    from flashbench.errors import NotMeasuredError
+    from flashbench.project.load import load_site
+
+    try:
+        call = load_site(Path(request["site"]), request["spec"]).call
+    except NotMeasuredError as error:
+        say(error=str(error))
+        os._exit(0)
+    say(error=None)
+    if request["correct"]:
+        say(wrong=_wrong(call, request["spec"]))
+    os._exit(0)  # what it does when it ends is not asked
+
+
+def _wrong(call: Callable[..., Any], spec: str) -> str | None:
+    """What is wrong with the callable on small cases of every device here; None: nothing."""
+    import torch
+
+    from flashbench.candidates import Loaded
+    from flashbench.case import Case, Shape
+    from flashbench.measure.plan import DEFAULT_DTYPES
+    from flashbench.runfile import Candidate
+
+    loaded = Loaded(Candidate(name="revision", spec=spec), call)
+    shape = Shape(1, 2, 2, 64, 64, 64)
+    for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
+        for dtype in DEFAULT_DTYPES[device]:
+            for causal in (False, True):
+                case = Case(shape, dtype, causal, device)
+                if problem := _wrong_on(case, loaded):
+                    return f"{case.id}: {problem}"
+    return None
+
+
+def _wrong_on(case: Any, loaded: Any) -> str | None:
+    from functools import partial
+
+    import torch
+
+    from flashbench.candidates import reason
+    from flashbench.measure.checks import WrongError, check_candidate
+    from flashbench.measure.problem import Problem
+
+    synchronize = torch.cuda.synchronize if case.device == "cuda" else lambda: None
+    with torch.no_grad():
+        problem = Problem(case, seed=0, full_check=True)
+        try:
+            check_candidate(
+                problem, partial(loaded.call, *problem.inputs, **problem.keywords), synchronize
+            )
+        except WrongError as error:
+            return str(error)
+        except (Exception, SystemExit) as error:
+            no_device = case.device == "cpu" and "cuda" in str(error).lower()
+            if no_device or (isinstance(error, Exception) and loaded.refuses(error)):
+                return None
+            return reason(error, [])
+    return None

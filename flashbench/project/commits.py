@@ -1,0 +1,99 @@
+"""The commits of a range, and the order they came in: read from git, nothing else."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashbench.errors import InvalidInputError
+from flashbench.project import git
+from flashbench.project.revision import WORKTREE, Revision, resolve
+
+# Whatever the user's configuration says: no colours, signatures, notes or mail maps.
+_LOG = ("log", "-z", "--no-color", "--no-show-signature", "--no-notes", "--no-mailmap", "-s")
+_FORMAT = "--format=%H%n%P%n%ct%n%s"  # the subject is the last line, and has none of its own
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit. parents: all that it has, also outside of a range; subject: a stranger's text."""
+
+    id: str
+    parents: tuple[str, ...]
+    time: int  # of the committer, seconds since 1970
+    subject: str
+
+    @property
+    def revision(self) -> Revision:
+        return Revision(self.id, self.id)
+
+
+def commits_between(
+    repository: Path, old: str | None, new: str, *, first_parent: bool = False
+) -> list[Commit]:
+    """The commits that `new` has and `old` has not, parents before children.
+
+    old, new: full hashes; old None: from the beginning. first_parent: of a merge, only the branch
+    it was merged into.
+    """
+    order = ["--topo-order", "--reverse", *(["--first-parent"] if first_parent else [])]
+    return _log(repository, *order, new, *([f"^{old}"] if old else []), "--")
+
+
+def known_commits(repository: Path, ids: list[str]) -> list[Commit]:
+    """These commits, the oldest first; those that the repository does not have are left out."""
+    asked = "".join(f"{commit}\n" for commit in ids).encode()
+    listed = git.ask(
+        repository, "cat-file", "--batch-check=%(objectname) %(objecttype)", sent=asked
+    )
+    there = [line.split()[0] for line in listed.splitlines() if line.endswith(b" commit")]
+    if not there:
+        return []
+    sent = b"".join(name + b"\n" for name in there)
+    return _log(repository, "--no-walk=sorted", "--reverse", "--stdin", sent=sent)
+
+
+def commits_of(repository: Path, text: str, *, first_parent: bool = False) -> list[Revision]:
+    """What `A..B`, `A..`, a revision, `.` or WORKTREE stands for, parents before children.
+
+    A range leaves A out, as git does. Raises InvalidInputError for what git does not know, and for
+    an empty range.
+    """
+    if text == ".":
+        return [resolve(repository, WORKTREE)]
+    if ".." not in text:
+        return [resolve(repository, text)]
+    ends = text.split("..")
+    if len(ends) != 2 or not ends[0] or ends[1].startswith("."):
+        raise InvalidInputError(f"range {text[:100]!r} is not understood; write A..B")
+    old, new = (resolve(repository, end or "HEAD") for end in ends)
+    if old.worktree or new.worktree:
+        raise InvalidInputError(f"range {text[:100]!r}: the working tree is in no range; name `.`")
+    found = commits_between(repository, old.commit, new.commit, first_parent=first_parent)
+    if not found:
+        raise InvalidInputError(
+            f"range {text[:100]!r} holds no commit: {ends[1] or 'HEAD'} has nothing that {ends[0]} "
+            "has not; write OLD..NEW"
+        )
+    return [commit.revision for commit in found]
+
+
+def is_ancestor(repository: Path, old: str, new: str) -> bool:
+    """Whether `old` is `new` or one of its ancestors; full hashes."""
+    base = merge_base(repository, old, new)
+    return base == old
+
+
+def merge_base(repository: Path, one: str, other: str) -> str:
+    """The best common ancestor of two commits, "" where they have none."""
+    try:
+        return git.ask(repository, "merge-base", one, other).decode().strip()
+    except git.GitError:
+        return ""
+
+
+def _log(repository: Path, *arguments: str, sent: bytes = b"") -> list[Commit]:
+    listed = git.ask(repository, *_LOG, "--encoding=UTF-8", _FORMAT, *arguments, sent=sent)
+    found = []
+    for record in filter(None, listed.split(b"\0")):
+        name, parents, time, subject = record.decode(errors="replace").split("\n", 3)
+        found.append(Commit(name, tuple(parents.split()), int(time), subject.strip("\n")))
+    return found

@@ -1,0 +1,76 @@
+"""What became of each commit that was ever tried here: what `flashbench builds` lists.
+
+`commits/REPOSITORY/COMMIT.json` in the build cache, one file a commit, each written in one step. It
+is a record for people: no build is found through it.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, get_args
+
+import msgspec
+
+from flashbench.build import Status
+from flashbench.files import replace_file
+
+# How far a revision is looked into: it builds, its callable imports, it computes the right thing.
+Stage = Literal["build", "load", "correct"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+
+
+class Tried(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """The last that is known of one commit."""
+
+    commit: str
+    status: Status
+    reason: str = ""  # the first lines that say why; empty when built
+    stage: Stage  # how far it was looked into
+    build: str  # key of the build
+    toolchain: str  # digest of the one that it was built with
+    seconds: float = 0.0  # that the build took, whichever commit it was made for
+    tried: str = ""  # ISO 8601, UTC
+    notes: tuple[str, ...] = ()
+
+
+def record(cache: Path, repository: Path, tried: Tried) -> None:
+    """Keep it, unless the same build was looked into further before. Raises OSError."""
+    path = _directory(cache, repository) / f"{tried.commit}.json"
+    known = _read(path)
+    if known is not None and (known.build, known.toolchain) == (tried.build, tried.toolchain):
+        further = STAGES.index(known.stage) > STAGES.index(tried.stage)
+        same = msgspec.structs.replace(known, tried=tried.tried) == tried
+        if same or (further and tried.status == "built"):
+            return
+    replace_file(path, msgspec.json.encode(tried))
+
+
+def find(cache: Path, repository: Path, commit: str) -> Tried | None:
+    """What is known of a commit (full hash)."""
+    return _read(_directory(cache, repository) / f"{commit}.json")
+
+
+def everything(cache: Path, repository: Path) -> Iterator[Tried]:
+    """Of all commits of the repository that were tried, in no order."""
+    with contextlib.suppress(OSError):
+        for path in sorted(_directory(cache, repository).glob("[0-9a-f]*.json")):
+            if (tried := _read(path)) is not None:
+                yield tried
+
+
+def digest(tools: dict[str, str]) -> str:
+    """Of `toolchain.describe`: what tells a build with other tools."""
+    return hashlib.sha256(msgspec.json.encode(sorted(tools.items()))).hexdigest()[:16]
+
+
+def _directory(cache: Path, repository: Path) -> Path:
+    named = hashlib.sha256(os.fsencode(repository.resolve())).hexdigest()[:16]
+    return cache / "commits" / named
+
+
+def _read(path: Path) -> Tried | None:
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(path.read_bytes(), type=Tried)
+    return None
