@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from flashbench.build import supervise
@@ -78,6 +78,16 @@ def stop_all() -> None:
     for group in tuple(_running):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(group, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def stoppable(group: int) -> Iterator[None]:
+    """Within it `stop_all` ends this process group too."""
+    _running.add(group)
+    try:
+        yield
+    finally:
+        _running.discard(group)
 
 
 def stopped() -> bool:

@@ -23,6 +23,8 @@ COMMANDS = {
     "show": "Print the table of a run file, in any format.",
     "compare": "The gate: a candidate against SDPA, or B against A: run files, git revisions.",
     "aa": "A build against itself: this machine's false-alarm rate and what it can see.",
+    "build": "Build revisions, ranges or the working tree once; say why one does not build.",
+    "builds": "List the builds of this repository's commits, with the reasons.",
     "merge": "Join the run files of `run --shard i/n`.",
 }
 

@@ -15,6 +15,7 @@ import sys
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from asv.machine import Machine, MachineCollection
 from flashbench.build import Build, build, cache_directory, toolchain
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import record
+from flashbench.project import git, ledger
 
 PACKAGE = "flashbench"
 PTH = "packages-of-the-host.pth"
@@ -50,6 +52,7 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
                 f"{', '.join(requirements)} out of asv.conf.json's matrix"
             )
         self._results = Path(conf.results_dir)
+        self._repository = Path(conf.repo)
         self._machine = _machine_name(sys.argv)
         self._built: Build | None = None
         # Its subclasses set these for the base class, which asks for its name before it would.
@@ -120,6 +123,7 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
             commit=commit_hash, environment=self.name, status=status, build=made, failure=failure
         )
         record.write(self._record_path(commit_hash), kept)
+        _keep_in_ledger(cache, self._repository, commit_hash, kept)
         with _said():
             if failure:
                 again = f" (known; {RETRY}=1 tries again)" if made.reused else ""
@@ -152,6 +156,22 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
 
 
 _NOT_MEASURED = f"{NotMeasuredError.__module__}.{NotMeasuredError.__name__}: "
+
+
+def _keep_in_ledger(cache: Path, repository: Path, commit: str, kept: record.CommitRecord) -> None:
+    """`flashbench builds` lists what asv built, where the repository is on this machine."""
+    with suppress(InvalidInputError, OSError):
+        tried = ledger.Tried(
+            commit=commit,
+            status=kept.status,
+            reason=kept.build.reason or kept.failure,
+            stage="build",
+            build=kept.build.key,
+            toolchain=ledger.digest(kept.build.toolchain),
+            seconds=kept.build.seconds,
+            tried=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        ledger.record(cache, git.root_of(repository), tried)
 
 
 @contextmanager

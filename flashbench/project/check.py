@@ -110,9 +110,10 @@ class Checker:
             "timeout": self._timeout,
         }
         try:
-            server.stdin.write(json.dumps(request).encode() + b"\n")
-            server.stdin.flush()
-            answer = self._line(server, _STARTING_SECONDS + 3 * self._timeout)
+            with running.stoppable(server.pid):
+                server.stdin.write(json.dumps(request).encode() + b"\n")
+                server.stdin.flush()
+                answer = self._line(server, _STARTING_SECONDS + 3 * self._timeout)
         except OSError:
             answer = b""
         if not answer.endswith(b"\n"):

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from flashbench.parent import signal_when_parent_dies
+
 _STEP_SECONDS = 0.05
 
 
@@ -102,6 +104,7 @@ def _kill(group: int) -> None:
 
 def _child(request: dict[str, Any], writer: int) -> None:
     os.setsid()
+    signal_when_parent_dies(signal.SIGKILL)
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(log, 1)
     os.dup2(log, 2)

@@ -38,7 +38,8 @@ class Built:
 
     site: where its callable is imported from; None when status is not "built", or when no more
     than the build was asked for. reason: the first lines that say why not. notes: what the
-    revision lacked, one line each. reused: nothing was built or tried for this call.
+    revision lacked, one line each. reused: nothing was built or tried for this call. stage: how far
+    it was looked into.
     """
 
     project: Project
@@ -50,6 +51,7 @@ class Built:
     site: Path | None = None
     notes: tuple[str, ...] = ()
     reused: bool = False
+    stage: Stage = "load"
 
     @property
     def headline(self) -> str:
@@ -57,6 +59,21 @@ class Built:
         first = self.reason.partition("\n")[0]
         words = f"{self.status}: {first}" if first else self.status
         return "; ".join([f"{self.revision.label}: {words}", *self.notes])
+
+    @property
+    def tried(self) -> Tried:
+        """For the ledger, and for tables."""
+        return Tried(
+            commit=self.revision.commit,
+            status=self.status,
+            reason=self.reason,
+            stage=self.stage,
+            build=self.build.key,
+            toolchain=ledger.digest(self.build.toolchain),
+            seconds=self.build.seconds,
+            tried=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            notes=self.notes,
+        )
 
     def require(self) -> Path:
         """The site; NotMeasuredError (exit code 4) with the headline when there is none."""
@@ -98,7 +115,7 @@ def prepare(
             work = _Preparation(project, revision, cache, checker, stage, retry_failed, timeout)
             built = work.run(at_end)
         if not revision.worktree:
-            ledger.record(cache, project.repository, _tried(built, stage))
+            ledger.record(cache, project.repository, built.tried)
     except git.GitError as error:
         raise NotMeasuredError(f"{revision.label} cannot be read from git: {error}") from None
     except OSError as error:
@@ -240,18 +257,5 @@ class _Preparation:
             site=site if found.status == "built" else None,
             notes=self.notes,
             reused=not self.tried,
+            stage=self.stage,
         )
-
-
-def _tried(built: Built, stage: Stage) -> Tried:
-    return Tried(
-        commit=built.revision.commit,
-        status=built.status,
-        reason=built.reason,
-        stage=stage,
-        build=built.build.key,
-        toolchain=ledger.digest(built.build.toolchain),
-        seconds=built.build.seconds,
-        tried=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        notes=built.notes,
-    )

@@ -1,0 +1,104 @@
+"""`flashbench build`: any revisions built once, each with a status and the reason."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flashbench.cli.measuring import Duration, tell
+from flashbench.cli.output import deliver
+from flashbench.errors import Exit
+from flashbench.settings import SettingsCommand
+
+TABLES = ("text", "markdown", "csv", "json")
+
+
+@click.command(
+    "build",
+    cls=SettingsCommand,
+    epilog="Exit codes: 0 all are built, 2 usage, 4 any is not, or the cache cannot be written. "
+    "How a project is built: [tool.flashbench.project]. The cache: $FLASHBENCH_CACHE.",
+)
+@click.argument("revisions", nargs=-1, metavar="REV|A..B|. ...")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 256),
+    help="Builds at once.  [default: cores, 4 at most]",
+)
+@click.option(
+    "--for",
+    "stage",
+    type=click.Choice(["build", "load", "correct"]),
+    default="correct",
+    show_default=True,
+    help="How far to look: it builds, its callable imports, it is right on small cases.",
+)
+@click.option("--retry", is_flag=True, help="Try again what failed before.")
+@click.option("--timeout", type=Duration(), default="30m", show_default=True, help="Of one build.")
+@click.option("--first-parent", is_flag=True, help="Of merges, only the branch merged into.")
+@click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False))
+def command(revisions: tuple[str, ...], **options: Any) -> int:
+    """Build revisions, ranges of them (A..B, without A) or the working tree (`.`, the default).
+
+    Each is built in a checkout of its own and kept in the cache; commits with equal sources share
+    one build. A failure is kept with the lines that say why, and tried again when the toolchain is
+    another, or with --retry. `flashbench builds` lists what is known.
+    """
+    from flashbench.build import cache_directory
+    from flashbench.build.running import StoppedError
+    from flashbench.project import Built, read
+    from flashbench.project.commits import commits_of, known_commits
+    from flashbench.project.many import Preparer, default_jobs, refuse_interrupted
+    from flashbench.run import sigterm_as_interrupt
+    from flashbench.views import builds
+
+    project = read(Path.cwd())
+    first_parent = options["first_parent"]
+    chosen = [
+        revision
+        for text in revisions or (".",)
+        for revision in commits_of(project.repository, text, first_parent=first_parent)
+    ]
+    chosen = list({(r.commit, r.worktree): r for r in chosen}.values())
+    cache, started = cache_directory(), time.monotonic()
+    ready: list[Built] = []
+
+    def done(built: Built) -> None:
+        ready.append(built)
+        if not built.reused:
+            how = f"built in {built.build.seconds:.1f} s" if not built.build.reused else "checked"
+            said = built.headline if built.status != "built" else f"{built.revision.label}: {how}"
+            tell(f"{len(ready)}/{len(chosen)}: {said}")
+
+    try:
+        with (
+            sigterm_as_interrupt(),
+            Preparer(
+                project,
+                cache,
+                jobs=options["jobs"] or default_jobs(),
+                retry_failed=options["retry"],
+                timeout=options["timeout"],
+            ) as preparer,
+        ):
+            found = preparer.prepare(chosen, options["stage"], done)
+    except (KeyboardInterrupt, StoppedError):
+        raise refuse_interrupted() from None
+    subjects = {
+        commit.id: commit.subject
+        for commit in known_commits(project.repository, [r.commit for r in chosen if r.commit])
+    }
+    rows = [builds.row_of(built, subjects) for built in found]
+    new = {built.build.key for built in found if not built.build.reused}
+    keys = {built.build.key for built in found}
+    cost = (
+        f"{len(found)} revisions, {len(keys)} different builds, {len(new)} made now, "
+        f"{time.monotonic() - started:.1f} s"
+    )
+    tell(cost)
+    table = builds.document(f"builds of {project.repository.name}", rows)
+    deliver(table, options["output_format"], options["output"])
+    return Exit.PASS if all(b.status == "built" for b in found) else Exit.NOT_MEASURED

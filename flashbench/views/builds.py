@@ -1,0 +1,105 @@
+"""The view of `flashbench build` and `flashbench builds`: what became of each commit, and why."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flashbench.build.diagnosis import STATUSES
+from flashbench.project import WORKTREE, Built
+from flashbench.project.ledger import Tried
+from flashbench.table import NONE, Cell, Column, Document, Note, text_cell
+
+NOT_TRIED = "not tried"
+_SHOWN = 12  # digits of a commit
+_SUBJECT = 44  # characters
+_HELD = ("should hold it", "declared in ")  # what build/unit.py adds to a reason
+
+
+@dataclass(frozen=True)
+class Row:
+    """One revision. label: how it is called; tried: None where nothing is known of it;
+    is_current: of the toolchain that is here now."""
+
+    label: str
+    subject: str
+    tried: Tried | None
+    is_current: bool = True
+
+
+def document(title: str, rows: Sequence[Row], footer: Sequence[str] = ()) -> Document:
+    """One row a revision, in the order given; reasons stand below, each once."""
+    counts = Counter(row.tried.status if row.tried else NOT_TRIED for row in rows)
+    order = [name for name in (*STATUSES, NOT_TRIED) if counts[name]]
+    return Document(
+        view="builds",
+        header=[title] if rows else [title, "none"],
+        columns=[
+            Column("commit", "commit", numeric=False),
+            Column("status", "status", numeric=False),
+            Column("checked", "checked", numeric=False),
+            Column("seconds", "build s"),
+            Column("build", "build", "wide", numeric=False),
+            Column("subject", "subject", numeric=False),
+            Column("reason", "reason", "wide", numeric=False),
+            Column("toolchain", "toolchain", "data", numeric=False),
+            Column("tried", "", "data", numeric=False),
+        ],
+        rows=[_row(row) for row in rows],
+        summary={"revisions": len(rows), "statuses": {name: counts[name] for name in order}},
+        footer=[", ".join(f"{name} {counts[name]}" for name in order), *footer] if rows else [],
+        notes=_notes(rows),
+    )
+
+
+def row_of(built: Built, subjects: Mapping[str, str]) -> Row:
+    """The row of a revision that was just prepared; subjects: of commits, by their full hash."""
+    revision = built.revision
+    if revision.worktree:
+        return Row(WORKTREE, f"on {revision.commit[:_SHOWN]}", built.tried)
+    return Row(revision.commit, subjects.get(revision.commit, ""), built.tried)
+
+
+def first_line(reason: str) -> str:
+    """The line of a reason that says most, with the unit that should have held a symbol."""
+    lines = reason.splitlines() or [""]
+    held = lines[-1] if len(lines) > 1 and any(sign in lines[-1] for sign in _HELD) else ""
+    return f"{lines[0]}; {held}" if held else lines[0]
+
+
+def _row(row: Row) -> dict[str, Cell]:
+    cut = row.subject if len(row.subject) <= _SUBJECT else row.subject[: _SUBJECT - 3] + "..."
+    cells = {"commit": Cell(row.label, row.label[:_SHOWN]), "subject": Cell(row.subject, cut)}
+    tried = row.tried
+    if tried is None:
+        empty = dict.fromkeys(("checked", "seconds", "build", "reason", "toolchain", "tried"), NONE)
+        return cells | empty | {"status": text_cell(NOT_TRIED)}
+    return cells | {
+        "status": text_cell(tried.status),
+        "checked": text_cell(tried.stage),
+        "seconds": Cell(tried.seconds, f"{tried.seconds:.1f}"),
+        "build": Cell(tried.build, tried.build[:_SHOWN]),
+        "reason": Cell(tried.reason, first_line(tried.reason)),
+        "toolchain": text_cell("this one" if row.is_current else "another one"),
+        "tried": text_cell(tried.tried),
+    }
+
+
+def _notes(rows: Sequence[Row]) -> list[Note]:
+    """Each reason once, with the first of its commits; then what commits lack, and old answers."""
+    labels: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.tried is not None and row.tried.status != "built":
+            reason = first_line(row.tried.reason)
+            labels.setdefault((row.tried.status, reason), []).append(row.label[:_SHOWN])
+        for note in row.tried.notes if row.tried else ():
+            labels.setdefault(("lacks", note), []).append(row.label[:_SHOWN])
+    found = [
+        Note(code, f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {reason}")
+        for (code, reason), names in labels.items()
+    ]
+    old = sum(row.tried is not None and not row.is_current for row in rows)
+    if old:
+        found.append(
+            Note("toolchain", f"{old} were tried with another toolchain; `flashbench build` again")
+        )
+    return found
