@@ -141,6 +141,22 @@ def parse_shape(text: str) -> Shape:
         ) from None
 
 
+def parse_case(text: str) -> Case:
+    """Read a case as tables and files name it: `b1-h8-q512-d64-fp16-causal-cpu`.
+
+    Raises InvalidInputError with the accepted form.
+    """
+    shape, *rest = text.rsplit("-", 3)
+    if len(rest) == 3 and rest[0] in DTYPES and rest[1] in ("full", "causal"):
+        dtype: DtypeName = next(name for name in DTYPES if name == rest[0])
+        if rest[2] in ("cpu", "cuda"):
+            return Case(parse_shape(shape), dtype, rest[1] == "causal", rest[2])
+    raise InvalidInputError(
+        f"case {text[:100]!r} is not understood; write it as tables do, such as "
+        "b1-h8-q512-d64-fp16-full-cpu"
+    )
+
+
 def grid(
     shapes: Iterable[Shape], dtypes: Sequence[DtypeName], causal: Sequence[bool], device: str
 ) -> list[Case]:

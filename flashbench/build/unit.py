@@ -12,6 +12,7 @@ _SYMBOL = re.compile(
 )
 _UNITS = (".cpp", ".cc", ".cxx", ".c", ".cu")
 _HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
+_HELD = ("should hold it", "declared in ")  # in each line of `should_have_held`
 _LARGEST = 2_000_000  # bytes of a source file that is looked into
 
 
@@ -60,6 +61,13 @@ def should_have_held(reason: str, checkout: Path, log: str) -> str:
     if declared:
         return f"declared in {', '.join(declared[:3])}, defined in no unit"
     return ""
+
+
+def first_line(reason: str) -> str:
+    """The line of a reason that says most, with the unit that should have held a symbol."""
+    lines = reason.splitlines() or [""]
+    held = lines[-1] if len(lines) > 1 and any(sign in lines[-1] for sign in _HELD) else ""
+    return f"{lines[0]}; {held}" if held else lines[0]
 
 
 def _name_of(symbol: str) -> str:

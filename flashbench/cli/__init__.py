@@ -25,6 +25,7 @@ COMMANDS = {
     "aa": "A build against itself: this machine's false-alarm rate and what it can see.",
     "build": "Build revisions, ranges or the working tree once; say why one does not build.",
     "builds": "List the builds of this repository's commits, with the reasons.",
+    "bisect": "Which commit broke the build, the import, the results or the speed.",
     "merge": "Join the run files of `run --shard i/n`.",
 }
 

@@ -25,9 +25,6 @@ from flashbench.measure.plan import derive_seed, passes, split_samples
 from flashbench.measure.problem import Problem
 from flashbench.runfile import Result, Status, Timing
 
-# Seconds a sample lasts at least: long against the clock's resolution and its own cost.
-MIN_SAMPLE_SECONDS = {"cpu": 2e-3, "cuda": 100e-6}
-
 _CPU_OUT_OF_MEMORY = re.compile(r"DefaultCPUAllocator|can't allocate memory|not enough memory")
 
 Tell = Callable[[str, str], None]  # (candidate, what it does from now on)

@@ -11,6 +11,9 @@ from flashbench.runfile import Candidate, Pair
 # Passes over the candidates of a case, a metric and a launch: A B | B A | A B | B A.
 PASSES = 8
 
+# Seconds a sample lasts at least: long against the clock's resolution and its own cost.
+MIN_SAMPLE_SECONDS = {"cpu": 2e-3, "cuda": 100e-6}
+
 DEFAULT_DTYPES: dict[str, tuple[DtypeName, ...]] = {
     "cpu": ("fp32", "fp16", "bf16"),
     "cuda": ("fp16", "bf16"),
@@ -40,9 +43,12 @@ class Plan:
     metrics: Sequence[str] | None = None
     sites: Mapping[str, str] = field(default_factory=dict)  # of candidates that are built revisions
     pair: Pair | None = None
+    chosen: Sequence[Case] = ()  # in place of a grid
 
     def cases(self, device: str) -> list[Case]:
-        """The whole grid on "cpu" or "cuda"."""
+        """The whole grid on "cpu" or "cuda", or what was chosen in its place."""
+        if self.chosen:
+            return list(self.chosen)
         return grid(self.shapes, self.dtypes or DEFAULT_DTYPES[device], self.causal, device)
 
 

@@ -19,12 +19,12 @@ from flashbench.measure.clock import Clock
 from flashbench.measure.environment import device_state, environment
 from flashbench.measure.inspect import inspect_case
 from flashbench.measure.measurement import (
-    MIN_SAMPLE_SECONDS,
     DeviceLostError,
     Options,
     make_clock,
     measure_case,
 )
+from flashbench.measure.plan import MIN_SAMPLE_SECONDS
 from flashbench.measure.protocol import (
     Done,
     Fatal,

@@ -34,7 +34,7 @@ def commits_between(
     old, new: full hashes; old None: from the beginning. first_parent: of a merge, only the branch
     it was merged into.
     """
-    order = ["--topo-order", "--reverse", *(["--first-parent"] if first_parent else [])]
+    order = ["--date-order", "--reverse", *(["--first-parent"] if first_parent else [])]
     return _log(repository, *order, new, *([f"^{old}"] if old else []), "--")
 
 

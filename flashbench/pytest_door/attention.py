@@ -12,8 +12,8 @@ from flashbench.candidates import BACKENDS, SDPA, Loaded, load, parse_candidate
 from flashbench.case import Case, DtypeName, Shape
 from flashbench.errors import NotMeasuredError
 from flashbench.measure.clock import Clock
-from flashbench.measure.measurement import MIN_SAMPLE_SECONDS, make_clock
-from flashbench.measure.plan import derive_seed
+from flashbench.measure.measurement import make_clock
+from flashbench.measure.plan import MIN_SAMPLE_SECONDS, derive_seed
 from flashbench.measure.problem import Problem
 from flashbench.runfile import Candidate
 

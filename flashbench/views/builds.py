@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flashbench.build.diagnosis import STATUSES
+from flashbench.build.unit import first_line
 from flashbench.project import WORKTREE, Built
 from flashbench.project.ledger import Tried
 from flashbench.table import NONE, Cell, Column, Document, Note, text_cell
@@ -12,7 +13,6 @@ from flashbench.table import NONE, Cell, Column, Document, Note, text_cell
 NOT_TRIED = "not tried"
 _SHOWN = 12  # digits of a commit
 _SUBJECT = 44  # characters
-_HELD = ("should hold it", "declared in ")  # what build/unit.py adds to a reason
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,6 @@ def row_of(built: Built, subjects: Mapping[str, str]) -> Row:
     if revision.worktree:
         return Row(WORKTREE, f"on {revision.commit[:_SHOWN]}", built.tried)
     return Row(revision.commit, subjects.get(revision.commit, ""), built.tried)
-
-
-def first_line(reason: str) -> str:
-    """The line of a reason that says most, with the unit that should have held a symbol."""
-    lines = reason.splitlines() or [""]
-    held = lines[-1] if len(lines) > 1 and any(sign in lines[-1] for sign in _HELD) else ""
-    return f"{lines[0]}; {held}" if held else lines[0]
 
 
 def _row(row: Row) -> dict[str, Cell]:

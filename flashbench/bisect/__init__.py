@@ -1,0 +1,1 @@
+"""Which commit of a range broke the build, the results or the speed."""

@@ -1,0 +1,149 @@
+"""The search for what broke the build, the import or the results: one exact answer a commit."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from flashbench.bisect.faults import Fault, FaultSearch
+from flashbench.bisect.found import Cost, Found, Outcome, Tried
+from flashbench.bisect.question import Range, works
+from flashbench.build.unit import first_line
+from flashbench.errors import NotMeasuredError
+from flashbench.project import Built
+from flashbench.project.ledger import Stage
+from flashbench.project.many import Preparer
+
+_WORKS = {"build": "builds", "load": "loads", "correct": "is right"}
+_FAILS = {"build": "does not build", "load": "does not load", "correct": "is wrong"}
+
+
+class _OutOfTimeError(Exception):
+    """--budget was spent on builds."""
+
+
+def find_breakage(
+    asked: Range,
+    purpose: Stage,
+    preparer: Preparer,
+    *,
+    jobs: int,
+    quick: bool,
+    budget: float | None,
+    tell: Callable[[str], None],
+) -> Found:
+    """The last commit that works, and the first that does not. quick: halving alone, which is right
+    where nothing was broken and repaired. budget: seconds of building.
+
+    Raises NotMeasuredError where the good end does not work, or the bad one fails before that can
+    be told of it.
+    """
+    started = time.monotonic()
+    tried: dict[int, Tried] = {}
+    cost = Cost()
+
+    def attempt(places: Sequence[int]) -> dict[int, bool | None]:
+        if budget is not None and time.monotonic() - started > budget:
+            raise _OutOfTimeError
+        revisions = [asked.good if place < 0 else asked.commits[place].revision for place in places]
+        built = preparer.prepare(revisions, purpose)
+        for place, one in zip(places, built, strict=True):
+            tried[place] = Tried(place, one.status, one.reason)
+            count(cost, one)
+            tell(f"{one.revision.commit[:12]}: {one.status}")
+        return {place: works(one, purpose) for place, one in zip(places, built, strict=True)}
+
+    bad = asked.graph.size - 1
+    ends = attempt([-1, bad])
+    for place, label, wanted in ((-1, "good", True), (bad, "bad", False)):
+        if ends[place] is None or (wanted and not ends[place]):
+            line = first_line(tried[place].reason)
+            why = f"--{label} {(asked.good if wanted else asked.bad).label}: "
+            why += f"{tried[place].status}: {line}"
+            raise NotMeasuredError(f"{why}; name another commit, or another --for")
+    if ends[bad]:
+        answer = f"nothing is broken: {asked.bad.label} {_WORKS[purpose]}"
+        return Found(asked, purpose, Outcome.NONE, answer, _rows(tried), cost, last=bad)
+    search = FaultSearch(asked.graph, attempt, jobs)
+    search.answers[bad] = False
+    stopped = False
+    try:
+        search.halve()
+        if not quick:
+            search.prove()
+    except _OutOfTimeError:
+        stopped = True
+    return _found(asked, purpose, search.answer(), tried, cost, stopped=stopped)
+
+
+def _found(
+    asked: Range,
+    purpose: Stage,
+    fault: Fault,
+    tried: dict[int, Tried],
+    cost: Cost,
+    *,
+    stopped: bool,
+) -> Found:
+    notes = []
+    if fault.before != fault.last:
+        named = _name(asked, fault.before)
+        notes.append(
+            (
+                "other-branch",
+                f"before {_name(asked, fault.first)}, on its own branch, the "
+                f"last that {_WORKS[purpose]} is {named}",
+            )
+        )
+    if fault.untried:
+        why = "--budget was spent" if stopped else "--quick"
+        notes.append(("not-tried", f"{why}: {fault.untried} later commits were not tried"))
+    for place, one in tried.items():
+        if place == fault.first:
+            one.role = f"first that {_FAILS[purpose]}"
+        elif place in fault.candidates:
+            one.role = "candidate"
+        elif place == (-1 if fault.last is None else fault.last):
+            one.role = f"last that {_WORKS[purpose]}"
+    first = tried[fault.first]
+    why = first_line(first.reason)
+    last = f"last that {_WORKS[purpose]}: {_name(asked, fault.last)}"
+    if stopped and fault.untried:
+        outcome = Outcome.UNDECIDED
+        answer = f"stopped by --budget; so far the {last}, and {_name(asked, fault.first)} "
+        answer += f"{_FAILS[purpose]}"
+    elif len(fault.candidates) > 1:
+        outcome = Outcome.HIDDEN
+        answer = f"{last}; the first that {_FAILS[purpose]} is one of {len(fault.candidates)} "
+        answer += f"commits, of which {len(fault.candidates) - 1} cannot be tried"
+    else:
+        outcome = Outcome.FOUND
+        answer = f"{last}; first that {_FAILS[purpose]}: {_name(asked, fault.first)}: "
+        answer += f"{first.status}: {why}"
+    return Found(
+        asked,
+        purpose,
+        outcome,
+        answer,
+        _rows(tried),
+        cost,
+        candidates=fault.candidates,
+        last=fault.last,
+        notes=notes,
+    )
+
+
+def count(cost: Cost, built: Built) -> None:
+    """Add a commit that was prepared."""
+    cost.commits += 1
+    if not built.build.reused:
+        cost.builds += 1
+        cost.build_seconds += built.build.seconds
+
+
+def _rows(tried: dict[int, Tried]) -> list[Tried]:
+    return [tried[place] for place in sorted(tried)]
+
+
+def _name(asked: Range, place: int | None) -> str:
+    if place is None or place < 0:
+        return asked.good.label
+    return asked.commits[place].id[:12]

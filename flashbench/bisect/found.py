@@ -1,0 +1,73 @@
+"""What a bisection found: what its table is made of, and what the shell is told."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from flashbench.bisect.question import Purpose, Range
+from flashbench.errors import Exit
+
+
+class Outcome(StrEnum):
+    """FOUND: one commit. HIDDEN: it is among several that broken commits hide. NONE: nothing broke
+    in the range. UNDECIDED: stopped, or noise, before it was known."""
+
+    FOUND = "FOUND"
+    HIDDEN = "HIDDEN"
+    NONE = "NONE"
+    UNDECIDED = "UNDECIDED"
+
+
+EXIT_CODES = {
+    Outcome.FOUND: Exit.REGRESSION,
+    Outcome.HIDDEN: Exit.UNDECIDED,
+    Outcome.NONE: Exit.PASS,
+    Outcome.UNDECIDED: Exit.UNDECIDED,
+}
+
+
+@dataclass
+class Tried:
+    """What is known of one commit. place: in the range, -1 the good end; launches: log(time of it /
+    time of good), one a launch."""
+
+    place: int
+    status: str = ""
+    reason: str = ""
+    launches: list[float] = field(default_factory=list)
+    probability: float | None = None
+    role: str = ""
+
+
+@dataclass
+class Cost:
+    """What it took: builds made now, of how many commits tried, and device seconds."""
+
+    commits: int = 0
+    builds: int = 0
+    build_seconds: float = 0.0
+    launches: int = 0
+    device_seconds: float = 0.0
+
+
+@dataclass
+class Found:
+    """answer: one sentence. candidates: places in the range; probability: that the culprit is among
+    them, None where the answer is exact. notes: what one has to know besides."""
+
+    range: Range
+    purpose: Purpose
+    outcome: Outcome
+    answer: str
+    tried: list[Tried]
+    cost: Cost
+    candidates: tuple[int, ...] = ()
+    last: int | None = None
+    probability: float | None = None
+    case: str = ""
+    slowdown: float | None = None
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    not_measured: bool = False
+
+    @property
+    def exit_code(self) -> Exit:
+        return Exit.NOT_MEASURED if self.not_measured else EXIT_CODES[self.outcome]

@@ -1,0 +1,98 @@
+"""What is asked of the commits of a range, and who answers: the builds, or launches."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from flashbench.bisect.graph import Graph, graph_of
+from flashbench.build import Status
+from flashbench.errors import InvalidInputError
+from flashbench.project import Built, Project, Revision, resolve
+from flashbench.project.commits import Commit, commits_between, merge_base
+from flashbench.project.contents import contents_of
+from flashbench.project.ledger import Stage
+
+Purpose = Literal["build", "load", "correct", "speed"]
+PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
+
+# What says that a commit does not load, or computes the wrong thing: one that does not even build
+# says nothing about that.
+_NOT_LOADED: tuple[Status, ...] = ("undefined symbol", "wrong module name", "import error")
+_NOT_BUILT: tuple[Status, ...] = (
+    "missing header",
+    "compile error",
+    "link error",
+    "build error",
+)
+
+
+@dataclass(frozen=True)
+class Range:
+    """The commits from a good one, left out, to a bad one, the last."""
+
+    project: Project
+    good: Revision
+    bad: Revision
+    commits: tuple[Commit, ...]
+    graph: Graph
+    first_parent: bool = False
+
+    def changes(self) -> list[bool]:
+        """Of each commit, whether it has anything that is built or imported and that none of its
+        parents has. Raises git.GitError."""
+        known: dict[str, tuple[str, str]] = {}
+
+        def of(commit: str) -> tuple[str, str]:
+            if commit not in known:
+                contents = contents_of(self.project, commit)
+                known[commit] = (contents.sources, contents.site)
+            return known[commit]
+
+        parents = slice(1) if self.first_parent else slice(None)
+        return [
+            all(of(commit.id) != of(parent) for parent in commit.parents[parents])
+            for commit in self.commits
+        ]
+
+    def builds(self) -> int:
+        """How many different builds the commits have at most."""
+        found = {contents_of(self.project, commit.id).sources for commit in self.commits}
+        return len(found)
+
+
+def range_of(project: Project, good: str, bad: str, *, first_parent: bool = False) -> Range:
+    """Raises InvalidInputError where one of them is no commit, or good is no ancestor of bad."""
+    repository = project.repository
+    ends = resolve(repository, good), resolve(repository, bad)
+    for end in ends:
+        if end.worktree:
+            raise InvalidInputError(
+                "the working tree is no commit: commit it, or `flashbench compare` it with one"
+            )
+    old, new = ends
+    base = merge_base(repository, old.commit, new.commit)
+    if base != old.commit:
+        fix = f"; name their common ancestor, --good {base[:12]}" if base else ""
+        raise InvalidInputError(f"--good {good} is no ancestor of --bad {bad}{fix}")
+    commits = commits_between(repository, old.commit, new.commit, first_parent=first_parent)
+    if not commits:
+        raise InvalidInputError(f"--good {good} and --bad {bad} are one commit")
+    return Range(project, old, new, tuple(commits), graph_of(commits), first_parent)
+
+
+def stage_of(purpose: Purpose) -> Stage:
+    """How far a commit is looked into for it."""
+    return "correct" if purpose == "speed" else purpose
+
+
+def works(built: Built, purpose: Stage) -> bool | None:
+    """Whether a commit that was prepared for it works; None: it cannot be told, as it fails
+    earlier."""
+    if built.status == "built":
+        return True
+    if purpose == "build":
+        return False
+    if built.status in _NOT_BUILT or built.build.status == "timeout":
+        return None
+    if built.status in _NOT_LOADED or (purpose == "load" and built.status == "timeout"):
+        return False if purpose == "load" else None
+    return False

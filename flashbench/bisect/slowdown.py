@@ -1,0 +1,185 @@
+"""The search for the commit that made a case slower, by launches of two builds side by side."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from flashbench.bisect.breakage import count
+from flashbench.bisect.culprit import Search
+from flashbench.bisect.found import Cost, Found, Outcome, Tried
+from flashbench.bisect.oracle import Oracle, SpentError, slowest
+from flashbench.bisect.question import Range, works
+from flashbench.case import Case
+from flashbench.errors import Exit, NotMeasuredError
+from flashbench.measure.progress import Progress
+from flashbench.project import Built
+from flashbench.project.many import Preparer
+from flashbench.report import Report
+from flashbench.verdict import exit_code
+
+_MOST = 400  # launches of the bisection: more than any that ends would need
+
+
+@dataclass
+class Slowdown:
+    """One search. tell: said on stderr as it goes."""
+
+    asked: Range
+    oracle: Oracle
+    preparer: Preparer
+    weights: list[float]
+    confidence: float
+    tell: Callable[[str], None]
+    cost: Cost = field(default_factory=Cost)
+    tried: dict[int, Tried] = field(default_factory=dict)
+    built: dict[int, Built] = field(default_factory=dict)
+
+    def find(self, bad: Built, launches: int, progress: Progress) -> Found:
+        """Compare the ends, then bisect on the case that is slower by most.
+
+        bad: the last commit, prepared. launches: of that comparison at the most. Raises
+        NotMeasuredError where the ends cannot be compared, CutShortError after Ctrl-C.
+        """
+        last = self.asked.graph.size - 1
+        self.tried[-1] = Tried(-1, "built")
+        self.tried[last] = Tried(last, "built")
+        try:
+            report = self.oracle.ends(bad, launches, progress)
+        except SpentError:
+            return self._stopped("--budget was spent before the two ends were compared")
+        finally:
+            self.cost.device_seconds = self.oracle.seconds
+        self.cost.launches = len(report.data[0].run.launches)
+        place = slowest(report, tuple(verdict.outcome.value for verdict in report.verdicts))
+        if place is None:
+            return self._no_slowdown(report)
+        comparison = report.comparisons[place]
+        case = next(c for c in report.data[0].run.cases if c.id == comparison.case.id)
+        ratios = [-float(value) for value in comparison.sides[0]]
+        slowdown = float(np.mean(ratios))
+        others = sum(verdict.outcome.value == "SLOWER" for verdict in report.verdicts) - 1
+        more = f" ({others} more cases are slower, too)" if others else ""
+        self.tell(f"{case.id}: slower by {percent(slowdown)}{more}; bisecting on it")
+        search = Search(self.asked.graph, np.array(self.weights), slowdown)
+        search.launches[last] = ratios
+        self.tried[last].launches = ratios
+        return self._bisect(search, case)
+
+    def _bisect(self, search: Search, case: Case) -> Found:
+        spent = ""
+        known: set[int] = {self.asked.graph.size - 1}
+        taken = 0
+        try:
+            while (place := search.next(self.confidence)) is not None:
+                if place not in known:
+                    known.add(place)
+                    earlier = self._prepare(place, case, search)
+                    if earlier:  # of an earlier invocation
+                        continue
+                if place in search.unusable:
+                    continue
+                if taken == _MOST:
+                    spent = f"{_MOST} launches did not decide"
+                    break
+                taken += 1
+                self._launch(place, case, search)
+        except SpentError:
+            spent = "--budget was spent"
+        self.cost.device_seconds = self.oracle.seconds
+        probabilities = search.probabilities()
+        for place, one in self.tried.items():
+            if place >= 0:
+                one.probability = float(probabilities[place])
+        found, probability = search.answer()
+        for place in found:
+            self.tried.setdefault(place, Tried(place, "not tried"))
+            self.tried[place].probability = float(probabilities[place])
+            self.tried[place].role = "first slower" if len(found) == 1 else "candidate"
+        return self._found(search, case, found, probability, spent)
+
+    def _prepare(self, place: int, case: Case, search: Search) -> bool:
+        """Build a commit, or skip it; whether launches of an earlier invocation were found."""
+        commit = self.asked.commits[place]
+        (built,) = self.preparer.prepare([commit.revision], "correct")
+        count(self.cost, built)
+        self.built[place] = built
+        self.tried[place] = Tried(place, built.status, built.reason)
+        if works(built, "correct") is not True:
+            self.tell(f"{commit.id[:12]}: skipped: {built.status}")
+            search.skip(place)
+            return False
+        earlier = self.oracle.known(built, case)
+        for ratio in earlier:
+            search.record(place, ratio)
+        self.tried[place].launches = list(earlier)
+        return bool(earlier)
+
+    def _launch(self, place: int, case: Case, search: Search) -> None:
+        commit, one = self.asked.commits[place], self.tried[place]
+        ratio = self.oracle.launch(self.built[place], case)
+        self.cost.launches += 1
+        if ratio is None:
+            one.status = "not measured"
+            one.reason = self.oracle.reasons.get(commit.id, "")
+            self.tell(f"{commit.id[:12]}: skipped: {one.reason}")
+            search.skip(place)
+            return
+        search.record(place, ratio)
+        one.launches.append(ratio)
+        found, probability = search.answer()
+        likeliest = self.asked.commits[found[-1]].id[:12]
+        self.tell(
+            f"{commit.id[:12]}: {percent(ratio)}; likeliest {likeliest} ({100 * probability:.0f} %)"
+        )
+
+    def _found(
+        self, search: Search, case: Case, found: list[int], probability: float, spent: str
+    ) -> Found:
+        names = [self.asked.commits[place].id[:12] for place in found]
+        values = search.launches[self.asked.graph.size - 1]
+        slowdown = float(np.mean(values))
+        sure = f"probability {100 * probability:.1f} %"
+        if probability < self.confidence:
+            outcome = Outcome.UNDECIDED
+            why = spent or "nothing is left that could be measured"
+            answer = f"{why}; so far the likeliest is {names[-1]} ({sure})"
+        elif len(found) == 1:
+            outcome = Outcome.FOUND
+            answer = f"{names[0]} made {case.id} slower ({percent(slowdown)} in all); {sure}"
+        else:
+            outcome = Outcome.HIDDEN
+            answer = f"one of {len(found)} commits made {case.id} slower ({percent(slowdown)} in "
+            answer += f"all; {sure}): those between cannot be measured"
+        return replace(
+            self._result(outcome, answer),
+            candidates=tuple(found),
+            probability=probability,
+            case=case.id,
+            slowdown=math.expm1(slowdown),
+        )
+
+    def _no_slowdown(self, report: Report) -> Found:
+        code = exit_code(report.verdicts)
+        ends = f"{self.asked.bad.label} against {self.asked.good.label}"
+        if code == Exit.PASS:
+            return self._result(
+                Outcome.NONE, f"no regression in this range: {ends}: no case is slower"
+            )
+        reasons = [v.reason for v in report.verdicts if v.outcome.value not in ("SAME", "FASTER")]
+        if code == Exit.UNDECIDED:
+            return self._result(Outcome.UNDECIDED, f"{ends}: undecided: {reasons[0]}")
+        raise NotMeasuredError(f"{ends}: {reasons[0] if reasons else 'nothing to compare'}")
+
+    def _stopped(self, why: str) -> Found:
+        return self._result(Outcome.UNDECIDED, why)
+
+    def _result(self, outcome: Outcome, answer: str) -> Found:
+        rows = [self.tried[place] for place in sorted(self.tried)]
+        return Found(self.asked, "speed", outcome, answer, rows, self.cost)
+
+
+def percent(log_ratio: float) -> str:
+    """A log-ratio of times as `+3.1 %`."""
+    return f"{100 * math.expm1(log_ratio):+.1f} %"

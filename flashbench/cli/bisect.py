@@ -1,0 +1,253 @@
+"""`flashbench bisect`: which commit broke the build, the import, the results or the speed."""
+
+import hashlib
+import math
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flashbench.cli.build import TABLES
+from flashbench.cli.measuring import (
+    Duration,
+    effort_options,
+    grid_options,
+    is_given,
+    plan_options,
+    refuse_given,
+    tell,
+)
+from flashbench.cli.output import METRICS, Fraction, deliver
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.settings import SettingsCommand
+
+if TYPE_CHECKING:
+    from flashbench.bisect.found import Found
+    from flashbench.bisect.question import Range
+    from flashbench.measure.plan import Plan
+    from flashbench.project.many import Preparer
+
+_OF_SPEED = {"cases", "presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
+_OF_SPEED |= {"threads", "seed", "timeout", "hourly_rate", "launches", "metric", "tolerance"}
+_OF_SPEED |= {"confidence", "resume"}
+_OF_GRID = {"presets", "shapes", "dtypes", "causal", "device"}
+_STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the estimate alone
+
+
+@click.command(
+    "bisect",
+    cls=SettingsCommand,
+    epilog="Exit codes: 1 found; 0 nothing broke or got slower in the range; 3 several candidates "
+    "that broken commits hide, or undecided, or --budget was spent; 4 an end of the range cannot "
+    "be built or measured, or interrupted; 2 usage. Defaults: [tool.flashbench.bisect]; what is "
+    "built and called: [tool.flashbench.project].",
+)
+@click.option("--good", required=True, metavar="REV", help="An ancestor of --bad that works.")
+@click.option("--bad", default="HEAD", show_default=True, metavar="REV")
+@click.option(
+    "--for",
+    "purpose",
+    type=click.Choice(["build", "load", "correct", "speed"]),
+    required=True,
+    help="What broke.",
+)
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="CASE",
+    help="As tables name it, b1-h8-q512-d64-fp16-full-cpu; in place of a grid. Repeatable.",
+)
+@grid_options
+@click.option("--metric", type=click.Choice(METRICS), help="As of `compare`.")
+@click.option(
+    "--tolerance",
+    type=Fraction(0, 1),
+    default="2%",
+    show_default=True,
+    help="Between the ends, a slowdown below it is none.",
+)
+@click.option(
+    "--confidence",
+    type=Fraction(0.5, 1),
+    default="98%",
+    show_default=True,
+    help="That the ends differ, and that the culprit is named.",
+)
+@click.option(
+    "--launches",
+    type=click.IntRange(2, 10_000),
+    default=40,
+    show_default=True,
+    help="To compare the two ends, at the most.",
+)
+@effort_options
+@click.option("--first-parent", is_flag=True, help="Of merges, only the branch merged into.")
+@click.option("--quick", is_flag=True, help="Not speed: halve only; do not try all later commits.")
+@click.option("-j", "--jobs", type=click.IntRange(1, 256), help="Builds at once; not speed.")
+@click.option("--build-timeout", type=Duration(), default="30m", show_default=True)
+@click.option("--retry-build", is_flag=True, help="Build again what did not build the last time.")
+@click.option("--resume", is_flag=True, help="Use the launches of the same bisection before.")
+@click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False))
+@click.pass_context
+def command(context: click.Context, /, **options: Any) -> int:
+    """Find the commit between --good and --bad that broke something.
+
+    build, load, correct: the last commit that worked, the first that did not, and why. speed: which
+    commit made a case slower, by launches of builds side by side, with a probability. What cannot
+    be built is skipped. --budget: of build seconds, or for speed of device seconds.
+    """
+    from flashbench.bisect.found import EXIT_CODES
+    from flashbench.bisect.oracle import CutShortError
+    from flashbench.bisect.question import range_of
+    from flashbench.build import cache_directory
+    from flashbench.build.running import StoppedError
+    from flashbench.project import read
+    from flashbench.project.many import Preparer, default_jobs
+    from flashbench.run import sigterm_as_interrupt
+    from flashbench.views import bisect
+
+    purpose = options["purpose"]
+    if purpose == "speed":
+        for name in ("quick", "jobs"):
+            if is_given(context, name):
+                raise InvalidInputError(f"--{name} is not for --for speed; drop it")
+        if options["cases"]:
+            refuse_given(context, _OF_GRID.__contains__, "and --case do not go together; drop one")
+    else:
+        refuse_given(context, _OF_SPEED.__contains__, "is for --for speed; drop it")
+    project = read(Path.cwd())
+    asked = range_of(project, options["good"], options["bad"], first_parent=options["first_parent"])
+    jobs = 1 if purpose == "speed" else options["jobs"] or default_jobs()
+    try:
+        with (
+            sigterm_as_interrupt(),
+            Preparer(
+                project,
+                cache_directory(),
+                jobs=jobs,
+                retry_failed=options["retry_build"],
+                timeout=options["build_timeout"],
+            ) as preparer,
+        ):
+            if purpose == "speed":
+                found = _slowdown(asked, preparer, options)
+            else:
+                found = _breakage(asked, preparer, jobs, options)
+    except (KeyboardInterrupt, StoppedError, CutShortError):
+        again = ["flashbench", *sys.argv[1:]]
+        again += ["--resume"] * (purpose == "speed" and "--resume" not in again)
+        raise NotMeasuredError(f"interrupted; go on with: {shlex.join(again)}") from None
+    tell(bisect.cost_line(found))
+    deliver(bisect.document(found), options["output_format"], options["output"])
+    return EXIT_CODES[found.outcome]
+
+
+def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str, Any]) -> "Found":
+    from flashbench.bisect.breakage import find_breakage
+
+    builds = asked.builds()
+    halving = math.ceil(math.log2(asked.graph.size + 1)) + 2
+    most = halving if options["quick"] else builds
+    tell(
+        f"{asked.graph.size} commits, {builds} different builds; at least "
+        f"{min(halving, builds)} builds, {most} at the most, {jobs} at once{_each(asked)}"
+    )
+    return find_breakage(
+        asked,
+        options["purpose"],
+        preparer,
+        jobs=jobs,
+        quick=options["quick"],
+        budget=options["budget"],
+        tell=tell,
+    )
+
+
+def _slowdown(asked: "Range", preparer: "Preparer", options: dict[str, Any]) -> "Found":
+    from flashbench.bisect.found import Found, Outcome
+    from flashbench.bisect.oracle import Oracle
+    from flashbench.bisect.slowdown import Slowdown
+    from flashbench.build import cache_directory
+    from flashbench.case import parse_case
+    from flashbench.measure.plan import Plan
+    from flashbench.measure.progress import make_progress
+
+    cases = [parse_case(text) for text in options["cases"]]
+    if len({case.device for case in cases}) > 1:
+        raise InvalidInputError("--case: all cases have to be of one device")
+    changes = asked.changes()
+    suspects = sum(changes)
+    if not suspects:
+        from flashbench.bisect.found import Cost
+
+        answer = "no regression in this range: no commit changes what is built or imported"
+        return Found(asked, "speed", Outcome.NONE, answer, [], Cost())
+    if cases:
+        options = options | {"device": cases[0].device}
+    plan = Plan(**plan_options(options), candidates=[], launches=1, chosen=cases)
+    _estimate(asked, suspects, plan)
+    ends = preparer.prepare([asked.good, asked.bad], "correct")
+    for name, built in zip(("good", "bad"), ends, strict=True):
+        for note in built.notes:
+            tell(f"--{name}: {note}")
+        if built.status != "built":
+            hint = "; bisect --for correct" if name == "bad" else ""
+            raise NotMeasuredError(f"--{name} {built.headline}{hint}")
+    directory = cache_directory() / "bisect" / _digest(asked, options)
+    if not options["resume"]:
+        shutil.rmtree(directory, ignore_errors=True)
+    tell(f"run files: {directory}")
+    oracle = Oracle(
+        plan,
+        ends[0],
+        directory,
+        options["tolerance"],
+        options["confidence"],
+        options["metric"] or "",
+        options["budget"],
+    )
+    weights = [float(change) for change in changes]
+    search = Slowdown(asked, oracle, preparer, weights, options["confidence"], tell)
+    return search.find(ends[1], options["launches"], make_progress())
+
+
+def _estimate(asked: "Range", suspects: int, plan: "Plan") -> None:
+    """What it will cost, before it starts."""
+    from flashbench.measure.plan import MIN_SAMPLE_SECONDS
+
+    commits = math.ceil(math.log2(suspects + 1)) + 4
+    device = "cpu" if plan.device == "auto" else plan.device
+    count = len(plan.cases(device))
+    sample = plan.min_sample_seconds or MIN_SAMPLE_SECONDS[device]
+    ends = _STARTING_SECONDS + count * 3 * plan.samples * sample
+    later = _STARTING_SECONDS + 3 * plan.samples * sample
+    tell(
+        f"{asked.graph.size} commits, of which {suspects} change what is measured; about "
+        f"{min(commits, suspects)} builds{_each(asked)}; about 10 launches of the ends and 15 of "
+        f"others, {10 * ends + 15 * later:.0f} device seconds where a call is short"
+    )
+
+
+def _each(asked: "Range") -> str:
+    """How long a build took here, where one is known."""
+    from statistics import median
+
+    from flashbench.build import cache_directory
+    from flashbench.project import ledger
+
+    known = list(ledger.everything(cache_directory(), asked.project.repository))
+    seconds = [one.seconds for one in known if one.status == "built" and one.seconds]
+    return f" of about {median(seconds):.0f} s" if seconds else ""
+
+
+def _digest(asked: "Range", options: dict[str, Any]) -> str:
+    """Of what makes it the same bisection."""
+    kept = sorted(_OF_SPEED - {"resume", "timeout", "hourly_rate", "launches"})
+    described = [asked.project.repository, asked.good.commit, asked.bad.commit, asked.first_parent]
+    text = repr([*map(str, described), *(options[name] for name in kept)])
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
