@@ -89,6 +89,8 @@ def works(built: Built, purpose: Stage) -> bool | None:
     earlier."""
     if built.status == "built":
         return True
+    if not built.build.directory:  # for want of memory or disk: no answer that was kept
+        return None
     if purpose == "build":
         return False
     if built.status in _NOT_BUILT or built.build.status == "timeout":

@@ -28,6 +28,7 @@ from flashbench.build.diagnosis import Status
 from flashbench.build.recipe import OwnExtension, Recipe, read_log
 
 TIMEOUT_SECONDS = 1800.0
+_LEAST_FREE = 1 << 20  # bytes of a disk, below which a failure is no answer
 
 
 class Build(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
@@ -112,7 +113,7 @@ def build(
             if recipe.source_hash(checkout) != sources:
                 reason = "the sources changed while they were being built; build again"
                 return msgspec.structs.replace(made, status="build error", reason=reason)
-            if made.status != "built" and diagnosis.is_passing(read_log(work)):
+            if made.status != "built" and _is_passing(work):
                 return made
             shutil.rmtree(work / "work", ignore_errors=True)
             (work / "build.json").write_bytes(msgspec.json.encode(made))
@@ -121,6 +122,12 @@ def build(
             return msgspec.structs.replace(made, directory=str(cache / key))
         finally:
             shutil.rmtree(work, ignore_errors=True)
+
+
+def _is_passing(work: Path) -> bool:
+    """Whether a build failed for want of memory or disk, also where its log found no room."""
+    full = shutil.disk_usage(work).free < _LEAST_FREE
+    return full or diagnosis.is_passing(read_log(work))
 
 
 def key_of(recipe: Recipe, sources: str, tools: dict[str, str]) -> str:

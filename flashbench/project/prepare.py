@@ -10,6 +10,7 @@ A build is shared by revisions with equal sources, a site by those with equal Py
 """
 
 import datetime
+import shutil
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass
@@ -114,15 +115,22 @@ def prepare(
             checker = checker or at_end.enter_context(Checker())
             work = _Preparation(project, revision, cache, checker, stage, retry_failed, timeout)
             built = work.run(at_end)
-        if not revision.worktree:
+        if not revision.worktree and built.build.directory:
             ledger.record(cache, project.repository, built.tried)
     except git.GitError as error:
         raise NotMeasuredError(f"{revision.label} cannot be read from git: {error}") from None
     except OSError as error:
         raise NotMeasuredError(
-            f"the build cache {cache} cannot be used ({error}); set FLASHBENCH_CACHE"
+            f"the build cache {cache} cannot be used ({_told(error)}); set FLASHBENCH_CACHE"
         ) from None
     return built
+
+
+def _told(error: OSError) -> str:
+    """In one line: of a tree that could not be copied, the first file."""
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
+        return str(error.args[0][0][-1])
+    return error.strerror or str(error)
 
 
 def recipe_of(project: Project) -> Recipe:

@@ -1,0 +1,206 @@
+"""`flashbench build` and `flashbench builds`: ranges of commits, by real builds."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from project.foreign import Repository, fastattn
+
+from flashbench.build import running
+from flashbench.errors import Exit, InvalidInputError
+from flashbench.project import WORKTREE, ledger, prepare, read, resolve
+from flashbench.project.commits import commits_between, commits_of
+from flashbench.project.many import Preparer
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """Commits: good, a unit that is not compiled, repaired, wrong, right, documentation, Python."""
+    root = tmp_path_factory.mktemp("many")
+    repository = fastattn(root / "fastattn")
+    repository.git("tag", "good")
+    repository.write("csrc/launch.h", "template <class T> float launch(T x);\n")
+    repository.write(
+        "csrc/launch_bf16.cpp",
+        '#include "launch.h"\ntemplate <class T> float launch(T x) { return x; }\n'
+        "template float launch<float>(float);\n",
+    )
+    repository.edit("csrc/kernels.cpp", '"config.h"', '"config.h"\n#include "launch.h"')
+    repository.edit("csrc/kernels.cpp", "result[i] = 0;", "result[i] = launch<float>(0.0f);")
+    repository.commit("Launch <b>what</b> is not compiled")
+    repository.git("revert", "--no-edit", "HEAD")
+    repository.edit("csrc/config.h", "SCALE = 1.0f", "SCALE = 1.1f")
+    repository.commit("Scale as one should not")
+    repository.git("revert", "--no-edit", "HEAD")
+    repository.write("line\nbreak.md", "# Words\n")
+    repository.commit("A document of a strange name")
+    repository.edit("src/fastattn/api.py", "def marker", "# said\ndef marker")
+    repository.commit("Say something in Python")
+    return repository
+
+
+@pytest.fixture(scope="module")
+def flashbench(project: Repository):  # type: ignore[no-untyped-def]
+    cache = project.root.parent / "cache"
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {
+            "FLASHBENCH_CACHE": str(cache),
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+        }
+        command = [sys.executable, "-m", "flashbench", *arguments]
+        return subprocess.run(
+            command, cwd=project.root, env=environment, capture_output=True, text=True
+        )
+
+    return run
+
+
+def rows(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, object]]:
+    return {row["subject"]: row for row in json.loads(done.stdout)["rows"]}
+
+
+def test_range_is_built_once_with_reasons(flashbench, project: Repository) -> None:  # type: ignore[no-untyped-def]
+    """Each commit has its status; equal sources are built once; nothing is done a second time;
+    `builds` tells the same without building, and the repository is as it was."""
+    before = project.state()
+    first = flashbench("build", "good", "good..", "-j", "2", "--format", "json")
+    assert first.returncode == Exit.NOT_MEASURED, first.stderr
+    found = rows(first)
+    statuses = {subject: row["status"] for subject, row in found.items()}
+    left_out = "Launch <b>what</b> is not compiled"
+    assert statuses.pop(left_out) == "undefined symbol"
+    assert statuses.pop("Scale as one should not") == "wrong result"
+    assert set(statuses.values()) == {"built"}
+    reason = str(found[left_out]["reason"])
+    assert "undefined symbol: float launch<float>(float)" in reason
+    assert "csrc/launch_bf16.cpp should hold it, and was not compiled" in reason
+    assert len({row["build"] for row in found.values()}) == 3
+    assert "3 made now" in first.stderr
+    again = flashbench("build", "good", "good..", "--format", "json")
+    assert again.returncode == Exit.NOT_MEASURED
+    assert "0 made now" in again.stderr
+    listed = flashbench("builds", "--format", "json")
+    assert listed.returncode == Exit.PASS
+
+    def told(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[object, object]]:
+        return {subject: (row["status"], row["reason"]) for subject, row in rows(done).items()}
+
+    assert told(again) == told(listed) == told(first)
+    failed = flashbench("builds", "--failed", "--format", "markdown")
+    assert "Launch &lt;b&gt;what" in failed.stdout
+    assert "A kernel" not in failed.stdout
+    assert project.state() == before
+
+
+def test_failure_is_tried_again_on_request(flashbench) -> None:  # type: ignore[no-untyped-def]
+    """--retry builds again what does not work, and nothing else."""
+    done = flashbench("build", "good", "good~0", "HEAD~4", "HEAD~5", "--retry", "--for", "load")
+    assert "1 made now" not in done.stderr  # all of these are built, and load
+    done = flashbench("build", "good", "HEAD~5", "HEAD~3", "--retry")
+    assert done.returncode == Exit.NOT_MEASURED
+    assert "checked" in done.stderr or "wrong result" in done.stderr
+
+
+def test_working_tree_is_the_default(flashbench, project: Repository) -> None:  # type: ignore[no-untyped-def]
+    """Without a revision it is the working tree that is built, which no list of commits has."""
+    done = flashbench("build", "--format", "json")
+    assert done.returncode == Exit.PASS, done.stderr
+    (row,) = json.loads(done.stdout)["rows"]
+    assert (row["commit"], row["status"]) == (WORKTREE, "built")
+
+
+@pytest.mark.parametrize("text", ["good...HEAD", "..HEAD", "HEAD..good", "a..b", "--x..HEAD"])
+def test_ranges_that_are_none_are_refused(project: Repository, text: str) -> None:
+    """A range that git does not know, that is empty or of another form is one line."""
+    with pytest.raises(InvalidInputError):
+        commits_of(project.root, text)
+
+
+def test_ranges_have_parents_first(tmp_path: Path) -> None:
+    """A range leaves its old end out; of merges, all sides or the first parent's alone."""
+    repository = Repository(tmp_path / "merged")
+    repository.write("file", "1")
+    old = repository.commit("One")
+    repository.git("checkout", "-q", "-b", "side")
+    repository.write("other", "2")
+    side = repository.commit("Side\x1b[31m")
+    repository.git("checkout", "-q", "main")
+    repository.write("file", "2")
+    main = repository.commit("Two")
+    repository.git("merge", "-q", "--no-ff", "-m", "Merge", "side")
+    merge = repository.git("rev-parse", "HEAD")
+    commits = commits_between(repository.root, old, merge)
+    assert {commit.id for commit in commits} == {side, main, merge}
+    assert commits[-1].parents == (main, side)
+    assert {"Side\x1b[31m", "Two", "Merge"} == {commit.subject for commit in commits}
+    first = commits_between(repository.root, old, merge, first_parent=True)
+    assert [commit.id for commit in first] == [main, merge]
+
+
+def test_hung_revision_is_stopped(project: Repository, tmp_path: Path) -> None:
+    """A build and an import that never end are time-outs, and leave no process behind."""
+    repository = fastattn(tmp_path / "fastattn")
+    repository.edit("setup.py", "from setuptools", "import time; time.sleep(1000)\nfrom setuptools")
+    repository.commit("Hang")
+    settings = read(repository.root)
+    hung = prepare(settings, resolve(settings.repository, "HEAD"), tmp_path / "cache", timeout=1)
+    assert (hung.status, hung.build.status) == ("timeout", "timeout")
+    assert "longer than 1 s" in hung.reason
+    assert ledger.find(tmp_path / "cache", settings.repository, hung.revision.commit) is not None
+
+
+def test_two_at_once_and_kills_leave_the_cache_sound(project: Repository, tmp_path: Path) -> None:
+    """Two builds of one range on one cache, killed again and again, leave what the next one uses;
+    no process outlives them."""
+    environment = os.environ | {
+        "FLASHBENCH_CACHE": str(tmp_path),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    command = [sys.executable, "-m", "flashbench", "build", "good", "good..", "-j", "2"]
+    for number in (signal.SIGKILL, signal.SIGINT, signal.SIGKILL):
+        both = [
+            subprocess.Popen(
+                command,
+                cwd=project.root,
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for _ in range(2)
+        ]
+        while not list(tmp_path.glob("builds/.*/log.txt")) and both[0].poll() is None:
+            time.sleep(0.05)
+        for process in both:
+            process.send_signal(number)
+        for process in both:
+            process.wait()
+    done = subprocess.run(
+        command, cwd=project.root, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == Exit.NOT_MEASURED
+    assert "built 5, undefined symbol 1, wrong result 1" in done.stdout
+    left = [path.name for path in (tmp_path / "builds").glob(".*") if path.is_dir()]
+    assert left == []
+
+
+def test_stopped_builds_are_no_answer(project: Repository, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """What is ended from outside is not kept as a failure of the commit."""
+    settings = read(project.root)
+    revision = resolve(settings.repository, "good")
+    stopping = running._stopping
+    monkeypatch.setattr(running, "_stopping", type(stopping)())
+    running.stop_all()
+    with pytest.raises(running.StoppedError), Preparer(settings, tmp_path) as preparer:
+        preparer.prepare([revision], "build")
+    monkeypatch.undo()
+    with Preparer(settings, tmp_path) as preparer:
+        (built,) = preparer.prepare([revision], "build")
+    assert (built.status, built.build.reused) == ("built", False)
