@@ -1,0 +1,155 @@
+"""`flashbench bisect` by real compilations: a missing header, an undefined symbol, a slowdown."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from project.foreign import Repository, fastattn
+
+from flashbench.errors import Exit
+
+pytestmark = pytest.mark.slow
+
+CASE = ["--case", "b1-h2-q32-d8-fp32-full-cpu", "--samples", "4", "--min-sample", "500us"]
+FAST = [*CASE, "--confidence", "70%", "--threads", "1"]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """good, a branch that is merged, a header that is missing and comes, a slowdown, words, an
+    undefined symbol, a document on top of it."""
+    repository = fastattn(tmp_path_factory.mktemp("bisect") / "fastattn")
+    repository.git("tag", "good")
+    repository.git("checkout", "-q", "-b", "side")
+    repository.edit("csrc/config.h", "#pragma once", "#pragma once\n// other words")
+    repository.commit("Other words")
+    repository.git("checkout", "-q", "main")
+    repository.edit("csrc/kernels.cpp", '"config.h"', '"build_config.h"')
+    repository.commit("Include what only I have")
+    repository.git("tag", "no-header")
+    repository.edit("csrc/kernels.cpp", '"build_config.h"', '"config.h"')
+    repository.commit("Repair it")
+    repository.git("merge", "-q", "--no-ff", "-m", "Merge side", "side")
+    repository.edit("csrc/config.h", "DELAY = 0", "DELAY = 200000")
+    repository.commit("Wait in each call")
+    repository.git("tag", "slower")
+    repository.write("README.md", "words\n")
+    repository.commit("Words")
+    repository.edit("csrc/config.h", "MARKER = 1", "MARKER = 2")
+    repository.commit("Another marker")
+    repository.git("tag", "slow")
+    repository.edit("csrc/config.h", "constexpr long MARKER = 2;", "extern long MARKER;")
+    repository.commit("Declare it only")
+    repository.git("tag", "undefined")
+    repository.write("README.md", "more words\n")
+    repository.commit("More words")
+    return repository
+
+
+def environment(project: Repository) -> dict[str, str]:
+    return os.environ | {
+        "FLASHBENCH_CACHE": str(project.root.parent / "cache"),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+
+
+@pytest.fixture(scope="module")
+def bisect(project: Repository):  # type: ignore[no-untyped-def]
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "flashbench", "bisect", "--format", "json", *arguments]
+        return subprocess.run(
+            command, cwd=project.root, env=environment(project), capture_output=True, text=True
+        )
+
+    return run
+
+
+def summary(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    found: dict[str, object] = json.loads(done.stdout)["summary"]
+    return found
+
+
+def test_last_that_builds_and_loads(bisect, project: Repository) -> None:  # type: ignore[no-untyped-def]
+    """The header that is missing, and the symbol, are found with their reason; what was broken and
+    repaired before hides nothing; the repository is as it was."""
+    before = project.state()
+    done = bisect("--good", "good", "--bad", "no-header", "--for", "build")
+    assert done.returncode == Exit.REGRESSION, done.stderr
+    found = summary(done)
+    assert found["last_working"] == project.git("rev-parse", "good")
+    assert found["culprit"] == project.git("rev-parse", "no-header")
+    assert "missing header: csrc/kernels.cpp" in str(found["answer"])
+    done = bisect("--good", "good", "--for", "load", "-j", "2")
+    assert done.returncode == Exit.REGRESSION, done.stderr
+    found = summary(done)
+    assert found["last_working"] == project.git("rev-parse", "slow")
+    assert found["culprit"] == project.git("rev-parse", "undefined")
+    assert "undefined symbol" in str(found["answer"])
+    assert project.state() == before
+
+
+def test_slowdown_is_found(bisect, project: Repository) -> None:  # type: ignore[no-untyped-def]
+    """The commit that waits is named, past one that does not build, in a history with a merge."""
+    done = bisect("--good", "good", "--bad", "slow", "--for", "speed", *FAST)
+    assert done.returncode == Exit.REGRESSION, done.stderr
+    found = summary(done)
+    assert found["culprit"] == project.git("rev-parse", "slower")
+    assert float(str(found["probability"])) > 0.7
+    assert float(str(found["slowdown"])) > 0.2
+    assert "device seconds where a call is short" in done.stderr
+    assert "cost: " in done.stderr
+    again = bisect("--good", "good", "--bad", "slow", "--for", "speed", *FAST, "--resume")
+    assert again.returncode == Exit.REGRESSION, again.stderr
+    assert summary(again)["culprit"] == found["culprit"]
+    assert summary(again)["device_seconds"] == 0
+
+
+def test_no_change_costs_nothing(bisect) -> None:  # type: ignore[no-untyped-def]
+    """Where no commit changes what is measured there is no regression, and nothing is measured."""
+    done = bisect("--good", "slower", "--bad", "slower~0", "--for", "speed", *FAST)
+    assert done.returncode == Exit.USAGE
+    done = bisect("--good", "undefined", "--for", "speed", *FAST)
+    assert done.returncode == Exit.PASS, done.stderr
+    assert "no regression in this range" in str(summary(done)["answer"])
+
+
+def test_what_cannot_be_told_is_one_line(bisect) -> None:  # type: ignore[no-untyped-def]
+    """An end that fails earlier, ends in no order, and flags that do not go together."""
+    done = bisect("--good", "good", "--bad", "no-header", "--for", "load")
+    assert done.returncode == Exit.NOT_MEASURED
+    assert "missing header" in done.stderr.splitlines()[-1]
+    done = bisect("--good", "no-header", "--bad", "slow", "--for", "build")
+    assert done.returncode == Exit.NOT_MEASURED
+    done = bisect("--good", "slow", "--bad", "good", "--for", "build")
+    assert done.returncode == Exit.USAGE
+    assert "is no ancestor" in done.stderr
+    done = bisect("--good", "side", "--bad", "no-header", "--for", "build")
+    assert "name their common ancestor" in done.stderr
+    done = bisect("--good", "good", "--for", "build", "--samples", "3")
+    assert done.returncode == Exit.USAGE
+    done = bisect("--good", "good", "--for", "speed", "--case", "b1-q2")
+    assert done.returncode == Exit.USAGE
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_interrupt_can_be_gone_on_with(project: Repository) -> None:
+    """Ctrl-C in the launches ends with exit code 4 and the command that goes on."""
+    command = [sys.executable, "-m", "flashbench", "bisect", "--good", "good", "--bad", "slow"]
+    command += ["--for", "speed", *CASE, "--seed", "7"]
+    process = subprocess.Popen(
+        command, cwd=project.root, env=environment(project), stderr=subprocess.PIPE, text=True
+    )
+    kept = project.root.parent / "cache" / "builds" / "bisect"
+    known = set(kept.glob("*/*.json"))
+    while not set(kept.glob("*/*.json")) - known and process.poll() is None:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == Exit.NOT_MEASURED
+    assert "interrupted; go on with: flashbench bisect --good good --bad slow" in errors
+    assert errors.strip().endswith("--resume")
