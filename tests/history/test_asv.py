@@ -15,6 +15,7 @@ from asv.util import load_json
 import flashbench.source_hash
 from flashbench import runfile
 from flashbench.history import record, suite
+from flashbench.project import ledger
 
 pytestmark = pytest.mark.slow
 
@@ -141,6 +142,9 @@ def test_reason_of_a_failed_build_is_told_and_kept(history) -> None:
     broken = project.record(commits["broken"])
     assert broken.build.status == "missing header"
     assert "build_config.h" in broken.build.reason
+    listed = ledger.find(project.cache / "builds", project.repository, commits["broken"])
+    assert listed is not None
+    assert (listed.status, listed.reason) == (broken.build.status, broken.build.reason)
     (line,) = (line for line in output.splitlines() if "does not build" in line)
     assert commits["broken"][:8] in line
     assert "missing header" in line
