@@ -66,8 +66,3 @@ class Found:
     case: str = ""
     slowdown: float | None = None
     notes: list[tuple[str, str]] = field(default_factory=list)
-    not_measured: bool = False
-
-    @property
-    def exit_code(self) -> Exit:
-        return Exit.NOT_MEASURED if self.not_measured else EXIT_CODES[self.outcome]

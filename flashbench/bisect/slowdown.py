@@ -45,6 +45,9 @@ class Slowdown:
         last = self.asked.graph.size - 1
         self.tried[-1] = Tried(-1, "built")
         self.tried[last] = Tried(last, "built")
+        self.built[last] = bad
+        for end in (self.oracle.good, bad):
+            count(self.cost, end)
         try:
             report = self.oracle.ends(bad, launches, progress)
         except SpentError:

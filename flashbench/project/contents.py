@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from flashbench import source_hash
@@ -28,6 +29,7 @@ class Contents:
     in_site: Callable[[bytes], bool]
 
 
+@lru_cache(maxsize=8192)
 def contents_of(project: Project, commit: str) -> Contents:
     """Of a commit (full hash). Raises git.GitError when git cannot read it."""
     listed = git.ask(project.repository, "ls-tree", "-r", "-z", "--full-tree", commit)
