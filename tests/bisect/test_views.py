@@ -1,0 +1,82 @@
+"""The tables of `bisect` and `builds`: hostile subjects are text, and every answer has its code."""
+
+from pathlib import Path
+
+import pytest
+
+from flashbench.bisect.found import EXIT_CODES, Cost, Found, Outcome, Tried
+from flashbench.bisect.graph import graph_of
+from flashbench.bisect.question import Range
+from flashbench.errors import Exit
+from flashbench.project import Project, Revision
+from flashbench.project.commits import Commit
+from flashbench.project.ledger import Tried as Known
+from flashbench.render import render
+from flashbench.views import bisect, builds
+
+GOOD, SLOW, BAD = ("a" * 40, "b" * 40, "c" * 40)
+HOSTILE = "<script>x</script>\x1b[31m@all"
+
+
+@pytest.fixture
+def found() -> Found:
+    commits = (Commit(SLOW, (GOOD,), 0, HOSTILE), Commit(BAD, (SLOW,), 1, "Later"))
+    project = Project(Path("repository"), "kernel:attention")
+    asked = Range(project, Revision("v1", GOOD), Revision("HEAD", BAD), commits, graph_of(commits))
+    return Found(
+        asked,
+        "speed",
+        Outcome.FOUND,
+        "bbbbbbbbbbbb made it slower",
+        [
+            Tried(-1, "built"),
+            Tried(0, "built", "", [0.03, 0.031], 0.991, "first slower"),
+            Tried(1, "built", "", [0.03], 0.009),
+        ],
+        Cost(commits=2, builds=1, build_seconds=12.0, launches=3, device_seconds=9.5),
+        candidates=(0,),
+        probability=0.991,
+    )
+
+
+TEXT = """\
+v1 (aaaaaaaaaaaa) to HEAD (cccccccccccc): 2 commits, for speed
+
+commit        status  role          launches  slower %   P %  subject
+------------  ------  ------------  --------  --------  ----  ------------------------------
+aaaaaaaaaaaa  built                        0         -     -  v1
+bbbbbbbbbbbb  built   first slower         2     +3.10  99.1  <script>x</script>\\x1b[31m@all
+cccccccccccc  built                        1     +3.05   0.9  Later
+
+FOUND: bbbbbbbbbbbb made it slower
+cost: 2 commits tried, 1 built now in 12 s, 3 launches, 10 device seconds
+"""
+
+
+def test_text_is_what_it_was(found: Found) -> None:
+    """The table of a bisection, in full."""
+    assert render(bisect.document(found), "text") == TEXT
+
+
+@pytest.mark.parametrize("output_format", ["text", "markdown", "csv", "json"])
+def test_subjects_are_text(found: Found, output_format: str) -> None:
+    """A commit message acts on no reader, in either table."""
+    known = Known(commit=SLOW, status="built", stage="load", build="d" * 32, toolchain="e")
+    for document in (
+        bisect.document(found),
+        builds.document("builds", [builds.Row(SLOW, HOSTILE, known)]),
+    ):
+        text = render(document, output_format)
+        assert "\x1b" not in text
+        if output_format == "markdown":
+            assert "<script>" not in text
+
+
+def test_each_answer_has_its_exit_code() -> None:
+    """Found is a regression, nothing is a pass, and what is not known is undecided."""
+    assert EXIT_CODES == {
+        Outcome.FOUND: Exit.REGRESSION,
+        Outcome.NONE: Exit.PASS,
+        Outcome.HIDDEN: Exit.UNDECIDED,
+        Outcome.UNDECIDED: Exit.UNDECIDED,
+    }
