@@ -1,0 +1,152 @@
+"""A history in memory: commits, machines, and what was measured of each commit, as arrays.
+
+`flashbench.history.load` reads one from asv's results folder; `flashbench.history.changes` finds
+where a series changed. Every `commit` below is an index into `History.commits`, whose order is that
+of time: parents before children, along the first parents unless asked otherwise.
+
+Whatever is text here (subjects, authors, names, parameters, reasons) was written by strangers.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbench.candidates import SDPA
+from flashbench.stats.shift import Shift
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit of the repository. parents: full hashes, also of what is not on the axis; merged:
+    hashes that came with it on another branch, where the axis is that of first parents."""
+
+    id: str
+    parents: tuple[str, ...]
+    time: int  # of the committer, seconds since 1970
+    author: str
+    subject: str
+    merged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine, as asv describes it; empty strings where it does not say."""
+
+    name: str
+    cpu: str = ""
+    gpu: str = ""
+    os: str = ""
+    ram: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Estimates along the commits, each array (points,), at most one a commit.
+
+    low, high: the 99 % interval of the median that asv keeps; NaN where there are too few samples
+    for one. q25, q75: quartiles of the samples, NaN where unknown. launches: how many processes
+    the value is the median of; 0 where the file does not say.
+    """
+
+    commit: IntArray  # ascending
+    value: FloatArray  # in the unit of the series; above 0
+    low: FloatArray
+    high: FloatArray
+    q25: FloatArray
+    q75: FloatArray
+    launches: IntArray
+
+    def __len__(self) -> int:
+        return len(self.commit)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One benchmark with one combination of parameters, on one machine and environment.
+
+    benchmark, parameters: as asv names them; parameters are (name, value) with asv's quotes taken
+    off. metric: "wall", "gpu_warm"...; "" for what is not ours. case, candidate: of flashbench's
+    own cases, else "". control: SDPA on the same case at the commits that have one; ratio: time of
+    the candidate over SDPA's, launch by launch. Both None where nothing was measured beside it.
+    failed: commits at which it was tried and has no result.
+    """
+
+    machine: str
+    environment: str
+    benchmark: str
+    parameters: tuple[tuple[str, str], ...]
+    unit: str
+    points: Points
+    metric: str = ""
+    case: str = ""
+    candidate: str = ""
+    control: Points | None = None
+    ratio: Points | None = None
+    failed: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def name(self) -> str:
+        """For people, the same on every machine."""
+        if self.case:
+            return " ".join(part for part in (self.case, self.candidate, self.metric) if part)
+        values = ", ".join(value for _, value in self.parameters)
+        return f"{self.benchmark}({values})" if values else self.benchmark
+
+    @property
+    def baseline(self) -> bool:
+        """Whether this is SDPA, the control, or one of its backends."""
+        return self.candidate == SDPA or self.candidate.startswith(f"{SDPA}:")
+
+    @property
+    def judged(self) -> Points:
+        """What changes are looked for in: the ratio to SDPA, where there is one."""
+        return self.points if self.ratio is None else self.ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A commit that has no numbers on a machine, and why ("" for every machine)."""
+
+    commit: int
+    machine: str
+    status: str  # of the build: "missing header", "compile error"...
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A place where a series changed for good, and how sure that is.
+
+    commit: the likeliest, the first measured one that is different. first, last: any commit from
+    first to last may have made it (95 %); with first parents, a merge stands for what it merged.
+    speedup: log speed-up of after over before, with its interval; above 0 is faster. before,
+    after: how many points each side of it has. hidden: commits from first to last that could not be
+    built; unmeasured: those that were not measured, for this or any other reason, beside the ones
+    that were.
+    """
+
+    commit: int
+    first: int
+    last: int
+    speedup: Shift
+    before: int
+    after: int
+    hidden: tuple[Gap, ...] = ()
+    unmeasured: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Everything that is known. off_axis: commits that have results and are not in `commits`;
+    notes: what was passed over on reading, one line each."""
+
+    commits: tuple[Commit, ...]
+    machines: tuple[Machine, ...]
+    series: tuple[Series, ...]
+    gaps: tuple[Gap, ...] = ()
+    off_axis: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
