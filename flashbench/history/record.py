@@ -52,6 +52,15 @@ def run_path(record: Path, device: str) -> Path:
     return record.with_suffix(f".{device}.json")
 
 
+def paths(results: Path, machine: str) -> list[Path]:
+    """The records of a machine."""
+    folder = path_of(results, machine, "", "").parent
+    # Run files lie beside them, with the device in the name.
+    return sorted(
+        path for path in folder.glob("*.json") if not path.stem.endswith((".cpu", ".cuda"))
+    )
+
+
 def read(path: Path) -> CommitRecord:
     """InvalidInputError says what is wrong with the file."""
     try:

@@ -1,0 +1,78 @@
+"""The commits of a repository in the order they came: the axis of every series."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from flashbench.errors import InvalidInputError
+from flashbench.history.model import Commit
+from flashbench.project import git
+from flashbench.project.revision import WORKTREE, resolve
+
+# Whatever the user's configuration says: no colours, signatures, notes or mail maps.
+_LOG = ("log", "-z", "--no-color", "--no-show-signature", "--no-notes", "--no-mailmap", "-s")
+_FORMAT = "--format=%H%n%P%n%ct%n%an%n%s"  # the subject is the last line, and has none of its own
+
+
+def axis(repository: Path, text: str = "HEAD", *, first_parent: bool = True) -> tuple[Commit, ...]:
+    """Every commit up to the revision `text`, parents before children.
+
+    first_parent: of a merge only the branch that it was merged into, the rest as `Commit.merged`.
+    Raises InvalidInputError for what git does not know.
+    """
+    revision = resolve(repository, text)
+    if revision.worktree:
+        raise InvalidInputError(f"{WORKTREE} is no commit, so it has no place in a history")
+    listed = git.ask(
+        repository, *_LOG, "--encoding=UTF-8", "--topo-order", _FORMAT, revision.commit, "--"
+    )
+    commits = [_commit(record) for record in filter(None, listed.split(b"\0"))]
+    commits.reverse()
+    return _along_first_parents(commits) if first_parent else tuple(commits)
+
+
+def reachable(commits: Iterable[Commit], tip: str) -> set[str]:
+    """The hashes of `tip` and of its ancestors among these commits and what they merged."""
+    parents = {commit.id: (*commit.parents, *commit.merged) for commit in commits}
+    found: set[str] = set()
+    waiting = [tip]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += parents.get(one, ())
+    return found
+
+
+def _commit(record: bytes) -> Commit:
+    name, parents, time, author, subject = record.decode(errors="replace").split("\n", 4)
+    return Commit(name, tuple(parents.split()), int(time), author, subject.strip("\n"))
+
+
+def _along_first_parents(commits: list[Commit]) -> tuple[Commit, ...]:
+    """commits: not empty, the tip last."""
+    by_id = {commit.id: commit for commit in commits}
+    line = [commits[-1]]
+    while line[-1].parents and line[-1].parents[0] in by_id:
+        line.append(by_id[line[-1].parents[0]])
+    seen = {commit.id for commit in line}
+    made = []
+    for commit in reversed(line):
+        merged = []
+        waiting = list(commit.parents[1:])
+        while waiting:
+            one = waiting.pop()
+            if one in by_id and one not in seen:
+                seen.add(one)
+                merged.append(one)
+                waiting += by_id[one].parents
+        made.append(
+            Commit(
+                commit.id,
+                commit.parents,
+                commit.time,
+                commit.author,
+                commit.subject,
+                tuple(merged),
+            )
+        )
+    return tuple(made)

@@ -1,0 +1,368 @@
+"""Reads asv's results folder into a history: results/MACHINE/COMMIT-ENVIRONMENT.json.
+
+Nothing is imported, executed or opened that a file names. A file that cannot be read is passed over
+with a note: one damaged file must not hide two thousand good ones.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbench.candidates import SDPA
+from flashbench.errors import InvalidInputError
+from flashbench.foreign import document
+from flashbench.foreign.series import SECONDS, find_case, impossible
+from flashbench.history import names, record, rows
+from flashbench.history.model import (
+    Commit,
+    FloatArray,
+    Gap,
+    History,
+    IntArray,
+    Machine,
+    Points,
+    Series,
+)
+
+_COLUMNS = ("stats_ci_99_a", "stats_ci_99_b", "stats_q_25", "stats_q_75", "stats_repeat")
+_FEWEST_FOR_INTERVAL = 8  # of fewer samples asv makes an interval up from an assumed distribution
+
+
+class _Benchmark(msgspec.Struct, kw_only=True):
+    """What benchmarks.json says of one."""
+
+    unit: str = ""
+    version: str = ""
+    param_names: list[str] = msgspec.field(default_factory=list)
+
+
+class _MachineFile(msgspec.Struct, kw_only=True):
+    cpu: str = ""
+    gpu: str = ""
+    os: str = ""
+    ram: str = ""
+
+
+class _Key(NamedTuple):
+    """What asv tells apart."""
+
+    machine: str
+    environment: str
+    benchmark: str
+    version: str
+
+
+class _Collected:
+    """The rows of one key: the combinations seen, and for each row its commit and numbers."""
+
+    def __init__(self) -> None:
+        self.combinations: dict[tuple[str, ...], int] = {}
+        self.commits: list[int] = []
+        self.places: list[IntArray] = []  # of each row, which combinations its numbers are of
+        self.numbers: list[FloatArray] = []  # (1 + len(_COLUMNS), combinations of the row)
+        self.failed: list[NDArray[np.bool_]] = []
+        self._known: tuple[list[list[str]], IntArray] | None = None
+
+    def add(self, commit: int, row: rows.Row) -> None:
+        self.commits.append(commit)
+        self.places.append(self._places(row.params or []))
+        count = row.combinations
+        self.failed.append(
+            np.ones(count, dtype=bool)
+            if row.result is None
+            else np.array([value is None for value in row.result], dtype=bool)
+        )
+        numbers = np.full((1 + len(_COLUMNS), count), np.nan)
+        for index, name in enumerate(("result", *_COLUMNS)):
+            column = getattr(row, name)
+            if column is not None:
+                numbers[index] = column  # None becomes NaN
+        self.numbers.append(numbers)
+
+    def _places(self, params: list[list[str]]) -> IntArray:
+        if self._known is None or self._known[0] != params:
+            found = self.combinations
+            places = [found.setdefault(values, len(found)) for values in itertools.product(*params)]
+            self._known = params, np.array(places, dtype=np.int64)
+        return self._known[1]
+
+
+def load(
+    results: Path,
+    commits: Sequence[Commit],
+    *,
+    failed: Mapping[str, str] | None = None,
+    machine: str | None = None,
+) -> History:
+    """Everything that asv's results folder holds of these commits.
+
+    failed: why a commit could not be built, by its hash, in words like "missing header: ...".
+    machine: only this one. Raises InvalidInputError where there is no such folder or machine.
+    """
+    index = {commit.id: place for place, commit in enumerate(commits)}
+    folders = _machine_folders(results, machine)
+    notes: list[str] = []
+    described = _described(results, notes)
+    collected: dict[_Key, _Collected] = defaultdict(_Collected)
+    off_axis: dict[str, None] = {}
+    for folder in folders:
+        for path in _result_files(folder):
+            try:
+                file = rows.read(path)
+            except InvalidInputError as error:
+                notes.append(str(error))
+                continue
+            place = index.get(file.commit)
+            if place is None:
+                off_axis[file.commit] = None
+                continue
+            for name, row in file.rows.items():
+                key = _Key(folder.name, file.environment, name, row.version or "")
+                collected[key].add(place, row)
+    series = [
+        one
+        for key in _current(collected, described, notes)
+        for one in _series(key, collected[key], described.get(key.benchmark))
+    ]
+    return History(
+        tuple(commits),
+        tuple(_machine(folder, notes) for folder in folders),
+        tuple(_with_controls(series)),
+        tuple(_gaps(results, folders, failed or {}, index, notes)),
+        tuple(off_axis),
+        tuple(notes),
+    )
+
+
+def _machine_folders(results: Path, machine: str | None) -> list[Path]:
+    try:
+        folders = sorted(path for path in results.iterdir() if path.is_dir())
+    except OSError as error:
+        raise InvalidInputError(
+            f"{results}: no history can be read ({error.strerror}); measure one with `asv run`, or "
+            "keep run files with `flashbench record`"
+        ) from None
+    if machine is not None:
+        known = ", ".join(folder.name for folder in folders) or "none"
+        folders = [folder for folder in folders if folder.name == machine]
+        if not folders:
+            raise InvalidInputError(f"{results}: no machine {machine!r}; there is {known}")
+    return folders
+
+
+def _result_files(folder: Path) -> list[Path]:
+    return sorted(
+        path
+        for path in folder.glob("*.json")
+        if path.name != "machine.json" and not path.name.startswith(".")
+    )
+
+
+def _machine(folder: Path, notes: list[str]) -> Machine:
+    path = folder / "machine.json"
+    found = _MachineFile()
+    if path.is_file():
+        try:
+            found = msgspec.json.decode(document.content(path), type=_MachineFile)
+        except (InvalidInputError, *rows.UNREADABLE) as error:
+            notes.append(f"{path}: damaged asv machine file: {error}")
+    return Machine(folder.name, found.cpu, found.gpu, found.os, found.ram)
+
+
+def _described(results: Path, notes: list[str]) -> dict[str, _Benchmark]:
+    """benchmarks.json by name; ours are known without it."""
+    found = {
+        name: _Benchmark(
+            unit=names.UNITS[parts.quantity],
+            version=names.VERSION,
+            param_names=list(names.PARAMETERS),
+        )
+        for name, parts in names.OURS.items()
+    }
+    path = results / "benchmarks.json"
+    if not path.is_file():
+        return found
+    try:
+        content = msgspec.json.decode(document.content(path), type=dict[str, msgspec.Raw])
+    except (InvalidInputError, *rows.UNREADABLE) as error:
+        notes.append(f"{path}: damaged asv benchmarks file: {error}")
+        return found
+    for name, value in content.items():
+        if name == "version" or name in names.OURS:
+            continue
+        try:
+            found[name] = msgspec.json.decode(value, type=_Benchmark)
+        except rows.UNREADABLE as error:
+            notes.append(f"{path}: damaged asv benchmarks file: {name!r}: {error}")
+    return found
+
+
+def _current(
+    collected: dict[_Key, _Collected], described: Mapping[str, _Benchmark], notes: list[str]
+) -> list[_Key]:
+    """Of each benchmark the version that benchmarks.json has, as asv does; of one that it does not
+    list, the version of the latest commit."""
+    latest: dict[str, tuple[int, str]] = {}
+    for key, found in collected.items():
+        known = latest.get(key.benchmark, (-1, ""))
+        latest[key.benchmark] = max(known, (max(found.commits), key.version))
+    chosen, other = [], 0
+    for key in collected:
+        known_as = described.get(key.benchmark)
+        version = known_as.version if known_as and known_as.version else latest[key.benchmark][1]
+        if key.version == version:
+            chosen.append(key)
+        else:
+            other += len(collected[key].commits)
+    if other:
+        notes.append(f"{other} results are of other versions of their benchmarks: passed over")
+    return sorted(chosen)
+
+
+def _series(key: _Key, collected: _Collected, described: _Benchmark | None) -> list[Series]:
+    ours = names.OURS.get(key.benchmark)
+    unit = described.unit if described else ""
+    titles = described.param_names if described else []
+    sizes = [len(places) for places in collected.places]
+    combination = np.concatenate(collected.places)
+    commit = np.repeat(np.array(collected.commits, dtype=np.int64), sizes)
+    numbers = np.concatenate(collected.numbers, axis=1)
+    failed = np.concatenate(collected.failed)
+    # By combination, then commit; of two files of one commit the later one counts.
+    order = np.lexsort((commit, combination))
+    again = np.zeros(len(order), dtype=bool)
+    same = combination[order][1:] == combination[order][:-1]
+    again[:-1] = same & (commit[order][1:] == commit[order][:-1])
+    order = order[~again]
+    ends = np.searchsorted(combination[order], np.arange(len(collected.combinations) + 1))
+    made = []
+    for values, place in collected.combinations.items():
+        mine = order[ends[place] : ends[place + 1]]
+        texts = tuple(value.strip("'\"") for value in values)
+        parameters = itertools.zip_longest(titles[: len(texts)], texts, fillvalue="")
+        case = next(filter(None, map(find_case, texts)), "")
+        others = [text for text in texts if not case or case not in text]
+        made.append(
+            Series(
+                machine=key.machine,
+                environment=key.environment,
+                benchmark=key.benchmark,
+                parameters=tuple(parameters),
+                unit=unit,
+                points=_points(commit[mine], numbers[:, mine], unit, ours is not None),
+                metric=ours.metric if ours else "",
+                case=case,
+                candidate=", ".join(others) if case else "",
+                failed=commit[mine][failed[mine]],
+            )
+        )
+    return made
+
+
+def _points(commit: IntArray, numbers: FloatArray, unit: str, of_launches: bool) -> Points:
+    value, low, high, q25, q75, repeat = numbers
+    with np.errstate(invalid="ignore"):
+        possible = (value >= 1e-300) & (value <= 1e300)
+        if unit == SECONDS:
+            possible &= np.array([not impossible(SECONDS, one) for one in value], dtype=bool)
+        bounded = np.isfinite(low) & np.isfinite(high) & (low <= value) & (value <= high)
+        bounded &= (repeat >= _FEWEST_FOR_INTERVAL) & (low > 0)
+    launches = np.nan_to_num(repeat, posinf=0).clip(0, 2**53) if of_launches else 0 * commit
+    return Points(
+        commit[possible],
+        value[possible],
+        np.where(bounded, low, np.nan)[possible],
+        np.where(bounded, high, np.nan)[possible],
+        q25[possible],
+        q75[possible],
+        launches.astype(np.int64)[possible],
+    )
+
+
+def _with_controls(series: list[Series]) -> list[Series]:
+    """SDPA and the ratio to it beside each candidate; that ratio is no series of its own then."""
+    places = {_place(one): one for one in series}
+    used: set[int] = set()
+    made = []
+    for one in series:
+        timed = one.unit == SECONDS and one.case and not one.baseline
+        control = places.get(_place(one)._replace(candidate=SDPA)) if timed else None
+        if control is not None:
+            measured = places.get(_place(one)._replace(benchmark=_ratio_of(one.benchmark)))
+            if measured is not None:
+                used.add(id(measured))
+            ratio = measured.points if measured else _quotient(one.points, control.points)
+            made.append((one, replace(one, control=control.points, ratio=ratio)))
+        else:
+            made.append((one, one))
+    return [after for before, after in made if id(before) not in used]
+
+
+class _Place(NamedTuple):
+    machine: str
+    environment: str
+    benchmark: str
+    case: str
+    candidate: str
+
+
+def _place(series: Series) -> _Place:
+    return _Place(
+        series.machine, series.environment, series.benchmark, series.case, series.candidate
+    )
+
+
+def _ratio_of(benchmark: str) -> str:
+    """The benchmark that has the ratios to the times of this one; "" for what is not ours."""
+    ours = names.OURS.get(benchmark)
+    return str(ours._replace(quantity=names.RATIO)) if ours else ""
+
+
+def _quotient(points: Points, control: Points) -> Points:
+    """Of medians, at the commits that have both: without launches to pair it has no interval."""
+    commit, mine, theirs = np.intersect1d(points.commit, control.commit, return_indices=True)
+    unknown = np.full(len(commit), np.nan)
+    return Points(
+        commit,
+        points.value[mine] / control.value[theirs],
+        unknown,
+        unknown,
+        unknown,
+        unknown,
+        np.minimum(points.launches[mine], control.launches[theirs]),
+    )
+
+
+def _gaps(
+    results: Path,
+    folders: list[Path],
+    failed: Mapping[str, str],
+    index: Mapping[str, int],
+    notes: list[str],
+) -> list[Gap]:
+    """Commits that could not be built or measured: as asv's environment recorded, and as told."""
+    found: dict[tuple[str, int], Gap] = {}
+    for folder in folders:
+        for path in record.paths(results, folder.name):
+            try:
+                kept = record.read(path)
+            except InvalidInputError as error:
+                notes.append(str(error))
+                continue
+            place = index.get(kept.commit)
+            if place is not None and kept.failure:
+                reason = kept.failure.removeprefix(f"{kept.status}: ")
+                found[folder.name, place] = Gap(place, folder.name, kept.status, reason)
+    for commit, text in failed.items():
+        place = index.get(commit)
+        if place is not None:
+            status, _, reason = text.partition(": ")
+            found["", place] = Gap(place, "", status, reason)
+    return sorted(found.values(), key=lambda gap: (gap.commit, gap.machine))
