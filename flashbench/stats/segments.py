@@ -1,0 +1,254 @@
+"""Where a series changes its level, beside noise, outliers and neighbours that are alike.
+
+The segmentation is the exact minimum of squares plus a penalty a change (PELT, Killick, Fearnhead &
+Eckley 2012, by ruptures; one for every 256 points, overlapping). Around it:
+
+- Outliers become the median of their neighbourhood (Hampel's filter: Davies & Gather 1993).
+- The noise is first that of the differences, which steps hardly touch, then that of what the
+  segmentation leaves, as the long-run deviation of an AR(1) process.
+- The penalty was chosen by simulation (docs/statistics.md); `calibrate` raises it where the noise
+  of a project asks for more.
+- A change among the last few points has few places where it could be, so less is asked of it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from flashbench.errors import InvalidInputError
+from flashbench.stats.order import inflation, widened
+from flashbench.stats.shift import Shift, unpaired_shift
+
+FloatArray = NDArray[np.float64]
+
+SHORTEST = 4  # points that make a level
+FEWEST = 2 * SHORTEST  # points that can show a change
+LEAST_NOISE = 1e-3  # on a log scale; smaller changes than 0.1 % are no news
+_REACH = SHORTEST - 1  # of the median that replaces outliers: a level is in its own majority
+_OUTLIER = 3.5  # standard deviations from that median
+_MAX_CORRELATION = 0.9
+_RECENT = 10  # points at the end in which a change is looked for apart
+_RECENT_Z = 3.25
+_WINDOW = 256  # points that are segmented at once: time grows with the square
+# 95 % of the distribution of the likelihood ratio of a change's place, -2 log(1 - sqrt(0.95)):
+# Hansen, Sample splitting and threshold estimation, Econometrica 68 (2000), p. 582.
+_PLACE = 7.352
+_NEAR = 64  # points of each side that the size of a change is estimated from
+
+BLOCK = 10  # points that stay together when noise is shuffled
+NULL_LENGTH = 200
+FALSE_RATE = 0.005  # of null series of that length
+_REPLICATES = 1000
+_MOST = 4.0  # more than four times the penalty is another problem than noise
+_STEP = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of level. at: index of the first point of the new level; first, last: it lies
+    there with 95 %; shift: new level minus old, with its interval."""
+
+    at: int
+    first: int
+    last: int
+    shift: Shift
+    before: int  # points of the level before
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segmentation:
+    """The levels of a series. noise: standard deviation of a point; correlation: of neighbours,
+    0 or above; residuals: (points,), what the levels leave, in units of `noise`."""
+
+    steps: tuple[Step, ...]
+    noise: float
+    correlation: float
+    residuals: FloatArray
+
+
+def penalty(points: int) -> float:
+    """Squared standard deviations a change has to save, in a series of so many points.
+
+    Grows with the number of places; with few points the noise itself is hardly known.
+    """
+    return 3.4 * math.log(points) + 200 / points
+
+
+def segment(values: FloatArray, *, factor: float = 1.0, alpha: float = 0.05) -> Segmentation:
+    """The levels of `values`.
+
+    values: (points,), finite, of a log scale (0.01 is 1 %), in the order of time. factor: of the
+    penalty, from `calibrate`. alpha: 1 - confidence of each shift's interval, for itself.
+    A level needs 4 points; fewer than 8 show no change.
+    """
+    count = len(values)
+    if count < FEWEST:
+        middle = float(np.median(values)) if count else 0.0
+        return Segmentation((), LEAST_NOISE, 0.0, (values - middle) / LEAST_NOISE)
+    noise = max(_noise_of_differences(values), LEAST_NOISE)
+    cleaned = _without_outliers(values, noise)
+    cost = factor * penalty(count)
+    cuts = _cuts(cleaned / noise, cost)
+    correlation, noise = _remaining(cleaned, cuts)
+    scale = noise * inflation(correlation)
+    for _ in range(2):  # the noise depends on the levels, and they on it
+        again = _cuts(cleaned / scale, cost)
+        if again == cuts:
+            break
+        cuts = again
+        correlation, noise = _remaining(cleaned, cuts)
+        scale = noise * inflation(correlation)
+    cuts += _recent(cleaned / scale, cuts[-1] if cuts else 0, math.sqrt(factor) * _RECENT_Z)
+    steps = _steps(values, cleaned / scale, cuts, inflation(correlation), alpha)
+    return Segmentation(steps, noise, correlation, _residuals(values, cuts) / noise)
+
+
+def calibrate(residuals: Sequence[FloatArray], seed: int = 0) -> float:
+    """How many times the penalty holds the false-change rate on a project's own noise; at least 1.
+
+    residuals: of each series, what `Segmentation.residuals` left. Null series of up to 200 points
+    are made of blocks of them in random order (which keeps what makes neighbours alike; Kunsch
+    1989), and the factor is raised until at most 0.5 % of 1000 such series show a change.
+    """
+    usable = [one for one in residuals if len(one) >= 2 * BLOCK]
+    if not usable:
+        return 1.0
+    rng = np.random.default_rng(seed)  # the same history gives the same changes
+    waiting = [_shuffled(usable[rng.integers(len(usable))], rng) for _ in range(_REPLICATES)]
+    factor = 1.0
+    while factor < _MOST:
+        # What shows no change at a lower penalty shows none at a higher one.
+        waiting = [one for one in waiting if _changes(one, factor)]
+        if len(waiting) <= FALSE_RATE * _REPLICATES:
+            break
+        factor *= _STEP
+    return min(factor, _MOST)
+
+
+def _changes(values: FloatArray, factor: float) -> bool:
+    return bool(segment(values * 0.01, factor=factor).steps)
+
+
+def _shuffled(residuals: FloatArray, rng: np.random.Generator) -> FloatArray:
+    length = min(NULL_LENGTH, len(residuals))
+    turned = np.roll(residuals, rng.integers(len(residuals)))  # blocks begin anywhere
+    blocks = [turned[at : at + BLOCK] for at in range(0, len(turned), BLOCK)]
+    return np.concatenate([blocks[index] for index in rng.permutation(len(blocks))])[:length]
+
+
+def _noise_of_differences(values: FloatArray) -> float:
+    """Standard deviation of a point, from the median absolute difference of neighbours."""
+    return 1.4826 * float(np.median(np.abs(np.diff(values)))) / math.sqrt(2)
+
+
+def _without_outliers(values: FloatArray, noise: float) -> FloatArray:
+    width = 2 * _REACH + 1
+    medians = np.empty_like(values)
+    medians[_REACH : len(values) - _REACH] = np.sort(sliding_window_view(values, width))[:, _REACH]
+    for place in (*range(_REACH), *range(len(values) - _REACH, len(values))):
+        medians[place] = np.median(values[max(0, place - _REACH) : place + _REACH + 1])
+    return np.where(np.abs(values - medians) > _OUTLIER * noise, medians, values)
+
+
+def _cuts(scaled: FloatArray, cost: float) -> list[int]:
+    """Indices at which a new level begins. scaled: values in standard deviations."""
+    start = 0
+    cuts: list[int] = []
+    while True:
+        found = [start + cut for cut in _window_cuts(scaled[start : start + _WINDOW], cost)]
+        if start + _WINDOW >= len(scaled):
+            return cuts + found
+        # What is near the end of the window is looked at again with what comes after it.
+        settled = [cut for cut in found if cut <= start + 3 * _WINDOW // 4]
+        cuts += settled
+        start = max(settled[-1] if settled else 0, start + _WINDOW // 2)
+
+
+def _window_cuts(scaled: FloatArray, cost: float) -> list[int]:
+    try:
+        from ruptures import KernelCPD
+    except ImportError:
+        raise InvalidInputError(
+            'changes are found with ruptures, which is not installed: pip install "ruptures>=1.1.9"'
+        ) from None
+    detector = KernelCPD(kernel="linear", min_size=SHORTEST).fit(scaled[:, None])
+    found: list[int] = detector.predict(pen=cost)
+    return found[:-1]  # the last is the end of the series
+
+
+def _levels(values: FloatArray, cuts: list[int]) -> list[FloatArray]:
+    return np.split(values, cuts)
+
+
+def _remaining(cleaned: FloatArray, cuts: list[int]) -> tuple[float, float]:
+    """Lag-1 autocorrelation (0 or above) and standard deviation of what the levels leave.
+
+    The correlation is corrected for its bias of -(1 + 3 rho) / n a level (Kendall 1954).
+    """
+    centred = [level - level.mean() for level in _levels(cleaned, cuts)]
+    count, levels = len(cleaned), len(centred)
+    power = sum(float(level @ level) for level in centred)
+    noise = max(math.sqrt(power / (count - levels)), LEAST_NOISE)
+    if power == 0:
+        return 0.0, noise
+    together = sum(float(level[1:] @ level[:-1]) for level in centred) / power
+    bias = levels / count
+    correlation = (together + bias) / max(1 - 3 * bias, 0.3)
+    return min(max(correlation, 0.0), _MAX_CORRELATION), noise
+
+
+def _recent(scaled: FloatArray, start: int, least: float) -> list[int]:
+    """The likeliest change in the last few points of the last level, if it is beyond `least`
+    standard errors."""
+    level = scaled[start:]
+    sizes = np.arange(SHORTEST, min(_RECENT, len(level) - SHORTEST) + 1)
+    if not len(sizes):
+        return []
+    sums = np.cumsum(level[::-1])
+    rest = len(level) - sizes
+    difference = sums[sizes - 1] / sizes - (sums[-1] - sums[sizes - 1]) / rest
+    z = np.abs(difference) / np.sqrt(1 / sizes + 1 / rest)
+    best = int(np.argmax(z))
+    return [len(scaled) - int(sizes[best])] if z[best] > least else []
+
+
+def _steps(
+    values: FloatArray, scaled: FloatArray, cuts: list[int], wider: float, alpha: float
+) -> tuple[Step, ...]:
+    ends = [0, *cuts, len(values)]
+    made = []
+    for left, cut, right in zip(ends, cuts, ends[2:], strict=False):
+        first, last = _places(scaled[left:right])
+        old, new = values[left:cut], values[cut:right]
+        shift = unpaired_shift(old[-_NEAR:], new[:_NEAR], alpha)
+        made.append(
+            Step(
+                cut,
+                min(left + first, cut),
+                max(left + last, cut),
+                widened(shift, wider),
+                len(old),
+                len(new),
+            )
+        )
+    return tuple(made)
+
+
+def _places(scaled: FloatArray) -> tuple[int, int]:
+    """Where in these points, which have one change, it lies with 95 %: the first and the last
+    place whose likelihood is not too far below the best one's."""
+    count = np.arange(1, len(scaled))
+    sums = np.cumsum(scaled)
+    left, total = sums[:-1], sums[-1]
+    explained = left**2 / count + (total - left) ** 2 / (len(scaled) - count)
+    possible = count[explained >= explained.max() - _PLACE]
+    return int(possible[0]), int(possible[-1])
+
+
+def _residuals(values: FloatArray, cuts: list[int]) -> FloatArray:
+    return np.concatenate([level - np.median(level) for level in _levels(values, cuts)])
