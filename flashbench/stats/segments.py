@@ -31,8 +31,8 @@ LEAST_NOISE = 1e-3  # on a log scale; smaller changes than 0.1 % are no news
 _REACH = SHORTEST - 1  # of the median that replaces outliers: a level is in its own majority
 _OUTLIER = 3.5  # standard deviations from that median
 _MAX_CORRELATION = 0.9
-_RECENT = 10  # points at the end in which a change is looked for apart
-_RECENT_Z = 3.25
+_RECENT = range(5, 11)  # points at the end before which a change is looked for apart
+_RECENT_Z = 3.3
 _WINDOW = 256  # points that are segmented at once: time grows with the square
 # 95 % of the distribution of the likelihood ratio of a change's place, -2 log(1 - sqrt(0.95)):
 # Hansen, Sample splitting and threshold estimation, Econometrica 68 (2000), p. 582.
@@ -206,7 +206,7 @@ def _recent(scaled: FloatArray, start: int, least: float) -> list[int]:
     """The likeliest change in the last few points of the last level, if it is beyond `least`
     standard errors."""
     level = scaled[start:]
-    sizes = np.arange(SHORTEST, min(_RECENT, len(level) - SHORTEST) + 1)
+    sizes = np.array([size for size in _RECENT if size <= len(level) - SHORTEST], dtype=np.intp)
     if not len(sizes):
         return []
     sums = np.cumsum(level[::-1])

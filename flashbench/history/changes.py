@@ -1,0 +1,82 @@
+"""Where the series of a history changed: on the ratio to SDPA, in commits, with what hides it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from flashbench.history.model import Change, FloatArray, Gap, History, Series
+from flashbench.stats.segments import FEWEST, Segmentation, Step, calibrate, segment
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """changes: of each series, in its order; None where it has too few points to show any (fewer
+    than 8). factors: by machine, how many times the penalty its own noise asked for."""
+
+    changes: tuple[tuple[Change, ...] | None, ...]
+    factors: dict[str, float]
+
+
+def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> Found:
+    """The changes of these series of the history.
+
+    alpha: 1 - confidence of each change's interval, for itself. Series of a machine lend each other
+    their noise (`flashbench.stats.segments.calibrate`).
+    """
+    values = [_log_speedups(one) for one in series]
+    segmented: dict[int, Segmentation] = {
+        index: segment(one, alpha=alpha) for index, one in enumerate(values) if len(one) >= FEWEST
+    }
+    machines: dict[str, list[int]] = defaultdict(list)
+    for index in segmented:
+        machines[series[index].machine].append(index)
+    factors = {}
+    for machine, indices in machines.items():
+        factors[machine] = calibrate([segmented[index].residuals for index in indices])
+        if factors[machine] > 1:
+            # Without a step at the lower penalty there is none at the higher one.
+            for index in indices:
+                if segmented[index].steps:
+                    segmented[index] = segment(values[index], factor=factors[machine], alpha=alpha)
+    gaps = _by_machine(history.gaps, (one.name for one in history.machines))
+    changes = tuple(
+        tuple(_change(step, one, gaps.get(one.machine, {})) for step in segmented[index].steps)
+        if index in segmented
+        else None
+        for index, one in enumerate(series)
+    )
+    return Found(changes, factors)
+
+
+def _log_speedups(series: Series) -> FloatArray:
+    """(points,): what grows when it gets faster; of what is no time, when it gets less."""
+    return -np.log(series.judged.value)
+
+
+def _by_machine(gaps: Iterable[Gap], machines: Iterable[str]) -> dict[str, dict[int, Gap]]:
+    """By machine and commit; a gap of every machine counts where it has none of its own."""
+    listed = list(gaps)
+    return {
+        name: {gap.commit: gap for gap in listed if not gap.machine}
+        | {gap.commit: gap for gap in listed if gap.machine == name}
+        for name in machines
+    }
+
+
+def _change(step: Step, series: Series, gaps: dict[int, Gap]) -> Change:
+    places = series.judged.commit
+    first, last = int(places[step.first - 1]) + 1, int(places[step.last])
+    measured = set(places[step.first : step.last + 1].tolist())
+    missing = [commit for commit in range(first, last + 1) if commit not in measured]
+    return Change(
+        commit=int(places[step.at]),
+        first=first,
+        last=last,
+        speedup=step.shift,
+        before=step.before,
+        after=step.after,
+        hidden=tuple(gaps[commit] for commit in missing if commit in gaps),
+        unmeasured=len(missing),
+    )
