@@ -124,7 +124,8 @@ def load(
                 off_axis[file.commit] = None
                 continue
             for name, row in file.rows.items():
-                key = _Key(folder.name, file.environment, name, row.version or "")
+                environment = names.environment(file.environment, name)
+                key = _Key(folder.name, environment, name, row.version or "")
                 collected[key].add(place, row)
     series = [
         one

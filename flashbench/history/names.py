@@ -12,6 +12,7 @@ from flashbench.launches import DEFAULT_METRIC, METRIC_LABELS
 # those of another benchmark.
 VERSION = "one sample a launch, 1"
 SECONDS, RATIO = "Seconds.track_seconds", "Ratio.track_ratio"
+RUN_PREFIX = "run-"  # of the environments of run files
 UNITS = {SECONDS: "seconds", RATIO: "times SDPA"}
 PARAMETERS = ("case", "candidate")
 
@@ -35,3 +36,9 @@ OURS = {
     for metric in METRIC_LABELS
     for name in (Name(device, metric, SECONDS), Name(device, metric, RATIO))
 }
+
+
+def environment(name: str, benchmark: str) -> str:
+    """The environment of a result: that of `asv run` and of run files is one, for what is ours."""
+    ours = benchmark in OURS
+    return name.removeprefix("flashbench-").removeprefix(RUN_PREFIX) if ours else name

@@ -1,0 +1,310 @@
+"""Keeps what a run file measured in asv's results: results/MACHINE/COMMIT-run-pyX.Y.json.
+
+A sample is a launch's median, so asv's own statistics are over launches. A file is read, joined
+with what is new and replaced in one step, under a lock that processes of flashbench share; one that
+cannot be understood is refused and left as it is. Nothing a run file names is imported or executed.
+"""
+
+import datetime
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flashbench.build.builder import locked
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.files import replace_file
+from flashbench.foreign import document
+from flashbench.foreign.asv import VERSION
+from flashbench.history import names, tables
+from flashbench.history.tables import FAILED, SKIPPED, WRONG, Cell, Key
+from flashbench.launches import METRIC_LABELS, FloatArray, LaunchData, baseline_index, collect
+from flashbench.project import git
+from flashbench.project.revision import resolve
+from flashbench.runfile import Candidate, Environment, RunFile
+
+_MACHINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+_MACHINE_VERSION = 1
+_PARAMS = ("machine", "os", "arch", "cpu", "num_cpu", "ram", "gpu")  # what asv tells graphs by
+
+Tables = dict[str, dict[Key, Cell]]  # by benchmark
+
+
+def keep(
+    run: RunFile,
+    name: str,
+    results: Path,
+    repository: Path,
+    *,
+    machine: str | None = None,
+    commit: str | None = None,
+) -> list[Path]:
+    """Add a run file's numbers to the results folder; the asv result files that now have them.
+
+    name: how messages call the run file. machine: in asv's results; the host's name where None.
+    commit: the revision that was measured, where the file does not say. Numbers that the same
+    commit has from an earlier run file stay where this one has none, unless its result is wrong.
+    Raises InvalidInputError for what belongs to no commit, or to another machine of that name;
+    NotMeasuredError where there is nothing to keep; OSError.
+    """
+    owners = _owners(run, name, repository, commit)
+    place = results / _machine_name(run.environment, machine, name)
+    written = []
+    found = {revision: _tables(run, mine) for revision, mine in owners.items()}
+    if not any(found.values()):
+        raise NotMeasuredError(f"{name}: nothing was measured, so there is nothing to keep")
+    with locked(results / ".flashbench.lock"):
+        described = _describe_machine(place, run.environment, name)
+        for revision, new in found.items():
+            written.append(_add(place, described, run, revision, repository, new))
+        _describe_benchmarks(results, [new for new in found.values() if new])
+    return written
+
+
+def _owners(
+    run: RunFile, name: str, repository: Path, commit: str | None
+) -> dict[str, list[Candidate]]:
+    """The candidates of each commit; without SDPA's, which were measured beside all of them."""
+    if run.pair is not None:
+        raise InvalidInputError(
+            f"{name}: two builds that were measured until they were decided, which favours large "
+            "changes; keep a file of `flashbench run`"
+        )
+    stated = resolve(repository, commit).commit if commit else ""
+    owners: dict[str, list[Candidate]] = defaultdict(list)
+    for candidate in run.candidates:
+        if candidate.baseline:
+            continue
+        build = candidate.build
+        shown = f"{name}: {candidate.name!r}"
+        if build.dirty:
+            raise InvalidInputError(
+                f"{shown} was built with uncommitted changes, so its numbers are no commit's; "
+                "commit them and measure again"
+            )
+        if build.commit and stated not in ("", build.commit):
+            raise InvalidInputError(
+                f"{shown} was built from {build.commit[:12]}, not from {stated[:12]} (--commit)"
+            )
+        if not (build.commit or stated):
+            raise InvalidInputError(f"{shown} names no commit; say which one with --commit")
+        owners[resolve(repository, build.commit or stated).commit].append(candidate)
+    if not owners:
+        raise InvalidInputError(f"{name}: SDPA alone, which belongs to no commit")
+    return dict(owners)
+
+
+def _machine_name(environment: Environment, machine: str | None, name: str) -> str:
+    chosen = machine if machine is not None else environment.hostname
+    if not _MACHINE_NAME.fullmatch(chosen):
+        raise InvalidInputError(
+            f"{name}: {chosen[:100]!r} cannot be a machine's name in the history; give it one of "
+            "letters, digits, and . _ + - with --machine"
+        )
+    return chosen
+
+
+def _tables(run: RunFile, mine: list[Candidate]) -> Tables:
+    """What there is to keep of these candidates and SDPA, by benchmark."""
+    kept: Tables = {}
+    measured = {
+        timing.metric for launch in run.launches for r in launch.results for timing in r.timings
+    }
+    for metric in METRIC_LABELS:
+        if metric in measured:
+            data = collect(run, metric)
+            chosen = [
+                index
+                for index, candidate in enumerate(run.candidates)
+                if candidate.baseline or candidate in mine
+            ]
+            for place, case in enumerate(run.cases):
+                seconds = names.Name(case.device, metric, names.SECONDS)
+                if str(seconds) not in names.OURS:
+                    continue  # no device of ours
+                for index in chosen:
+                    _add_cells(kept, seconds, data, index, place)
+    return {benchmark: cells for benchmark, cells in kept.items() if _any_number(cells)}
+
+
+def _add_cells(kept: Tables, seconds: names.Name, data: LaunchData, index: int, place: int) -> None:
+    candidate, case = data.run.candidates[index], data.run.cases[place]
+    key = repr(case.id), repr(candidate.name)
+    times = np.exp(data.launch_medians(index, place))
+    failures = data.failures(index, place)
+    without = SKIPPED
+    if failures is not None and failures.status != "unsupported":
+        without = WRONG if failures.status == "wrong" else FAILED
+    kept.setdefault(str(seconds), {})[key] = tables.measured(times) if len(times) else without
+    base = baseline_index(data.run)
+    if base is None or candidate.baseline:
+        return
+    ratios = np.exp(-_present(data.speedups(index, base)[place]))
+    ratio = str(seconds._replace(quantity=names.RATIO))
+    kept.setdefault(ratio, {})[key] = tables.measured(ratios) if len(ratios) else without
+
+
+def _present(values: FloatArray) -> FloatArray:
+    return values[~np.isnan(values)]
+
+
+def _any_number(cells: dict[Key, Cell]) -> bool:
+    return any("samples" in cell for cell in cells.values())
+
+
+def _describe_machine(place: Path, environment: Environment, name: str) -> dict[str, Any]:
+    """The machine as asv describes it; written where it is new, held to it where it is not."""
+    path = place / "machine.json"
+    if not path.exists():
+        made = {
+            "machine": place.name,
+            "os": environment.system,
+            "arch": "",
+            "cpu": environment.cpu,
+            "num_cpu": str(environment.cpu_count or ""),
+            "ram": str(environment.memory_bytes or ""),
+        } | ({"gpu": environment.gpu} if environment.gpu else {})
+        replace_file(path, _json(made | {"version": _MACHINE_VERSION}))
+        return made
+    known = _object(path, "asv machine file")
+    for key, ours in (("cpu", environment.cpu), ("gpu", environment.gpu)):
+        theirs = known.get(key)
+        if ours and theirs and ours != theirs:
+            raise InvalidInputError(
+                f"{name}: measured on {ours}, and machine {place.name!r} of the history is "
+                f"{str(theirs)[:100]}; give it another name with --machine"
+            )
+    return {key: known[key] for key in _PARAMS if isinstance(known.get(key), str)}
+
+
+def _add(
+    place: Path,
+    machine: dict[str, Any],
+    run: RunFile,
+    commit: str,
+    repository: Path,
+    new: Tables,
+) -> Path:
+    """Join the tables with those of the commit's file."""
+    python = ".".join(run.environment.python.split(".")[:2])
+    known = re.fullmatch(r"\d{1,3}\.\d{1,3}", python)
+    environment = f"{names.RUN_PREFIX}py{python if known else ''}"
+    path = place / f"{commit[:8]}-{environment}.json"
+    content: dict[str, Any] = {
+        "commit_hash": commit,
+        "env_name": environment,
+        "date": _date(repository, commit),
+        "params": machine | {"python": python},
+        "python": python,
+        "requirements": {},
+        "env_vars": {},
+        "result_columns": list(tables.COLUMNS),
+        "results": {},
+        "durations": {},
+        "version": VERSION,
+    }
+    results: dict[str, Any] = {}
+    if path.exists():
+        results = _kept_before(path, commit)
+    started = _started(run)
+    for benchmark, cells in new.items():
+        before = results.get(benchmark, {})
+        # A number gives way to another one and to "wrong", not to a launch that crashed.
+        results[benchmark] = before | {
+            key: cell
+            for key, cell in cells.items()
+            if key not in before or cell is WRONG or "samples" in cell
+        }
+    content["results"] = {
+        benchmark: tables.row_of(cells, names.VERSION, started, 0.0)
+        for benchmark, cells in results.items()
+    }
+    replace_file(path, _json(content))
+    return path
+
+
+def _kept_before(path: Path, commit: str) -> Tables:
+    kind = "result file of the history"
+    content = _object(path, kind)
+    columns, results = content.get("result_columns"), content.get("results")
+    if content.get("commit_hash") != commit or content.get("version") != VERSION:
+        raise InvalidInputError(f"{path}: not the {kind} of {commit[:12]}; move it away")
+    if not isinstance(columns, list) or not isinstance(results, dict):
+        raise InvalidInputError(
+            f"{path}: damaged {kind}; move it away and keep its run files again"
+        )
+    found: Tables = {}
+    for benchmark, row in results.items():
+        try:
+            if dict(zip(columns, row, strict=False)).get("version") == names.VERSION:
+                found[benchmark] = tables.cells_of(columns, row)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"{path}: damaged {kind}: {benchmark!r}: {error}; move it away and keep its run "
+                "files again"
+            ) from None
+    return found
+
+
+def _describe_benchmarks(results: Path, new: list[Tables]) -> None:
+    """What `asv publish` and `asv compare` have to know of them, beside the project's own."""
+    path = results / "benchmarks.json"
+    known: dict[str, Any] = {"version": VERSION}
+    if path.exists():
+        known = _object(path, "asv benchmarks file")
+    before = json.dumps(known, sort_keys=True)
+    for tables_ in new:
+        for benchmark, cells in tables_.items():
+            described = known.get(benchmark)
+            params = described.get("params") if isinstance(described, dict) else None
+            made = tables.axes(cells)
+            if isinstance(params, list) and len(params) == len(made):
+                made = [
+                    list(dict.fromkeys([*old, *added]))
+                    for old, added in zip(params, made, strict=True)
+                ]
+            known[benchmark] = {
+                "code": "",
+                "type": "track",
+                "name": benchmark,
+                "param_names": list(names.PARAMETERS),
+                "unit": names.UNITS[names.OURS[benchmark].quantity],
+                "version": names.VERSION,
+                **(described if isinstance(described, dict) else {}),
+                "params": made,
+            }
+    if json.dumps(known, sort_keys=True) != before:
+        replace_file(path, _json(known))
+
+
+def _object(path: Path, kind: str) -> dict[str, Any]:
+    try:
+        content = document.parse(path)
+    except ValueError as error:
+        raise InvalidInputError(f"{path}: damaged {kind}: {error}; move it away") from None
+    if not isinstance(content, dict):
+        raise InvalidInputError(f"{path}: damaged {kind}: no object; move it away")
+    return content
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return json.dumps(content).encode() + b"\n"  # with NaN and Infinity, as asv writes them
+
+
+def _date(repository: Path, commit: str) -> int:
+    """The author's time in milliseconds, which is asv's date of a result."""
+    shown = git.ask(repository, "log", "-1", "--no-show-signature", "--format=%at", commit, "--")
+    return int(shown.split()[-1]) * 1000
+
+
+def _started(run: RunFile) -> int:
+    """When the first launch began, in milliseconds since 1970; 0 where the file does not say."""
+    for text in (run.launches[0].started if run.launches else "", run.created):
+        try:
+            return int(datetime.datetime.fromisoformat(text).timestamp() * 1000)
+        except (ValueError, OverflowError, OSError):
+            continue
+    return 0

@@ -1,0 +1,104 @@
+"""A benchmark's row in an asv result file as a table: a cell a case and candidate."""
+
+import itertools
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from flashbench.launches import FloatArray
+from flashbench.stats.quantile import interval_ranks
+
+# In the order in which asv writes them; those of a cell are lists, one entry a cell.
+COLUMNS = (
+    "result",
+    "params",
+    "version",
+    "started_at",
+    "duration",
+    "stats_ci_99_a",
+    "stats_ci_99_b",
+    "stats_q_25",
+    "stats_q_75",
+    "stats_number",
+    "stats_repeat",
+    "samples",
+)
+_OF_CELL = [name for name in COLUMNS if name == "result" or name.startswith("stats_")]
+_OF_CELL.append("samples")
+_DIGITS = 9  # more than any clock has
+
+Cell = dict[str, Any]  # what asv keeps of one combination of parameters, by column
+Key = tuple[str, ...]  # the combination, as asv writes it: each value's repr
+
+
+def measured(samples: FloatArray) -> Cell:
+    """The cell of some launches; samples: (launches,), at least one, finite.
+
+    The median, asv's quartiles, and the order statistics that hold the median with 99 %: infinite
+    with fewer than 8 launches, where asv would assume a distribution.
+    """
+    ordered = np.sort(samples)
+    ranks = interval_ranks(len(ordered), 0.5, 0.99)
+    low, high = (ordered[ranks[0] - 1], ordered[ranks[1] - 1]) if ranks else (-math.inf, math.inf)
+    lower, middle, upper = np.quantile(ordered, (0.25, 0.5, 0.75))
+    return {
+        "result": _rounded(middle),
+        "stats_ci_99_a": _rounded(low),
+        "stats_ci_99_b": _rounded(high),
+        "stats_q_25": _rounded(lower),
+        "stats_q_75": _rounded(upper),
+        "stats_number": 1,
+        "stats_repeat": len(ordered),
+        "samples": [_rounded(value) for value in samples],
+    }
+
+
+FAILED: Cell = {"result": None}
+WRONG: Cell = {"result": None}
+SKIPPED: Cell = {"result": math.nan}  # asv's word for "not tried"
+
+
+def cells_of(columns: list[str], row: list[Any]) -> dict[Key, Cell]:
+    """The cells of a row. Raises ValueError when its lists do not fit its parameters."""
+    values = dict(zip(columns, row, strict=False))
+    params = values.get("params") or []
+    if not all(isinstance(axis, list) and all(isinstance(x, str) for x in axis) for axis in params):
+        raise ValueError("its parameters are no lists of texts")
+    count = math.prod(map(len, params))
+    listed = {name: values.get(name) for name in _OF_CELL}
+    if listed["result"] is None:
+        return {}
+    for column in listed.values():
+        if column is not None and not (isinstance(column, list) and len(column) == count):
+            raise ValueError(f"it has no {count} numbers for {count} combinations")
+    return {
+        key: {name: column[index] for name, column in listed.items() if column is not None}
+        for index, key in enumerate(itertools.product(*params))
+    }
+
+
+def row_of(cells: dict[Key, Cell], version: str, started_at: int, duration: float) -> list[Any]:
+    """The row of these cells, in the order of COLUMNS. What the product of the parameters has
+    beside them was skipped."""
+    params = axes(cells)
+    keys = list(itertools.product(*params))
+    row: dict[str, Any] = {
+        "params": params,
+        "version": version,
+        "started_at": started_at,
+        "duration": duration,
+    }
+    for name in _OF_CELL:
+        row[name] = [cells.get(key, SKIPPED).get(name) for key in keys]
+    return [row[name] for name in COLUMNS]
+
+
+def axes(keys: Iterable[Key]) -> list[list[str]]:
+    """The values of each parameter, in the order in which they come."""
+    return [list(dict.fromkeys(values)) for values in zip(*keys, strict=True)]
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
