@@ -3,7 +3,7 @@
 The versions are explicit: without them, an edit of a function here would orphan its history.
 """
 
-from flashbench.history import suite
+from flashbench.history import names, suite
 
 CASES = [case.id for case in suite.cases("cpu")]
 
@@ -16,24 +16,24 @@ def setup_cache() -> None:
 
 
 class Seconds:
-    """Time of a call: the median over all samples of all launches."""
+    """Time of a call, one sample a launch: the median of its samples."""
 
-    version = "1"
+    version = names.VERSION
     unit = "seconds"
     params = (CASES, [suite.KERNEL, suite.SDPA])
-    param_names = ("case", "candidate")
+    param_names = names.PARAMETERS
 
     def track_seconds(self, case: str, candidate: str) -> suite.Samples | float:
         return suite.seconds(case, candidate)
 
 
 class Ratio:
-    """Time of the kernel as a multiple of SDPA's, one sample a block of a launch."""
+    """Time of the kernel as a multiple of SDPA's, one sample a launch."""
 
-    version = "1"
+    version = names.VERSION
     unit = "times SDPA"
-    params = (CASES,)
-    param_names = ("case",)
+    params = (CASES, [suite.KERNEL])
+    param_names = names.PARAMETERS
 
-    def track_ratio(self, case: str) -> suite.Samples | float:
-        return suite.ratio(case)
+    def track_ratio(self, case: str, candidate: str) -> suite.Samples | float:
+        return suite.ratio(case, candidate)

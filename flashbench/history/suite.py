@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 
 from flashbench import runfile
 from flashbench.case import Case, DtypeName, Shape, grid
@@ -30,7 +30,7 @@ class Grid:
     causal: list[bool]
 
 
-KERNEL, SDPA = "kernel", "sdpa"
+KERNEL, SDPA = "flashbench", "sdpa"  # as `flashbench run` names them: one series for both
 COMMIT = "flashbench.history.commit:attention"
 
 HEADLINE = Shape(1, 8, 8, 512, 512, 64)
@@ -130,27 +130,29 @@ def _wrong(path: Path) -> list[str]:
 
 
 def seconds(case: str, candidate: str) -> Samples | float:
-    """Seconds a call, one entry a sample of each launch; NaN (asv: skipped) without the device.
+    """Seconds a call, the median of each launch; NaN (asv: skipped) without the device.
 
     Raises NotMeasuredError with the reason when a launch failed on this case.
     """
     timings = _timings(case, candidate)
     if timings is None:
         return nan
-    return {"samples": [value for t in timings.values() for value in t.seconds], "number": 1}
+    return {"samples": [median(timing.seconds) for timing in timings.values()], "number": 1}
 
 
-def ratio(case: str) -> Samples | float:
-    """Time of the kernel over SDPA's, one entry a block of a launch; else as `seconds`."""
-    kernel, sdpa = _timings(case, KERNEL), _timings(case, SDPA)
-    if kernel is None or sdpa is None:
+def ratio(case: str, candidate: str) -> Samples | float:
+    """Time of the candidate over SDPA's, of each launch the median over its blocks; else as
+    `seconds`."""
+    ours, theirs = _timings(case, candidate), _timings(case, SDPA)
+    if ours is None or theirs is None:
         return nan
     ratios: list[float] = []
-    for launch in sorted(kernel.keys() & sdpa.keys()):
-        ours, theirs = _block_means(kernel[launch]), _block_means(sdpa[launch])
-        ratios += [ours[block] / theirs[block] for block in ours if block in theirs]
+    for launch in sorted(ours.keys() & theirs.keys()):
+        means, references = _block_means(ours[launch]), _block_means(theirs[launch])
+        common = [means[block] / references[block] for block in means if block in references]
+        ratios += [median(common)] if common else []
     if not ratios:
-        raise NotMeasuredError(f"{case}: kernel and SDPA have no block in common")
+        raise NotMeasuredError(f"{case}: {candidate} and SDPA have no block in common")
     # Six digits: asv prints all there are of a unit that it does not know.
     return {"samples": [float(f"{value:.6g}") for value in ratios], "number": 1}
 
