@@ -27,6 +27,8 @@ COMMANDS = {
     "builds": "List the builds of this repository's commits, with the reasons.",
     "bisect": "Which commit broke the build, the import, the results or the speed.",
     "merge": "Join the run files of `run --shard i/n`.",
+    "record": "Keep run files in the history, beside the results of `asv run`.",
+    "history": "Where the speed of the project changed, and in which commits that may have been.",
 }
 
 

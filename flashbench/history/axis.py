@@ -1,6 +1,5 @@
 """The commits of a repository in the order they came: the axis of every series."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from flashbench.errors import InvalidInputError
@@ -28,19 +27,6 @@ def axis(repository: Path, text: str = "HEAD", *, first_parent: bool = True) -> 
     commits = [_commit(record) for record in filter(None, listed.split(b"\0"))]
     commits.reverse()
     return _along_first_parents(commits) if first_parent else tuple(commits)
-
-
-def reachable(commits: Iterable[Commit], tip: str) -> set[str]:
-    """The hashes of `tip` and of its ancestors among these commits and what they merged."""
-    parents = {commit.id: (*commit.parents, *commit.merged) for commit in commits}
-    found: set[str] = set()
-    waiting = [tip]
-    while waiting:
-        one = waiting.pop()
-        if one not in found:
-            found.add(one)
-            waiting += parents.get(one, ())
-    return found
 
 
 def _commit(record: bytes) -> Commit:

@@ -244,7 +244,7 @@ def test_suites_measure_commits_against_sdpa(tmp_path: Path) -> None:
     seconds = project.results(right, "cpu.Seconds.track_seconds")
     assert all(value > 0 for value in ratio["result"])
     assert all(value > 0 for value in seconds["result"])
-    assert len(seconds["samples"][0]) == suite.SAMPLES
+    assert len(seconds["samples"][0]) == 1  # of the one launch
     assert project.record(right).status == "built"
 
     ratio = project.results(wrong, "cpu.Ratio.track_ratio")

@@ -1,0 +1,146 @@
+"""`flashbench history`: where the speed of the project changed."""
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flashbench.cli.output import METRICS, Fraction, deliver
+from flashbench.errors import Exit, InvalidInputError
+from flashbench.settings import SettingsCommand
+
+if TYPE_CHECKING:
+    from flashbench.history.model import Series
+
+FORMATS = ("text", "markdown", "csv", "json")
+
+
+@click.command(
+    "history",
+    cls=SettingsCommand,
+    epilog="Exit codes: 0 nothing is slower at the end of the range than at its beginning, 1 "
+    "something is, 2 usage or invalid input, 3 too few commits were measured to tell, 4 none was. "
+    "Defaults: [tool.flashbench.history] of pyproject.toml.",
+)
+@click.argument("revisions", metavar="[REV-RANGE]", required=False)
+@click.option("--machine", help="Only of this machine.")
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only series whose case, or benchmark with its parameters, holds this text or matches "
+    "this pattern (* and ?); may be repeated.",
+)
+@click.option("--metric", type=click.Choice(METRICS), help="Only of this metric.")
+@click.option(
+    "--tolerance",
+    type=Fraction(0, 1),
+    default="1%",
+    show_default=True,
+    help="Largest change that does not matter.",
+)
+@click.option(
+    "--confidence",
+    type=Fraction(0.5, 1),
+    default="95%",
+    show_default=True,
+    help="Of each change's interval.",
+)
+@click.option(
+    "--all-parents",
+    is_flag=True,
+    help="Commits of merged branches are points of their own; without it a merge stands for all "
+    "that it merged.",
+)
+@click.option("--baselines", is_flag=True, help="SDPA and its backends as well.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="asv's results folder [default: .asv/results of the repository].",
+)
+@click.option("--exit-zero", is_flag=True, help="Exit 0 after any table.")
+@click.option(
+    "--format", "output_format", type=click.Choice(FORMATS), default="text", show_default=True
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the table there instead of to stdout.",
+)
+def command(
+    revisions: str | None,
+    machine: str | None,
+    cases: tuple[str, ...],
+    metric: str | None,
+    tolerance: float,
+    confidence: float,
+    all_parents: bool,
+    baselines: bool,
+    results: Path | None,
+    exit_zero: bool,
+    output_format: str,
+    output: Path | None,
+) -> int:
+    """Print where the measured series changed, and in which commits that may have been.
+
+    The results are those of `asv run` and of `flashbench record`. Changes are looked for on the
+    ratio to SDPA, in all of the history up to the end of REV-RANGE (A..B, or B alone; HEAD by
+    default); shown are those that may lie in it.
+    """
+    from flashbench.history.axis import axis
+    from flashbench.history.changes import find
+    from flashbench.history.load import load
+    from flashbench.project import git
+    from flashbench.views import history as view
+
+    repository = git.root_of(Path.cwd())
+    begin, end = _ends(revisions)
+    commits = axis(repository, end, first_parent=not all_parents)
+    since: frozenset[int] = frozenset()
+    if begin is not None:
+        before = {one.id for one in axis(repository, begin, first_parent=False)}
+        since = frozenset(place for place, one in enumerate(commits) if one.id in before)
+    loaded = load(results or repository / ".asv" / "results", commits, machine=machine)
+    chosen = [
+        one
+        for one in loaded.series
+        if (baselines or not one.baseline)
+        and (metric is None or one.metric == metric)
+        and _wanted(one, cases)
+    ]
+    if not chosen and loaded.series:
+        raise InvalidInputError(
+            f"none of the {len(loaded.series)} series of the history is of that --case, --metric; "
+            "without them all are shown"
+        )
+    report = view.Report(
+        loaded,
+        chosen,
+        find(loaded, chosen, alpha=1 - confidence),
+        since,
+        revisions or "HEAD",
+        tolerance,
+        1 - confidence,
+    )
+    deliver(view.document(report), output_format, output)
+    return Exit.PASS if exit_zero else view.exit_code(report)
+
+
+def _ends(text: str | None) -> tuple[str | None, str]:
+    """What A..B, A.. or B stand for: the revision before the range, if any, and its last one."""
+    if text is None or ".." not in text:
+        return None, text or "HEAD"
+    begin, _, end = text.partition("..")
+    if not begin or ".." in end or end.startswith("."):
+        raise InvalidInputError(f"range {text[:100]!r} is not understood; write A..B")
+    return begin, end or "HEAD"
+
+
+def _wanted(series: "Series", patterns: tuple[str, ...]) -> bool:
+    names = (series.case, series.name)
+    return not patterns or any(
+        pattern in name or fnmatchcase(name, pattern) for pattern in patterns for name in names
+    )

@@ -1,0 +1,230 @@
+"""The view of `flashbench history`: one row a change, the latest first."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flashbench.errors import Exit
+from flashbench.history.changes import Found
+from flashbench.history.model import Change, History, Series
+from flashbench.stats.segments import FEWEST
+from flashbench.table import (
+    NONE,
+    Cell,
+    Column,
+    Document,
+    Note,
+    bounds_cells,
+    count_cell,
+    percentage,
+    speedup_cell,
+    text_cell,
+)
+from flashbench.verdict import Outcome
+
+SHOWN = 8  # digits of a commit
+_MOST_NOTES = 20  # of files that were passed over
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was asked for. series: the chosen ones, in the order of `found.changes`; since: indices
+    of commits before the range, whose changes are not shown; label: of the range."""
+
+    history: History
+    series: Sequence[Series]
+    found: Found
+    since: frozenset[int]
+    label: str
+    tolerance: float
+    alpha: float
+
+    def changes(self, index: int) -> list[Change]:
+        """Of a series, those that may lie in the range."""
+        return [
+            change for change in self.found.changes[index] or () if change.last not in self.since
+        ]
+
+
+def outcome(change: Change, tolerance: float) -> Outcome:
+    """The rule of every verdict: real, and beyond what matters."""
+    limit, shift = math.log1p(tolerance), change.speedup
+    if abs(shift.value) > limit and (shift.low > 0 or shift.high < 0):
+        return Outcome.FASTER if shift.value > 0 else Outcome.SLOWER
+    return Outcome.SAME if -limit <= shift.low and shift.high <= limit else Outcome.UNDECIDED
+
+
+def exit_code(report: Report) -> Exit:
+    """REGRESSION where a series is slower at the end of the range than at its beginning."""
+    points = [len(one.judged) for one in report.series]
+    if not any(points):
+        return Exit.NOT_MEASURED
+    if any(_regressed(report, index) for index in range(len(points))):
+        return Exit.REGRESSION
+    return Exit.PASS if max(points) >= FEWEST else Exit.UNDECIDED
+
+
+def document(report: Report) -> Document:
+    """The table; as JSON and CSV with everything that is known of a change."""
+    listed = sorted(
+        (
+            (change, one)
+            for index, one in enumerate(report.series)
+            for change in report.changes(index)
+        ),
+        key=lambda pair: (-pair[0].commit, pair[1].machine, pair[1].name),
+    )
+    return Document(
+        "history",
+        _header(report),
+        _columns(report),
+        [_row(report, change, one) for change, one in listed],
+        {
+            "commits": len(report.history.commits),
+            "series": len(report.series),
+            "changes": len(listed),
+            "too_few_points": sum(one is None for one in report.found.changes),
+            "tolerance": report.tolerance,
+            "confidence": round(1 - report.alpha, 12),
+            "penalty_factors": dict(report.found.factors),
+        },
+        _footer(report, [change for change, _ in listed]),
+        _notes(report, [change for change, _ in listed]),
+    )
+
+
+def _regressed(report: Report, index: int) -> bool:
+    changes = report.changes(index)
+    total = sum(change.speedup.value for change in changes)
+    slower = any(outcome(change, report.tolerance) is Outcome.SLOWER for change in changes)
+    return slower and total < -math.log1p(report.tolerance)
+
+
+def _header(report: Report) -> list[str]:
+    measured = {int(place) for one in report.series for place in one.judged.commit}
+    machines = ", ".join(machine.name for machine in report.history.machines) or "no machine"
+    lines = [
+        f"history of {report.label} on {machines}: {len(report.series)} series, measured at "
+        f"{len(measured)} of {len(report.history.commits)} commits",
+        "speed-up = time before / time after the change, both as multiples of SDPA's: above 1 is "
+        "faster",
+        f"intervals: {percentage(1 - report.alpha)}, each for itself; tolerance "
+        f"{percentage(report.tolerance)}; the commit is the likeliest, the change lies in the "
+        "range with 95 %",
+    ]
+    without = sum(one.ratio is None for one in report.series)
+    if without:
+        lines.append(
+            f"{without} series have no SDPA beside them: what the machine did is in their changes"
+        )
+    return lines
+
+
+def _columns(report: Report) -> list[Column]:
+    several = {
+        name: len({getattr(one, name) for one in report.series}) > 1
+        for name in ("machine", "candidate", "metric", "environment")
+    }
+    hidden = any(
+        change.hidden for index in range(len(report.series)) for change in report.changes(index)
+    )
+    return [
+        Column("case", "case", numeric=False),
+        Column("candidate", "candidate", "text" if several["candidate"] else "data", False),
+        Column("machine", "machine", "text" if several["machine"] else "data", False),
+        Column("environment", "environment", "wide" if several["environment"] else "data", False),
+        Column("metric", "metric", "text" if several["metric"] else "data", False),
+        Column("benchmark", "", "data", False),
+        Column("control", "", "data", False),
+        Column("commit", "commit", numeric=False),
+        Column("subject", "subject", "wide", False),
+        Column("range", "range", numeric=False),
+        Column("first", "", "data", False),
+        Column("last", "", "data", False),
+        Column("commits", "commits"),
+        Column("unmeasured", "unmeasured", "wide"),
+        Column("broken", "broken", "text" if hidden else "wide"),
+        Column("broken_reason", "", "data", False),
+        Column("points_before", "", "data"),
+        Column("points_after", "", "data"),
+        Column("speedup", "speed-up"),
+        Column("speedup_low", "", "data"),
+        Column("speedup_high", "", "data"),
+        Column("verdict", "verdict", numeric=False),
+    ]
+
+
+def _row(report: Report, change: Change, one: Series) -> dict[str, Cell]:
+    commits = report.history.commits
+    first, last = commits[change.first], commits[change.last]
+    where = first.id[:SHOWN]
+    if change.last > change.first:
+        where += f"..{last.id[:SHOWN]}"
+    # What was merged on the way may have made it as well.
+    merged = sum(len(commits[index].merged) for index in range(change.first, change.last + 1))
+    count = change.last - change.first + 1 + merged
+    reason = change.hidden[0] if change.hidden else None
+    return {
+        "case": text_cell(one.case or one.name),
+        "candidate": text_cell(one.candidate),
+        "machine": text_cell(one.machine),
+        "environment": text_cell(one.environment),
+        "metric": text_cell(one.metric),
+        "benchmark": text_cell(one.benchmark),
+        "control": Cell(one.ratio is not None, ""),
+        "commit": Cell(commits[change.commit].id, commits[change.commit].id[:SHOWN]),
+        "subject": text_cell(commits[change.commit].subject),
+        "range": text_cell(where),
+        "first": text_cell(first.id),
+        "last": text_cell(last.id),
+        "commits": count_cell(count),
+        "unmeasured": count_cell(change.unmeasured),
+        "broken": count_cell(len(change.hidden)),
+        "broken_reason": text_cell(f"{reason.status}: {reason.reason}") if reason else NONE,
+        "points_before": count_cell(change.before),
+        "points_after": count_cell(change.after),
+        "speedup": speedup_cell(change.speedup),
+        **bounds_cells("speedup", change.speedup),
+        "verdict": text_cell(outcome(change, report.tolerance).value),
+    }
+
+
+def _footer(report: Report, changes: list[Change]) -> list[str]:
+    if not changes:
+        return ["no change"]
+    counts = Counter(outcome(change, report.tolerance) for change in changes)
+    several = f"{len(changes)} change{'s' * (len(changes) != 1)}"
+    told = ", ".join(f"{name.value} {counts[name]}" for name in Outcome if counts[name])
+    slower = sum(_regressed(report, index) for index in range(len(report.series)))
+    return [f"{several}: {told}", f"slower at the end than at the beginning: {slower} series"]
+
+
+def _notes(report: Report, changes: list[Change]) -> list[Note]:
+    commits, found = report.history.commits, []
+    few = sum(one is None for one in report.found.changes)
+    if few:
+        found.append(Note("too-few-points", f"{few} series have fewer than {FEWEST} points"))
+    hidden = {gap.commit: gap for change in changes for gap in change.hidden}
+    for place, gap in sorted(hidden.items(), reverse=True)[:_MOST_NOTES]:
+        reason = f"{gap.status}: {gap.reason.partition(chr(10))[0]}"
+        found.append(Note("broken", f"{commits[place].id[:SHOWN]} could not be measured: {reason}"))
+    for machine, factor in sorted(report.found.factors.items()):
+        if factor > 1:
+            found.append(
+                Note(
+                    "noise",
+                    f"{machine}: its noise asks for {factor:.2f} times the penalty, so changes "
+                    "have to be larger or last longer",
+                )
+            )
+    if report.history.off_axis:
+        count = len(report.history.off_axis)
+        found.append(
+            Note("off-axis", f"{count} commits that were measured are not of this history's line")
+        )
+    passed = report.history.notes
+    found += [Note("passed-over", text) for text in passed[:_MOST_NOTES]]
+    if len(passed) > _MOST_NOTES:
+        found.append(Note("passed-over", f"and {len(passed) - _MOST_NOTES} more"))
+    return found
