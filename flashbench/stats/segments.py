@@ -30,6 +30,8 @@ FEWEST = 2 * SHORTEST  # points that can show a change
 LEAST_NOISE = 1e-3  # on a log scale; smaller changes than 0.1 % are no news
 _REACH = SHORTEST - 1  # of the median that replaces outliers: a level is in its own majority
 _OUTLIER = 3.5  # standard deviations from that median
+_KEPT = 0.75  # of the differences
+_KEPT_MEAN = 0.5148  # mean of the smaller 75 % of a standard normal's absolute values
 _MAX_CORRELATION = 0.9
 _RECENT = range(5, 11)  # points at the end before which a change is looked for apart
 _RECENT_Z = 3.3
@@ -43,6 +45,7 @@ BLOCK = 10  # points that stay together when noise is shuffled
 NULL_LENGTH = 200
 FALSE_RATE = 0.005  # of null series of that length
 _REPLICATES = 1000
+_LEAST_POINTS = 5 * NULL_LENGTH  # fewer, of all series, say too little of what is rare
 _MOST = 4.0  # more than four times the penalty is another problem than noise
 _STEP = 1.1
 
@@ -113,10 +116,11 @@ def calibrate(residuals: Sequence[FloatArray], seed: int = 0) -> float:
 
     residuals: of each series, what `Segmentation.residuals` left. Null series of up to 200 points
     are made of blocks of them in random order (which keeps what makes neighbours alike; Kunsch
-    1989), and the factor is raised until at most 0.5 % of 1000 such series show a change.
+    1989), and the factor is raised until at most 0.5 % of 1000 such series show a change. Fewer
+    than 1000 points in all say too little.
     """
     usable = [one for one in residuals if len(one) >= 2 * BLOCK]
-    if not usable:
+    if sum(map(len, usable)) < _LEAST_POINTS:
         return 1.0
     rng = np.random.default_rng(seed)  # the same history gives the same changes
     waiting = [_shuffled(usable[rng.integers(len(usable))], rng) for _ in range(_REPLICATES)]
@@ -142,8 +146,11 @@ def _shuffled(residuals: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 
 def _noise_of_differences(values: FloatArray) -> float:
-    """Standard deviation of a point, from the median absolute difference of neighbours."""
-    return 1.4826 * float(np.median(np.abs(np.diff(values)))) / math.sqrt(2)
+    """Standard deviation of a point, from the smaller three quarters of the differences of
+    neighbours: steps and outliers are among the others. Not their median, which is 0 on ticks."""
+    differences = np.sort(np.abs(np.diff(values)))
+    kept = differences[: math.ceil(_KEPT * len(differences))]
+    return float(kept.mean()) / _KEPT_MEAN / math.sqrt(2)
 
 
 def _without_outliers(values: FloatArray, noise: float) -> FloatArray:

@@ -1,0 +1,114 @@
+"""How often does the history show a change where there is none, and how soon one that there is?
+
+python experiments/change_points.py [series]       (seed 8)
+
+Points have a standard deviation of 1 %. What the machine does to kernel and SDPA alike (a random
+walk of 2 % a commit) is in both and cancels in their ratio, which is what is judged.
+"""
+
+import numpy as np
+from families import rate, trials_argument
+from numpy.typing import NDArray
+from simulated_noise import Noise, autoregressive, heavy_tailed, normal, quantised
+
+from flashbench.stats.segments import NULL_LENGTH, Segmentation, calibrate, segment
+
+FloatArray = NDArray[np.float64]
+DEVIATION = 0.01
+STEP = 0.02
+CLOSE = 6  # commits
+
+
+def outliers(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """2 % of points are 5 to 15 standard deviations off, either way."""
+    size = rng.uniform(5, 15, shape) * rng.choice([-1, 1], shape)
+    return np.where(rng.random(shape) < 0.02, size, rng.standard_normal(shape))
+
+
+def drift(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """Kernel over SDPA where a random walk moves both, by twice the noise a commit."""
+    walk = np.cumsum(2 * rng.standard_normal(shape), axis=1)
+    kernel = walk + rng.standard_normal(shape) / np.sqrt(2)
+    sdpa = walk + rng.standard_normal(shape) / np.sqrt(2)
+    return kernel - sdpa
+
+
+AR_02, AR_04 = autoregressive(0.2), autoregressive(0.4)
+NOISES: tuple[Noise, ...] = (normal, AR_02, AR_04, outliers, heavy_tailed, quantised, drift)
+
+
+def false_changes(noise: Noise, series: int, points: int = NULL_LENGTH) -> int:
+    """Null series in which any change is seen, each for itself."""
+    values = DEVIATION * noise(np.random.default_rng(8), (series, points))
+    return sum(bool(segment(one).steps) for one in values)
+
+
+def calibrated_false_changes(noise: Noise, series: int) -> tuple[int, float]:
+    """The same where the series are one project's, whose noise sets the penalty; and its factor."""
+    values = DEVIATION * noise(np.random.default_rng(8), (series, NULL_LENGTH))
+    factor = calibrate([segment(one).residuals for one in values[:500]])
+    return sum(bool(segment(one, factor=factor).steps) for one in values), factor
+
+
+def steps(noise: Noise, series: int, after: int, step: float = STEP) -> list[Segmentation]:
+    """Series of 200 points of which the last `after` are slower."""
+    values = DEVIATION * noise(np.random.default_rng(80 + after), (series, NULL_LENGTH))
+    values[:, NULL_LENGTH - after :] += step
+    return [segment(one) for one in values]
+
+
+def found(segmented: list[Segmentation], after: int, within: int = CLOSE) -> int:
+    """Series with a change at most `within` commits from the true one."""
+    true = NULL_LENGTH - after
+    return sum(any(abs(step.at - true) <= within for step in one.steps) for one in segmented)
+
+
+def nearest(segmented: list[Segmentation], after: int) -> list[tuple[int, float, float]]:
+    """Of each series where it was found: whether the range holds the true place, the interval the
+    true size, and how many commits the range has."""
+    true = NULL_LENGTH - after
+    made = []
+    for one in segmented:
+        near = [step for step in one.steps if abs(step.at - true) <= CLOSE]
+        if near:
+            step = min(near, key=lambda step: abs(step.at - true))
+            place = step.first <= true <= step.last
+            size = step.shift.low <= STEP <= step.shift.high
+            made.append((place, size, step.last - step.first + 1))
+    return made
+
+
+def main() -> None:
+    series = trials_argument(10000)
+    print("| noise | a series alone | calibrated | factor |\n|---|---|---|---|")
+    for noise in NOISES:
+        together, factor = calibrated_false_changes(noise, series)
+        alone = rate(false_changes(noise, series), series)
+        print(
+            f"| {noise.__name__} | {alone} | {rate(together, series)} | {factor:.2f} |", flush=True
+        )
+    print("\n| points | normal | ar_0.2 |\n|---|---|---|")
+    for points in (12, 20, 50, 100, 500):
+        cells = [rate(false_changes(noise, series, points), series) for noise in (normal, AR_02)]
+        print(f"| {points} | {' | '.join(cells)} |", flush=True)
+    few = series // 5
+    print(
+        "\n| noise | commits since | within 6 | within 2 | range holds it | commits of the range | "
+        "interval holds 2 % |\n|---|---|---|---|---|---|---|"
+    )
+    for noise in (normal, AR_02, outliers):
+        for after in (100, 20, 10, 8, 7, 6, 5):
+            segmented = steps(noise, few, after)
+            near = nearest(segmented, after)
+            cells = [
+                rate(found(segmented, after), few),
+                rate(found(segmented, after, 2), few),
+                rate(sum(place for place, _, _ in near), len(near)),
+                f"{np.median([width for _, _, width in near]):.0f}",
+                rate(sum(size for _, size, _ in near), len(near)),
+            ]
+            print(f"| {noise.__name__} | {after} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

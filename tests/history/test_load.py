@@ -1,0 +1,167 @@
+"""asv's results folder as a history: order of commits, series, controls, gaps, damage."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from history.project import CASES, git, make_repository, measure, row, write_result
+
+from flashbench.errors import InvalidInputError
+from flashbench.history import record
+from flashbench.history.axis import axis
+from flashbench.history.load import load
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> tuple[Path, list[str]]:
+    """Six commits in a line, all measured but the third."""
+    commits = make_repository(tmp_path, [f"Change {index}" for index in range(6)])
+    measured = [commit for index, commit in enumerate(commits) if index != 2]
+    measure(tmp_path / "results", measured, lambda index, case: 0.5)
+    return tmp_path, commits
+
+
+def test_series_have_their_control_and_ratio(project) -> None:
+    """The kernel's series has SDPA and the ratio beside it, at the commits that were measured."""
+    root, commits = project
+    history = load(root / "results", axis(root))
+    assert [one.id for one in history.commits] == commits
+    assert [(one.case, one.candidate) for one in history.series] == [
+        (case, name) for case in CASES for name in ("flashbench", "sdpa")
+    ]
+    kernel = history.series[0]
+    assert kernel.points.commit.tolist() == [0, 1, 3, 4, 5]
+    assert kernel.points.launches.tolist() == [9] * 5
+    assert kernel.ratio is not None
+    assert kernel.control is not None
+    assert np.abs(kernel.ratio.value - 0.5).max() < 0.05
+    assert np.all(
+        (kernel.ratio.low <= kernel.ratio.value) & (kernel.ratio.value <= kernel.ratio.high)
+    )
+    assert kernel.control.value.tolist() == history.series[1].points.value.tolist()
+    assert (kernel.unit, kernel.metric, kernel.machine) == ("seconds", "wall", "box")
+    assert kernel.parameters == (("case", CASES[0]), ("candidate", "flashbench"))
+
+
+def test_merges_stand_for_what_they_merged(tmp_path: Path) -> None:
+    """Along first parents a merge is one commit and names the others; all parents list each."""
+    make_repository(tmp_path, ["One", "Two"])
+    git(tmp_path, "reset", "-q", "--hard", "main")
+    git(tmp_path, "checkout", "-q", "-b", "side", "main~1")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "Aside")
+    aside = git(tmp_path, "rev-parse", "HEAD")
+    git(tmp_path, "checkout", "-q", "main")
+    git(tmp_path, "merge", "-q", "--no-ff", "-m", "Merge it", "side")
+    line = axis(tmp_path)
+    assert [one.subject for one in line] == ["One", "Two", "Merge it"]
+    assert line[2].merged == (aside,)
+    everything = axis(tmp_path, first_parent=False)
+    assert {one.subject for one in everything} == {"One", "Two", "Aside", "Merge it"}
+    for place, one in enumerate(everything):
+        assert all(
+            parent in {earlier.id for earlier in everything[:place]} for parent in one.parents
+        )
+
+
+def test_commits_of_other_lines_are_told_apart(project) -> None:
+    """Results of a commit that the axis does not have are counted, not drawn."""
+    root, commits = project
+    history = load(root / "results", axis(root, commits[3]))
+    assert set(history.off_axis) == set(commits[4:])
+    assert history.series[0].points.commit.tolist() == [0, 1, 3]
+
+
+def test_reasons_of_failed_builds_are_gaps(project) -> None:
+    """What asv's environment recorded, and what the caller knows, say why a commit has nothing."""
+    root, commits = project
+    path = record.path_of(root / "results", "box", commits[2], "flashbench-py3.11")
+    path.parent.mkdir(parents=True)
+    status = {"status": "missing header", "reason": "no build_config.h", "key": "", "toolchain": {}}
+    kept = {
+        "commit": commits[2],
+        "environment": "flashbench-py3.11",
+        "status": "missing header",
+        "failure": "missing header: no build_config.h",
+        "build": status | {"source_hash": ""},
+    }
+    path.write_text(json.dumps(kept))
+    history = load(root / "results", axis(root), failed={commits[4]: "link error: no symbol x"})
+    first, second = history.gaps
+    assert (first.commit, first.machine, first.status) == (2, "box", "missing header")
+    assert first.reason == "no build_config.h"
+    assert (second.commit, second.machine) == (4, "")
+    assert (second.status, second.reason) == ("link error", "no symbol x")
+
+
+def test_failed_and_skipped_results_are_told_apart(tmp_path: Path) -> None:
+    """asv's null is a failure at that commit; its NaN is nothing at all."""
+    (commit,) = make_repository(tmp_path, ["One"])
+    values = row([["a", "b", "c"]], [[1.0], [2.0], [3.0]])
+    values[0] = [1.0, None, float("nan")]
+    write_result(tmp_path / "results", commit, {"bench.track_size": values})
+    history = load(tmp_path / "results", axis(tmp_path))
+    assert [one.points.value.tolist() for one in history.series] == [[1.0], [], []]
+    assert [one.failed.tolist() for one in history.series] == [[], [0], []]
+    assert [one.name for one in history.series] == [f"bench.track_size({x})" for x in "abc"]
+    assert np.isnan(history.series[0].points.low[0])  # one sample has no interval
+    assert history.series[0].points.launches[0] == 0  # of others' files nobody knows
+
+
+def test_the_version_of_the_benchmark_decides(tmp_path: Path) -> None:
+    """Results of another version than benchmarks.json has are passed over and told."""
+    old, new = make_repository(tmp_path, ["One", "Two"])
+    for commit, version in ((old, "1"), (new, "2")):
+        values = row([], [[1.0]])
+        values[2] = version
+        write_result(tmp_path / "results", commit, {"bench.time_it": values})
+    described = {"bench.time_it": {"unit": "seconds", "version": "1"}, "version": 2}
+    (tmp_path / "results" / "benchmarks.json").write_text(json.dumps(described))
+    history = load(tmp_path / "results", axis(tmp_path))
+    assert history.series[0].points.commit.tolist() == [0]
+    assert history.series[0].unit == "seconds"
+    assert any("other versions" in note for note in history.notes)
+    (tmp_path / "results" / "benchmarks.json").unlink()
+    assert load(tmp_path / "results", axis(tmp_path)).series[0].points.commit.tolist() == [1]
+
+
+DAMAGE = {
+    "cut short": b'{"commit_hash": "abc',
+    "nested": b"[" * 100_000,
+    "no object": b"[]",
+    "binary": bytes(range(256)),
+    "another schema": b'{"version": 1}',
+    "a text for a number": None,
+    "too few numbers": None,
+    "endless parameters": None,
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_file_hides_no_other(project, kind: str) -> None:
+    """One file that cannot be read is told; the others are read."""
+    root, commits = project
+    (path,) = (root / "results" / "box").glob(f"{commits[4][:8]}-*.json")
+    content = json.loads(path.read_text())
+    values = content["results"]["cpu.Ratio.track_ratio"]
+    if kind == "a text for a number":
+        values[0][0] = "fast"
+    elif kind == "too few numbers":
+        values[0].pop()
+    elif kind == "endless parameters":
+        values[0], values[1] = None, [["'x'"] * 1000] * 6
+    path.write_bytes(DAMAGE[kind] or json.dumps(content).encode())
+    history = load(root / "results", axis(root))
+    assert history.series[0].points.commit.tolist() == [0, 1, 3, 5]
+    (note,) = history.notes
+    assert str(path) in note
+
+
+def test_where_nothing_is_the_way_out_is_told(tmp_path: Path) -> None:
+    """No folder, and no such machine, are errors with the fix."""
+    make_repository(tmp_path, ["One"])
+    with pytest.raises(InvalidInputError, match="asv run"):
+        load(tmp_path / "results", axis(tmp_path))
+    (tmp_path / "results" / "box").mkdir(parents=True)
+    with pytest.raises(InvalidInputError, match="there is box"):
+        load(tmp_path / "results", axis(tmp_path), machine="other")
