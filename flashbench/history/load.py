@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from flashbench.candidates import SDPA
 from flashbench.errors import InvalidInputError
 from flashbench.foreign import document
-from flashbench.foreign.series import SECONDS, find_case, impossible
+from flashbench.foreign.series import SECONDS, find_case
 from flashbench.history import names, record, rows
 from flashbench.history.model import (
     Commit,
@@ -30,6 +30,7 @@ from flashbench.history.model import (
     Points,
     Series,
 )
+from flashbench.runfile import MAX_SECONDS, MIN_SECONDS
 
 _COLUMNS = ("stats_ci_99_a", "stats_ci_99_b", "stats_q_25", "stats_q_75", "stats_repeat")
 _FEWEST_FOR_INTERVAL = 8  # of fewer samples asv makes an interval up from an assumed distribution
@@ -272,7 +273,7 @@ def _points(commit: IntArray, numbers: FloatArray, unit: str, of_launches: bool)
     with np.errstate(invalid="ignore"):
         possible = (value >= 1e-300) & (value <= 1e300)
         if unit == SECONDS:
-            possible &= np.array([not impossible(SECONDS, one) for one in value], dtype=bool)
+            possible &= (value >= MIN_SECONDS) & (value <= MAX_SECONDS)
         bounded = np.isfinite(low) & np.isfinite(high) & (low <= value) & (value <= high)
         bounded &= (repeat >= _FEWEST_FOR_INTERVAL) & (low > 0)
     launches = np.nan_to_num(repeat, posinf=0).clip(0, 2**53) if of_launches else 0 * commit

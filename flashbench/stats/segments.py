@@ -181,7 +181,8 @@ def _window_cuts(scaled: FloatArray, cost: float) -> list[int]:
         from ruptures import KernelCPD
     except ImportError:
         raise InvalidInputError(
-            'changes are found with ruptures, which is not installed: pip install "ruptures>=1.1.9"'
+            "changes are found with ruptures, which is not installed: pip install "
+            '"flashbench[history]", or "ruptures>=1.1.9"'
         ) from None
     detector = KernelCPD(kernel="linear", min_size=SHORTEST).fit(scaled[:, None])
     found: list[int] = detector.predict(pen=cost)
