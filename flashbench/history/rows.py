@@ -93,21 +93,24 @@ def _raw(content: bytes, path: Path) -> ResultFile:
     for name, values in file.results.items():
         columns = zip(file.result_columns, wanted, values, strict=False)
         found = {key: decoder.decode(value) for key, decoder, value in columns if decoder}
-        rows[name] = _checked(Row(**found), name, path)
+        rows[name] = Row(**found)
+        _checked(rows[name], name, path)
     return _result_file(file, rows, path)
 
 
 def _plain(content: bytes, path: Path) -> ResultFile:
     file = msgspec.convert(json.loads(content.decode("utf-8-sig")), type=_PlainFile)
-    rows = {}
-    for name, values in file.results.items():
-        columns = zip(file.result_columns, values, strict=False)
-        found = {
-            key: msgspec.convert(value, type=_COLUMNS[key] | None)
-            for key, value in columns
-            if key in _COLUMNS
+    found = {
+        name: {
+            column: value
+            for column, value in zip(file.result_columns, values, strict=False)
+            if column in _COLUMNS
         }
-        rows[name] = _checked(Row(**found), name, path)
+        for name, values in file.results.items()
+    }
+    rows = msgspec.convert(found, type=dict[str, Row])  # all at once: each call costs
+    for name, row in rows.items():
+        _checked(row, name, path)
     return _result_file(file, rows, path)
 
 
@@ -120,7 +123,7 @@ def _result_file(file: _File, rows: dict[str, Row], path: Path) -> ResultFile:
     return ResultFile(commit=file.commit_hash, environment=file.env_name, rows=rows)
 
 
-def _checked(row: Row, name: str, path: Path) -> Row:
+def _checked(row: Row, name: str, path: Path) -> None:
     count = row.combinations
     if row.result is None and count > _MOST_FAILED:  # all else has a number each, in the file
         raise InvalidInputError(f"{path}: damaged asv result file: {name!r}: {count} combinations")
@@ -137,4 +140,3 @@ def _checked(row: Row, name: str, path: Path) -> Row:
                 f"{path}: damaged asv result file: {name!r}: {len(column)} results of {count} "
                 "combinations"
             )
-    return row
