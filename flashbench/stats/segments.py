@@ -39,7 +39,7 @@ _WINDOW = 256  # points that are segmented at once: time grows with the square
 # 95 % of the distribution of the likelihood ratio of a change's place, -2 log(1 - sqrt(0.95)):
 # Hansen, Sample splitting and threshold estimation, Econometrica 68 (2000), p. 582.
 _PLACE = 7.352
-_NEAR = 64  # points of each side that the size of a change is estimated from
+_NEAR = 32  # points of each side that the size of a change is estimated from
 
 BLOCK = 10  # points that stay together when noise is shuffled
 NULL_LENGTH = 200

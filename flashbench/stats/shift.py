@@ -120,7 +120,7 @@ def _signed_rank_cdf(n: int) -> FloatArray:
     return np.cumsum(probability)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)  # a history asks for nearly all pairs of up to 32
 def _mann_whitney_cdf(m: int, n: int) -> FloatArray:
     """P(U <= u) for u = 0 .. m n, by the recursion of Mann & Whitney (1947) on the largest value.
 
