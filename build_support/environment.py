@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WHEELS = ROOT / ".offline" / "wheels"
-EXTRAS = ["test", "oracles", "slurm", "history", "gpu", "lint"]
+EXTRAS = ["test", "oracles", "slurm", "history", "gpu", "browser", "lint"]
 OFFLINE_EXTRAS = ["test", "gpu"]
 
 

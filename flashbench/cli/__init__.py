@@ -26,6 +26,7 @@ COMMANDS = {
     "build": "Build revisions, ranges or the working tree once; say why one does not build.",
     "builds": "List the builds of this repository's commits, with the reasons.",
     "bisect": "Which commit broke the build, the import, the results or the speed.",
+    "publish": "The history as a site that works offline: graphs, changes, failed builds.",
     "merge": "Join the run files of `run --shard i/n`.",
     "record": "Keep run files in the history, beside the results of `asv run`.",
     "history": "Where the speed of the project changed, and in which commits that may have been.",

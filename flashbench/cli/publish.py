@@ -1,0 +1,66 @@
+"""`flashbench publish`: the history as a folder of pages that open from a file, offline."""
+
+from pathlib import Path
+
+import click
+
+from flashbench.errors import Exit, NotMeasuredError
+from flashbench.render.escape import printable
+from flashbench.settings import SettingsCommand
+
+
+@click.command(
+    "publish",
+    cls=SettingsCommand,
+    epilog="Defaults: [tool.flashbench.publish] of pyproject.toml.",
+    help="Make a site of the measured history: graphs with intervals, changes, failed builds, the "
+    "latest verdicts, a page a commit. It is a folder of files that loads nothing from anywhere "
+    "else: open its index.html, or copy it to any web server. Only what changed is written again.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".asv/site"),
+    show_default=True,
+    help="The folder of the site: a new or empty one, or that of an earlier call.",
+)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".asv/results"),
+    show_default=True,
+    help="asv's results folder.",
+)
+@click.option("--revision", default="HEAD", show_default=True, help="The last commit to show.")
+@click.option(
+    "--first-parent/--all-parents",
+    default=True,
+    show_default=True,
+    help="Of a merge only the branch that it was merged into, or every commit.",
+)
+@click.option("--machine", help="Only this machine of the results.")
+def command(
+    output: Path, results: Path, revision: str, first_parent: bool, machine: str | None
+) -> int:
+    from flashbench.project.git import root_of
+    from flashbench.site.collect import Source, collect
+    from flashbench.site.publish import publish
+
+    repository = root_of(Path.cwd())
+    content = collect(Source(repository, results, revision, first_parent, machine))
+    for note in content.notes:
+        click.echo(f"flashbench: passed over: {printable(note)}", err=True)
+    if not content.graphs and not content.history.gaps and not content.latest:
+        raise NotMeasuredError(
+            f"{results}: nothing is known of the {len(content.history.commits)} commits up to "
+            f"{revision}; measure some with `asv run`, or choose others with --revision"
+        )
+    made = publish(content, output)
+    click.echo(
+        f"{len(content.history.commits)} commits, {len(content.graphs)} series: "
+        f"{made.written} of {made.files} files written, {made.removed} removed",
+        err=True,
+    )
+    click.echo(output / "index.html")
+    return Exit.PASS

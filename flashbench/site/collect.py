@@ -1,0 +1,35 @@
+"""The content of the site from a repository and asv's results folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashbench.history.axis import axis
+from flashbench.history.load import load
+from flashbench.site.content import Content, graphs_of
+from flashbench.site.latest import latest_tables
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a history lies. revision: its tip; first_parent: of a merge only the first parents."""
+
+    repository: Path
+    results: Path
+    revision: str = "HEAD"
+    first_parent: bool = True
+    machine: str | None = None
+
+
+def collect(source: Source) -> Content:
+    """Read everything that the site shows. Raises InvalidInputError."""
+    commits = axis(source.repository, source.revision, first_parent=source.first_parent)
+    history = load(source.results, commits, machine=source.machine)
+    latest, unreadable = latest_tables(history, source.results)
+    notes = [*history.notes, *unreadable]
+    if history.off_axis:
+        count = len(history.off_axis)
+        notes.append(
+            f"{count} measured commit{'s' * (count != 1)} not among those of {source.revision}"
+        )
+    name = source.repository.resolve().name
+    return Content(name, history, graphs_of(history, {}), latest, tuple(notes))

@@ -1,0 +1,159 @@
+"""A page a commit: its build, its measurements, and the changes that it is held to have made."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup, escape
+
+from flashbench.foreign.series import SECONDS
+from flashbench.history.model import FloatArray, Gap, Points
+from flashbench.site.content import CONFIDENCE, Content, Graph, commit_page, date, shown, speedup
+from flashbench.site.render import page, templates_key
+from flashbench.table import digits, percentage, ratio_text
+
+HASH = 10  # digits of a commit where it is named
+_VALUE, _LOW, _HIGH, _OURS, _CONTROL, _BEFORE = range(6)
+_UNITS = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
+
+
+class CommitPages:
+    """The pages of all commits of a content; each is known by its key before it is made."""
+
+    def __init__(self, content: Content, changes: dict[int, list[dict[str, Any]]]) -> None:
+        """changes: by commit, as they are listed on a page."""
+        self._content = content
+        self._changes = changes
+        self._cells = _cells(content)
+        self._names = [
+            (Markup(escape(shown(graph.title))), graph.id, graph.series.unit)  # noqa: S704
+            for graph in content.graphs
+        ]
+        self._ratio = [graph.series.ratio is not None for graph in content.graphs]
+        self._gaps: dict[int, list[Gap]] = {}
+        for gap in content.history.gaps:
+            self._gaps.setdefault(gap.commit, []).append(gap)
+        self._names_key = repr(self._names)
+
+    def series(self, commit: int) -> int:
+        """How many series have a number at a commit."""
+        return int(np.isfinite(self._cells[commit, :, _VALUE]).sum())
+
+    def key(self, commit: int) -> str:
+        """Changes when anything on the page of the commit does."""
+        digest = hashlib.blake2b(templates_key().encode(), digest_size=16)
+        digest.update(self._names_key.encode())
+        digest.update(self._cells[commit].tobytes())
+        commits = self._content.history.commits
+        beside = [commits[i].id for i in (commit - 1, commit + 1) if 0 <= i < len(commits)]
+        known = (commits[commit], beside, self._gaps.get(commit), self._changes.get(commit))
+        digest.update(repr((self._content.project, known)).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def make(self, commit: int) -> bytes:
+        """The page."""
+        commits = self._content.history.commits
+        one = commits[commit]
+        values = {
+            "title": f"Commit {one.id[:HASH]}",
+            "subject": one.subject,
+            "hash": one.id,
+            "date": date(one.time),
+            "author": one.author,
+            "merged": len(one.merged),
+            "before": self._link(commit - 1),
+            "after": self._link(commit + 1),
+            "gaps": [
+                {"status": gap.status, "machine": gap.machine, "lines": gap.reason.splitlines()}
+                for gap in self._gaps.get(commit, ())
+            ],
+            "changes": self._changes.get(commit, []),
+            "confidence": percentage(CONFIDENCE),
+            "rows": self._rows(commit),
+        }
+        return page("commit.html", commit_page(one.id), self._content.project, values)
+
+    def _link(self, commit: int) -> dict[str, str] | None:
+        commits = self._content.history.commits
+        if not 0 <= commit < len(commits):
+            return None
+        one = commits[commit]
+        return {"page": commit_page(one.id), "hash": one.id[:HASH]}
+
+    def _rows(self, commit: int) -> list[tuple[Any, ...]]:
+        made = []
+        cells = self._cells[commit]
+        for index in np.flatnonzero(np.isfinite(cells[:, _VALUE])).tolist():
+            value, low, high, ours, control, before = cells[index].tolist()
+            title, name, unit = self._names[index]
+            if self._ratio[index]:
+                text = ratio_text(value)
+                if low == low and high == high:
+                    text += f" [{ratio_text(low)}, {ratio_text(high)}]"
+            else:
+                text = interval_text(value, low, high, unit)
+            made.append(
+                (
+                    title,
+                    name,
+                    text,
+                    "" if ours != ours else value_text(ours, unit),
+                    "" if control != control else value_text(control, unit),
+                    "" if before != before else f"{100 * (value / before - 1):+.1f} %",
+                )
+            )
+        return made
+
+
+def value_text(value: float, unit: str) -> str:
+    """Four digits and the unit; times in that which suits them."""
+    factor, name = _suited(value) if unit == SECONDS else (1.0, unit)
+    return f"{digits(value * factor)} {name}".rstrip()
+
+
+def interval_text(value: float, low: float, high: float, unit: str) -> str:
+    """`value_text` with the interval in brackets, where there is one."""
+    if math.isnan(low) or math.isnan(high):
+        return value_text(value, unit)
+    factor, name = _suited(value) if unit == SECONDS else (1.0, unit)
+    ends = f"{digits(low * factor)}, {digits(high * factor)}"
+    return f"{digits(value * factor)} [{ends}] {name}".rstrip()
+
+
+def _suited(seconds: float) -> tuple[float, str]:
+    return next((unit for unit in _UNITS if seconds * unit[0] >= 1), _UNITS[-1])
+
+
+def _cells(content: Content) -> FloatArray:
+    """(commits, graphs, 6): value, low, high of what is judged; ours, the control; the value that
+    the commit measured before it had. NaN where there is none."""
+    shape = (len(content.history.commits), len(content.graphs), _BEFORE + 1)
+    cells = np.full(shape, np.nan)
+    for index, graph in enumerate(content.graphs):
+        main = _judged(graph)
+        cells[main.commit, index, _VALUE] = main.value
+        cells[main.commit, index, _LOW] = main.low
+        cells[main.commit, index, _HIGH] = main.high
+        cells[main.commit[1:], index, _BEFORE] = main.value[:-1]
+        if graph.series.ratio is not None:
+            points = graph.series.points
+            cells[points.commit, index, _OURS] = points.value
+        if graph.series.control is not None:
+            cells[graph.series.control.commit, index, _CONTROL] = graph.series.control.value
+    return cells
+
+
+def _judged(graph: Graph) -> Points:
+    ratio = graph.series.ratio
+    return graph.series.points if ratio is None else speedup(ratio)
+
+
+def measured_on(graphs: Sequence[Graph], machine: str) -> int:
+    """How many commits have a number on a machine."""
+    found: set[int] = set()
+    for graph in graphs:
+        if graph.series.machine == machine:
+            found.update(graph.series.points.commit.tolist())
+    return len(found)

@@ -1,0 +1,140 @@
+"""What the site shows: a history, where its series changed, and the latest tables.
+
+Texts are as strangers wrote them; `shown` makes one harmless where it goes onto a page.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from flashbench.candidates import SDPA
+from flashbench.history.model import Change, History, Points, Series
+from flashbench.render.escape import printable
+from flashbench.table import Document
+
+CONFIDENCE = 0.99  # of the intervals of `Points`
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A series that is drawn, with its control and its changes, oldest first."""
+
+    series: Series
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """A name for files and addresses, of letters and digits alone."""
+        one = self.series
+        return _identifier(
+            "g", one.machine, one.environment, one.benchmark, *map(str, one.parameters)
+        )
+
+    @property
+    def title(self) -> str:
+        """For people: the series, and where it was measured."""
+        return f"{self.series.name} on {self.series.machine}"
+
+    @property
+    def traits(self) -> tuple[str, str, str]:
+        """dtype, "causal" or "full", and device; empty strings where the case does not say."""
+        parts = self.series.case.rsplit("-", 3)
+        return (parts[1], parts[2], parts[3]) if len(parts) == 4 else ("", "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A case in the pictures of a device. flops, bytes: of one call; seconds: ours.
+    speedup: value, low, high, above 1 is faster; the ends None where the interval has none."""
+
+    case: str
+    candidate: str
+    dtype: str
+    verdict: str
+    seconds: float
+    flops: float
+    bytes: float
+    speedup: tuple[float, float | None, float | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The newest commit with a run file on a device of a machine; commit: its index.
+    processor: the device's own name."""
+
+    machine: str
+    device: str
+    processor: str
+    commit: int
+    table: Document
+    spots: tuple[Spot, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Everything. graphs: in the order to show."""
+
+    project: str
+    history: History
+    graphs: tuple[Graph, ...]
+    latest: tuple[Latest, ...] = ()
+    notes: tuple[str, ...] = ()  # what was passed over, one line each
+
+
+def graphs_of(history: History, changes: dict[int, tuple[Change, ...]]) -> tuple[Graph, ...]:
+    """What is drawn: every series but the controls that are drawn beside another.
+
+    changes: by the index of the series in the history.
+    """
+    controlled = {(s.machine, s.case, s.metric) for s in history.series if s.ratio is not None}
+    return tuple(
+        Graph(series, changes.get(index, ()))
+        for index, series in enumerate(history.series)
+        if series.candidate != SDPA
+        or (series.machine, series.case, series.metric) not in controlled
+    )
+
+
+def speedup(ratio: Points) -> Points:
+    """A ratio of times turned over: above 1 is faster, as in all tables."""
+    return Points(
+        ratio.commit,
+        1 / ratio.value,
+        1 / ratio.high,
+        1 / ratio.low,
+        1 / ratio.q75,
+        1 / ratio.q25,
+        ratio.launches,
+    )
+
+
+def date(seconds: int) -> str:
+    """The day in UTC; "" for what is no possible time."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def shown(text: str) -> str:
+    r"""One line of a text of strangers; what is invisible in it is shown, as \x1b."""
+    return printable(text.encode("utf-8", "replace").decode())
+
+
+def machine_page(name: str) -> str:
+    """The file of a machine's page; different names never share one."""
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", name)[:30].strip("-")
+    return _identifier(f"machine-{readable}-", name) + ".html"
+
+
+def commit_page(commit: str) -> str:
+    """The file of a commit's page."""
+    return (
+        f"commits/{commit}.html" if commit.isalnum() else _identifier("commits/", commit) + ".html"
+    )
+
+
+def _identifier(prefix: str, *parts: str) -> str:
+    text = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return prefix + hashlib.sha256(text).hexdigest()[:12]

@@ -1,0 +1,108 @@
+"""Numbers and texts as JavaScript files, which a page may load from a file: it may fetch nothing.
+
+What stands in such a file is a call with one JSON value. Texts come from strangers; the bytes that
+HTML or JavaScript could take for something else are escaped, though the files hold data alone.
+"""
+
+import hashlib
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from flashbench.history.model import FloatArray, Points
+from flashbench.site.content import CONFIDENCE, Graph, shown, speedup
+
+DIGITS = 5  # significant digits of a typical value of a series: far below any noise
+_LISTS_END = 2**53  # above it JavaScript counts no longer
+_ESCAPES = {b"<": b"\\u003c", b">": b"\\u003e", b"&": b"\\u0026"}
+_ESCAPES |= {b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
+_COLUMNS = {"v": "value", "lo": "low", "hi": "high", "q25": "q25", "q75": "q75"}
+
+
+def script(function: str, value: Any) -> bytes:
+    """`function(value);`, safe as a file and inside a <script> element."""
+    text = msgspec.json.encode(value)
+    for raw, escaped in _ESCAPES.items():
+        text = text.replace(raw, escaped)
+    return b"%s(%s);\n" % (function.encode(), text)
+
+
+def graph_data(graph: Graph) -> dict[str, Any]:
+    """What the viewer draws. Values are whole multiples of a line's `scale`, null where none."""
+    one = graph.series
+    name = shown(one.candidate or one.name)
+    lines = [_line("time", name, one.unit, one.points)]
+    if one.control is not None:
+        lines.append(_line("control", "SDPA", one.unit, one.control))
+    if one.ratio is not None:
+        lines.append(_line("speedup", name, "", speedup(one.ratio)))
+    return {
+        "id": graph.id,
+        "confidence": CONFIDENCE,
+        "lines": lines,
+        "failed": one.failed.tolist(),
+        "changes": [
+            {
+                "at": change.commit,
+                "first": change.first,
+                "last": change.last,
+                "speedup": [
+                    _ratio(end)
+                    for end in (change.speedup.value, change.speedup.low, change.speedup.high)
+                ],
+                "hidden": [gap.commit for gap in change.hidden],
+            }
+            for change in graph.changes
+        ],
+    }
+
+
+def graph_key(graph: Graph) -> str:
+    """Changes when anything that is drawn of the graph does."""
+    one = graph.series
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(repr((graph.id, one.name, one.candidate, one.unit, graph.changes)).encode())
+    digest.update(one.failed.tobytes())
+    for points in (one.points, one.control, one.ratio):
+        digest.update(b"|")
+        if points is not None:
+            digest.update(points.commit.tobytes())
+            for column in _COLUMNS.values():
+                digest.update(np.ascontiguousarray(getattr(points, column)).tobytes())
+    return digest.hexdigest()
+
+
+def _line(role: str, name: str, unit: str, points: Points) -> dict[str, Any]:
+    scale = _scale(points.value)
+    made: dict[str, Any] = {"role": role, "name": name, "unit": shown(unit), "scale": scale}
+    made["x"] = points.commit.tolist()
+    for key, attribute in _COLUMNS.items():
+        column = getattr(points, attribute)
+        if np.isfinite(column).any():
+            made[key] = _multiples(column, scale)
+    return made
+
+
+def _scale(values: FloatArray) -> float:
+    """A power of ten of which the typical value is a number of DIGITS digits."""
+    finite = np.abs(values[np.isfinite(values) & (values != 0)])
+    if not len(finite):
+        return 1.0
+    exponent = math.floor(math.log10(float(np.median(finite))))
+    return float(f"1e{max(-300, exponent - DIGITS + 1)}")
+
+
+def _multiples(column: FloatArray, scale: float) -> list[int | None]:
+    with np.errstate(all="ignore"):
+        counts = np.round(column / scale)
+    good = np.isfinite(counts) & (np.abs(counts) < _LISTS_END)
+    whole: list[int | None] = np.where(good, counts, 0).astype(np.int64).tolist()
+    for index in np.flatnonzero(~good):
+        whole[index] = None
+    return whole
+
+
+def _ratio(log: float) -> float | None:
+    return float(f"{math.exp(log):.6g}") if abs(log) < 700 else None

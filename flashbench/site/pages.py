@@ -1,0 +1,233 @@
+"""The pages that list: overview, graphs, changes, commits, and one a machine."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+from flashbench.history.model import Change, Gap, Machine
+from flashbench.site import pictures
+from flashbench.site.commit_pages import HASH, CommitPages, measured_on
+from flashbench.site.content import Content, Graph, Latest, commit_page, date, machine_page, shown
+from flashbench.site.render import page
+from flashbench.table import finite_exp, ratio_text
+
+SELECTS = (
+    ("machine", "machine"),
+    ("candidate", "candidate"),
+    ("dtype", "dtype"),
+    ("causal", "mask"),
+    ("device", "device"),
+    ("metric", "metric"),
+)
+RECENT = 20  # changes on the overview
+NOTES = 50  # of what was passed over
+
+
+def listing_pages(
+    content: Content, changes: dict[int, list[dict[str, Any]]], commits: CommitPages
+) -> Iterator[tuple[str, bytes]]:
+    """Path and content of each. changes: of `change_rows`."""
+    rows = [row for place in sorted(changes, reverse=True) for row in changes[place]]
+    made: list[tuple[str, str, dict[str, Any]]] = [
+        ("index.html", "index.html", _index(content, rows)),
+        ("graphs.html", "graphs.html", {"title": "Graphs", "selects": SELECTS}),
+        ("changes.html", "changes.html", {"title": "Changes", "rows": rows}),
+        ("commits.html", "commits.html", _commits(content, changes, commits)),
+    ]
+    for machine in content.history.machines:
+        made.append((machine_page(machine.name), "machine.html", _machine(content, machine)))
+    for path, template, values in made:
+        yield path, page(template, path, content.project, values)
+
+
+def viewer_data(content: Content) -> dict[str, Any]:
+    """What the viewer has to know before it loads a graph."""
+    return {
+        "commits": [
+            {
+                "hash": shown(one.id),
+                "date": date(one.time),
+                "subject": shown(one.subject),
+                "page": commit_page(one.id),
+            }
+            for one in content.history.commits
+        ],
+        "gaps": [
+            {
+                "commit": gap.commit,
+                "machine": shown(gap.machine),
+                "status": shown(gap.status),
+                "reason": shown(gap.reason.partition("\n")[0]),
+            }
+            for gap in content.history.gaps
+        ],
+        "graphs": [_entry(graph) for graph in content.graphs],
+    }
+
+
+def change_rows(content: Content) -> dict[int, list[dict[str, Any]]]:
+    """The changes as they are listed, by their likeliest commit."""
+    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for graph in content.graphs:
+        for change in graph.changes:
+            found[change.commit].append(_change(content, graph, change))
+    return dict(found)
+
+
+def _entry(graph: Graph) -> dict[str, Any]:
+    dtype, causal, device = graph.traits
+    one = graph.series
+    return {
+        "id": graph.id,
+        "title": shown(graph.title),
+        "machine": shown(one.machine),
+        "candidate": shown(one.candidate),
+        "metric": shown(one.metric),
+        "dtype": dtype,
+        "causal": causal,
+        "device": device,
+        "changes": len(graph.changes),
+    }
+
+
+def _commit(content: Content, place: int) -> dict[str, Any]:
+    one = content.history.commits[place]
+    return {
+        "page": commit_page(one.id),
+        "hash": one.id[:HASH],
+        "date": date(one.time),
+        "subject": one.subject,
+    }
+
+
+def _change(content: Content, graph: Graph, change: Change) -> dict[str, Any]:
+    commits = content.history.commits
+    place = "this commit"
+    if change.first != change.last:
+        ends = (commits[end].id[:HASH] for end in (change.first, change.last))
+        place = f"{change.last - change.first + 1} commits, {' to '.join(ends)}"
+    if change.hidden:
+        place += f"; {len(change.hidden)} of them do not build"
+    if change.unmeasured:
+        place += f"; {change.unmeasured} were not measured"
+    ends_text = ", ".join(_text(end) for end in (change.speedup.low, change.speedup.high))
+    return {
+        **_commit(content, change.commit),
+        "faster": change.speedup.value > 0,
+        "speed": f"{_text(change.speedup.value)} [{ends_text}]",
+        "place": place,
+        "graph": graph.id,
+        "series": graph.title,
+    }
+
+
+def _index(content: Content, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    commits = content.history.commits
+    span = f"{date(commits[0].time)} to {date(commits[-1].time)}" if commits else ""
+    machines = [
+        {
+            "name": machine.name,
+            "page": machine_page(machine.name),
+            "facts": [value for _, value in _facts(machine)],
+            "measured": measured_on(content.graphs, machine.name),
+            "latest": [
+                {
+                    **_commit(content, latest.commit),
+                    "device": latest.processor,
+                    "summary": _summary(latest),
+                }
+                for latest in content.latest
+                if latest.machine == machine.name
+            ],
+        }
+        for machine in content.history.machines
+    ]
+    return {
+        "title": f"History of {content.project}",
+        "commits": len(commits),
+        "span": span,
+        "graphs": len(content.graphs),
+        "failed": len({gap.commit for gap in content.history.gaps}),
+        "machines": machines,
+        "recent": rows[:RECENT],
+        "notes": content.notes[:NOTES],
+    }
+
+
+def _summary(latest: Latest) -> str:
+    counts = Counter(str(row["verdict"].text) for row in latest.table.rows if "verdict" in row)
+    text = ", ".join(f"{name} {count}" for name, count in counts.most_common())
+    return text or f"{len(latest.table.rows)} cases, no candidate besides SDPA"
+
+
+def _commits(
+    content: Content, changes: dict[int, list[dict[str, Any]]], pages: CommitPages
+) -> dict[str, Any]:
+    gaps: dict[int, list[Gap]] = defaultdict(list)
+    for gap in content.history.gaps:
+        gaps[gap.commit].append(gap)
+    rows = []
+    for place in reversed(range(len(content.history.commits))):
+        states = [
+            f"{gap.status} on {gap.machine}" if gap.machine else gap.status for gap in gaps[place]
+        ]
+        measured = pages.series(place)
+        rows.append(
+            {
+                **_commit(content, place),
+                "author": content.history.commits[place].author,
+                "series": measured,
+                "changes": len(changes.get(place, ())),
+                "broken": bool(states),
+                "state": "; ".join(states) or ("measured" if measured else "not measured"),
+            }
+        )
+    return {"title": "Commits", "rows": rows}
+
+
+def _machine(content: Content, machine: Machine) -> dict[str, Any]:
+    devices = []
+    for latest in content.latest:
+        if latest.machine == machine.name:
+            devices.append(
+                {
+                    **_commit(content, latest.commit),
+                    "device": latest.device,
+                    "processor": latest.processor,
+                    "table": latest.table,
+                    "speedups": pictures.speedups(latest.spots),
+                    "roofline": pictures.roofline(latest.spots, latest.processor),
+                }
+            )
+    broken = [
+        {
+            **_commit(content, gap.commit),
+            "status": gap.status,
+            "reason": gap.reason.partition("\n")[0],
+        }
+        for gap in reversed(content.history.gaps)
+        if gap.machine in ("", machine.name)
+    ]
+    return {
+        "title": machine.name,
+        "facts": _facts(machine),
+        "query": urlencode({"machine": shown(machine.name)}),
+        "devices": devices,
+        "broken": broken,
+    }
+
+
+def _facts(machine: Machine) -> list[tuple[str, str]]:
+    known = (
+        ("GPU", machine.gpu),
+        ("CPU", machine.cpu),
+        ("memory", machine.ram),
+        ("system", machine.os),
+    )
+    return [(name, value) for name, value in known if value]
+
+
+def _text(log_ratio: float) -> str:
+    ratio = finite_exp(log_ratio)
+    return "?" if ratio is None else ratio_text(ratio)

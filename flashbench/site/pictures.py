@@ -1,0 +1,162 @@
+"""Where everything lies in the pictures of a device: speed-ups and a roofline."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flashbench.site.content import Spot
+from flashbench.table import digits, ratio_text
+
+_LABELS = 330  # units of width for the names of cases, of 12 units a line of text
+_ROW = 18
+_DECADE = (1, 2, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """What a GPU can do at most. bandwidth: bytes a second; rates: FLOP/s a dtype, of dense tensor
+    operations."""
+
+    bandwidth: float
+    rates: dict[str, float]
+
+
+_HOPPER = {"fp16": 989.4e12, "bf16": 989.4e12}
+# NVIDIA's data sheets, of SXM where there are several versions; halved where they count sparsity.
+PEAKS = {
+    "H200": Peak(4.8e12, _HOPPER),
+    "H100": Peak(3.35e12, _HOPPER),
+    "A100": Peak(2.039e12, {"fp16": 312e12, "bf16": 312e12}),
+    "L4": Peak(0.3e12, {"fp16": 121e12, "bf16": 121e12}),
+}
+
+
+def peak_of(processor: str) -> Peak | None:
+    """The peak of a GPU by its name; None where it is not known, as of any CPU."""
+    words = processor.upper().replace("-", " ").split()
+    return next((peak for name, peak in PEAKS.items() if name in words), None)
+
+
+class _Log:
+    """A log axis: from numbers to places."""
+
+    def __init__(self, numbers: Sequence[float], start: float, end: float) -> None:
+        self._low = math.log(min(numbers)) - 0.05
+        self._high = math.log(max(numbers)) + 0.05
+        self._start, self._end = start, end
+
+    def __call__(self, number: float) -> float:
+        part = (math.log(number) - self._low) / (self._high - self._low)
+        return round(self._start + part * (self._end - self._start), 1)
+
+    def ticks(self, most: int = 12) -> list[dict[str, object]]:
+        """1, 2, 5 of each decade, or powers of ten where that would be too many."""
+        first, last = (math.floor(end / math.log(10)) for end in (self._low, self._high))
+        inside = [
+            (step, step * 10.0**power)
+            for power in range(first, last + 1)
+            for step in _DECADE
+            if self._low <= math.log(step * 10.0**power) <= self._high
+        ]
+        if len(inside) > most:
+            inside = [(step, number) for step, number in inside if step == 1]
+        return [{"at": self(number), "text": f"{number:.6g}"} for _, number in inside]
+
+
+def speedups(spots: Sequence[Spot]) -> dict[str, object] | None:
+    """A row a case: its speed-up with the table's interval, on a log axis; None without any."""
+    timed = [(spot, spot.speedup) for spot in spots if spot.speedup is not None]
+    if not timed:
+        return None
+    width = _LABELS + 470
+    values = [1.0, 0.9, 1.1, *(value for _, (value, _, _) in timed)]
+    # An interval may be endless; the picture is of the values.
+    low, high = min(values) / 1.2, max(values) * 1.2
+    axis = _Log([low, high], _LABELS + 10, width - 20)
+    rows = []
+    for number, (spot, (value, least, most)) in enumerate(timed):
+        ends = [
+            low if least is None else max(low, least),
+            high if most is None else min(high, most),
+        ]
+        text = f"{spot.case}, {spot.candidate}: {ratio_text(value)}"
+        if least is not None and most is not None:
+            text += f" [{ratio_text(least)}, {ratio_text(most)}]"
+        rows.append(
+            {
+                "label": spot.case,
+                "dtype": spot.dtype,
+                "title": f"{text} {spot.verdict}",
+                "y": 36 + _ROW * number,
+                "x": axis(value),
+                "low": axis(ends[0]),
+                "high": axis(ends[1]),
+            }
+        )
+    return {
+        "width": width,
+        "height": 36 + _ROW * len(rows) + 28,
+        "rows": rows,
+        "ticks": axis.ticks(),
+        "dtypes": _dtypes(spots),
+    }
+
+
+def roofline(spots: Sequence[Spot], processor: str) -> dict[str, object] | None:
+    """Throughput against arithmetic intensity (least bytes moved), with roofs where the device's
+    peaks are known; None without cases."""
+    if not spots:
+        return None
+    peak = peak_of(processor)
+    dtypes = _dtypes(spots)
+    rates = {name: peak.rates[name] for name in dtypes if name in peak.rates} if peak else {}
+    x_values = [spot.flops / spot.bytes for spot in spots]
+    y_values = [spot.flops / spot.seconds / 1e12 for spot in spots]
+    highest = max([*y_values, *(rate / 1e12 for rate in rates.values())])
+    left, right, top, bottom = 70, 690, 34, 380
+    x = _Log([min(x_values) / 2, max(x_values) * 2], left, right)
+    y = _Log([min(y_values) / 2, highest * 2], bottom, top)
+    roofs = []
+    if peak is not None:
+        ends = min(x_values) / 2, max(x_values) * 2
+        for rate in sorted(set(rates.values())):
+            names = ", ".join(name for name in dtypes if rates.get(name) == rate)
+            ridge = rate / peak.bandwidth
+            corner = min(max(ridge, ends[0]), ends[1])
+            # The slope enters the picture at its left or at its lower edge.
+            start = max(ends[0], min(y_values) / 2 * 1e12 / peak.bandwidth)
+            points = [start, corner, ends[1]]
+            at = [(x(p), y(min(p * peak.bandwidth, rate) / 1e12)) for p in points]
+            path = "M" + "L".join(f"{a},{b}" for a, b in at)
+            text = f"{names}: {digits(rate / 1e12)} TFLOP/s, {digits(peak.bandwidth / 1e12)} TB/s"
+            roofs.append({"path": path, "y": at[-1][1], "text": text})
+    note = (
+        "Roofs: peaks of NVIDIA's data sheets, dense. Bytes are the fewest that have to be moved."
+        if peak
+        else "The peaks of this device are not known here, so no roof is drawn. Bytes are the "
+        "fewest that have to be moved."
+    )
+    dots = []
+    for spot, intensity, rate in zip(spots, x_values, y_values, strict=True):
+        shown = {"intensity": digits(intensity), "rate": digits(rate)}
+        title = f"{spot.case}, {spot.candidate}: {shown['rate']} TFLOP/s at {shown['intensity']}"
+        place = {"x": x(intensity), "y": y(rate), "dtype": spot.dtype, "label": spot.case}
+        dots.append({**place, **shown, "title": f"{title} FLOP a byte"})
+    return {
+        "width": 720,
+        "height": 430,
+        "left": left,
+        "right": right,
+        "top": top,
+        "bottom": bottom,
+        "x_ticks": x.ticks(),
+        "y_ticks": y.ticks(),
+        "roofs": roofs,
+        "dots": dots,
+        "dtypes": dtypes,
+        "note": note,
+    }
+
+
+def _dtypes(spots: Sequence[Spot]) -> list[str]:
+    return sorted({spot.dtype for spot in spots})

@@ -1,0 +1,46 @@
+"""Writes the site of a content into a folder: only what changed since the last time."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from flashbench.site import encode, writer
+from flashbench.site.commit_pages import CommitPages
+from flashbench.site.content import Content, Graph, commit_page
+from flashbench.site.pages import change_rows, listing_pages, viewer_data
+from flashbench.site.render import static_files
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How many files the site has, and how many of them were written or removed this time."""
+
+    files: int
+    written: int
+    removed: int
+
+
+def publish(content: Content, output: Path) -> Published:
+    """Make, or bring up to date, the site in the folder `output`; its page is `index.html`.
+
+    Raises InvalidInputError when the folder has other files, or cannot be written.
+    """
+    with writer.opened(output) as site:
+        changes = change_rows(content)
+        commits = CommitPages(content, changes)
+        whole = dict(listing_pages(content, changes, commits))
+        whole |= static_files()
+        whole["data/site.js"] = encode.script("flashbench.site", viewer_data(content))
+        for path, made in whole.items():
+            site.put(path, hashlib.blake2b(made, digest_size=16).hexdigest(), partial(bytes, made))
+        for graph in content.graphs:
+            site.put(f"data/graphs/{graph.id}.js", encode.graph_key(graph), partial(_graph, graph))
+        for place, commit in enumerate(content.history.commits):
+            site.put(commit_page(commit.id), commits.key(place), partial(commits.make, place))
+        written, removed = site.write()
+        return Published(len(site), written, removed)
+
+
+def _graph(graph: Graph) -> bytes:
+    return encode.script("flashbench.graph", encode.graph_data(graph))

@@ -1,0 +1,76 @@
+"""The templates, which escape every text that is put into them."""
+
+import hashlib
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from flashbench import __version__
+from flashbench.site.content import shown
+from flashbench.table import NONE
+from flashbench.verdict import Outcome
+
+NAVIGATION = (
+    ("index.html", "Overview"),
+    ("graphs.html", "Graphs"),
+    ("changes.html", "Changes"),
+    ("commits.html", "Commits"),
+)
+
+
+def page(template: str, path: str, project: str, values: dict[str, Any]) -> bytes:
+    """A page of the site; `path` is its place in it."""
+    root = "../" * path.count("/")
+    text = (
+        _environment()
+        .get_template(template)
+        .render(project=project, page=path, root=root, **values)
+    )
+    return text.encode()
+
+
+def static_files() -> dict[str, bytes]:
+    """Style sheets, scripts and pictures by their place in the site."""
+    return {f"static/{file.name}": file.read_bytes() for file in _files("static")}
+
+
+@cache
+def templates_key() -> str:
+    """Changes with the version and with any template."""
+    digest = hashlib.blake2b(__version__.encode(), digest_size=16)
+    for file in _files("templates"):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _files(folder: str) -> list[Traversable]:
+    found = (resources.files("flashbench.site") / folder).iterdir()
+    return sorted((file for file in found if file.is_file()), key=lambda file: file.name)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("flashbench.site"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+    made.globals |= {
+        "navigation": NAVIGATION,
+        "version": __version__,
+        "none_cell": NONE,
+        "outcomes": frozenset(outcome.value for outcome in Outcome),
+    }
+    return made
+
+
+def _visible(value: Any) -> Any:
+    """Nothing invisible comes onto a page, whoever forgot to show it."""
+    return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value

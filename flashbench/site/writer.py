@@ -1,0 +1,128 @@
+"""A folder of files of which only those are written whose content changed.
+
+`.flashbench-site.json` in the folder lists the files of the site with the key of what each was
+made from. A file with the same key is neither made nor written again, one that is no longer part
+of the site is removed, and nothing that is not listed is ever touched.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from flashbench.errors import InvalidInputError
+
+MANIFEST = ".flashbench-site.json"
+_LOCK = ".flashbench-site.lock"
+_FORMAT = "flashbench-site"
+_MAX_BYTES = 2**28
+
+
+class _Manifest(msgspec.Struct, kw_only=True):
+    format: str = _FORMAT
+    version: int = 1
+    files: dict[str, str] = {}  # path -> key; "" while the file is being replaced
+
+
+class Site:
+    """The open folder: `put` each file of the site. Made by `opened`."""
+
+    def __init__(self, root: Path, known: dict[str, str]) -> None:
+        self.root = root
+        self._known = known
+        self._there = _listed(root)
+        self._pending: dict[str, tuple[str, Callable[[], bytes]]] = {}
+        self._keys: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        """Files of the site, in all."""
+        return len(self._keys)
+
+    def put(self, path: str, key: str, make: Callable[[], bytes]) -> None:
+        """A file of the site; `make` gives its bytes and runs when `key` is not the known one."""
+        self._keys[path] = key
+        if self._known.get(path) != key or path not in self._there:
+            self._pending[path] = (key, make)
+
+    def write(self) -> tuple[int, int]:
+        """Write what changed, remove what is no longer there; how many files were each."""
+        gone = self._known.keys() - self._keys.keys()
+        # Of a folder whose publisher is killed half way nothing is taken for up to date.
+        doubtful = dict.fromkeys([*gone, *self._pending], "")
+        self._save({**self._known, **doubtful})
+        for directory in {(self.root / path).parent for path in self._pending}:
+            directory.mkdir(parents=True, exist_ok=True)
+        for path, (_, make) in self._pending.items():
+            _replace(self.root / path, make())
+        for path in gone:
+            (self.root / path).unlink(missing_ok=True)
+        self._save(self._keys)
+        return len(self._pending), len(gone)
+
+    def _save(self, files: dict[str, str]) -> None:
+        _replace(self.root / MANIFEST, msgspec.json.encode(_Manifest(files=files)))
+
+
+@contextmanager
+def opened(root: Path) -> Iterator[Site]:
+    """The site in the folder `root`, which is made; no other publisher has it meanwhile.
+
+    Raises InvalidInputError when the folder has files and is no site, or cannot be written.
+    """
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        known = _known(root)
+        with (root / _LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield Site(root, known if known is not None else _known(root) or {})
+    except OSError as error:
+        name = error.filename or root
+        raise InvalidInputError(f"{name}: cannot be written: {error.strerror}") from None
+
+
+def _known(root: Path) -> dict[str, str] | None:
+    """What the manifest lists; None in an empty folder."""
+    path = root / MANIFEST
+    try:
+        with path.open("rb") as file:
+            manifest = msgspec.json.decode(file.read(_MAX_BYTES), type=_Manifest)
+        if (manifest.format, manifest.version) != (_FORMAT, 1):
+            raise ValueError("another format or version")
+        if not all(map(_inside, manifest.files)):
+            raise ValueError("it lists files outside the folder")
+    except FileNotFoundError:
+        if any(entry.name != _LOCK for entry in root.iterdir()):
+            raise InvalidInputError(
+                f"{root}: has files that are no site of flashbench; name a new or empty folder "
+                "with --output"
+            ) from None
+        return None
+    except ValueError as error:  # also of msgspec
+        raise InvalidInputError(
+            f"{path}: damaged list of the site's files ({error}); delete the folder {root}"
+        ) from None
+    return manifest.files
+
+
+def _inside(path: str) -> bool:
+    pure = PurePosixPath(path)
+    return bool(pure.parts) and not pure.is_absolute() and ".." not in pure.parts
+
+
+def _listed(root: Path) -> set[str]:
+    found: set[str] = set()
+    for directory, _, names in os.walk(root):
+        base = os.path.relpath(directory, root)
+        found.update(names if base == "." else (f"{base}/{name}" for name in names))
+    return found
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """In one step, so that a reader sees the old or the new file; not synced, as it can be made
+    again."""
+    temporary = path.with_name(f"{path.name}.part")
+    temporary.write_bytes(content)
+    temporary.replace(path)

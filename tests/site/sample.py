@@ -1,0 +1,99 @@
+"""A small history with everything that a page can show, and texts that try to break out of it."""
+
+import math
+
+import numpy as np
+
+from flashbench.history.model import Change, Commit, Gap, History, Machine, Points, Series
+from flashbench.site.content import Content, graphs_of
+from flashbench.stats.shift import Shift
+
+HOSTILE = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 1'>"
+SUBJECTS = {
+    3: HOSTILE,
+    4: "javascript:window.broken=1 \u2028 \u202e {{ 7 * 7 }} ${window.broken = 1}",
+    5: "&lt;b&gt; \"quoted\" 'quoted' `quoted`",
+}
+COMMITS = 40
+BROKEN, UNMEASURED, STEP = (7, 8), 20, 25
+CASES = (
+    "b1-h8-q512-d64-fp16-full-cpu",
+    "b1-h8-q512-d64-fp16-causal-cpu",
+    "b1-h8-q512-d64-bf16-full-cpu",
+)
+
+
+def history() -> History:
+    """40 commits on two machines: a build that fails twice, a gap, a change, foreign series."""
+    commits = tuple(
+        Commit(
+            id=f"{i + 1:02x}" * 20,
+            parents=(f"{i:02x}" * 20,) if i else (),
+            time=1_760_000_000 + 86_400 * i,
+            author=HOSTILE if i == 3 else "A. Uthor",
+            subject=SUBJECTS.get(i, f"Change number {i}"),
+        )
+        for i in range(COMMITS)
+    )
+    machines = Machine("box", cpu="A CPU"), Machine(HOSTILE, gpu="NVIDIA H200")
+    series = [_kernel(machine.name, case) for machine in machines for case in CASES]
+    series += [
+        Series(
+            machine="box",
+            environment="env",
+            benchmark="suite.track_size",
+            parameters=(("name", HOSTILE),),
+            unit="bytes",
+            points=_points(np.arange(COMMITS), 2048.0, interval=False),
+        )
+    ]
+    gaps = tuple(
+        Gap(i, "", "missing header", f"csrc/kernel.cpp:3: fatal error: {HOSTILE}") for i in BROKEN
+    )
+    return History(commits, machines, tuple(series), gaps)
+
+
+def content() -> Content:
+    """The history with a change in its first series, between commits that hide it."""
+    whole = history()
+    shift = Shift(math.log(1.2), math.log(1.15), math.log(1.25), 1e-6)
+    change = Change(
+        commit=STEP, first=STEP - 2, last=STEP, speedup=shift, before=20, after=15, unmeasured=1
+    )
+    graphs = graphs_of(whole, {0: (change,)})
+    return Content("toy <b>project</b>", whole, graphs, notes=(f"passed over: {HOSTILE}",))
+
+
+def _kernel(machine: str, case: str) -> Series:
+    good = np.array([i for i in range(COMMITS) if i not in (*BROKEN, UNMEASURED)])
+    ratio = np.where(good >= STEP, 0.6, 0.72)
+    return Series(
+        machine=machine,
+        environment="env",
+        benchmark="cpu.Seconds.track_seconds",
+        parameters=(("case", case), ("candidate", "kernel")),
+        unit="seconds",
+        points=_points(good, 3e-4 * ratio),
+        metric="wall",
+        case=case,
+        candidate="kernel",
+        control=_points(good, 3e-4 + 0 * ratio),
+        ratio=_points(good, ratio),
+        failed=np.array([UNMEASURED]),
+    )
+
+
+def _points(commit, value, *, interval: bool = True) -> Points:
+    wiggle = 1 + 0.01 * np.sin(commit * 1.7)
+    values = value * wiggle
+    none = np.full(len(commit), np.nan)
+    spread = 0.02 * values if interval else none
+    return Points(
+        commit,
+        values,
+        values - spread,
+        values + spread,
+        values - spread / 2,
+        values + spread / 2,
+        np.full(len(commit), 10 if interval else 0),
+    )
