@@ -50,7 +50,7 @@ def command(
     repository = root_of(Path.cwd())
     content = collect(Source(repository, results, revision, first_parent, machine))
     for note in content.notes:
-        click.echo(f"flashbench: passed over: {printable(note)}", err=True)
+        click.echo(f"flashbench: {printable(note)}", err=True)
     if not content.graphs and not content.history.gaps and not content.latest:
         raise NotMeasuredError(
             f"{results}: nothing is known of the {len(content.history.commits)} commits up to "

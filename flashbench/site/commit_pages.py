@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from flashbench.foreign.series import SECONDS
 from flashbench.history.model import FloatArray, Gap, Points
 from flashbench.site.content import CONFIDENCE, Content, Graph, commit_page, date, shown, speedup
-from flashbench.site.render import page, templates_key
+from flashbench.site.render import page, maker_key
 from flashbench.table import digits, percentage, ratio_text
 
 HASH = 10  # digits of a commit where it is named
@@ -43,7 +43,7 @@ class CommitPages:
 
     def key(self, commit: int) -> str:
         """Changes when anything on the page of the commit does."""
-        digest = hashlib.blake2b(templates_key().encode(), digest_size=16)
+        digest = hashlib.blake2b(maker_key().encode(), digest_size=16)
         digest.update(self._names_key.encode())
         digest.update(self._cells[commit].tobytes())
         commits = self._content.history.commits

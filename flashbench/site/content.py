@@ -119,6 +119,8 @@ def date(seconds: int) -> str:
 
 def shown(text: str) -> str:
     r"""One line of a text of strangers; what is invisible in it is shown, as \x1b."""
+    if text.isprintable():
+        return text
     return printable(text.encode("utf-8", "replace").decode())
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from flashbench.history.model import FloatArray, Points
 from flashbench.site.content import CONFIDENCE, Graph, shown, speedup
+from flashbench.site.render import maker_key
 
 DIGITS = 5  # significant digits of a typical value of a series: far below any noise
 _LISTS_END = 2**53  # above it JavaScript counts no longer
@@ -62,7 +63,7 @@ def graph_data(graph: Graph) -> dict[str, Any]:
 def graph_key(graph: Graph) -> str:
     """Changes when anything that is drawn of the graph does."""
     one = graph.series
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(maker_key().encode(), digest_size=16)
     digest.update(repr((graph.id, one.name, one.candidate, one.unit, graph.changes)).encode())
     digest.update(one.failed.tobytes())
     for points in (one.points, one.control, one.ratio):

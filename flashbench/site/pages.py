@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,7 +11,7 @@ from flashbench.site import pictures
 from flashbench.site.commit_pages import HASH, CommitPages, measured_on
 from flashbench.site.content import Content, Graph, Latest, commit_page, date, machine_page, shown
 from flashbench.site.render import page
-from flashbench.table import finite_exp, ratio_text
+from flashbench.table import Document, finite_exp, ratio_text
 
 SELECTS = (
     ("machine", "machine"),
@@ -195,7 +196,7 @@ def _machine(content: Content, machine: Machine) -> dict[str, Any]:
                     **_commit(content, latest.commit),
                     "device": latest.device,
                     "processor": latest.processor,
-                    "table": latest.table,
+                    "table": _verdict_first(latest.table),
                     "speedups": pictures.speedups(latest.spots),
                     "roofline": pictures.roofline(latest.spots, latest.processor),
                 }
@@ -216,6 +217,14 @@ def _machine(content: Content, machine: Machine) -> dict[str, Any]:
         "devices": devices,
         "broken": broken,
     }
+
+
+def _verdict_first(table: Document) -> Document:
+    """On a phone the rest is a scroll away."""
+    first = ("case", "candidate", "verdict", "speedup")
+    places = {key: place for place, key in enumerate(first)}
+    columns = sorted(table.columns, key=lambda column: places.get(column.key, len(first)))
+    return replace(table, columns=columns)
 
 
 def _facts(machine: Machine) -> list[tuple[str, str]]:

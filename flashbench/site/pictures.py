@@ -9,7 +9,13 @@ from flashbench.table import digits, ratio_text
 
 _LABELS = 330  # units of width for the names of cases, of 12 units a line of text
 _ROW = 18
-_DECADE = (1, 2, 5)
+# Of each decade, the finest first.
+_STEPS = (
+    (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 3, 4, 5, 6, 7, 8, 9),
+    (1, 1.2, 1.5, 2, 3, 5, 7),
+    (1, 2, 5),
+    (1,),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +56,18 @@ class _Log:
         return round(self._start + part * (self._end - self._start), 1)
 
     def ticks(self, most: int = 12) -> list[dict[str, object]]:
-        """1, 2, 5 of each decade, or powers of ten where that would be too many."""
+        """Round numbers, as many as there is room for."""
         first, last = (math.floor(end / math.log(10)) for end in (self._low, self._high))
-        inside = [
-            (step, step * 10.0**power)
-            for power in range(first, last + 1)
-            for step in _DECADE
-            if self._low <= math.log(step * 10.0**power) <= self._high
-        ]
-        if len(inside) > most:
-            inside = [(step, number) for step, number in inside if step == 1]
-        return [{"at": self(number), "text": f"{number:.6g}"} for _, number in inside]
+        for steps in _STEPS:
+            inside = [
+                step * 10.0**power
+                for power in range(first, last + 1)
+                for step in steps
+                if self._low <= math.log(step * 10.0**power) <= self._high
+            ]
+            if len(inside) <= most:
+                break
+        return [{"at": self(number), "text": f"{number:.6g}"} for number in inside]
 
 
 def speedups(spots: Sequence[Spot]) -> dict[str, object] | None:

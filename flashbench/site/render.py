@@ -39,10 +39,10 @@ def static_files() -> dict[str, bytes]:
 
 
 @cache
-def templates_key() -> str:
-    """Changes with the version and with any template."""
+def maker_key() -> str:
+    """Changes with the version, the templates and the code that makes pages and data."""
     digest = hashlib.blake2b(__version__.encode(), digest_size=16)
-    for file in _files("templates"):
+    for file in [*_files("."), *_files("templates")]:
         digest.update(file.read_bytes())
     return digest.hexdigest()
 

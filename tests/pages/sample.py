@@ -1,13 +1,16 @@
 """A small history with everything that a page can show, and texts that try to break out of it."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 
 from flashbench.history.model import Change, Commit, Gap, History, Machine, Points, Series
 from flashbench.site.content import Content, graphs_of
+from flashbench.site.latest import latest_table
 from flashbench.stats.shift import Shift
 
+ROOT = Path(__file__).parents[2]
 HOSTILE = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 1'>"
 SUBJECTS = {
     3: HOSTILE,
@@ -20,6 +23,8 @@ CASES = (
     "b1-h8-q512-d64-fp16-full-cpu",
     "b1-h8-q512-d64-fp16-causal-cpu",
     "b1-h8-q512-d64-bf16-full-cpu",
+    "b2-h16-q2048-d128-fp16-full-cpu",
+    "b2-h16-q2048-d128-fp16-causal-cpu",
 )
 
 
@@ -61,7 +66,11 @@ def content() -> Content:
         commit=STEP, first=STEP - 2, last=STEP, speedup=shift, before=20, after=15, unmeasured=1
     )
     graphs = graphs_of(whole, {0: (change,)})
-    return Content("toy <b>project</b>", whole, graphs, notes=(f"passed over: {HOSTILE}",))
+    latest = (
+        latest_table(ROOT / "results/cpu.json", "box", COMMITS - 1, "cpu"),
+        latest_table(ROOT / "results/h200-sm90.json", HOSTILE, COMMITS - 2, "cuda"),
+    )
+    return Content("toy <b>project</b>", whole, graphs, latest, (f"passed over: {HOSTILE}",))
 
 
 def _kernel(machine: str, case: str) -> Series:

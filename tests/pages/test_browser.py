@@ -1,0 +1,243 @@
+"""The site in a headless Chromium, from files, with the network off."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pages.browser import Visit, chromium
+from pages.sample import BROKEN, CASES, COMMITS, HOSTILE, STEP, SUBJECTS, content
+from playwright.sync_api import Browser, Locator, Page
+
+from flashbench.site.content import commit_page, machine_page
+from flashbench.site.publish import publish
+
+SAMPLE = content()
+HASHES = [commit.id for commit in SAMPLE.history.commits]
+HOSTILE_COMMIT = next(i for i, subject in SUBJECTS.items() if subject == HOSTILE)
+GRAPHS = 2 * len(CASES) + 1
+PAGES = {
+    "overview": "index.html",
+    "graphs": "graphs.html",
+    "changes": "changes.html",
+    "commits": "commits.html",
+    "commit": commit_page(HASHES[HOSTILE_COMMIT]),
+    "broken commit": commit_page(HASHES[BROKEN[0]]),
+    "machine": machine_page("box"),
+    "hostile machine": machine_page(HOSTILE),
+}
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("a folder <with> a name") / "site"
+    publish(SAMPLE, folder)
+    return folder
+
+
+@pytest.fixture
+def visit(browser: Browser, site: Path) -> Iterator[Open]:
+    """Opens pages; in the end none of them complained, or asked for what is not in the folder."""
+    visits: list[Visit] = []
+
+    def opened(path: str, **options: object) -> Page:
+        visits.append(Visit(browser, site, **options))  # type: ignore[arg-type]
+        return visits[-1].open(path)
+
+    yield opened
+    assert [complaint for visited in visits for complaint in visited.complaints] == []
+    for visited in visits:
+        visited.close()
+
+
+def figures(page: Page, count: int) -> Locator:
+    """The graphs of the page, once `count` of them are there and drawn."""
+    page.wait_for_function(
+        "count => document.querySelectorAll('figure').length === count"
+        " && document.querySelectorAll('figure[data-drawn]').length === count",
+        arg=count,
+    )
+    return page.locator("figure")
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def narrow(browser: Browser, site: Path, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """Each kind of page on a screen of 320 pixels."""
+    visited = Visit(browser, site, width=320)
+    page = visited.open(PAGES[request.param])
+    if request.param == "graphs":
+        figures(page, 8)
+    yield visited
+    visited.close()
+
+
+def test_every_page_opens_alone(narrow: Visit) -> None:
+    """From a file, offline: nothing is asked for outside of the folder, and nothing complains."""
+    assert narrow.complaints == []
+    assert narrow.page.locator("h1").count() == 1
+    assert narrow.page.title().endswith(" · toy <b>project</b>")
+
+
+def test_hostile_texts_stay_texts(narrow: Visit) -> None:
+    """What a commit, an author, a machine or a parameter says is shown, and nothing of it runs."""
+    page = narrow.page
+    assert page.evaluate("window.broken") is None
+    assert page.locator("img, main script").count() == 0
+    if not page.url.endswith((PAGES["changes"], PAGES["machine"])):
+        assert HOSTILE in page.evaluate("document.body.textContent")
+
+
+def test_a_phone_needs_no_horizontal_scroll(narrow: Visit) -> None:
+    """No page is wider than 320 pixels; wide tables scroll inside of themselves."""
+    assert narrow.page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+def test_light_and_dark(narrow: Visit) -> None:
+    """The page follows what the reader prefers."""
+    background = "getComputedStyle(document.body).backgroundColor"
+    narrow.page.emulate_media(color_scheme="dark")
+    assert narrow.page.evaluate(background) == "rgb(13, 17, 23)"
+    narrow.page.emulate_media(color_scheme="light")
+    assert narrow.page.evaluate(background) == "rgb(255, 255, 255)"
+
+
+def test_a_graph_has_all_its_marks(visit: Open) -> None:
+    """Points, line, interval, quartiles, failed builds with the reason and changes are drawn."""
+    first = figures(visit("graphs.html"), 8).first.locator(".plot")
+    points = len(SAMPLE.graphs[0].series.points)
+    assert first.locator(".dot.speedup").count() == points
+    assert first.locator("path.value.speedup").get_attribute("d").count("L") == points - 1
+    assert first.locator("path.band.speedup").get_attribute("d").count("L") == 2 * points - 1
+    assert first.locator("path.quartile").count() == 2
+    gaps = first.locator(".gap")
+    assert gaps.count() == len(BROKEN)
+    assert "missing header: csrc/kernel.cpp:3" in gaps.first.locator("title").text_content()
+    assert first.locator(".failed").count() == 1
+    assert first.locator(".range").count() == 1
+    assert first.locator("text.up").text_content() == "▲ 20.0 %"
+
+
+def test_every_graph_has_title_legend_and_units(visit: Open) -> None:
+    """Each is named, and says what its axes and its marks are."""
+    page = visit("graphs.html")
+    page.get_by_role("button", name="Show more").click()
+    drawn = figures(page, GRAPHS)
+    for index in range(GRAPHS):
+        one = drawn.nth(index)
+        assert one.locator("figcaption").text_content() == SAMPLE.graphs[index].title
+        title = one.locator(".plot text.title").text_content()
+        assert title in ("speed-up over SDPA (\u00d7, above 1 is faster)", "value (bytes)")
+        assert "commits, oldest first" in one.locator(".plot").text_content()
+        assert "build failed" in one.locator(".legend").text_content()
+        assert "arrow keys" in one.get_by_role("img").first.get_attribute("aria-label").lower()
+
+
+def test_filters_pass_what_they_say(visit: Open) -> None:
+    """Words, dtype, mask, machine and changes each leave the graphs that have them."""
+    page = visit("graphs.html")
+    figures(page, 8)
+    page.get_by_label("case or series").fill("Q2048 causal")
+    figures(page, 2)
+    page.get_by_label("machine").select_option("box")
+    figures(page, 1)
+    page.get_by_role("button", name="Clear").click()
+    figures(page, 8)
+    page.get_by_label("dtype").select_option("bf16")
+    figures(page, 2)
+    page.get_by_label("mask").select_option("causal")
+    figures(page, 0)
+    assert page.locator("#count").text_content() == f"0 of {GRAPHS} graphs pass the filters."
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_label("with changes only").check()
+    assert figures(page, 1).locator("figcaption").text_content() == SAMPLE.graphs[0].title
+
+
+def test_the_address_keeps_the_state(visit: Open) -> None:
+    """What is chosen stands in the address, and an address gives what was chosen."""
+    page = visit("graphs.html")
+    figures(page, 8)
+    page.get_by_label("dtype").select_option("bf16")
+    page.get_by_label("show", exact=True).select_option("time")
+    page.get_by_label("from commit").fill(HASHES[STEP][:8])
+    page.wait_for_function("() => location.hash.includes('from=')")
+    again = visit(f"graphs.html{page.url.partition('graphs.html')[2]}")
+    drawn = figures(again, 2)
+    assert again.get_by_label("dtype").input_value() == "bf16"
+    assert drawn.first.locator(".plot .title").text_content() == "time (µs)"
+    assert drawn.first.locator(".plot .dot.time").count() == COMMITS - STEP
+    assert drawn.first.locator(".plot .dot.control").count() == COMMITS - STEP
+    again.evaluate("location.hash = '#dtype=fp16&machine=box&case=causal'")
+    figures(again, 2)
+
+
+def test_an_address_of_strangers_is_harmless(visit: Open) -> None:
+    """Values that are no choice filter nothing, and none of them is taken for markup."""
+    page = visit("graphs.html#dtype=int4&show=%3Cimg%20src=x%3E&from=zz&to=2025-10-12&bogus=1")
+    first = figures(page, 8).first
+    assert page.get_by_label("dtype").input_value() == ""
+    assert page.get_by_label("from commit").get_attribute("aria-invalid") == "true"
+    assert first.locator(".plot .dot").count() == 4  # the days from the first to 2025-10-12
+    page = visit("graphs.html#case=%3Cimg%20src=x%20onerror=1%3E")
+    figures(page, 0)
+
+
+def test_the_keyboard_does_all(visit: Open) -> None:
+    """Tab comes to the skip link first; arrows walk along points, and Enter opens their commit."""
+    page = visit("graphs.html")
+    first = figures(page, 8).first
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "content"
+    first.locator("svg[tabindex]").focus()
+    page.keyboard.press("Home")
+    assert SAMPLE.history.commits[0].subject in first.locator(".readout").text_content()
+    for _ in range(HOSTILE_COMMIT):
+        page.keyboard.press("ArrowRight")
+    assert HOSTILE in first.locator(".readout").text_content()
+    assert "speed-up 1." in first.locator(".readout").text_content()
+    for _ in range(BROKEN[0] - HOSTILE_COMMIT):
+        page.keyboard.press("ArrowRight")
+    assert "missing header" in first.locator(".readout").text_content()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{commit_page(HASHES[BROKEN[0]])}")
+    assert "missing header" in page.locator("main").text_content()
+
+
+def test_the_pointer_shows_the_nearest_commit(visit: Open) -> None:
+    """Where the mouse or a finger is, the commit there is named."""
+    page = visit("graphs.html")
+    first = figures(page, 8).first
+    svg = first.locator("svg[tabindex]")
+    box = svg.bounding_box()
+    svg.click(position={"x": box["width"] - 20, "y": 100})
+    assert f"Change number {COMMITS - 1}" in first.locator(".readout").text_content()
+
+
+def test_a_graph_is_a_table_too(visit: Open) -> None:
+    """The table has a row for each point and each commit without one, with the same numbers."""
+    first = figures(visit("graphs.html"), 8).first
+    first.locator("summary").click()
+    rows = first.locator("tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == COMMITS
+    assert "speed-up 1.3" in rows.first.text_content()
+    assert "not measured" in rows.nth(20).text_content()
+
+
+def test_pages_work_without_scripts(browser: Browser, site: Path) -> None:
+    """Tables and pictures need no JavaScript, and the graphs say that they do."""
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(f"{site.as_uri()}/{machine_page('box')}")
+    assert page.locator("svg.picture").count() == 2
+    assert page.locator("tbody tr").first.text_content().startswith("b1-h1-q128-d64-fp32-full-cpu")
+    page.goto(f"{site.as_uri()}/graphs.html")
+    assert "drawn by JavaScript" in page.locator("noscript").text_content()
+    context.close()
