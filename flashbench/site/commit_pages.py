@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from flashbench.foreign.series import SECONDS
 from flashbench.history.model import FloatArray, Gap, Points
 from flashbench.site.content import CONFIDENCE, Content, Graph, commit_page, date, shown, speedup
-from flashbench.site.render import page, maker_key
+from flashbench.site.render import maker_key, page
 from flashbench.table import digits, percentage, ratio_text
 
 HASH = 10  # digits of a commit where it is named

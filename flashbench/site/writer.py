@@ -18,6 +18,7 @@ from flashbench.errors import InvalidInputError
 MANIFEST = ".flashbench-site.json"
 _LOCK = ".flashbench-site.lock"
 _FORMAT = "flashbench-site"
+_PART = ".part"
 _MAX_BYTES = 2**28
 
 
@@ -57,10 +58,18 @@ class Site:
             directory.mkdir(parents=True, exist_ok=True)
         for path, (_, make) in self._pending.items():
             _replace(self.root / path, make())
+        gone |= self._halves()
         for path in gone:
             (self.root / path).unlink(missing_ok=True)
         self._save(self._keys)
         return len(self._pending), len(gone)
+
+    def _halves(self) -> set[str]:
+        """What a publisher that was killed left half written."""
+        ours = self._known.keys() | self._keys.keys() | {MANIFEST}
+        return {
+            path for path in self._there if path.endswith(_PART) and path[: -len(_PART)] in ours
+        }
 
     def _save(self, files: dict[str, str]) -> None:
         _replace(self.root / MANIFEST, msgspec.json.encode(_Manifest(files=files)))
@@ -123,6 +132,6 @@ def _listed(root: Path) -> set[str]:
 def _replace(path: Path, content: bytes) -> None:
     """In one step, so that a reader sees the old or the new file; not synced, as it can be made
     again."""
-    temporary = path.with_name(f"{path.name}.part")
+    temporary = path.with_name(f"{path.name}{_PART}")
     temporary.write_bytes(content)
     temporary.replace(path)

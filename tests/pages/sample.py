@@ -49,7 +49,7 @@ def history() -> History:
             benchmark="suite.track_size",
             parameters=(("name", HOSTILE),),
             unit="bytes",
-            points=_points(np.arange(COMMITS), 2048.0, interval=False),
+            points=_points(_built(), 2048.0, interval=False),
         )
     ]
     gaps = tuple(
@@ -74,7 +74,8 @@ def content() -> Content:
 
 
 def _kernel(machine: str, case: str) -> Series:
-    good = np.array([i for i in range(COMMITS) if i not in (*BROKEN, UNMEASURED)])
+    good = _built()
+    good = good[good != UNMEASURED]
     ratio = np.where(good >= STEP, 0.6, 0.72)
     return Series(
         machine=machine,
@@ -90,6 +91,10 @@ def _kernel(machine: str, case: str) -> Series:
         ratio=_points(good, ratio),
         failed=np.array([UNMEASURED]),
     )
+
+
+def _built():
+    return np.array([i for i in range(COMMITS) if i not in BROKEN])
 
 
 def _points(commit, value, *, interval: bool = True) -> Points:

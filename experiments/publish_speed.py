@@ -1,0 +1,187 @@
+"""How long `flashbench publish` takes, and what its site weighs, on a large made-up history.
+
+`python experiments/publish_speed.py FOLDER [--commits 2000] [--cases 500]` makes a git repository
+with that many commits and asv results of each of them in FOLDER: for every case times of a kernel
+and of SDPA, and their ratio; every 40th commit does not build, and one case in five gets slower
+once. Then it publishes, publishes again, adds a commit, and publishes that. With a browser (see
+tests/pages/browser.py) it also opens the largest pages. Figures are quoted in docs/history.md.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from flashbench.case import PRESETS, grid
+from flashbench.history import names
+
+MACHINE, ENVIRONMENT = "box", "flashbench-py3.11"
+COLUMNS = [
+    "result", "params", "version", "started_at", "duration", "stats_ci_99_a", "stats_ci_99_b",
+    "stats_q_25", "stats_q_75", "stats_number", "stats_repeat", "samples", "profile",
+]  # fmt: skip
+LAUNCHES, NOISE, STEP = 10, 0.01, 0.03
+BROKEN = 40  # every so many commits
+
+
+class History:
+    """A repository and its results, commit by commit."""
+
+    def __init__(self, folder: Path, cases: int, seed: int = 0) -> None:
+        self.folder = folder
+        self._random = np.random.default_rng(seed)
+        every = grid(PRESETS["grid"], ["fp32", "fp16", "bf16"], [False, True], "cpu")
+        # More cases than the presets have: the same shapes at other batch sizes.
+        self._cases = [
+            case.id.replace(f"b{case.shape.batch}-", f"b{case.shape.batch + 100 * i}-", 1)
+            for i in range(cases // len(every) + 1)
+            for case in every
+        ][:cases]
+        self._base = np.exp(self._random.uniform(np.log(1e-5), np.log(1e-2), cases))
+        self._ratio = self._random.uniform(0.6, 1.1, cases)
+        self.results = folder / ".asv" / "results" / MACHINE
+        self.results.mkdir(parents=True)
+        (self.results / "machine.json").write_text(json.dumps({"cpu": "made up", "version": 1}))
+
+    def commits(self, first: int, count: int) -> list[str]:
+        """Make empty commits with a subject each; their hashes, oldest first."""
+        if first == 0:
+            self._git("init", "-q", "-b", "main")
+        stream = []
+        for number in range(first, first + count):
+            message = f"Change the kernel, {number}"
+            who = f"A. Uthor <a@example.org> {1_700_000_000 + 3600 * number} +0000"
+            parent = "from refs/heads/main^0\n" if number == first and first else ""
+            stream.append(
+                f"commit refs/heads/main\ncommitter {who}\ndata {len(message)}\n{message}\n{parent}"
+            )
+        self._git("fast-import", "--quiet", stdin="".join(stream))
+        hashes = self._git("rev-list", "--reverse", f"-{count}", "main").split()
+        for number, commit in enumerate(hashes, first):
+            if number % BROKEN:
+                self._measure(number, commit)
+        return hashes
+
+    def _measure(self, number: int, commit: str) -> None:
+        slower = (np.arange(len(self._cases)) % 5 == 0) & (
+            number > 50 + 10 * np.arange(len(self._cases)) % 1500
+        )
+        ratio = self._ratio * np.where(slower, 1 + STEP, 1.0)
+        sdpa = self._base * np.exp(0.02 * self._random.normal())
+        kernel = sdpa * ratio
+        times = np.stack([kernel, sdpa], axis=1).ravel()
+        device = "cpu"
+        seconds, quotient = (
+            str(names.Name(device, "wall", quantity)) for quantity in (names.SECONDS, names.RATIO)
+        )
+        document = {
+            "version": 2,
+            "commit_hash": commit,
+            "env_name": ENVIRONMENT,
+            "date": 1_700_000_000_000 + number,
+            "params": {"machine": MACHINE},
+            "python": "3.11",
+            "requirements": {},
+            "env_vars": {},
+            "durations": {},
+            "result_columns": COLUMNS,
+            "results": {
+                seconds: self._row(times, [self._cases, ["kernel", "sdpa"]]),
+                quotient: self._row(ratio, [self._cases, ["kernel"]]),
+            },
+        }
+        path = self.results / f"{commit[:8]}-{ENVIRONMENT}.json"
+        path.write_text(json.dumps(document))
+
+    def _row(self, centre: np.ndarray, params: list[list[str]]) -> list[object]:
+        drawn = centre[:, None] * np.exp(NOISE * self._random.normal(size=(len(centre), LAUNCHES)))
+        drawn.sort(axis=1)
+        quantiles = np.quantile(drawn, [0.5, 0, 1, 0.25, 0.75], axis=1)
+        middle, low, high, q25, q75 = (
+            [float(f"{value:.7g}") for value in column] for column in quantiles
+        )
+        count = [LAUNCHES] * len(centre)
+        written = [[repr(text) for text in values] for values in params]
+        return [
+            middle,
+            written,
+            names.VERSION,
+            0,
+            1.0,
+            low,
+            high,
+            q25,
+            q75,
+            [1] * len(count),
+            count,
+        ]
+
+    def _git(self, *arguments: str, stdin: str | None = None) -> str:
+        command = ["git", "-C", str(self.folder), *arguments]
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=True)
+        return done.stdout
+
+
+def publish(history: History) -> None:
+    command = [sys.executable, "-P", "-m", "flashbench", "publish"]
+    started = time.perf_counter()
+    done = subprocess.run(command, cwd=history.folder, capture_output=True, text=True, check=True)
+    print(f"  {time.perf_counter() - started:.1f} s: {done.stderr.strip()}", flush=True)
+
+
+def weigh(site: Path) -> None:
+    sizes = {path: path.stat().st_size for path in site.rglob("*") if path.is_file()}
+    print(f"  {sum(sizes.values()) / 1e6:.0f} MB in {len(sizes)} files", flush=True)
+    for folder in ("commits", "data/graphs"):
+        found = [size for path, size in sizes.items() if path.parent == site / folder]
+        print(f"  {folder}: {len(found)} files of {np.mean(found) / 1e3:.0f} kB at the mean")
+    for name in ("index.html", "graphs.html", "commits.html", "changes.html", "data/site.js"):
+        print(f"  {name}: {sizes[site / name] / 1e3:.0f} kB")
+
+
+def browse(site: Path) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    try:
+        from pages.browser import Visit, chromium
+    except BaseException as missing:  # pytest's skip is no Exception
+        print(f"  no browser: {missing}")
+        return
+    with chromium() as browser:
+        for path, done in (
+            ("graphs.html", "() => document.querySelectorAll('figure[data-drawn]').length === 8"),
+            ("commits.html", "() => document.querySelectorAll('tbody tr').length > 0"),
+        ):
+            visit = Visit(browser, site)
+            started = time.perf_counter()
+            visit.open(path).wait_for_function(done)
+            print(f"  {path} is there after {time.perf_counter() - started:.2f} s", flush=True)
+            visit.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--commits", type=int, default=2000)
+    parser.add_argument("--cases", type=int, default=500)
+    chosen = parser.parse_args()
+    history = History(chosen.folder, chosen.cases)
+    history.commits(0, chosen.commits)
+    site = chosen.folder / ".asv" / "site"
+    print("first")
+    publish(history)
+    weigh(site)
+    print("again")
+    publish(history)
+    print("after one commit more")
+    history.commits(chosen.commits + 1, 1)
+    publish(history)
+    print("in a browser")
+    browse(site)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""The folder of the site: what is written again, what is left alone, what is refused."""
+
+import re
+import unicodedata
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pages.sample import BROKEN, COMMITS, HOSTILE, STEP, content
+
+from flashbench.errors import InvalidInputError
+from flashbench.history.model import Commit, Points
+from flashbench.site import encode
+from flashbench.site.content import Content, commit_page, graphs_of, machine_page, shown
+from flashbench.site.pictures import peak_of, roofline
+from flashbench.site.publish import publish
+from flashbench.site.writer import MANIFEST
+
+SAMPLE = content()
+STATIC = Path(encode.__file__).parent / "static"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def longer(known: Content) -> Content:
+    """The same history with one commit more, of which the first series has a number."""
+    commit = Commit("ff" * 20, (known.history.commits[-1].id,), 1_770_000_000, "A", "Another")
+    first = known.history.series[0]
+    grown = {name: _grown(getattr(first, name), COMMITS) for name in ("points", "control", "ratio")}
+    history = replace(
+        known.history,
+        commits=(*known.history.commits, commit),
+        series=(replace(first, **grown), *known.history.series[1:]),
+    )
+    return replace(known, history=history, graphs=graphs_of(history, {0: known.graphs[0].changes}))
+
+
+def _grown(points: Points, commit: int) -> Points:
+    columns = {name: getattr(points, name) for name in Points.__slots__}
+    last = {name: column[-1:] for name, column in columns.items()} | {"commit": [commit]}
+    return Points(**{name: np.concatenate([columns[name], last[name]]) for name in columns})
+
+
+def test_the_same_history_writes_nothing(tmp_path: Path) -> None:
+    """A second call finds every file as it should be, and the first one is reproduced elsewhere."""
+    first = publish(SAMPLE, tmp_path / "a")
+    assert (first.written, first.removed) == (first.files, 0)
+    assert publish(SAMPLE, tmp_path / "a").written == 0
+    publish(content(), tmp_path / "b")
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_one_commit_more_writes_what_it_changes(tmp_path: Path) -> None:
+    """Its page, its neighbour's, its series and the lists; what results is as if made at once."""
+    publish(SAMPLE, tmp_path / "a")
+    more = longer(SAMPLE)
+    made = publish(more, tmp_path / "a")
+    # Two pages of commits, one series; overview, commits, data/site.js.
+    assert made.written == 2 + 1 + 3
+    publish(more, tmp_path / "b")
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_what_is_no_longer_part_of_it_is_removed(tmp_path: Path) -> None:
+    """A commit that is gone takes its page along; what somebody else put there stays."""
+    publish(longer(SAMPLE), tmp_path)
+    (tmp_path / "CNAME").write_text("example.org")
+    assert publish(SAMPLE, tmp_path).removed == 1
+    assert not (tmp_path / commit_page("ff" * 20)).exists()
+    assert (tmp_path / "CNAME").read_text() == "example.org"
+
+
+def test_a_file_that_is_lost_is_made_again(tmp_path: Path) -> None:
+    """Removing a page by hand does not leave a hole."""
+    publish(SAMPLE, tmp_path)
+    (tmp_path / "graphs.html").unlink()
+    assert publish(SAMPLE, tmp_path).written == 1
+
+
+def test_a_publisher_that_dies_leaves_nothing_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was being replaced when it ended is made anew, also where the history went back."""
+    publish(SAMPLE, tmp_path / "a")
+    replaced = Path.replace
+    names = []
+
+    def dies(self: Path, target: Path) -> Path:
+        names.append(target.name)
+        if len(names) == 4:
+            raise KeyboardInterrupt
+        return replaced(self, target)
+
+    monkeypatch.setattr(Path, "replace", dies)
+    with pytest.raises(KeyboardInterrupt):
+        publish(longer(SAMPLE), tmp_path / "a")
+    monkeypatch.undo()
+    publish(SAMPLE, tmp_path / "a")
+    publish(SAMPLE, tmp_path / "b")
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (None, "has files that are no site"),
+        (b"{", "damaged list"),
+        (b'{"format":"other","version":1,"files":{}}', "damaged list"),
+        (b'{"format":"flashbench-site","version":1,"files":{"../precious":""}}', "outside"),
+        (b'{"format":"flashbench-site","version":1,"files":{"/precious":""}}', "outside"),
+    ],
+)
+def test_a_folder_that_is_no_site_is_refused(
+    tmp_path: Path, manifest: bytes | None, said: str
+) -> None:
+    """Files of somebody else, or a list that leads out of the folder: nothing is touched."""
+    (tmp_path / "precious").write_text("mine")
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "also mine").write_text("mine")
+    if manifest is not None:
+        (folder / MANIFEST).write_bytes(manifest)
+    before = contents(tmp_path)
+    with pytest.raises(InvalidInputError, match=said):
+        publish(SAMPLE, folder)
+    assert contents(tmp_path) == before
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """A file in the place of the folder is one line for the user."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInputError, match="file: cannot be written"):
+        publish(SAMPLE, tmp_path / "file")
+
+
+class _Markup(HTMLParser):
+    """Elements and attributes of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_pages_hold_no_markup_of_strangers(tmp_path: Path) -> None:
+    """No page has an inline script, style or handler, and every address stays in the folder."""
+    publish(SAMPLE, tmp_path)
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) == COMMITS + 4 + 2
+    for path in pages:
+        text = path.read_text()
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in text
+        for tag, attributes in _Markup(text).found:
+            assert tag not in ("img", "style", "iframe", "object", "base")
+            assert not any(name == "style" or name.startswith("on") for name in attributes)
+            assert tag != "script" or attributes["src"]
+            for name in ("href", "src"):
+                target = re.split("[#?]", attributes.get(name) or "")[0]
+                assert not target or (path.parent / target).is_file(), (path, target)
+
+
+@given(st.recursive(st.text() | st.integers(0, 9), lambda inner: st.lists(inner, max_size=3)))
+def test_data_files_are_calls_with_json(value: object) -> None:
+    """Whatever a text holds, the file is one call, ASCII where HTML or JavaScript would care."""
+    made = encode.script("flashbench.site", value)
+    assert made.startswith(b"flashbench.site(")
+    assert made.endswith(b");\n")
+    assert not re.search("[<>&\u2028\u2029]", made.decode())
+    assert msgspec.json.decode(made[len(b"flashbench.site(") : -3]) == value
+
+
+@given(st.text())
+def test_what_is_shown_has_nothing_invisible(text: str) -> None:
+    """Controls, overrides of direction and lone surrogates come out as their names."""
+    spaces = {character for character in text if unicodedata.category(character) == "Zs"}
+    assert all(character.isprintable() or character in spaces for character in shown(text))
+
+
+def test_numbers_survive_the_data_file() -> None:
+    """Values come back to five digits, and what is no number as null."""
+    graph = SAMPLE.graphs[0]
+    line = next(one for one in encode.graph_data(graph)["lines"] if one["role"] == "speedup")
+    back = np.array(line["v"]) * line["scale"]
+    np.testing.assert_allclose(back, 1 / graph.series.ratio.value, rtol=1e-4)
+    assert line["x"] == graph.series.ratio.commit.tolist()
+    ratio = graph.series.ratio
+    ratio = replace(ratio, low=np.where(ratio.commit == STEP, np.nan, ratio.low))
+    holed = replace(graph, series=replace(graph.series, ratio=ratio))
+    line = encode.graph_data(holed)["lines"][-1]
+    assert line["hi"].count(None) == 1
+    assert encode.graph_key(holed) != encode.graph_key(graph)
+
+
+def test_a_commit_page_says_why_it_does_not_build(tmp_path: Path) -> None:
+    """Status and reason of the build, and that nothing was measured."""
+    publish(SAMPLE, tmp_path)
+    text = (tmp_path / commit_page(SAMPLE.history.commits[BROKEN[0]].id)).read_text()
+    assert '<h2 class="broken">missing header</h2>' in text
+    assert "csrc/kernel.cpp:3: fatal error: &lt;/script&gt;" in text
+    assert "Nothing was measured of this commit." in text
+
+
+def test_machines_of_like_names_have_pages_of_their_own() -> None:
+    """Names that differ in what a file name cannot have do not collide."""
+    names = ["a/b", "a:b", "a b", "", "..", HOSTILE, "x" * 500]
+    pages = {machine_page(name) for name in names}
+    assert len(pages) == len(names)
+    assert all(re.fullmatch(r"machine-[A-Za-z0-9-]*\.html", page) for page in pages)
+
+
+def test_peaks_are_of_the_device_that_is_meant() -> None:
+    """An H200 is no H20, an L40 no L4; of a CPU no roof is drawn."""
+    assert peak_of("NVIDIA H200") is not None
+    assert peak_of("NVIDIA A100-SXM4-80GB") is not None
+    assert peak_of("NVIDIA H20") is None
+    assert peak_of("NVIDIA L40S") is None
+    for latest in SAMPLE.latest:
+        picture = roofline(latest.spots, latest.processor)
+        assert picture is not None
+        assert bool(picture["roofs"]) is (latest.device == "cuda")
+        assert len(picture["dots"]) == len(latest.spots)
+
+
+def _luminance(colour: str) -> float:
+    digits = colour if len(colour) == 6 else "".join(2 * digit for digit in colour)
+    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_texts_can_be_read_in_light_and_dark() -> None:
+    """Every colour of text has the contrast of WCAG 2 AA, 4.5 to 1, on page and panel."""
+    style = (STATIC / "style.css").read_text()
+    schemes = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    assert len(schemes) == 2
+    for scheme in schemes:
+        colours = dict(re.findall(r"--(\w+): #([0-9a-f]{3,6})", scheme))
+        for text in ("ink", "soft", "link", "ours", "control", "good", "bad", "gap"):
+            for ground in ("page", "panel"):
+                pair = sorted(_luminance(colours[name]) for name in (text, ground))
+                assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 4.5, (text, ground)
