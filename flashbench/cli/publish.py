@@ -21,34 +21,37 @@ from flashbench.settings import SettingsCommand
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path(".asv/site"),
-    show_default=True,
-    help="The folder of the site: a new or empty one, or that of an earlier call.",
+    help="The folder of the site: a new or empty one, or that of an earlier call [default: "
+    ".asv/site of the repository].",
 )
 @click.option(
     "--results",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path(".asv/results"),
-    show_default=True,
-    help="asv's results folder.",
+    help="asv's results folder [default: .asv/results of the repository].",
 )
 @click.option("--revision", default="HEAD", show_default=True, help="The last commit to show.")
 @click.option(
-    "--first-parent/--all-parents",
-    default=True,
-    show_default=True,
-    help="Of a merge only the branch that it was merged into, or every commit.",
+    "--all-parents",
+    is_flag=True,
+    help="Commits of merged branches have pages and points of their own; without it a merge stands "
+    "for all that it merged.",
 )
-@click.option("--machine", help="Only this machine of the results.")
+@click.option("--machine", help="Only of this machine.")
 def command(
-    output: Path, results: Path, revision: str, first_parent: bool, machine: str | None
+    output: Path | None,
+    results: Path | None,
+    revision: str,
+    all_parents: bool,
+    machine: str | None,
 ) -> int:
     from flashbench.project.git import root_of
     from flashbench.site.collect import Source, collect
     from flashbench.site.publish import publish
 
     repository = root_of(Path.cwd())
-    content = collect(Source(repository, results, revision, first_parent, machine))
+    results = results or repository / ".asv" / "results"
+    output = output or repository / ".asv" / "site"
+    content = collect(Source(repository, results, revision, not all_parents, machine))
     for note in content.notes:
         click.echo(f"flashbench: {printable(note)}", err=True)
     if not content.graphs and not content.history.gaps and not content.latest:

@@ -55,10 +55,26 @@ def report_foreign(
             f"{a}: nothing to compare: it has no SDPA beside a candidate; name a second file, or "
             "use `flashbench show`"
         )
-    comparisons = compare(pairs, alpha, tolerance, paired=b is None)
-    if b is not None:
-        comparisons = with_machine(comparisons, pairs, sets[0], sets[1])
-    caveats += _caveats(sets, pairs) + launch_order(comparisons)
+    return _judged(sets, pairs, caveats, tolerance, alpha)
+
+
+def judge_alone(one: SeriesSet, *, tolerance: float, alpha: float) -> ForeignReport | None:
+    """The candidates of a set with the SDPA that it holds; None where it has none beside any."""
+    pairs = beside(one)
+    return _judged((one,), pairs, [], tolerance, alpha) if pairs else None
+
+
+def _judged(
+    sets: tuple[SeriesSet, ...],
+    pairs: list[Pair],
+    caveats: list[Caveat],
+    tolerance: float,
+    alpha: float,
+) -> ForeignReport:
+    comparisons = compare(pairs, alpha, tolerance, paired=len(sets) == 1)
+    if len(sets) > 1:
+        comparisons = with_machine(comparisons, pairs, *sets)
+    caveats = caveats + _caveats(sets, pairs) + launch_order(comparisons)
     verdicts = [
         _verdict(comparison, pair, tolerance)
         for comparison, pair in zip(comparisons, pairs, strict=True)

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashbench.history.axis import axis
+from flashbench.history.changes import find
 from flashbench.history.load import load
-from flashbench.site.content import Content, graphs_of
+from flashbench.site.content import Content, Graph, drawn
 from flashbench.site.latest import latest_tables
 
 
@@ -24,6 +25,10 @@ def collect(source: Source) -> Content:
     """Read everything that the site shows. Raises InvalidInputError."""
     commits = axis(source.repository, source.revision, first_parent=source.first_parent)
     history = load(source.results, commits, machine=source.machine)
+    series = drawn(history)
+    judged = [one for one in series if not one.baseline]  # SDPA's own changes are not the project's
+    changes = dict(zip(map(id, judged), find(history, judged).changes, strict=True))
+    graphs = tuple(Graph(one, changes.get(id(one)) or ()) for one in series)
     latest, unreadable = latest_tables(history, source.results)
     notes = [*history.notes, *unreadable]
     if history.off_axis:
@@ -32,4 +37,4 @@ def collect(source: Source) -> Content:
             f"{count} measured commit{'s' * (count != 1)} not among those of {source.revision}"
         )
     name = source.repository.resolve().name
-    return Content(name, history, graphs_of(history, {}), latest, tuple(notes))
+    return Content(name, history, graphs, latest, tuple(notes))

@@ -82,18 +82,16 @@ class Content:
     notes: tuple[str, ...] = ()  # what was passed over, one line each
 
 
-def graphs_of(history: History, changes: dict[int, tuple[Change, ...]]) -> tuple[Graph, ...]:
-    """What is drawn: every series but the controls that are drawn beside another.
+def drawn(history: History) -> tuple[Series, ...]:
+    """The series that get a graph: all but the controls that are drawn beside another; SDPA's
+    other backends come last."""
 
-    changes: by the index of the series in the history.
-    """
-    controlled = {(s.machine, s.case, s.metric) for s in history.series if s.ratio is not None}
-    return tuple(
-        Graph(series, changes.get(index, ()))
-        for index, series in enumerate(history.series)
-        if series.candidate != SDPA
-        or (series.machine, series.case, series.metric) not in controlled
-    )
+    def place(one: Series) -> tuple[str, ...]:
+        return one.machine, one.environment, one.benchmark, one.case
+
+    controlled = {place(one) for one in history.series if one.control is not None}
+    shown = (s for s in history.series if s.candidate != SDPA or place(s) not in controlled)
+    return tuple(sorted(shown, key=lambda one: one.baseline))
 
 
 def speedup(ratio: Points) -> Points:

@@ -231,7 +231,6 @@ def _facts(machine: Machine) -> list[tuple[str, str]]:
     known = (
         ("GPU", machine.gpu),
         ("CPU", machine.cpu),
-        ("memory", machine.ram),
         ("system", machine.os),
     )
     return [(name, value) for name, value in known if value]

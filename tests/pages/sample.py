@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from flashbench.history.model import Change, Commit, Gap, History, Machine, Points, Series
-from flashbench.site.content import Content, graphs_of
+from flashbench.site.content import Content, Graph, drawn
 from flashbench.site.latest import latest_table
 from flashbench.stats.shift import Shift
 
@@ -65,7 +65,8 @@ def content() -> Content:
     change = Change(
         commit=STEP, first=STEP - 2, last=STEP, speedup=shift, before=20, after=15, unmeasured=1
     )
-    graphs = graphs_of(whole, {0: (change,)})
+    first, *others = drawn(whole)
+    graphs = (Graph(first, (change,)), *map(Graph, others))
     latest = (
         latest_table(ROOT / "results/cpu.json", "box", COMMITS - 1, "cpu"),
         latest_table(ROOT / "results/h200-sm90.json", HOSTILE, COMMITS - 2, "cuda"),

@@ -16,7 +16,7 @@ from pages.sample import BROKEN, COMMITS, HOSTILE, STEP, content
 from flashbench.errors import InvalidInputError
 from flashbench.history.model import Commit, Points
 from flashbench.site import encode
-from flashbench.site.content import Content, commit_page, graphs_of, machine_page, shown
+from flashbench.site.content import Content, Graph, commit_page, drawn, machine_page, shown
 from flashbench.site.pictures import peak_of, roofline
 from flashbench.site.publish import publish
 from flashbench.site.writer import MANIFEST
@@ -40,7 +40,9 @@ def longer(known: Content) -> Content:
         commits=(*known.history.commits, commit),
         series=(replace(first, **grown), *known.history.series[1:]),
     )
-    return replace(known, history=history, graphs=graphs_of(history, {0: known.graphs[0].changes}))
+    first, *others = drawn(history)
+    graphs = (Graph(first, known.graphs[0].changes), *map(Graph, others))
+    return replace(known, history=history, graphs=graphs)
 
 
 def _grown(points: Points, commit: int) -> Points:

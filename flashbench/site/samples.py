@@ -1,0 +1,158 @@
+"""The verdicts of a commit from asv's results, where it has no run file.
+
+Samples of our own benchmarks are one a launch, which is what a verdict needs.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from flashbench.case import DTYPES, Case, parse_shape
+from flashbench.comparison import Comparison
+from flashbench.errors import InvalidInputError
+from flashbench.foreign import document as documents
+from flashbench.foreign import series as foreign
+from flashbench.foreign.judge import judge_alone
+from flashbench.history import names, tables
+from flashbench.history.model import History, Machine, Series
+from flashbench.history.tables import Cell
+from flashbench.launches import DEFAULT_METRIC
+from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE
+from flashbench.site.content import Latest, Spot
+from flashbench.table import finite_exp
+from flashbench.verdict import Outcome, Verdict
+from flashbench.views import foreign as view
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the newest numbers are. commit: its index in the history."""
+
+    commit: int
+    environment: str
+
+
+def _is_shown(one: Series, machine: str, device: str) -> bool:
+    return (
+        one.machine == machine
+        and one.ratio is not None
+        and one.benchmark == str(names.Name(device, DEFAULT_METRIC[device], names.SECONDS))
+    )
+
+
+def newest(history: History, machine: str, device: str) -> Place | None:
+    """The newest commit of a machine and device that was measured beside SDPA."""
+    places = [
+        Place(int(one.ratio.commit[-1]), one.environment)
+        for one in history.series
+        if _is_shown(one, machine, device) and one.ratio is not None and len(one.ratio)
+    ]
+    return max(places, key=lambda place: place.commit, default=None)
+
+
+def spot(case: Case, comparison: Comparison, verdict: Verdict, seconds: float | None) -> list[Spot]:
+    """Its place in the pictures; one, or none where there is no speed to show."""
+    shift = comparison.shift
+    value = finite_exp(shift.value) if shift else None
+    if seconds is None or shift is None or value is None or verdict.outcome is Outcome.WRONG:
+        return []
+    return [
+        Spot(
+            case=case.id,
+            candidate=comparison.candidate,
+            dtype=case.dtype,
+            verdict=verdict.outcome.value,
+            seconds=seconds,
+            flops=case.flops,
+            bytes=case.bytes,
+            speedup=(value, finite_exp(shift.low), finite_exp(shift.high)),
+        )
+    ]
+
+
+def from_results(
+    history: History, machine: Machine, device: str, place: Place, results: Path
+) -> Latest | None:
+    """Judged from the samples in asv's result file; None where it cannot be."""
+    commit = history.commits[place.commit]
+    kept = _cells(results / machine.name, commit.id, place.environment)
+    metric = DEFAULT_METRIC[device]
+    times, ratios = (
+        kept.get(str(names.Name(device, metric, quantity)), {})
+        for quantity in (names.SECONDS, names.RATIO)
+    )
+    series = []
+    for key, cell in times.items():
+        case, candidate = (text.strip("'\"") for text in key)
+        series.append(
+            foreign.Series(
+                f"{case} {candidate}",
+                times=_launches(cell),
+                case=case,
+                candidate=candidate,
+                metric=metric,
+                speedups=_speedups(ratios.get(key)),
+            )
+        )
+    processor = machine.gpu if device == "cuda" else machine.cpu
+    count = max((len(one.times) for one in series), default=0)
+    one = foreign.SeriesSet(
+        commit.id, "asv", tuple(series), count, machine=machine.name, commit=commit.id
+    )
+    judged = judge_alone(one, tolerance=DEFAULT_TOLERANCE, alpha=DEFAULT_ALPHA)
+    if judged is None:
+        return None
+    spots = []
+    for pair, comparison, verdict in zip(
+        judged.pairs, judged.report.comparisons, judged.report.verdicts, strict=True
+    ):
+        known = _case(pair.name)
+        if known is not None and pair.b is not None and len(pair.b.times):
+            seconds = float(np.median(pair.b.times.values))
+            spots += spot(known, comparison, verdict, seconds)
+    table = view.document(judged)
+    return Latest(machine.name, device, processor or device, place.commit, table, tuple(spots))
+
+
+def _cells(folder: Path, commit: str, environment: str) -> dict[str, dict[tuple[str, ...], Cell]]:
+    """The cells of our benchmarks in the result files of a commit; of two the later one counts."""
+    found: dict[str, dict[tuple[str, ...], Cell]] = {}
+    for path in sorted(folder.glob(f"{commit[:8]}*.json")):
+        try:
+            content = documents.parse(path)
+            if content["commit_hash"] != commit:
+                continue
+            measured_in = content.get("env_name", "")
+            for name, row in content["results"].items():
+                if name in names.OURS and names.environment(measured_in, name) == environment:
+                    cells = tables.cells_of(content["result_columns"], row)
+                    found.setdefault(name, {}).update(cells)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidInputError(f"{path}: damaged asv result file: {error}") from None
+    return found
+
+
+def _launches(cell: Cell) -> foreign.Launches:
+    """The samples, one a launch; none where one of them is no time."""
+    samples = cell.get("samples") or []
+    values = np.array([value for value in samples if isinstance(value, float)])
+    if not len(values) or any(foreign.impossible(foreign.SECONDS, one) for one in values):
+        return foreign.Launches()
+    return foreign.Launches(np.arange(len(values), dtype=np.intp), values)
+
+
+def _speedups(cell: Cell | None) -> foreign.Launches:
+    samples = (cell or {}).get("samples") or []
+    values = np.array([value for value in samples if isinstance(value, float) and value > 0])
+    return foreign.Launches(np.arange(len(values), dtype=np.intp), -np.log(values))
+
+
+def _case(name: str) -> Case | None:
+    shape, dtype, mask, device = [*name.rsplit("-", 3), "", "", ""][:4]
+    if dtype not in DTYPES or mask not in ("causal", "full"):
+        return None
+    try:
+        return Case(parse_shape(shape), dtype, mask == "causal", device)
+    except (InvalidInputError, ValueError):
+        return None

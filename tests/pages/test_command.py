@@ -1,0 +1,109 @@
+"""`flashbench publish` on a real repository with results of real run files."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flashbench import runfile
+from flashbench.history.keep import keep
+from flashbench.runfile import BuildIdentity
+
+ROOT = Path(__file__).parents[2]
+SUBJECT = 'Use <script>alert(1)</script> & "quotes", it\'s faster \u202e'
+MACHINE = "box"
+
+
+def git(repository: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=A &lt;Uthor", "-c", "user.email=a@example.org"]
+    command = ["git", "-C", str(repository), *identity, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def flashbench(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "flashbench", *arguments],
+        cwd=directory,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Three commits; the second and third measured, as `flashbench record` keeps a run file."""
+    folder = tmp_path_factory.mktemp("project")
+    git(folder, "init", "-q", "-b", "main")
+    run = runfile.load(ROOT / "results/cpu.json")
+    for number, subject in enumerate(["A kernel", SUBJECT, "Tell what it does"]):
+        git(folder, "commit", "-q", "--allow-empty", "-m", subject)
+        if number:
+            for candidate in run.candidates:
+                if not candidate.baseline:
+                    candidate.build = BuildIdentity(commit=git(folder, "rev-parse", "HEAD"))
+            keep(run, "run", folder / ".asv/results", folder, machine=MACHINE)
+    return folder
+
+
+def test_publish_makes_the_site(repository: Path) -> None:
+    """The page's path on stdout, what was done on stderr; verdicts of the newest commit on it."""
+    done = flashbench(repository, "publish")
+    assert (done.returncode, done.stdout) == (0, f"{repository}/.asv/site/index.html\n")
+    assert "3 commits, 48 series: " in done.stderr
+    site = repository / ".asv/site"
+    overview = (site / "index.html").read_text()
+    assert "FASTER 17, UNDECIDED 6, SLOWER 1" in overview
+    (machine,) = site.glob("machine-*.html")
+    assert '<td class="FASTER">FASTER</td>' in machine.read_text()
+    newest = git(repository, "rev-parse", "HEAD~1")
+    page = (site / f"commits/{newest}.html").read_text()
+    assert "Use &lt;script&gt;alert(1)&lt;/script&gt; &amp; &#34;quotes&#34;" in page
+    assert "\\u202e" in page
+    assert "A &amp;lt;Uthor" in page
+    assert "<caption>48 series</caption>" in page
+    again = flashbench(repository, "publish")
+    assert "0 of " in again.stderr
+
+
+def test_publish_chooses_commits_and_machines(repository: Path, tmp_path: Path) -> None:
+    """The tip and the machine are what was asked for, and the rest is said to be passed over."""
+    done = flashbench(
+        repository, "publish", "--revision", "HEAD~1", "--machine", MACHINE, "-o", str(tmp_path)
+    )
+    assert done.returncode == 0
+    assert "1 measured commit not among those of HEAD~1" in done.stderr
+    assert len(list((tmp_path / "commits").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--results", "nowhere"], 2, "nowhere: no history can be read"),
+        (["--revision", "--output=x"], 2, "is not usable"),
+        (["--revision", "no-such-branch"], 2, "is no commit of"),
+        (["--machine", "other"], 2, "no machine 'other'; there is box"),
+        (["--revision", "HEAD~2"], 4, "nothing is known of the 1 commits up to HEAD~2"),
+        (["--output", ".git"], 2, "has files that are no site of flashbench"),
+    ],
+)
+def test_publish_says_what_is_wrong(
+    repository: Path, arguments: list[str], code: int, said: str
+) -> None:
+    """One line on stderr with the fix, nothing on stdout, and the exit code of the contract."""
+    done = flashbench(repository, "publish", *arguments)
+    assert done.returncode == code
+    assert said in done.stderr.splitlines()[-1]
+    assert done.stdout == ""
+
+
+def test_publish_needs_a_repository(tmp_path: Path) -> None:
+    """Commits come from git: elsewhere there is nothing to publish."""
+    done = flashbench(tmp_path, "publish")
+    assert done.returncode == 2
+    assert "not in a git working tree" in done.stderr
