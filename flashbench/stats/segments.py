@@ -96,10 +96,14 @@ def segment(values: FloatArray, *, factor: float = 1.0, alpha: float = 0.05) -> 
     noise = max(_noise_of_differences(values), LEAST_NOISE)
     cleaned = _without_outliers(values, noise)
     cost = factor * penalty(count)
-    cuts = _cuts(cleaned / noise, cost)
+    used = noise
+    cuts = _cuts(cleaned / used, cost)
     correlation, noise = _remaining(cleaned, cuts)
     scale = noise * inflation(correlation)
     for _ in range(2):  # the noise depends on the levels, and they on it
+        if not cuts and scale >= used:
+            break  # what shows no change in units of less noise shows none in units of more
+        used = scale
         again = _cuts(cleaned / scale, cost)
         if again == cuts:
             break
