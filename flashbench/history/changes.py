@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from flashbench.history.model import Change, FloatArray, Gap, History, Series
+from flashbench.parallel import spread
 from flashbench.stats.segments import FEWEST, Segmentation, Step, calibrate, segment
+
+_MANY = 100  # series that are worth processes of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +29,13 @@ def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> 
     their noise (`flashbench.stats.segments.calibrate`).
     """
     values = [_log_speedups(one) for one in series]
-    segmented: dict[int, Segmentation] = {
-        index: segment(one, alpha=alpha) for index, one in enumerate(values) if len(one) >= FEWEST
-    }
+    long_enough = [index for index, one in enumerate(values) if len(one) >= FEWEST]
+    found = spread(
+        lambda number: segment(values[long_enough[number]], alpha=alpha),
+        len(long_enough),
+        least=_MANY,
+    )
+    segmented: dict[int, Segmentation] = dict(zip(long_enough, found, strict=True))
     machines: dict[str, list[int]] = defaultdict(list)
     for index in segmented:
         machines[series[index].machine].append(index)

@@ -14,10 +14,12 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from flashbench.errors import InvalidInputError
+from flashbench.parallel import spread
 
 MANIFEST = ".flashbench-site.json"
 _LOCK = ".flashbench-site.lock"
 _FORMAT = "flashbench-site"
+_MANY = 200  # files that are worth processes of their own
 _PART = ".part"
 _MAX_BYTES = 2**28
 
@@ -56,13 +58,16 @@ class Site:
         self._save({**self._known, **doubtful})
         for directory in {(self.root / path).parent for path in self._pending}:
             directory.mkdir(parents=True, exist_ok=True)
-        for path, (_, make) in self._pending.items():
-            _replace(self.root / path, make())
+        pending = [(path, make) for path, (_, make) in self._pending.items()]
+        spread(lambda number: self._make(*pending[number]), len(pending), least=_MANY)
         gone |= self._halves()
         for path in gone:
             (self.root / path).unlink(missing_ok=True)
         self._save(self._keys)
         return len(self._pending), len(gone)
+
+    def _make(self, path: str, make: Callable[[], bytes]) -> None:
+        _replace(self.root / path, make())
 
     def _halves(self) -> set[str]:
         """What a publisher that was killed left half written."""

@@ -20,6 +20,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from flashbench.errors import InvalidInputError
+from flashbench.parallel import spread
 from flashbench.stats.order import inflation, widened
 from flashbench.stats.shift import Shift, unpaired_shift
 
@@ -45,6 +46,7 @@ BLOCK = 10  # points that stay together when noise is shuffled
 NULL_LENGTH = 200
 FALSE_RATE = 0.005  # of null series of that length
 _REPLICATES = 1000
+_MANY = 500  # that are worth processes of their own
 _LEAST_POINTS = 5 * NULL_LENGTH  # fewer, of all series, say too little of what is rare
 _MOST = 4.0  # more than four times the penalty is another problem than noise
 _STEP = 1.1
@@ -131,15 +133,20 @@ def calibrate(residuals: Sequence[FloatArray], seed: int = 0) -> float:
     factor = 1.0
     while factor < _MOST:
         # What shows no change at a lower penalty shows none at a higher one.
-        waiting = [one for one in waiting if _changes(one, factor)]
+        waiting = _with_changes(waiting, factor)
         if len(waiting) <= FALSE_RATE * _REPLICATES:
             break
         factor *= _STEP
     return min(factor, _MOST)
 
 
-def _changes(values: FloatArray, factor: float) -> bool:
-    return bool(segment(values * 0.01, factor=factor).steps)
+def _with_changes(series: list[FloatArray], factor: float) -> list[FloatArray]:
+    found = spread(
+        lambda index: bool(segment(series[index] * 0.01, factor=factor).steps),
+        len(series),
+        least=_MANY,
+    )
+    return [one for one, changes in zip(series, found, strict=True) if changes]
 
 
 def _shuffled(residuals: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -1,0 +1,49 @@
+"""The same work on many things, spread over the processors of this machine."""
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
+
+_PARTS = 8  # a processor, so that none waits long for another
+_work: Callable[[int], Any] | None = None  # what the processes that are forked inherit
+
+
+def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]:
+    """work(0), ..., work(count - 1); with fewer than `least` of them in this very process.
+
+    `work` may be any callable, as processes inherit it; what it gives or raises is pickled.
+    """
+    global _work
+    workers = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+    if count < least or workers < 2:
+        return [work(index) for index in range(count)]
+    first = work(0)  # here, so that what it imports is inherited
+    parts = [range(start, count, workers * _PARTS) for start in range(1, workers * _PARTS + 1)]
+    _work = work
+    context = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts)
+    try:
+        made = list(pool.map(_each, parts))
+    finally:
+        _work = None
+        pool.shutdown(cancel_futures=True)
+    together: list[Any] = [first] * count
+    for part, results in zip(parts, made, strict=True):
+        together[part.start :: workers * _PARTS] = results
+    return together
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is for the process that waits."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _each(indices: range) -> list[Any]:
+    assert _work is not None
+    return [_work(index) for index in indices]
