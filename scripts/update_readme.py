@@ -1,4 +1,4 @@
-"""Writes the README's tables anew from the run files its `<!-- table: FILE -->` comments name."""
+"""Writes the README's tables anew: `<!-- table: ARGUMENTS -->` is `flashbench show ARGUMENTS`."""
 
 import re
 import subprocess
@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-_TABLE = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+_TABLE = re.compile(r"(<!-- table: ([^>]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
 def rendered(match: re.Match[str]) -> str:
-    command = [sys.executable, "-m", "flashbench", "show", match[2], "--format", "markdown"]
+    command = [sys.executable, "-m", "flashbench", "show", *match[2].split()]
+    command += ["--format", "markdown"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{match[2]}: {done.stderr.strip()}")

@@ -1,0 +1,66 @@
+"""The tables of docs/kernels.md from run files, in markdown on stdout.
+
+python scripts/kernel_tables.py floors results/h200.json
+python scripts/kernel_tables.py others results/h200-others.json
+"""
+
+import sys
+from pathlib import Path
+
+from flashbench.case import Case
+from flashbench.launches import LaunchData, collect
+from flashbench.run_reader import load
+
+# What torch's matrix product and a copy reach on the H200 (docs/kernels.md).
+PEAK_FLOPS = 790e12
+PEAK_BYTES = 4.3e12
+METRICS = ("graph", "gpu_warm", "gpu_cold", "wall")
+
+
+def name(case: Case) -> str:
+    s = case.shape
+    mask = "causal" if case.causal else "full"
+    return f"{s.batch},{s.heads},{s.q_len},{s.head_dim} | {mask}"
+
+
+def median_us(data: LaunchData, candidate: str, case: Case) -> float:
+    found = data.median_us(data.candidate_index[candidate], data.case_index[case.id])
+    return float("nan") if found is None else found
+
+
+def floors(path: Path) -> None:
+    """Ours beside SDPA's default by every metric, and beside the two floors; bf16."""
+    run = load(path)
+    by_metric = {metric: collect(run, metric) for metric in METRICS}
+    print("| B,H,S,D | | ours us | TFLOP/s | SDPA us |", " | ".join(METRICS), end=" |")
+    print(" arithmetic us | bytes us | floor / ours |")
+    print("|---|---" + "|---:" * (3 + len(METRICS) + 3) + "|")
+    for case in (case for case in run.cases if case.dtype == "bf16"):
+        ours = median_us(by_metric["graph"], "flashbench", case)
+        ratios = [
+            median_us(data, "sdpa", case) / median_us(data, "flashbench", case)
+            for data in by_metric.values()
+        ]
+        arithmetic, moved = case.flops / PEAK_FLOPS * 1e6, case.bytes / PEAK_BYTES * 1e6
+        cells = [f"{ours:.4g}", f"{case.flops / ours / 1e6:.0f}"]
+        cells += [f"{median_us(by_metric['graph'], 'sdpa', case):.4g}"]
+        cells += [f"{ratio:.2f}" for ratio in ratios]
+        cells += [f"{arithmetic:.3g}", f"{moved:.3g}", f"{max(arithmetic, moved) / ours:.2f}"]
+        print(f"| {name(case)} | {' | '.join(cells)} |")
+
+
+def others(path: Path) -> None:
+    """Time by graph replays of ours, and how many times as long each other candidate takes."""
+    run = load(path)
+    data = collect(run, "graph")
+    rivals = [candidate.name for candidate in run.candidates if candidate.name != "flashbench"]
+    print("| B,H,S,D | | ours us |", " | ".join(rivals), "|")
+    print("|---|---" + "|---:" * (1 + len(rivals)) + "|")
+    for case in run.cases:
+        ours = median_us(data, "flashbench", case)
+        ratios = [f"{median_us(data, rival, case) / ours:.2f}" for rival in rivals]
+        print(f"| {name(case)} | {ours:.4g} | {' | '.join(ratios)} |")
+
+
+if __name__ == "__main__":
+    {"floors": floors, "others": others}[sys.argv[1]](Path(sys.argv[2]))
