@@ -90,10 +90,11 @@ def command(
     ratio to SDPA, in all of the history up to the end of REV-RANGE (A..B, or B alone; HEAD by
     default); shown are those that may lie in it.
     """
+    from flashbench.build.builder import cache_directory
     from flashbench.history.axis import axis
     from flashbench.history.changes import find
     from flashbench.history.load import load
-    from flashbench.project import git
+    from flashbench.project import git, ledger
     from flashbench.views import history as view
 
     repository = git.root_of(Path.cwd())
@@ -103,7 +104,9 @@ def command(
     if begin is not None:
         before = {one.id for one in axis(repository, begin, first_parent=False)}
         since = frozenset(place for place, one in enumerate(commits) if one.id in before)
-    loaded = load(results or repository / ".asv" / "results", commits, machine=machine)
+    failed = ledger.failures(cache_directory(), repository)
+    folder = results or repository / ".asv" / "results"
+    loaded = load(folder, commits, failed=failed, machine=machine)
     chosen = [
         one
         for one in loaded.series

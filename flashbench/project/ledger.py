@@ -60,6 +60,15 @@ def everything(cache: Path, repository: Path) -> Iterator[Tried]:
                 yield tried
 
 
+def failures(cache: Path, repository: Path) -> dict[str, str]:
+    """Why commits (full hashes) could not be used, in one line each: "missing header: ..."."""
+    return {
+        tried.commit: f"{tried.status}: {tried.reason.partition(chr(10))[0]}".removesuffix(": ")
+        for tried in everything(cache, repository)
+        if tried.status != "built"
+    }
+
+
 def digest(tools: dict[str, str]) -> str:
     """Of `toolchain.describe`: what tells a build with other tools."""
     return hashlib.sha256(msgspec.json.encode(sorted(tools.items()))).hexdigest()[:16]

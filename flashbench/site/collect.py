@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from flashbench.build.builder import cache_directory
 from flashbench.history.axis import axis
 from flashbench.history.changes import find
 from flashbench.history.load import load
+from flashbench.project import ledger
 from flashbench.site.content import Content, Graph, drawn
 from flashbench.site.latest import latest_tables
 
@@ -24,7 +26,8 @@ class Source:
 def collect(source: Source) -> Content:
     """Read everything that the site shows. Raises InvalidInputError."""
     commits = axis(source.repository, source.revision, first_parent=source.first_parent)
-    history = load(source.results, commits, machine=source.machine)
+    failed = ledger.failures(cache_directory(), source.repository)
+    history = load(source.results, commits, failed=failed, machine=source.machine)
     series = drawn(history)
     judged = [one for one in series if not one.baseline]  # SDPA's own changes are not the project's
     changes = dict(zip(map(id, judged), find(history, judged).changes, strict=True))

@@ -11,6 +11,8 @@ from flashbench.errors import InvalidInputError
 from flashbench.history import record
 from flashbench.history.axis import axis
 from flashbench.history.load import load
+from flashbench.project import ledger
+from flashbench.site.collect import Source, collect
 
 
 @pytest.fixture
@@ -92,6 +94,23 @@ def test_reasons_of_failed_builds_are_gaps(project) -> None:
     assert first.reason == "no build_config.h"
     assert (second.commit, second.machine) == (4, "")
     assert (second.status, second.reason) == ("link error", "no symbol x")
+
+
+def test_failures_of_the_build_cache_are_gaps_of_the_site(project, tmp_path, monkeypatch) -> None:
+    """A commit that `flashbench build` could not build is marked in what publish shows."""
+    root, commits = project
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
+    tried = ledger.Tried(
+        commit=commits[2],
+        status="link error",
+        reason="no symbol x",
+        stage="build",
+        build="key",
+        toolchain="tools",
+    )
+    ledger.record(tmp_path / "cache" / "builds", root, tried)
+    (gap,) = collect(Source(root, root / "results")).history.gaps
+    assert (gap.commit, gap.status, gap.reason) == (2, "link error", "no symbol x")
 
 
 def test_failed_and_skipped_results_are_told_apart(tmp_path: Path) -> None:

@@ -1,0 +1,24 @@
+"""What is kept of commits that were tried (flashbench/project/ledger.py)."""
+
+from pathlib import Path
+
+from flashbench.build import Status
+from flashbench.project import ledger
+
+
+def tried(commit: str, status: Status, reason: str = "") -> ledger.Tried:
+    """The least that a record holds."""
+    return ledger.Tried(
+        commit=commit, status=status, reason=reason, stage="build", build="k", toolchain="t"
+    )
+
+
+def test_failures_are_one_line_each(tmp_path: Path) -> None:
+    """Of commits that could not be used the status and the first line; built ones are left out."""
+    good, bad, silent = "a" * 40, "b" * 40, "c" * 40
+    ledger.record(tmp_path, tmp_path, tried(good, "built"))
+    ledger.record(tmp_path, tmp_path, tried(bad, "missing header", "no x.h\nincluded by y.cpp"))
+    ledger.record(tmp_path, tmp_path, tried(silent, "compile error"))
+    found = {bad: "missing header: no x.h", silent: "compile error"}
+    assert ledger.failures(tmp_path, tmp_path) == found
+    assert ledger.failures(tmp_path, tmp_path / "other") == {}
