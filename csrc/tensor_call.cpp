@@ -68,6 +68,19 @@ bool is_false(PyObject* answer) {
     return answer == Py_False;
 }
 
+// False for what only stands for a tensor, as those of torch's tracing modes and of functionalize do.
+bool has_memory(const dlpack::Tensor& tensor) {
+    if (tensor.data != nullptr) {
+        return true;
+    }
+    for (int i = 0; i < tensor.dimensions; ++i) {
+        if (tensor.shape[i] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool describe(PyObject* object, dlpack::Tensor& tensor) {
     const Torch& torch = torch_objects;
     if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != torch.tensor_type ||
@@ -79,7 +92,7 @@ bool describe(PyObject* object, dlpack::Tensor& tensor) {
         PyErr_Clear();
         return false;
     }
-    return tensor.dimensions == 4 && tensor.strides != nullptr;
+    return tensor.dimensions == 4 && tensor.strides != nullptr && has_memory(tensor);
 }
 
 bool alike(const dlpack::Tensor& a, const dlpack::Tensor& b) {
@@ -219,8 +232,15 @@ PyObject* plain_attention_or_throw(PyObject* const* arguments) {
     if (!result) {
         throw py::error_already_set();
     }
+    // A mode of torch may have made something else.
+    if (reinterpret_cast<PyObject*>(Py_TYPE(result.ptr())) != torch_objects.tensor_type) {
+        return py::none().release().ptr();
+    }
     if (torch_objects.exchange->describe(result.ptr(), &out) != 0) {
         throw py::error_already_set();
+    }
+    if (!has_memory(out)) {
+        return py::none().release().ptr();
     }
     problem.out = const_cast<void*>(address_of(out));
     problem.out_strides = strides_of(out);

@@ -11,7 +11,7 @@ namespace flashbench {
 //              head_dim_step): hands over what of torch the calls below need.
 //   plain_attention(q, k, v, is_causal, scale, enable_gqa): the attention of q, k and v, in a new
 //       tensor; or None, with nothing done, unless they are plain: torch.Tensor itself and no
-//       subclass, dense, on one supported device that is the current one, of one supported dtype,
+//       subclass, dense, with memory of its own, on one supported device that is the current one, of one supported dtype,
 //       four dimensions that fit each other, without need of gradients. None also where torch has
 //       no exchange API, and before bind_torch. flashbench/torch_attention.py then finds out what
 //       is wrong, or computes it all the same.

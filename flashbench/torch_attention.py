@@ -11,6 +11,7 @@ from numbers import Real
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from flashbench.extension import load
 
@@ -76,6 +77,8 @@ def _checked_attention(
     _validate(q, k, v, enable_gqa)
     batch, heads, q_len, head_dim = q.shape
     out = torch.empty((batch, heads, q_len, head_dim), dtype=q.dtype, device=q.device)
+    for name, x in (("q", q), ("k", k), ("v", v), ("the output", out)):
+        _require_memory(name, x)
     shape = (batch, heads, k.shape[1], q_len, k.shape[2], head_dim)
     problem = (
         q.data_ptr(),
@@ -108,6 +111,13 @@ def _require_tensors(q: object, k: object, v: object) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, Tensor):
             raise TypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
+
+
+def _require_memory(name: str, x: Tensor) -> None:
+    """What torch's tracing modes make stands for a tensor and has no memory to read or write."""
+    fake = type(x) is not Tensor and isinstance(x, FakeTensor)
+    if fake or (x.numel() and not x.data_ptr()):
+        raise ValueError(f"{name} has no memory; flashbench.attention takes no traced tensors")
 
 
 def _validate_options(is_causal: object, scale: float | None, enable_gqa: object) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import flashbench.torch_attention as torch_attention
 from flashbench import attention
@@ -113,6 +114,27 @@ def test_shapes_that_do_not_fit_are_left_to_python() -> None:
     assert plain(q, k.expand(2, -1, -1, -1), v.expand(2, -1, -1, -1)) is None
     assert plain(*tensors(heads=4, kv_heads=2)) is None
     assert plain(*tensors(heads=3, kv_heads=2), False, None, True) is None
+
+
+def test_tensors_without_memory_are_refused() -> None:
+    """What functionalize wraps, a tensor of zeros alone, a fake output: an error, no crash."""
+    q, k, v = tensors()
+    zeros = torch._efficientzerotensor(q.shape)
+    assert plain(zeros, k, v) is None
+    with pytest.raises(ValueError, match="q has no memory"):
+        attention(zeros, k, v)
+
+    def refused(x: Tensor) -> Tensor:
+        with pytest.raises(ValueError, match="k has no memory"):
+            attention(q, x, v)
+        return x
+
+    torch.func.functionalize(refused)(k)
+    with (
+        FakeTensorMode(allow_non_fake_inputs=True),
+        pytest.raises(ValueError, match="output has no memory"),
+    ):
+        attention(q, k, v)
 
 
 def test_vmap_is_left_to_torch() -> None:
