@@ -169,8 +169,9 @@ def _quantize_rows(x: Tensor, width: int) -> tuple[Tensor, Tensor]:
     wide = wide.view(batch, heads, blocks, BLOCK * width)
     finite = wide.isfinite()
     largest = wide.where(finite, 0).abs().amax(dim=-1, keepdim=True)
-    # A block of zeros has a scale, too; dividing by a subnormal could overflow.
-    scale = (largest / LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
+    # Dividing by a subnormal could overflow. A block of zeros gets 1: two tiny scales multiply to
+    # zero in the kernel's exponent, where masked scores, which are -inf, would become NaN.
+    scale = (largest / LARGEST).clamp(min=torch.finfo(torch.float32).tiny).where(largest > 0, 1.0)
     rounded = (wide / scale).clamp(-LARGEST, LARGEST).where(finite, math.nan).to(E4M3)
     return rounded.view(batch, heads, blocks * BLOCK, width), scale.squeeze(-1)
 

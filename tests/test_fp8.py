@@ -111,6 +111,13 @@ def test_extreme_blocks_stay_finite(size: float) -> None:
         assert (back.abs() <= 1.07 * x.float().abs().max()).all()
 
 
+def test_blocks_of_zeros_keep_a_factor_above_zero() -> None:
+    """Scales of zeros multiply to a number that masked scores (-inf) can be multiplied by."""
+    q, k, v = (torch.zeros(1, 1, length, 64, dtype=torch.bfloat16) for length in (5, 7, 7))
+    quantized = fp8.quantize_e4m3(q, k, v)
+    assert (quantized.q_scale * 0.1 * quantized.k_scale > 0).all()
+
+
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("head_dim", [64, 128])

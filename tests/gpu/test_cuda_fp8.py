@@ -40,9 +40,7 @@ def test_error_is_within_twice(length: int, head_dim: int, kind: str, causal: bo
 
 @BOTH
 @pytest.mark.parametrize("head_dim", [32, 40, 64, 72, 96, 128])
-@pytest.mark.parametrize(
-    "lengths", [(1, 1), (197, 300), (300, 77), (513, 129), (128, 128)], ids=str
-)
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize("heads", [(3, 3), (6, 2), (140, 70)], ids=str)
 def test_shapes(
     heads: tuple[int, int], lengths: tuple[int, int], head_dim: int, causal: bool
@@ -81,6 +79,14 @@ def test_no_keys_give_zeros_and_no_queries_nothing() -> None:
     no_keys = fp8.quantize_e4m3(q, k[:, :, :0], v[:, :, :0])
     assert (fp8.attention_e4m3(no_keys) == 0).all()
     assert fp8.attention_e4m3(fp8.quantize_e4m3(q[:, :, :0], k, v)).shape == (1, 2, 0, 64)
+
+
+@BOTH
+def test_queries_and_keys_of_zeros_give_the_mean(causal: bool) -> None:
+    """As left padding makes them: all keys that a row sees weigh the same, masked ones nothing."""
+    q, k, v = tensors((2, 2), (300, 300), 64)
+    out = fp8.attention_e4m3(fp8.quantize_e4m3(q * 0, k * 0, v), is_causal=causal)
+    assert_within_twice(out, q * 0, k * 0, v, causal)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
