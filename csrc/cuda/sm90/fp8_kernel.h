@@ -35,15 +35,6 @@ namespace flashbench::cuda::sm90::fp8 {
 
 constexpr float kLog2Largest = 8.807354922f;  // of 448
 
-// What is computed of `registers` stays above or below this point.
-template <int count>
-__device__ __forceinline__ void pin(float (&registers)[count]) {
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-        asm volatile("" : "+f"(registers[i])::"memory");
-    }
-}
-
 // By one warp, so that its state is uniform; one thread issues. V comes a block later than K, as the
 // consumers use it; blocks come last first.
 template <typename Tile>

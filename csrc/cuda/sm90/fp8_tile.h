@@ -9,11 +9,10 @@
 #include "../../attention.h"
 #include "../constants.h"
 #include "ptx.h"
+#include "tile.h"
 
 namespace flashbench::cuda::sm90::fp8 {
 
-constexpr int kWarpgroup = 128;
-constexpr int kGroupRows = 64;  // of one warpgroup: m of wgmma
 constexpr int kConsumers = 2;
 constexpr int kRows = kConsumers * kGroupRows;
 constexpr int kKeys = 128;
@@ -34,20 +33,6 @@ struct Tile {
     static constexpr int kKeyBytes = kKeys * width;  // of K or V, one stage
     static constexpr int kTileBytes = kQueryBytes + 2 * stages * kKeyBytes;
     static_assert(width == 64 || width == 128, "the width of a swizzle");
-};
-
-// A ring's position: which stage comes next, and the parity of the phase that its barriers are in.
-template <int stages>
-struct Ring {
-    int stage = 0;
-    int parity = 0;
-
-    __device__ __forceinline__ void advance() {
-        if (++stage == stages) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
 };
 
 // Shared memory: Q, K stages, V stages, barriers. "full": the data is there; "empty": every warp
@@ -97,8 +82,6 @@ private:
         return base + Tile::kTileBytes + index * 8;
     }
 };
-
-constexpr int kTurnBarrier = 1;  // names of bar_sync: + consumer, its turn to issue products
 
 struct Launch {
     CUtensorMap query;

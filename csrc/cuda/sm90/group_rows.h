@@ -21,15 +21,6 @@ namespace flashbench::cuda::sm90 {
 // does).
 constexpr float kBaseSlack = 8.0f;
 
-// What is computed of `registers` stays above or below this point.
-template <int count>
-__device__ __forceinline__ void pin(float (&registers)[count]) {
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-        asm volatile("" : "+f"(registers[i])::"memory");
-    }
-}
-
 // Pair i of lane j becomes pair j of lane i, in each four neighbouring lanes.
 __device__ __forceinline__ void transpose_4x4(Pair (&pairs)[4], int quad_lane) {
 #pragma unroll

@@ -10,10 +10,10 @@
 //         64  k_len <= 64; 128 if causal          64       1        1         94          24 KB
 //         64  k_len <= 112; full and 129 to 224  112       1        1        114          36 KB
 //         64  else                               128       1        1        122          40 KB
-//        128  k_len > 256, half as many at once  128       2        2        154         210 KB
+//        128  k_len > 256, half as many at once  128       2        2        154         209 KB
 //        128  k_len > 256, tiles at once;
 //             k_len > 128, half as many at once  128       1        2        154         113 KB
-//        128  full, k_len <= 112 or 129 to 224   112       1        1        146          72 KB
+//        128  full, k_len 65 to 112, 129 to 224  112       1        1        146          72 KB
 //        128  else                                64       1        1        127          48 KB
 //
 // Measured on an H200, bf16, full / causal, CUDA-graph replays, SDPA's (cuDNN's) time over ours:

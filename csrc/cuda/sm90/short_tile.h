@@ -85,16 +85,6 @@ struct ShortShared {
     __device__ __forceinline__ uint32_t value_full(int group) const { return key_full(group) + 8; }
 };
 
-// What is computed of `registers` stays above or below this point: wgmma works on them in the
-// background between issue and wait.
-template <int count>
-__device__ __forceinline__ void pin_registers(float (&registers)[count]) {
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-        asm volatile("" : "+f"(registers[i])::"memory");
-    }
-}
-
 // 64 rows, spread over the lanes as wgmma.h says: a lane has two rows ("halves"), lane / 4 and 8
 // below, in each warp's 16.
 template <typename Tile>
@@ -139,7 +129,7 @@ struct ShortPart {
         }
         ptx::wgmma_commit_group();
         ptx::wgmma_wait_group<0>();
-        pin_registers(scores);
+        pin(scores);
     }
 
     // out += P V
@@ -154,7 +144,7 @@ struct ShortPart {
         }
         ptx::wgmma_commit_group();
         ptx::wgmma_wait_group<0>();
-        pin_registers(out);
+        pin(out);
     }
 
     // Hides the keys from `key_count` on and, if causal, those after each row's own position.

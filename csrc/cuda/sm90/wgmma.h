@@ -41,6 +41,16 @@ struct SharedOperand {
     }
 };
 
+// What is computed of `registers` stays above or below this point: wgmma works on them in the
+// background between issue and wait.
+template <int count>
+__device__ __forceinline__ void pin(float (&registers)[count]) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        asm volatile("" : "+f"(registers[i])::"memory");
+    }
+}
+
 template <typename T, int n>
 struct Wgmma;
 
