@@ -48,4 +48,17 @@ __device__ __forceinline__ Pair finite_or_zero(Pair bits) {
     return bits & ~((flags >> 15) * 0xffffu);
 }
 
+// The same of a chunk; nonfinite_bits of its four registers together.
+template <typename T>
+__device__ __forceinline__ Pair nonfinite_bits(uint4 chunk) {
+    return nonfinite_bits<T>(chunk.x) | nonfinite_bits<T>(chunk.y) |
+           nonfinite_bits<T>(chunk.z) | nonfinite_bits<T>(chunk.w);
+}
+
+template <typename T>
+__device__ __forceinline__ uint4 finite_or_zero(uint4 chunk) {
+    return make_uint4(finite_or_zero<T>(chunk.x), finite_or_zero<T>(chunk.y),
+                      finite_or_zero<T>(chunk.z), finite_or_zero<T>(chunk.w));
+}
+
 }  // namespace flashbench::cuda

@@ -180,8 +180,7 @@ __device__ __forceinline__ bool zero_copied_nonfinite(uint32_t shared, unsigned 
         for (int group = 0; group < Layout::kGroups; ++group) {
             const uint4 chunk =
                 ptx::ld_shared_128(shared + step * plan.kStepBytes + group * Layout::kGroupBytes);
-            found |= nonfinite_bits<T>(chunk.x) | nonfinite_bits<T>(chunk.y) |
-                     nonfinite_bits<T>(chunk.z) | nonfinite_bits<T>(chunk.w);
+            found |= nonfinite_bits<T>(chunk);
         }
     }
     if (found == 0) {
@@ -192,10 +191,7 @@ __device__ __forceinline__ bool zero_copied_nonfinite(uint32_t shared, unsigned 
 #pragma unroll 1
         for (int group = 0; group < Layout::kGroups; ++group) {
             const uint32_t address = shared + step * plan.kStepBytes + group * Layout::kGroupBytes;
-            const uint4 chunk = ptx::ld_shared_128(address);
-            ptx::st_shared_128(
-                address, make_uint4(finite_or_zero<T>(chunk.x), finite_or_zero<T>(chunk.y),
-                                    finite_or_zero<T>(chunk.z), finite_or_zero<T>(chunk.w)));
+            ptx::st_shared_128(address, finite_or_zero<T>(ptx::ld_shared_128(address)));
         }
     }
     return true;

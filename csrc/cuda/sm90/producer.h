@@ -18,18 +18,6 @@
 
 namespace flashbench::cuda::sm90 {
 
-template <typename T>
-__device__ __forceinline__ Pair nonfinite_bits(uint4 chunk) {
-    return cuda::nonfinite_bits<T>(chunk.x) | cuda::nonfinite_bits<T>(chunk.y) |
-           cuda::nonfinite_bits<T>(chunk.z) | cuda::nonfinite_bits<T>(chunk.w);
-}
-
-template <typename T>
-__device__ __forceinline__ uint4 finite_or_zero(uint4 chunk) {
-    return make_uint4(cuda::finite_or_zero<T>(chunk.x), cuda::finite_or_zero<T>(chunk.y),
-                      cuda::finite_or_zero<T>(chunk.z), cuda::finite_or_zero<T>(chunk.w));
-}
-
 // Where columns `column` and the next of `row` lie in a region of `rows` rows.
 template <typename Tile>
 __device__ __forceinline__ uint32_t pair_offset(int rows, int row, int column) {
@@ -141,8 +129,8 @@ __device__ __forceinline__ bool load_rows(uint32_t shared, const Rows<const T>& 
             pair = low | high << 16;
         }
         if (only_finite) {
-            found |= cuda::nonfinite_bits<T>(pair);
-            pair = cuda::finite_or_zero<T>(pair);
+            found |= nonfinite_bits<T>(pair);
+            pair = finite_or_zero<T>(pair);
         }
         sm80::ptx::st_shared_32(shared + pair_offset<Tile>(rows, row, column), pair);
     }

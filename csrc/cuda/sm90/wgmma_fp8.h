@@ -69,22 +69,4 @@ FB_WGMMA(128, 64, "%64", "%65", "%66", "%67", "%68", "%69")
 #undef FB_NAMES_32
 #undef FB_NAMES_64
 
-namespace ptx {
-
-// Four floats as e4m3, the first in the lowest byte; what exceeds 448 becomes 448, NaN stays NaN.
-__device__ __forceinline__ uint32_t cvt_e4m3x4(float a, float b, float c, float d) {
-    uint32_t packed;
-    asm("{\n"
-        ".reg .b16 low, high;\n"
-        "cvt.rn.satfinite.e4m3x2.f32 low, %2, %1;\n"
-        "cvt.rn.satfinite.e4m3x2.f32 high, %4, %3;\n"
-        "mov.b32 %0, {low, high};\n"
-        "}\n"
-        : "=r"(packed)
-        : "f"(a), "f"(b), "f"(c), "f"(d));
-    return packed;
-}
-
-}  // namespace ptx
-
 }  // namespace flashbench::cuda::sm90
