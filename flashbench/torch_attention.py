@@ -12,6 +12,8 @@ from numbers import Real
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from flashbench.extension import load
 
@@ -36,6 +38,7 @@ _C.bind_torch(
     HEAD_DIM_STEP,
 )
 _plain_attention = _C.plain_attention
+_dispatch_modes = torch._C._len_torch_dispatch_stack
 
 
 def attention(
@@ -60,8 +63,22 @@ def attention(
 
     Forward only. Raises TypeError or ValueError naming the argument that is not supported.
     """
+    if forward_ad._current_level >= 0 or _dispatch_modes() > 0:
+        _refuse_what_cannot_be_followed(q, k, v)
     out: Tensor | None = _plain_attention(q, k, v, is_causal, scale, enable_gqa)
     return _checked_attention(q, k, v, is_causal, scale, enable_gqa) if out is None else out
+
+
+def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """A tangent would be lost, and a trace would hold an output that nothing computes."""
+    if get_proxy_mode() is not None:
+        raise ValueError("flashbench.attention cannot be traced by make_fx; trace around it")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None:
+            raise ValueError(
+                f"{name} has a tangent and flashbench.attention is forward only; "
+                "pass forward_ad.unpack_dual(...).primal"
+            )
 
 
 def _checked_attention(

@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.flop_counter import FlopCounterMode
 
 import flashbench.torch_attention as torch_attention
 from flashbench import attention
@@ -147,3 +149,23 @@ def test_vmap_is_left_to_torch() -> None:
 
     torch.vmap(record)(torch.randn(3, 1, 2, 4, 64))
     assert seen == [None]
+
+
+def test_tangents_and_traces_are_refused() -> None:
+    """What would be lost without a word, as a tangent or in a trace, is an error."""
+    q, k, v = tensors()
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(k, torch.ones_like(k))
+        with pytest.raises(ValueError, match="k has a tangent"):
+            attention(q, dual, v)
+        assert attention(q, k, v).shape == q.shape
+    with pytest.raises(ValueError, match="make_fx"):
+        make_fx(lambda q, k, v: attention(q, k, v))(q, k, v)
+
+
+def test_other_dispatch_modes_see_a_right_result() -> None:
+    """A mode that only looks on, as a counter of operations does, changes nothing."""
+    q, k, v = tensors()
+    with FlopCounterMode(display=False):
+        out = attention(q, k, v)
+    assert torch.equal(out, attention(q, k, v))
