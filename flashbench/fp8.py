@@ -7,6 +7,7 @@ quantising q, k and v, which here is up to twice what the quantised inputs alone
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -98,12 +99,24 @@ def attention_e4m3(
 
     A NaN in q makes its row NaN; one in k, every row that sees the key; one in v, its dim of every
     row that sees the key and, if causal, of rows before them in the same 128.
-    Raises ValueError where the device or the build has no such kernel.
+    Raises ValueError where the device or the build has no such kernel, TypeError for other types.
     """
+    if not isinstance(quantized, Quantized):
+        raise TypeError(
+            f"quantized must be what quantize_e4m3 returns, got {type(quantized).__name__}"
+        )
+    if not isinstance(is_causal, bool):
+        raise TypeError(f"is_causal must be True or False, got {type(is_causal).__name__}")
     q, k, head_dim = quantized.q, quantized.k, quantized.head_dim
-    scale = 1 / math.sqrt(head_dim) if scale is None else float(scale)
-    if not 0 < scale < math.inf:
-        raise ValueError(f"scale must be positive and finite for e4m3, got {scale}")
+    if scale is None:
+        scale = 1 / math.sqrt(head_dim)
+    elif not isinstance(scale, Real) or isinstance(scale, bool):
+        raise TypeError(f"scale must be a number or None, got {type(scale).__name__}")
+    limits = torch.finfo(torch.float32)
+    if not limits.tiny <= scale <= limits.max:
+        raise ValueError(
+            f"scale must be positive and finite in float32 for e4m3, got {float(scale)}"
+        )
     if not q.is_cuda:
         raise ValueError(f"q is on {q.device}; attention_e4m3 needs a Hopper GPU (cuda)")
     if not _C.has_cuda_e4m3():
@@ -120,7 +133,7 @@ def attention_e4m3(
         _C.cuda_attention_e4m3(
             *(x.data_ptr() for x in tensors),
             (batch, heads, k.shape[1], q_len, k.shape[2], width, head_dim),
-            scale,
+            float(scale),
             is_causal,
             _OUT_CODES[quantized.dtype],
             torch._C._cuda_getCurrentRawStream(q.device.index),
@@ -180,6 +193,8 @@ def _for_tensor_cores(v: Tensor) -> Tensor:
     """(batch, heads, keys, width) as `Quantized.v` describes it."""
     batch, heads, keys, width = v.shape
     # torch moves bytes everywhere, float8 not.
-    transposed = v.view(torch.uint8).transpose(2, 3).reshape(batch, heads, width // 32, 32, -1, 16)
+    transposed = (
+        v.view(torch.uint8).transpose(2, 3).reshape(batch, heads, width // 32, 32, keys // 16, 16)
+    )
     ordered = transposed[:, :, :, dim_order(v.device)][..., key_order(v.device)]
     return ordered.reshape(batch, heads, width, keys).view(E4M3)

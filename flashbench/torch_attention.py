@@ -39,6 +39,7 @@ _C.bind_torch(
 )
 _plain_attention = _C.plain_attention
 _dispatch_modes = torch._C._len_torch_dispatch_stack
+_trace_of_jit = torch._C._get_tracing_state
 
 
 def attention(
@@ -63,7 +64,7 @@ def attention(
 
     Forward only. Raises TypeError or ValueError naming the argument that is not supported.
     """
-    if forward_ad._current_level >= 0 or _dispatch_modes() > 0:
+    if forward_ad._current_level >= 0 or _dispatch_modes() > 0 or _trace_of_jit() is not None:
         _refuse_what_cannot_be_followed(q, k, v)
     out: Tensor | None = _plain_attention(q, k, v, is_causal, scale, enable_gqa)
     return _checked_attention(q, k, v, is_causal, scale, enable_gqa) if out is None else out
@@ -71,8 +72,8 @@ def attention(
 
 def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
     """A tangent would be lost, and a trace would hold an output that nothing computes."""
-    if get_proxy_mode() is not None:
-        raise ValueError("flashbench.attention cannot be traced by make_fx; trace around it")
+    if get_proxy_mode() is not None or _trace_of_jit() is not None:
+        raise ValueError("flashbench.attention cannot be traced (make_fx, torch.jit.trace)")
     for name, x in (("q", q), ("k", k), ("v", v)):
         if isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None:
             raise ValueError(
@@ -132,9 +133,16 @@ def _require_tensors(q: object, k: object, v: object) -> None:
 
 def _require_memory(name: str, x: Tensor) -> None:
     """What torch's tracing modes make stands for a tensor and has no memory to read or write."""
-    fake = type(x) is not Tensor and isinstance(x, FakeTensor)
-    if fake or (x.numel() and not x.data_ptr()):
-        raise ValueError(f"{name} has no memory; flashbench.attention takes no traced tensors")
+    message = f"{name} has no memory of its own; flashbench.attention takes no traced or batched "
+    message += "tensors (vmap, jvp, functionalize)"
+    if type(x) is not Tensor and isinstance(x, FakeTensor):
+        raise ValueError(message)
+    try:
+        address = x.data_ptr()
+    except RuntimeError:  # a wrapper of vmap or jvp
+        raise ValueError(message) from None
+    if x.numel() and not address:
+        raise ValueError(message)
 
 
 def _validate_options(is_causal: object, scale: float | None, enable_gqa: object) -> None:

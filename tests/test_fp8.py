@@ -176,3 +176,31 @@ def test_says_what_it_does_not_take(
     """Other dtypes, head dims, devices and scales are refused in one line."""
     with pytest.raises(error, match=said):
         call(*inputs("normal", (2, 2), (5, 7), 64))
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 40, 64), (2, 0, 40, 64), (1, 2, 0, 64)])
+def test_nothing_is_quantised_to_nothing(shape: tuple[int, ...]) -> None:
+    """Empty batches, heads and lengths are no error, and come back empty."""
+    q, k, v = (torch.randn(shape).to(torch.bfloat16) for _ in range(3))
+    for x in fp8.dequantize(fp8.quantize_e4m3(q, k, v)):
+        assert x.shape == shape
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "what"),
+    [
+        ((None, {}), TypeError, "quantized must be"),
+        ((True, {"is_causal": 3}), TypeError, "is_causal must be"),
+        ((True, {"scale": "a"}), TypeError, "scale must be a number"),
+        ((True, {"scale": 1e-50}), ValueError, "positive and finite"),
+    ],
+)
+def test_wrong_arguments_are_named(
+    arguments: tuple[object, dict[str, object]], error: type[Exception], what: str
+) -> None:
+    """What attention_e4m3 does not take it names, before it looks for a GPU."""
+    quantized, options = arguments
+    q = torch.randn(1, 1, 16, 64).to(torch.bfloat16)
+    given = fp8.quantize_e4m3(q, q, q) if quantized else quantized
+    with pytest.raises(error, match=what):
+        fp8.attention_e4m3(given, **options)  # type: ignore[arg-type]

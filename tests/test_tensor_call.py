@@ -161,6 +161,8 @@ def test_tangents_and_traces_are_refused() -> None:
         assert attention(q, k, v).shape == q.shape
     with pytest.raises(ValueError, match="make_fx"):
         make_fx(lambda q, k, v: attention(q, k, v))(q, k, v)
+    with pytest.raises(ValueError, match=r"jit\.trace"):
+        torch.jit.trace(lambda q, k, v: attention(q, k, v), (q, k, v))
 
 
 def test_other_dispatch_modes_see_a_right_result() -> None:

@@ -9,7 +9,7 @@ import msgspec
 from flashbench import source_hash
 from flashbench.case import DTYPES
 from flashbench.errors import Exit
-from flashbench.extension import BuildInfo, Kernel, build_info, cpu_peaks, kernels
+from flashbench.extension import BuildInfo, Kernel, build_info, cpu_peaks, kernels, load
 
 CUDA_DTYPES = ("fp16", "bf16")  # the units that csrc/cuda has
 
@@ -54,7 +54,8 @@ def describe(info: BuildInfo) -> list[str]:
         False: "NOT this checkout's: build again with `pip install -e .`",
         None: "no checkout here to compare with",
     }[match]
-    cuda = f"{', '.join(info.cuda_dtypes)}; archs {', '.join(info.cuda_archs)}"
+    e4m3 = ["e4m3"] if load().has_cuda_e4m3() else []
+    cuda = f"{', '.join([*info.cuda_dtypes, *e4m3])}; archs {', '.join(info.cuda_archs)}"
     rows = {
         "library": info.path,
         "commit": (info.commit or "unknown") + (" with changes" if info.dirty else ""),

@@ -15,7 +15,8 @@
 //   products with about 14 bits (DeepSeek-V3's report): with P V left there over all keys the error
 //   was 30 times that of the quantisation over 4k keys, 153 times over 16k, where V has the mean 1.
 //
-// docs/kernels.md has times, errors and what was tried.
+// Tiles, stages, registers and shared memory are in fp8_tile.h; times, errors and what was tried in
+// docs/kernels.md.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,7 @@
 // The shape of an fp8 tile, where its parts lie in shared memory, and who waits for whom.
+//
+// 128 rows by 128 keys, four stages of K and V; 168 registers at launch, 240 a consumer thread after
+// it; 72 KB of shared memory at head dim 64, 144 KB at 128, and the barriers.
 #pragma once
 
 #include <cuda.h>

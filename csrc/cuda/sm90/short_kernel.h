@@ -7,7 +7,7 @@
 // one buffer of K and V each, and three to five such blocks an SM hide each other's waits. Products
 // are wgmma; scores, probabilities and output stay in registers; exp is ex2 with scale * log2(e)
 // folded in. V is fetched when K has come, the next K when this one has been used. The parts of
-// ShortTile are in short_tile.h, the choice of tiles in short_launch.h.
+// ShortTile are in short_tile.h; tiles, registers, shared memory and their choice in short_launch.h.
 //
 // Where there are fewer tiles than SMs the keys are dealt out in blocks to the warpgroups of a
 // cluster of two blocks of threads, which put their results together at the end (short_merge.h):
