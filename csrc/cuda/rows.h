@@ -21,6 +21,24 @@ inline bool moves_in_vectors(const void* base, const Strides& strides, int64_t b
            aligned(length, strides.seq);
 }
 
+// The same of each tensor of a problem.
+inline bool query_in_vectors(const Attention& problem) {
+    return moves_in_vectors(problem.q, problem.q_strides, problem.batch, problem.heads,
+                            problem.q_len);
+}
+inline bool keys_in_vectors(const Attention& problem) {
+    return moves_in_vectors(problem.k, problem.k_strides, problem.batch, problem.kv_heads,
+                            problem.k_len);
+}
+inline bool values_in_vectors(const Attention& problem) {
+    return moves_in_vectors(problem.v, problem.v_strides, problem.batch, problem.kv_heads,
+                            problem.k_len);
+}
+inline bool out_in_vectors(const Attention& problem) {
+    return moves_in_vectors(problem.out, problem.out_strides, problem.batch, problem.heads,
+                            problem.q_len);
+}
+
 // Rows in global memory. `vectors`: every chunk of every row is contiguous and 16-byte aligned.
 template <typename T>
 struct Rows {
@@ -40,6 +58,35 @@ __device__ __forceinline__ Rows<T> rows_of(const void* base, const Strides& stri
                head * strides.head;
     return {first, strides.seq, strides.dim, static_cast<int>(count), static_cast<int>(head_dim),
             vectors};
+}
+
+// The rows of one head of each tensor of a problem.
+template <typename T>
+__device__ __forceinline__ Rows<const T> query_rows(const Attention& problem, int64_t batch,
+                                                    int64_t head, bool vectors) {
+    return rows_of<const T>(problem.q, problem.q_strides, batch, head, problem.q_len,
+                            problem.head_dim, vectors);
+}
+
+template <typename T>
+__device__ __forceinline__ Rows<const T> key_rows(const Attention& problem, int64_t batch,
+                                                  int64_t kv_head, bool vectors) {
+    return rows_of<const T>(problem.k, problem.k_strides, batch, kv_head, problem.k_len,
+                            problem.head_dim, vectors);
+}
+
+template <typename T>
+__device__ __forceinline__ Rows<const T> value_rows(const Attention& problem, int64_t batch,
+                                                    int64_t kv_head, bool vectors) {
+    return rows_of<const T>(problem.v, problem.v_strides, batch, kv_head, problem.k_len,
+                            problem.head_dim, vectors);
+}
+
+template <typename T>
+__device__ __forceinline__ Rows<T> out_rows(const Attention& problem, int64_t batch, int64_t head,
+                                            bool vectors) {
+    return rows_of<T>(problem.out, problem.out_strides, batch, head, problem.q_len,
+                      problem.head_dim, vectors);
 }
 
 // One chunk, element by element, for rows whose chunks are not contiguous or not aligned.

@@ -67,12 +67,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const int batch = batch_head / heads;
     const int head = batch_head % heads;
     const int kv_head = head / (heads / static_cast<int>(problem.kv_heads));
-    const auto query = rows_of<const T>(problem.q, problem.q_strides, batch, head, problem.q_len,
-                                        problem.head_dim, launch.q_vectors);
-    const auto key = rows_of<const T>(problem.k, problem.k_strides, batch, kv_head, problem.k_len,
-                                      problem.head_dim, launch.k_vectors);
-    const auto value = rows_of<const T>(problem.v, problem.v_strides, batch, kv_head,
-                                        problem.k_len, problem.head_dim, launch.v_vectors);
+    const auto query = query_rows<T>(problem, batch, head, launch.q_vectors);
+    const auto key = key_rows<T>(problem, batch, kv_head, launch.k_vectors);
+    const auto value = value_rows<T>(problem, batch, kv_head, launch.v_vectors);
 
     const int first_row = tile * Tile::kRows;
     const int end_row = min(first_row + Tile::kRows, q_len);
@@ -214,8 +211,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
 
     if (group == 0 && warp_first_row < q_len) {
-        const auto out = rows_of<T>(problem.out, problem.out_strides, batch, head, problem.q_len,
-                                    problem.head_dim, launch.out_vectors);
+        const auto out = out_rows<T>(problem, batch, head, launch.out_vectors);
         part.finish(out, end_key == 0);
     }
 }

@@ -109,17 +109,13 @@ void launch(const Attention& problem, int device, cudaStream_t stream) {
     if (blocks > std::numeric_limits<int>::max()) {
         throw std::invalid_argument("batch * heads * q_len is too large for one CUDA grid");
     }
-    const auto vectors = [&](const void* base, const Strides& strides, int64_t heads,
-                             int64_t length) {
-        return moves_in_vectors(base, strides, problem.batch, heads, length);
-    };
     const Launch arguments{
         problem,
         static_cast<int>(tiles),
-        vectors(problem.q, problem.q_strides, problem.heads, problem.q_len),
-        vectors(problem.k, problem.k_strides, problem.kv_heads, problem.k_len),
-        vectors(problem.v, problem.v_strides, problem.kv_heads, problem.k_len),
-        vectors(problem.out, problem.out_strides, problem.heads, problem.q_len),
+        query_in_vectors(problem),
+        keys_in_vectors(problem),
+        values_in_vectors(problem),
+        out_in_vectors(problem),
     };
     forward<Tile><<<static_cast<unsigned>(blocks), Tile::kThreads, Tile::kSharedBytes, stream>>>(
         arguments);

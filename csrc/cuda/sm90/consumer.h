@@ -121,13 +121,11 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         const int first_row = first_row_of(work);
         if (__any_sync(0xffffffffu, nonfinite != 0)) {
             part.add_nonfinite_values(
-                rows_of<const T>(problem.v, problem.v_strides, work.batch, work.kv_head,
-                                 problem.k_len, problem.head_dim, false),
+                value_rows<T>(problem, work.batch, work.kv_head, false),
                 first_row, work.first_diagonal * kKeys, min(k_len, work.blocks * kKeys));
             nonfinite = 0;
         }
-        part.store(rows_of<T>(problem.out, problem.out_strides, work.batch, work.head,
-                              problem.q_len, problem.head_dim, launch.out_vectors),
+        part.store(out_rows<T>(problem, work.batch, work.head, launch.out_vectors),
                    first_row, sums);
         part.reset_output();
     };

@@ -109,16 +109,7 @@ struct GroupRows {
         for (int half = 0; half < 2; ++half) {
             const int row = first_row + row_in_group(half);
             const int end = causal ? min(key_count, row + 1) : key_count;
-            const int left = end - first_key - 2 * (lane % 4);
-#pragma unroll
-            for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    if (n * 8 + i >= left) {
-                        scores[4 * n + 2 * half + i] = -INFINITY;
-                    }
-                }
-            }
+            hide_columns(scores, half, end - first_key - 2 * (lane % 4), 0, kKeys / 8);
         }
     }
 
@@ -127,17 +118,7 @@ struct GroupRows {
     __device__ __forceinline__ void update_base(float scale_log2) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int e = 2 * half;
-            float largest = fmaxf(scores[e], scores[e + 1]);
-            float other = fmaxf(scores[4 + e], scores[4 + e + 1]);
-#pragma unroll
-            for (int n = 2; n < kKeys / 8; n += 2) {
-                largest = fmaxf(largest, fmaxf(scores[4 * n + e], scores[4 * n + e + 1]));
-                other = fmaxf(other, fmaxf(scores[4 * n + 4 + e], scores[4 * n + 4 + e + 1]));
-            }
-            largest = fmaxf(largest, other);
-            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+            const float largest = largest_of_row(scores, half);
 
             const float old_base = row_base[half];
             const float new_max = largest * scale_log2;

@@ -103,19 +103,8 @@ void launch(const Attention& problem, cudaStream_t stream) {
         throw std::invalid_argument("batch * heads * q_len is too large for one CUDA grid");
     }
     Launch arguments;
-    const auto encode = [&](CUtensorMap& map, const void* base, const Strides& strides,
-                            int64_t heads, int64_t length, int rows) {
-        return encode_tensor_map({base, strides, problem.batch, heads, length, problem.head_dim,
-                                  problem.dtype, Tile::kBoxDims, rows},
-                                 map);
-    };
-    arguments.tensor_maps =
-        encode(arguments.query, problem.q, problem.q_strides, problem.heads, problem.q_len,
-               Tile::kRows) &&
-        encode(arguments.key, problem.k, problem.k_strides, problem.kv_heads, problem.k_len,
-               Tile::kKeys) &&
-        encode(arguments.value, problem.v, problem.v_strides, problem.kv_heads, problem.k_len,
-               Tile::kKeys);
+    arguments.tensor_maps = encode_tensor_maps<Tile>(problem, arguments.query, arguments.key,
+                                                     arguments.value);
     const int64_t blocks = std::min<int64_t>(total, device_at(device).multiprocessors);
     arguments.problem = problem;
     arguments.scale_log2 = problem.scale * kLog2E;
@@ -124,8 +113,7 @@ void launch(const Attention& problem, cudaStream_t stream) {
     arguments.group = static_cast<int>(problem.heads / problem.kv_heads);
     arguments.section = static_cast<int>(heads_in_section(problem, tiles, blocks));
     arguments.rounds = static_cast<int>((arguments.section * tiles + blocks - 1) / blocks);
-    arguments.out_vectors = moves_in_vectors(problem.out, problem.out_strides, problem.batch,
-                                             problem.heads, problem.q_len);
+    arguments.out_vectors = out_in_vectors(problem);
 
     allow_shared_bytes(reinterpret_cast<const void*>(forward<Tile>), Shared<Tile>::kBytes, device);
     forward<Tile><<<static_cast<unsigned>(blocks), Tile::kThreads, Shared<Tile>::kBytes, stream>>>(

@@ -150,8 +150,7 @@ struct PlainLoads {
         const Attention& problem = launch.problem;
         load_rows<Tile, Tile::kRows>(
             shared.query(stage),
-            rows_of<const T>(problem.q, problem.q_strides, work.batch, work.head, problem.q_len,
-                             problem.head_dim, false),
+            query_rows<T>(problem, work.batch, work.head, false),
             work.first_row, false);
         if (threadIdx.x == 0) {
             ptx::mbarrier_arrive(shared.query_full(stage));
@@ -161,8 +160,7 @@ struct PlainLoads {
         const Attention& problem = launch.problem;
         load_rows<Tile, Tile::kKeys>(
             shared.key(stage),
-            rows_of<const T>(problem.k, problem.k_strides, work.batch, work.kv_head, problem.k_len,
-                             problem.head_dim, false),
+            key_rows<T>(problem, work.batch, work.kv_head, false),
             block * Tile::kKeys, false);
         if (threadIdx.x == 0) {
             ptx::mbarrier_arrive(shared.key_full(stage));
@@ -172,8 +170,7 @@ struct PlainLoads {
         const Attention& problem = launch.problem;
         const bool any = load_rows<Tile, Tile::kKeys>(
             shared.value(stage),
-            rows_of<const T>(problem.v, problem.v_strides, work.batch, work.kv_head, problem.k_len,
-                             problem.head_dim, false),
+            value_rows<T>(problem, work.batch, work.kv_head, false),
             block * Tile::kKeys, block >= work.first_diagonal);
         if (problem.causal) {
             if (threadIdx.x == kWarpSize) {

@@ -182,8 +182,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         if (group == 0) {
             load_boxes<Tile, Tile::kRows>(
                 shared.query(),
-                rows_of<const T>(problem.q, problem.q_strides, batch, head, problem.q_len,
-                                 problem.head_dim, launch.q_vectors),
+                query_rows<T>(problem, batch, head, launch.q_vectors),
                 first_row, group);
         }
         __syncthreads();
@@ -208,8 +207,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         } else {
             load_boxes<Tile, kKeys>(
                 shared.key(group),
-                rows_of<const T>(problem.k, problem.k_strides, batch, kv_head, problem.k_len,
-                                 problem.head_dim, launch.k_vectors),
+                key_rows<T>(problem, batch, kv_head, launch.k_vectors),
                 first_key, group);
         }
         part.multiply_keys(shared.query(), shared.key(group));
@@ -233,8 +231,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         } else {
             load_boxes<Tile, kKeys>(
                 shared.value(group),
-                rows_of<const T>(problem.v, problem.v_strides, batch, kv_head, problem.k_len,
-                                 problem.head_dim, launch.v_vectors),
+                value_rows<T>(problem, batch, kv_head, launch.v_vectors),
                 first_key, group);
         }
         if (causal && first_key + kKeys - 1 > first_row) {
@@ -248,8 +245,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
 
     if (nonfinite) {
-        const auto value = rows_of<const T>(problem.v, problem.v_strides, batch, kv_head,
-                                            problem.k_len, problem.head_dim, false);
+        const auto value = value_rows<T>(problem, batch, kv_head, false);
 #pragma unroll 1
         for (int block = first_block; block < blocks; block += kStep) {
             if ((block + 1) * kKeys - 1 > first_row) {
@@ -260,8 +256,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     if constexpr (Tile::kParts == 1) {
         ptx::bar_sync(1, Tile::kGroupThreads);  // all warps are done with Q
         if (warp_row < launch.q_len) {
-            part.store(rows_of<T>(problem.out, problem.out_strides, batch, head, problem.q_len,
-                                  problem.head_dim, launch.out_vectors),
+            part.store(out_rows<T>(problem, batch, head, launch.out_vectors),
                        shared.query() + row_in_tile * Tile::kSwizzleBytes);
         }
     } else {
@@ -277,8 +272,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             ptx::mbarrier_wait(shared.merge_full(), 0);
             ptx::cluster_wait();
         }
-        add_parts<Tile>(rows_of<T>(problem.out, problem.out_strides, batch, head, problem.q_len,
-                                   problem.head_dim, launch.out_vectors),
+        add_parts<Tile>(out_rows<T>(problem, batch, head, launch.out_vectors),
                         first_row + rank * Tile::kOwnRows, shared_memory + Tile::kTileBytes);
     }
 }

@@ -55,23 +55,8 @@ void launch_short(const Attention& problem, cudaStream_t stream) {
         throw std::invalid_argument("batch * heads or q_len is too large for one CUDA grid");
     }
     ShortLaunch arguments;
-    const auto encode = [&](CUtensorMap& map, const void* base, const Strides& strides,
-                            int64_t heads, int64_t length, int rows) {
-        return encode_tensor_map({base, strides, problem.batch, heads, length, problem.head_dim,
-                                  problem.dtype, Tile::kBoxDims, rows},
-                                 map);
-    };
-    arguments.tensor_maps =
-        encode(arguments.query, problem.q, problem.q_strides, problem.heads, problem.q_len,
-               Tile::kRows) &&
-        encode(arguments.key, problem.k, problem.k_strides, problem.kv_heads, problem.k_len,
-               Tile::kKeys) &&
-        encode(arguments.value, problem.v, problem.v_strides, problem.kv_heads, problem.k_len,
-               Tile::kKeys);
-    const auto vectors = [&](const void* base, const Strides& strides, int64_t heads,
-                             int64_t length) {
-        return moves_in_vectors(base, strides, problem.batch, heads, length);
-    };
+    arguments.tensor_maps = encode_tensor_maps<Tile>(problem, arguments.query, arguments.key,
+                                                     arguments.value);
     arguments.problem = problem;
     arguments.scale_log2 = problem.scale * kLog2E;
     arguments.q_len = static_cast<int>(problem.q_len);
@@ -80,11 +65,10 @@ void launch_short(const Attention& problem, cudaStream_t stream) {
     arguments.heads_a_kv_head = static_cast<unsigned>(problem.heads / problem.kv_heads);
     arguments.tiles = static_cast<int>(tiles);
     arguments.heads_first = heads_first;
-    arguments.q_vectors = vectors(problem.q, problem.q_strides, problem.heads, problem.q_len);
-    arguments.k_vectors = vectors(problem.k, problem.k_strides, problem.kv_heads, problem.k_len);
-    arguments.v_vectors = vectors(problem.v, problem.v_strides, problem.kv_heads, problem.k_len);
-    arguments.out_vectors =
-        vectors(problem.out, problem.out_strides, problem.heads, problem.q_len);
+    arguments.q_vectors = query_in_vectors(problem);
+    arguments.k_vectors = keys_in_vectors(problem);
+    arguments.v_vectors = values_in_vectors(problem);
+    arguments.out_vectors = out_in_vectors(problem);
 
     allow_shared_bytes(reinterpret_cast<const void*>(forward_short<Tile>), Tile::kSharedBytes,
                        current_device());

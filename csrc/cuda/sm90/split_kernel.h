@@ -151,12 +151,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     const int batch = static_cast<int>(blockIdx.x / launch.heads);
     const int head = static_cast<int>(blockIdx.x % launch.heads);
     const int kv_head = static_cast<int>(static_cast<unsigned>(head) / launch.heads_a_kv_head);
-    const auto query = rows_of<const T>(problem.q, problem.q_strides, batch, head, problem.q_len,
-                                        problem.head_dim, launch.q_vectors);
-    const auto key = rows_of<const T>(problem.k, problem.k_strides, batch, kv_head, problem.k_len,
-                                      problem.head_dim, launch.k_vectors);
-    const auto value = rows_of<const T>(problem.v, problem.v_strides, batch, kv_head,
-                                        problem.k_len, problem.head_dim, launch.v_vectors);
+    const auto query = query_rows<T>(problem, batch, head, launch.q_vectors);
+    const auto key = key_rows<T>(problem, batch, kv_head, launch.k_vectors);
+    const auto value = value_rows<T>(problem, batch, kv_head, launch.v_vectors);
 
     const int first_row = tile * Tile::kRows;
     const int end_row = min(first_row + Tile::kRows, q_len);
@@ -247,8 +244,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         }
     }
     __syncthreads();
-    merge_and_store<Tile>(rows_of<T>(problem.out, problem.out_strides, batch, head, problem.q_len,
-                                     problem.head_dim, launch.out_vectors),
+    merge_and_store<Tile>(out_rows<T>(problem, batch, head, launch.out_vectors),
                           first_row, parts, statistics);
 }
 

@@ -34,19 +34,15 @@ void launch_split(const Attention& problem, cudaStream_t stream) {
     if (batch_heads > std::numeric_limits<int>::max() || tiles > kMaxGridRows) {
         throw std::invalid_argument("batch * heads or q_len is too large for one CUDA grid");
     }
-    const auto vectors = [&](const void* base, const Strides& strides, int64_t heads,
-                             int64_t length) {
-        return moves_in_vectors(base, strides, problem.batch, heads, length);
-    };
     const SplitLaunch arguments{
         problem,
         problem.scale * kLog2E,
         static_cast<unsigned>(problem.heads),
         static_cast<unsigned>(problem.heads / problem.kv_heads),
-        vectors(problem.q, problem.q_strides, problem.heads, problem.q_len),
-        vectors(problem.k, problem.k_strides, problem.kv_heads, problem.k_len),
-        vectors(problem.v, problem.v_strides, problem.kv_heads, problem.k_len),
-        vectors(problem.out, problem.out_strides, problem.heads, problem.q_len),
+        query_in_vectors(problem),
+        keys_in_vectors(problem),
+        values_in_vectors(problem),
+        out_in_vectors(problem),
     };
     allow_shared_bytes(reinterpret_cast<const void*>(forward_split<Tile>), Tile::kSharedBytes,
                        device);

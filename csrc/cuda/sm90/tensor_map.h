@@ -29,6 +29,24 @@ struct TensorView {
 // Throws std::runtime_error when the driver refuses for another reason.
 bool encode_tensor_map(const TensorView& view, CUtensorMap& map);
 
+// The maps of q, k and v with the boxes of a tile; all or none of them are of use.
+template <typename Tile>
+bool encode_tensor_maps(const Attention& problem, CUtensorMap& query, CUtensorMap& key,
+                        CUtensorMap& value) {
+    const auto encode = [&problem](CUtensorMap& map, const void* base, const Strides& strides,
+                                   int64_t heads, int64_t length, int rows) {
+        return encode_tensor_map({base, strides, problem.batch, heads, length, problem.head_dim,
+                                  problem.dtype, Tile::kBoxDims, rows},
+                                 map);
+    };
+    return encode(query, problem.q, problem.q_strides, problem.heads, problem.q_len,
+                  Tile::kRows) &&
+           encode(key, problem.k, problem.k_strides, problem.kv_heads, problem.k_len,
+                  Tile::kKeys) &&
+           encode(value, problem.v, problem.v_strides, problem.kv_heads, problem.k_len,
+                  Tile::kKeys);
+}
+
 // A contiguous tensor of bytes, (batch, heads, rows, columns): boxes of `box_rows` rows by
 // `box_columns` columns of one head, with the swizzle of that width (128 or 64 bytes), zeros past
 // the last row. Throws std::runtime_error when the driver refuses.
