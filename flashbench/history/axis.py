@@ -1,15 +1,11 @@
 """The commits of a repository in the order they came: the axis of every series."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from flashbench.errors import InvalidInputError
-from flashbench.history.model import Commit
-from flashbench.project import git
+from flashbench.project.commits import Commit, log
 from flashbench.project.revision import WORKTREE, resolve
-
-# Whatever the user's configuration says: no colours, signatures, notes or mail maps.
-_LOG = ("log", "-z", "--no-color", "--no-show-signature", "--no-notes", "--no-mailmap", "-s")
-_FORMAT = "--format=%H%n%P%n%ct%n%an%n%s"  # the subject is the last line, and has none of its own
 
 
 def axis(repository: Path, text: str = "HEAD", *, first_parent: bool = True) -> tuple[Commit, ...]:
@@ -21,17 +17,8 @@ def axis(repository: Path, text: str = "HEAD", *, first_parent: bool = True) -> 
     revision = resolve(repository, text)
     if revision.worktree:
         raise InvalidInputError(f"{WORKTREE} is no commit, so it has no place in a history")
-    listed = git.ask(
-        repository, *_LOG, "--encoding=UTF-8", "--topo-order", _FORMAT, revision.commit, "--"
-    )
-    commits = [_commit(record) for record in filter(None, listed.split(b"\0"))]
-    commits.reverse()
+    commits = log(repository, "--topo-order", "--reverse", revision.commit, "--")
     return _along_first_parents(commits) if first_parent else tuple(commits)
-
-
-def _commit(record: bytes) -> Commit:
-    name, parents, time, author, subject = record.decode(errors="replace").split("\n", 4)
-    return Commit(name, tuple(parents.split()), int(time), author, subject.strip("\n"))
 
 
 def _along_first_parents(commits: list[Commit]) -> tuple[Commit, ...]:
@@ -51,14 +38,5 @@ def _along_first_parents(commits: list[Commit]) -> tuple[Commit, ...]:
                 seen.add(one)
                 merged.append(one)
                 waiting += by_id[one].parents
-        made.append(
-            Commit(
-                commit.id,
-                commit.parents,
-                commit.time,
-                commit.author,
-                commit.subject,
-                tuple(merged),
-            )
-        )
+        made.append(replace(commit, merged=tuple(merged)))
     return tuple(made)

@@ -21,7 +21,6 @@ from flashbench.foreign import document
 from flashbench.foreign.series import SECONDS, find_case
 from flashbench.history import names, record, rows
 from flashbench.history.model import (
-    Commit,
     FloatArray,
     Gap,
     History,
@@ -30,6 +29,7 @@ from flashbench.history.model import (
     Points,
     Series,
 )
+from flashbench.project.commits import Commit
 from flashbench.runfile import MAX_SECONDS, MIN_SECONDS
 
 _COLUMNS = ("stats_ci_99_a", "stats_ci_99_b", "stats_q_25", "stats_q_75", "stats_repeat")

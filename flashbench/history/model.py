@@ -13,23 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.candidates import SDPA
+from flashbench.project.commits import Commit
 from flashbench.stats.shift import Shift
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One commit of the repository. parents: full hashes, also of what is not on the axis; merged:
-    hashes that came with it on another branch, where the axis is that of first parents."""
-
-    id: str
-    parents: tuple[str, ...]
-    time: int  # of the committer, seconds since 1970
-    author: str
-    subject: str
-    merged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,21 +9,35 @@ from flashbench.project.revision import WORKTREE, Revision, resolve
 
 # Whatever the user's configuration says: no colours, signatures, notes or mail maps.
 _LOG = ("log", "-z", "--no-color", "--no-show-signature", "--no-notes", "--no-mailmap", "-s")
-_FORMAT = "--format=%H%n%P%n%ct%n%s"  # the subject is the last line, and has none of its own
+_FORMAT = "--format=%H%n%P%n%ct%n%an%n%s"  # the subject is the last line, and has none of its own
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit. parents: all that it has, also outside of a range; subject: a stranger's text."""
+    """One commit. parents: full hashes, also of what is outside of a range or axis; author and
+    subject: a stranger's text; merged: hashes that came with it on another branch, where only first
+    parents are followed."""
 
     id: str
     parents: tuple[str, ...]
     time: int  # of the committer, seconds since 1970
+    author: str
     subject: str
+    merged: tuple[str, ...] = ()
 
     @property
     def revision(self) -> Revision:
         return Revision(self.id, self.id)
+
+
+def log(repository: Path, *arguments: str, sent: bytes = b"") -> list[Commit]:
+    """The commits that `git log` of these arguments lists, in its order. Raises GitError."""
+    listed = git.ask(repository, *_LOG, "--encoding=UTF-8", _FORMAT, *arguments, sent=sent)
+    found = []
+    for record in filter(None, listed.split(b"\0")):
+        name, parents, time, author, subject = record.decode(errors="replace").split("\n", 4)
+        found.append(Commit(name, tuple(parents.split()), int(time), author, subject.strip("\n")))
+    return found
 
 
 def commits_between(
@@ -35,7 +49,7 @@ def commits_between(
     it was merged into.
     """
     order = ["--date-order", "--reverse", *(["--first-parent"] if first_parent else [])]
-    return _log(repository, *order, new, *([f"^{old}"] if old else []), "--")
+    return log(repository, *order, new, *([f"^{old}"] if old else []), "--")
 
 
 def known_commits(repository: Path, ids: list[str]) -> list[Commit]:
@@ -48,7 +62,7 @@ def known_commits(repository: Path, ids: list[str]) -> list[Commit]:
     if not there:
         return []
     sent = b"".join(name + b"\n" for name in there)
-    return _log(repository, "--no-walk=sorted", "--reverse", "--stdin", sent=sent)
+    return log(repository, "--no-walk=sorted", "--reverse", "--stdin", sent=sent)
 
 
 def commits_of(repository: Path, text: str, *, first_parent: bool = False) -> list[Revision]:
@@ -88,12 +102,3 @@ def merge_base(repository: Path, one: str, other: str) -> str:
         return git.ask(repository, "merge-base", one, other).decode().strip()
     except git.GitError:
         return ""
-
-
-def _log(repository: Path, *arguments: str, sent: bytes = b"") -> list[Commit]:
-    listed = git.ask(repository, *_LOG, "--encoding=UTF-8", _FORMAT, *arguments, sent=sent)
-    found = []
-    for record in filter(None, listed.split(b"\0")):
-        name, parents, time, subject = record.decode(errors="replace").split("\n", 3)
-        found.append(Commit(name, tuple(parents.split()), int(time), subject.strip("\n")))
-    return found

@@ -20,7 +20,7 @@ HOSTILE = "<script>x</script>\x1b[31m@all"
 
 @pytest.fixture
 def found() -> Found:
-    commits = (Commit(SLOW, (GOOD,), 0, HOSTILE), Commit(BAD, (SLOW,), 1, "Later"))
+    commits = (Commit(SLOW, (GOOD,), 0, "A", HOSTILE), Commit(BAD, (SLOW,), 1, "A", "Later"))
     project = Project(Path("repository"), "kernel:attention")
     asked = Range(project, Revision("v1", GOOD), Revision("HEAD", BAD), commits, graph_of(commits))
     return Found(

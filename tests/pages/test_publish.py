@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pages.sample import BROKEN, COMMITS, HOSTILE, STEP, content
 
 from flashbench.errors import InvalidInputError
-from flashbench.history.model import Commit, Points
+from flashbench.history.model import Points
+from flashbench.project.commits import Commit
 from flashbench.site import encode
 from flashbench.site.content import Content, Graph, commit_page, drawn, machine_page, shown
 from flashbench.site.pictures import peak_of, roofline
