@@ -159,6 +159,7 @@ struct Job {
 
 void work_on(void* context) {
     Job& job = *static_cast<Job*>(context);
+    if (job.next >= job.tasks.size()) return;
     float* const scratch = thread_scratch.reserve(job.scratch_floats);
     if (!scratch) return;  // a helper without memory leaves its share to the caller
     for (int64_t i = job.next++; i < job.tasks.size(); i = job.next++) {
@@ -168,16 +169,16 @@ void work_on(void* context) {
 }
 
 // Multiply-adds of Q K^T below which the caller works alone. On two Zen 4 cores, at 2^18 (one head
-// of 64 x 64 x 64), two threads take 15 us instead of 20 in a loop of calls and 27 instead of 24
-// when they have to be woken; at 2^20, 35 instead of 55 and 60 instead of 60.
+// of 64 x 64 x 64), two threads take 14 us instead of 16 in a loop of calls, at 2^20 36 instead of 56;
+// threads that have gone to sleep cost 20 us more than they save there.
 constexpr double parallel_threshold = 1 << 18;
 
-int helpers_for(const Attention& problem, const WorkList& tasks, int threads) {
+int useful_threads(const Attention& problem, const WorkList& tasks, int threads) {
     const double work = static_cast<double>(problem.batch) * static_cast<double>(problem.heads) *
                         static_cast<double>(problem.q_len) * static_cast<double>(problem.k_len) *
                         static_cast<double>(problem.head_dim);
-    if (work < parallel_threshold) return 0;
-    return static_cast<int>(std::min<int64_t>(threads, tasks.size())) - 1;
+    if (work < parallel_threshold) return 1;
+    return static_cast<int>(std::min<int64_t>(threads, tasks.size()));
 }
 
 struct PeakJob {
@@ -200,7 +201,7 @@ double measure_peak(const Kernel& kernel, int64_t rounds, int64_t pieces, int th
                     double* seconds) {
     PeakJob job{kernel, rounds, pieces};
     const auto start = std::chrono::steady_clock::now();
-    run_parallel(threads - 1, multiply_pieces, &job);
+    run_parallel(threads, threads, multiply_pieces, &job);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     *seconds = taken.count();
     return 2.0 * static_cast<double>(job.multiply_adds) / taken.count();
@@ -273,7 +274,7 @@ void attention(const Attention& problem, int threads) {
         if (!partials) throw std::bad_alloc();
     }
     Job job{problem, kernel, tasks, scratch_floats, partials, partial_floats};
-    run_parallel(helpers_for(problem, tasks, threads), work_on, &job);
+    run_parallel(threads, useful_threads(problem, tasks, threads), work_on, &job);
     for (int64_t i = 0; partials && i < tasks.size(); i += tasks.parts()) {
         kernel.combine(problem, tasks[i], partials + i * partial_floats, tasks.parts(),
                         partial_floats);

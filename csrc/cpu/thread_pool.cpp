@@ -9,6 +9,8 @@
 #include <system_error>
 #include <thread>
 
+#include "openmp.h"
+
 namespace flashbench {
 namespace cpu {
 namespace {
@@ -29,14 +31,11 @@ void spin_until(Condition condition) {
     for (int i = 0; i < spins && !condition(); ++i) pause_cpu();
 }
 
+// Threads that spin for some microseconds when they are idle, and then sleep. One caller at a time.
 class ThreadPool {
   public:
+    // On the caller and up to `helpers` others; one that wakes up too late is not waited for.
     void run(int helpers, void (*body)(void*), void* context) {
-        const std::unique_lock<std::mutex> job(job_, std::try_to_lock);
-        if (!job.owns_lock()) {
-            body(context);
-            return;
-        }
         start_threads(helpers);
         {
             const std::lock_guard<std::mutex> lock(state_);
@@ -87,8 +86,7 @@ class ThreadPool {
         }
     }
 
-    std::mutex job_;    // held by the caller whose job the threads work on
-    int threads_ = 0;   // guarded by job_
+    int threads_ = 0;
     std::mutex state_;  // guards what follows; the atomics are for spinning without it
     std::condition_variable work_;
     std::condition_variable done_;
@@ -98,31 +96,35 @@ class ThreadPool {
     void* context_ = nullptr;
 };
 
-// Never destroyed, since its threads use it until the process ends. A child of fork() has none of
-// those threads, and the mutexes may have been locked: it leaves the pool behind and makes its own.
-std::atomic<ThreadPool*> the_pool{nullptr};
-std::atomic<bool> fork_is_watched{false};
+// Of the process. Never destroyed, since its threads use it until the end.
+ThreadPool* the_pool = nullptr;  // for who holds `busy`
+std::atomic<bool> busy{false};
+// A child of fork() has none of its parent's threads, and locks may have been held: it leaves the pool
+// behind and makes its own. OpenMP's runtime knows nothing of that, and would wait for ever.
+std::atomic<bool> forked{false};
 
-ThreadPool& pool() {
-    ThreadPool* existing = the_pool;
-    if (existing) return *existing;
-    if (!fork_is_watched.exchange(true)) {
-        pthread_atfork(nullptr, nullptr, [] { the_pool = nullptr; });
-    }
-    ThreadPool* const made = new ThreadPool;
-    if (the_pool.compare_exchange_strong(existing, made)) return *made;
-    delete made;  // another thread was first; this one has started no thread yet
-    return *existing;
+bool watch_forks() {
+    pthread_atfork(nullptr, nullptr, [] {
+        the_pool = nullptr;
+        busy = false;
+        forked = true;
+    });
+    return true;
 }
 
 }  // namespace
 
-void run_parallel(int helpers, void (*body)(void*), void* context) {
-    if (helpers <= 0) {
+void run_parallel(int threads, int useful, void (*body)(void*), void* context) {
+    [[maybe_unused]] static const bool watched = watch_forks();
+    if (useful <= 1 || busy.exchange(true)) {
         body(context);
-    } else {
-        pool().run(helpers, body, context);
+        return;
     }
+    if (forked || !run_on_openmp(threads, body, context)) {
+        if (!the_pool) the_pool = new ThreadPool;
+        the_pool->run(useful - 1, body, context);
+    }
+    busy = false;
 }
 
 }  // namespace cpu

@@ -1,18 +1,15 @@
-// The extension's own threads.
-//
-// Not OpenMP: torch brings its own libgomp, and a second OpenMP runtime would compete with it.
-// Idle threads spin for some microseconds and then sleep on a condition variable.
+// Work on several threads: torch's own where there are (openmp.h), else those of a pool.
 #pragma once
 
 namespace flashbench {
 namespace cpu {
 
-// Calls body(context) on the calling thread and on up to `helpers` pool threads at a time, and
-// returns when every call has returned. `body` takes its work from a shared counter, so it does not
-// matter how many threads come: a helper that wakes up too late is not waited for, a pool that is
-// busy with another caller or cannot start threads leaves all the work to the caller.
+// Calls body(context) on the calling thread and on some others, of `threads` in all, and returns when
+// every call has returned. `body` takes its work from a shared counter, so it does not matter how many
+// come: while another caller is served, or where no thread can be started, the caller does it all.
+// useful: how many threads at the most find work, for the pool, which wakes no more.
 // `body` must not throw. Works in the child after fork(), too.
-void run_parallel(int helpers, void (*body)(void*), void* context);
+void run_parallel(int threads, int useful, void (*body)(void*), void* context);
 
 }  // namespace cpu
 }  // namespace flashbench

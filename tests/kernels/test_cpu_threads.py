@@ -38,6 +38,23 @@ def test_threads_change_no_bit(lengths: tuple[int, int], causal: bool, isa: str)
         assert torch.equal(ours(*inputs, causal), alone)
 
 
+def test_no_threads_beside_those_of_torch() -> None:
+    """After an operation of torch on three threads, attention on three starts none."""
+    code = """
+import os, torch
+from flashbench import attention
+torch.set_num_threads(3)
+x = torch.randn(1, 8, 200, 64)
+torch.nn.functional.scaled_dot_product_attention(x, x, x)
+before = len(os.listdir("/proc/self/task"))
+attention(x, x, x)
+print(before, len(os.listdir("/proc/self/task")))
+"""
+    before, after = _python(code).stdout.split()
+    assert int(before) >= 3
+    assert after == before
+
+
 def test_several_callers_at_once(isa: str) -> None:
     """Python threads that call at the same time each get their own result."""
     cases = [random_inputs((1, 3, 3, 90 + i, 200, 64), torch.float32, seed=i) for i in range(4)]

@@ -1,0 +1,23 @@
+#include "openmp.h"
+
+#include <dlfcn.h>
+
+namespace flashbench {
+namespace cpu {
+namespace {
+
+// How code that GCC compiled enters a parallel region; LLVM's and Intel's runtimes have it, too.
+using Parallel = void (*)(void (*body)(void*), void* context, unsigned threads, unsigned flags);
+
+}  // namespace
+
+bool run_on_openmp(int threads, void (*body)(void*), void* context) {
+    // torch loads its runtime for the whole process.
+    static const auto parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+    if (!parallel) return false;
+    parallel(body, context, static_cast<unsigned>(threads), 0);
+    return true;
+}
+
+}  // namespace cpu
+}  // namespace flashbench
