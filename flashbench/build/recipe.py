@@ -16,7 +16,7 @@ from flashbench.build.diagnosis import Status
 
 MODULE = "flashbench._C"
 PROBE_TIMEOUT_SECONDS = 120.0
-LOG_BYTES = 4_000_000  # of a log that is longer, the head: the first error is what counts
+LOG_BYTES = 4_000_000  # more than supervise.py keeps
 
 
 @dataclass(frozen=True)

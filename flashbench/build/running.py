@@ -13,7 +13,9 @@ from pathlib import Path
 
 from flashbench.build import supervise
 
-_running: set[int] = set()  # process groups
+_ENDING_SECONDS = 30.0  # for what a supervisor has to end
+
+_running: set[int] = set()  # supervisors
 _stopping = threading.Event()
 
 
@@ -63,31 +65,42 @@ def run(
         except subprocess.TimeoutExpired:
             code = None
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            _end(process)
             _running.discard(process.pid)
     if _stopping.is_set():
         raise StoppedError
     return code
 
 
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Have a supervisor end what it runs."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGCONT)  # what it runs may have stopped it
+    try:
+        process.wait(_ENDING_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def stop_all() -> None:
     """End every build of this process, in whatever thread; none starts any more."""
     _stopping.set()
-    for group in tuple(_running):
+    for process in tuple(_running):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
+            os.kill(process, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def stoppable(group: int) -> Iterator[None]:
-    """Within it `stop_all` ends this process group too."""
-    _running.add(group)
+def stoppable(process: int) -> Iterator[None]:
+    """Within it `stop_all` ends this process too, with SIGTERM."""
+    _running.add(process)
     try:
         yield
     finally:
-        _running.discard(group)
+        _running.discard(process)
 
 
 def stopped() -> bool:

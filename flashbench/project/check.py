@@ -114,7 +114,7 @@ class Checker:
                 server.stdin.write(json.dumps(request).encode() + b"\n")
                 server.stdin.flush()
                 answer = self._line(server, _STARTING_SECONDS + 3 * self._timeout)
-        except OSError:
+        except OSError:  # it is gone
             answer = b""
         if not answer.endswith(b"\n"):
             self.close()
@@ -126,6 +126,8 @@ class Checker:
                 )
             )
         told: dict[str, Any] = json.loads(answer)
+        if "unwritable" in told:
+            raise OSError(told["unwritable"], os.strerror(told["unwritable"]))
         return told
 
     def _start(self) -> subprocess.Popen[bytes]:

@@ -12,15 +12,19 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from flashbench.build.supervise import Log, adopt_orphans, kill_descendants
 from flashbench.parent import signal_when_parent_dies
 
 _STEP_SECONDS = 0.05
+_CHUNK = 1 << 16
 
 
 def main() -> None:
-    """Serve until stdin ends."""
+    """Serve until stdin ends, or SIGTERM."""
+    adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda number, frame: _end())
     answers = os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 1)  # what torch prints when it is imported is no answer
@@ -28,9 +32,9 @@ def main() -> None:
     buffer = b""
     while True:
         while b"\n" not in buffer:
-            part = os.read(0, 1 << 16)
+            part = os.read(0, _CHUNK)
             if not part:
-                os._exit(0)
+                _end()
             buffer += part
         line, _, buffer = buffer.partition(b"\n")
         os.write(answers, json.dumps(_fork(json.loads(line))).encode() + b"\n")
@@ -46,19 +50,37 @@ def _import_ahead() -> None:
     from flashbench.project import load  # noqa: F401
 
 
+def _end() -> NoReturn:
+    kill_descendants()
+    os._exit(0)
+
+
 def _fork(request: dict[str, Any]) -> dict[str, Any]:
     """What the process said; with "code" where it ended before its last word, None: it was stopped
-    after the time limit."""
+    after the time limit. What it printed is in the request's log."""
+    try:
+        with Path(request["log"]).open("wb") as file:
+            return _run(request, Log(file.fileno()))
+    except OSError as error:
+        return {"unwritable": error.errno}
+
+
+def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
     reader, writer = os.pipe()
+    prints, printer = os.pipe()
     child = os.fork()
     if not child:
         with contextlib.suppress(BaseException):  # nothing of it may come back into the server
             os.close(reader)
-            _child(request, writer)
+            os.close(prints)
+            _child(request, writer, printer)
         os._exit(1)
     os.close(writer)
-    said, code = _watch(child, reader, request["timeout"])
+    os.close(printer)
+    said, code = _watch(child, reader, prints, log, request["timeout"])
+    log.end()
     os.close(reader)
+    os.close(prints)
     told: dict[str, Any] = {}
     for line in said.splitlines():
         with contextlib.suppress(ValueError, TypeError):
@@ -66,48 +88,52 @@ def _fork(request: dict[str, Any]) -> dict[str, Any]:
     return told | {"code": code}
 
 
-def _watch(child: int, reader: int, timeout: float) -> tuple[bytes, int | None]:
-    """What the child wrote, and its exit code (negative: a signal; None: it was stopped)."""
+def _watch(
+    child: int, reader: int, prints: int, log: Log, timeout: float
+) -> tuple[bytes, int | None]:
+    """What the child said, and its exit code (negative: a signal; None: it was stopped)."""
     said = b""
+    opened = {reader, prints}
     end = time.monotonic() + timeout
+    last = end + timeout  # of the import and the calls, which are told one after the other
     code: int | None = None
     while True:
-        ready, _, _ = select.select([reader, 0], [], [], _STEP_SECONDS)
+        ready, _, _ = select.select([*opened, 0], [], [], _STEP_SECONDS)
         if 0 in ready:  # no request comes before the answer: whoever asked is gone
-            _kill(child)
-            os._exit(0)
-        if reader in ready and (part := os.read(reader, 1 << 16)):
-            said += part
-            end = time.monotonic() + timeout
-            continue
+            _end()
+        for pipe in opened.intersection(ready):
+            part = os.read(pipe, _CHUNK)
+            if not part:  # it closed its end, and may live
+                opened.discard(pipe)
+            elif pipe == prints:
+                log.add(part)
+            else:
+                said = (said + part)[:_CHUNK]
+                end = min(time.monotonic() + timeout, last)
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
             break
         if time.monotonic() > end:
-            _kill(child)
-            os.waitpid(child, 0)
             break
-        if reader in ready:  # it closed its end, and lives
-            time.sleep(_STEP_SECONDS / 10)
-    _kill(child)  # what it started
-    os.set_blocking(reader, False)
-    with contextlib.suppress(BlockingIOError):
-        said += os.read(reader, 1 << 16)
+    kill_descendants()  # also what it started
+    for pipe in opened:
+        os.set_blocking(pipe, False)
+        with contextlib.suppress(BlockingIOError):
+            while part := os.read(pipe, _CHUNK):
+                if pipe == prints:
+                    log.add(part)
+                else:
+                    said = (said + part)[:_CHUNK]
     return said, code
 
 
-def _kill(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)
-
-
-def _child(request: dict[str, Any], writer: int) -> None:
+def _child(request: dict[str, Any], writer: int, printer: int) -> None:
     os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal_when_parent_dies(signal.SIGKILL)
-    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
+    os.dup2(printer, 1)
+    os.dup2(printer, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(request["site"])
 
