@@ -1,6 +1,8 @@
-"""Files that are whole at any moment."""
+"""Files that are whole at any moment, and directories that go whatever is in them."""
 
 import os
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -22,3 +24,14 @@ def replace_file(path: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory with whatever a build left there; what cannot be removed stays."""
+    if not os.path.lexists(path):
+        return
+    try:
+        shutil.rmtree(path)
+    except (OSError, RecursionError):  # directories without permissions, or nested by the thousand
+        for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(path)], capture_output=True)

@@ -89,7 +89,7 @@ def works(built: Built, purpose: Stage) -> bool | None:
     earlier."""
     if built.status == "built":
         return True
-    if not built.build.directory:  # for want of memory or disk: no answer that was kept
+    if not built.kept:  # for want of memory or disk, or to read it: no answer
         return None
     if purpose == "build":
         return False

@@ -6,7 +6,7 @@ with equal sources share one build, and a failure is not tried again until one o
     KEY/build.json      the record (`Build`)
     KEY/lib/...         what the build delivered: flashbench/_C*.so, flashbench/_build.json
     KEY/log.txt         everything the build printed
-    KEY.lock            held while KEY is being built
+    KEY.lock            there, and held, while KEY is being built
 """
 
 import contextlib
@@ -15,17 +15,19 @@ import fcntl
 import hashlib
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
 from flashbench.build import diagnosis, toolchain, unit
 from flashbench.build.diagnosis import Status
 from flashbench.build.recipe import OwnExtension, Recipe, read_log
+from flashbench.build.scratch import scratch
+from flashbench.files import remove_tree
 
 TIMEOUT_SECONDS = 1800.0
 _LEAST_FREE = 1 << 20  # bytes of a disk, below which a failure is no answer
@@ -89,10 +91,9 @@ def build(
         known = find(cache, key)
         if known and (known.status == "built" or not retry_failed):
             return known
-        for left in cache.glob(f".{key}.*"):  # by one that was killed; we hold its lock now
-            shutil.rmtree(left, ignore_errors=True)
-        work = Path(tempfile.mkdtemp(dir=cache, prefix=f".{key}."))
-        try:
+        with scratch(cache) as base:
+            work = base / "build"
+            work.mkdir()
             started = time.monotonic()
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             found = recipe.make(checkout, work, timeout)
@@ -113,21 +114,19 @@ def build(
             if recipe.source_hash(checkout) != sources:
                 reason = "the sources changed while they were being built; build again"
                 return msgspec.structs.replace(made, status="build error", reason=reason)
-            if made.status != "built" and _is_passing(work):
+            if made.status != "built" and _is_passing(work, made.reason):
                 return made
-            shutil.rmtree(work / "work", ignore_errors=True)
+            remove_tree(work / "work")
             (work / "build.json").write_bytes(msgspec.json.encode(made))
-            shutil.rmtree(cache / key, ignore_errors=True)
+            remove_tree(cache / key)
             work.rename(cache / key)
             return msgspec.structs.replace(made, directory=str(cache / key))
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
 
 
-def _is_passing(work: Path) -> bool:
+def _is_passing(work: Path, reason: str) -> bool:
     """Whether a build failed for want of memory or disk, also where its log found no room."""
     full = shutil.disk_usage(work).free < _LEAST_FREE
-    return full or diagnosis.is_passing(read_log(work))
+    return full or diagnosis.is_passing(f"{reason}\n{read_log(work)}")
 
 
 def key_of(recipe: Recipe, sources: str, tools: dict[str, str]) -> str:
@@ -140,9 +139,22 @@ def key_of(recipe: Recipe, sources: str, tools: dict[str, str]) -> str:
 def locked(path: Path) -> Iterator[None]:
     """Hold a lock that the system lets go of when the process ends, however it ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    while True:
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not _is_at(file, path):
+                continue  # whoever held it removed it
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    return False
 
 
 def find(cache: Path, key: str) -> Build | None:

@@ -3,6 +3,7 @@
 import filecmp
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from flashbench.build import diagnosis, running, toolchain
 from flashbench.build.content import content_hash, library_hash
-from flashbench.build.recipe import Outcome, read_log, timed_out
+from flashbench.build.recipe import Outcome, read_log, signal_name, timed_out
 
 # What compilers leave on the way; no import needs it, and there is much of it.
 _INTERMEDIATE = (".o", ".obj", ".a", ".d", ".pyc", ".ninja_deps", ".ninja_log")
@@ -45,20 +46,23 @@ class Command:
     def make(self, checkout: Path, work: Path, timeout: float) -> Outcome:
         tree, lib = work / "work" / "tree", work / "lib"
         shutil.copytree(checkout, tree, symlinks=True)
-        if not (tree / self.directory).is_dir():
+        if not _is_inside(tree, self.directory):
             return Outcome("build error", f"the commit has no directory {self.directory}")
         if self.command:
             failed = self._run(tree, work, timeout)
             if failed:
                 return failed
         root = Path(self.directory) / self.path
-        if not (tree / root).is_dir():
+        if not _is_inside(tree, root):
             return Outcome("build error", f"path {self.path!r} is not there after the build")
         lib.mkdir()
-        for made in _changed(tree, checkout, root):
-            place = lib / made.relative_to(tree / root)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(made, place)
+        try:
+            for made in _changed(tree, checkout, root):
+                place = lib / made.relative_to(tree / root)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(made, place)
+        except RecursionError:
+            return Outcome("build error", "the build made directories that are nested too deeply")
         return Outcome("built", library="lib", library_hash=library_hash(lib))
 
     def _run(self, tree: Path, work: Path, timeout: float) -> Outcome | None:
@@ -77,11 +81,20 @@ class Command:
             return Outcome("build error", f"{program}: cannot be run: {error.strerror}")
         if code is None:
             return timed_out(timeout)
+        if code == -signal.SIGKILL:  # not by us: of what it printed nothing is the reason
+            return Outcome("build error", f"{program} ended with SIGKILL, as for want of memory")
         if code:
             status, reason = diagnosis.diagnose(read_log(work))
             reason = reason.replace(f"{tree}/", "")
-            return Outcome(status, reason or f"{program} ended with exit code {code}")
+            how = signal_name(-code) if code < 0 else f"exit code {code}"
+            return Outcome(status, reason or f"{program} ended with {how}")
         return None
+
+
+def _is_inside(tree: Path, directory: str | Path) -> bool:
+    """Whether it is a directory of the tree, and no link that leads out of it."""
+    found = (tree / directory).resolve()
+    return found.is_dir() and found.is_relative_to(tree.resolve())
 
 
 def _changed(tree: Path, before: Path, root: Path) -> Iterator[Path]:

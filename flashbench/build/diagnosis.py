@@ -28,19 +28,23 @@ _SIGNS: tuple[tuple[Status, str], ...] = (
     ("undefined symbol", r"undefined symbol: "),
     ("wrong module name", r"wrong module name|does not define module export function"),
     ("import error", r"import error: |does not load: |\bImportError: "),
-    ("missing header", r"fatal error: .*(No such file or directory|file not found)"),
+    ("missing header", r"^[^\n:]+:\d.*fatal error: .*(No such file or directory|file not found)"),
     ("missing header", r"(cannot open source file|could not open source file)"),
     ("link error", r"undefined reference to|multiple definition of|\bld: cannot find"),
     ("link error", r"collect2: error|linker command failed"),
     ("compile error", r"^[^\n:]+:\d+(:\d+)?: (fatal )?error: |^[^\n]+\(\d+\): error"),
+    ("compile error", r"^[\w./+-]+: (fatal )?error: .*\n+compilation terminated"),
     ("compile error", r"ptxas (fatal|error)|nvcc (fatal|error)|internal compiler error"),
-    ("build error", r"CMake Error|^(flashbench: |error: |\w*Error: )"),
+    ("build error", r"CMake Error|^(flashbench: |error: |[\w.]*(Error|Exception)(: |$))"),
 )
 
 # The machine's fault, not the sources': such a failure says nothing about the commit.
 _PASSING = re.compile(
     r"No space left on device|Cannot allocate memory|virtual memory exhausted|"
-    r"Killed signal terminated program|Resource temporarily unavailable|Disk quota exceeded"
+    r"Killed signal terminated program|Resource temporarily unavailable|Disk quota exceeded|"
+    r"File too large|File size limit exceeded|^MemoryError|out of memory allocating|"
+    r"CUDA out of memory|std::bad_alloc|\bended with SIGKILL|died with <Signals.SIGKILL|^(.*: )?Killed\s*$",
+    re.MULTILINE,
 )
 
 

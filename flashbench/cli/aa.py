@@ -129,8 +129,8 @@ def _require_one_build(run: "RunFile", path: Path) -> None:
 
 def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> "RunFile":
     from flashbench.build import cache_directory
+    from flashbench.build.scratch import scratch
     from flashbench.measure.progress import make_progress
-    from flashbench.project.scratch import scratch
     from flashbench.run import measure
 
     with scratch(cache_directory()) as directory:

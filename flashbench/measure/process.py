@@ -17,6 +17,7 @@ import msgspec
 
 import flashbench
 from flashbench.build import cache_directory
+from flashbench.build.scratch import scratch
 from flashbench.errors import Exit, FlashbenchError, NotMeasuredError
 from flashbench.measure.protocol import (
     Fatal,
@@ -29,7 +30,6 @@ from flashbench.measure.protocol import (
     decode_reply,
     encode,
 )
-from flashbench.project.scratch import scratch
 from flashbench.runfile import Status
 
 # The worker must run the flashbench that this process runs, wherever that is; then candidates are

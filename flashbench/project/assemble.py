@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from flashbench.build import Build, Status, toolchain, unit
+from flashbench.build import Build, Status, diagnosis, toolchain, unit
 from flashbench.build.builder import locked
 from flashbench.build.content import content_hash, library_hash
 from flashbench.build.recipe import read_log
-from flashbench.files import replace_file
+from flashbench.files import remove_tree, replace_file
 from flashbench.project.check import Checker
 from flashbench.project.contents import is_document
 from flashbench.project.settings import Project
@@ -30,8 +30,9 @@ class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     result: Status | None = None  # "built": right
     result_reason: str = ""
     environment: str = ""
-    # Not kept in the record: nothing was tried for this call.
+    # Not kept in the record: nothing was tried for this call; it says something of the sources.
     reused: bool = False
+    kept: bool = True
 
 
 def put_together(project: Project, checkout: Path, scratch: Path, made: Build, cache: Path) -> str:
@@ -40,7 +41,7 @@ def put_together(project: Project, checkout: Path, scratch: Path, made: Build, c
     scratch: a directory on the cache's file system that is removed later. Raises OSError.
     """
     assembled = scratch / "site"
-    _copy_files(project, checkout / project.directory / project.path, assembled)
+    _copy_files(project, checkout, assembled)
     own = content_hash(assembled)
     _copy_delivered(assembled, made)
     described = [project.callable, made.key, content_hash(assembled)]
@@ -50,7 +51,7 @@ def put_together(project: Project, checkout: Path, scratch: Path, made: Build, c
         if not is_whole(directory):
             source = hashlib.sha256(f"{made.source_hash} {own}".encode()).hexdigest()
             record = SiteRecord(library_hash=library_hash(assembled), source_hash=source)
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_tree(directory)
             kept = scratch / "kept"
             kept.mkdir()
             assembled.rename(kept / "site")
@@ -78,11 +79,26 @@ def checked(
     `retry_failed`. Raises OSError when the cache cannot be written.
     """
     site, lock = directory / "site", directory.with_name(f"{directory.name}.lock")
-    with locked(lock):
+    here = toolchain.environment_digest()
+
+    def known() -> SiteRecord:
         record = _read(directory)
         if record is None:
             raise FileNotFoundError(f"{directory} was removed while it was in use")
-        here = toolchain.environment_digest()
+        return record
+
+    def is_enough(record: SiteRecord) -> bool:
+        if not record.loaded:
+            return False
+        if record.status != "built" or (correct and record.result not in (None, "built")):
+            return not retry_failed and record.environment == here
+        return not correct or record.result is not None
+
+    record = known()
+    if is_enough(record):  # also where the cache cannot be written
+        return msgspec.structs.replace(record, reused=True)
+    with locked(lock):
+        record = known()
         again = retry_failed or record.environment != here
         log, reused = directory / "log.txt", True
         if not record.loaded or (record.status != "built" and again):
@@ -96,6 +112,9 @@ def checked(
             result, reason = checker.computes(site, spec, log)
             reused = False
             record = msgspec.structs.replace(record, result=result, result_reason=reason)
+        told = f"{record.reason}\n{record.result_reason}"
+        if not reused and diagnosis.is_passing(told):
+            return msgspec.structs.replace(record, kept=False)
         if not reused:
             record = msgspec.structs.replace(record, environment=here)
             replace_file(directory / "site.json", msgspec.json.encode(record))
@@ -118,15 +137,17 @@ def _read(directory: Path) -> SiteRecord | None:
     return None
 
 
-def _copy_files(project: Project, root: Path, target: Path) -> None:
-    """What can be imported from `root`.
+def _copy_files(project: Project, checkout: Path, target: Path) -> None:
+    """What can be imported from the import root.
 
     Directories that are no package (sources, documentation) are left out, unless the callable's
     module lies there; so are documents. `contents.py` knows the same rule for the names in git.
     """
     package = project.callable.partition(":")[0].partition(".")[0]
     target.mkdir()
-    if not root.is_dir():
+    everything = checkout.resolve()
+    root = (everything / project.directory / project.path).resolve()
+    if not root.is_dir() or not root.is_relative_to(everything):
         return
     for entry in sorted(root.iterdir()):
         if entry.is_symlink() or not entry.is_dir():
@@ -134,6 +155,22 @@ def _copy_files(project: Project, root: Path, target: Path) -> None:
                 shutil.copy2(entry, target / entry.name, follow_symlinks=False)
         elif entry.name == package or (entry / "__init__.py").is_file():
             shutil.copytree(entry, target / entry.name, symlinks=True)
+    _replace_links(root, target, everything)
+
+
+def _replace_links(root: Path, target: Path, everything: Path) -> None:
+    """Links to files of the checkout become those files: what they lead to may not come along.
+    Others stay as they are."""
+    for folder, _, files in os.walk(target):
+        for name in files:
+            link = Path(folder) / name
+            if not link.is_symlink():
+                continue
+            with contextlib.suppress(OSError, RuntimeError):  # a loop
+                file = (root / link.relative_to(target)).resolve()
+                if file.is_file() and file.is_relative_to(everything):
+                    link.unlink()
+                    shutil.copy2(file, link)
 
 
 def _copy_delivered(target: Path, made: Build) -> None:

@@ -94,10 +94,10 @@ class Checker:
             return "timeout", f"{what} took longer than {self._timeout:g} s"
         code = int(told["code"])
         if code < 0:
-            return status, f"{what} ended with {signal_name(-code)}"
+            return status, f"{what} ended with {signal_name(-code)}"  # SIGKILL: for want of memory
         lines = log.read_bytes()[-10_000:].decode(errors="replace").splitlines()
         last = next((line for line in reversed(lines) if line.strip()), "")
-        return status, f"{what} ended with exit code {code}: {last[:300]}"
+        return status, f"{what} ended with exit code {code}: {last[:300]}".removesuffix(": ")
 
     def _ask(self, site: Path, spec: str, log: Path, *, correct: bool) -> dict[str, Any]:
         server = self._server or self._start()

@@ -6,10 +6,11 @@ second costs one `git ls-tree`.
 
 import hashlib
 import os
+import posixpath
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import PurePosixPath
+from functools import lru_cache, partial
+from pathlib import Path, PurePosixPath
 
 from flashbench import source_hash
 from flashbench.project import git
@@ -17,6 +18,7 @@ from flashbench.project.settings import Project
 
 # At an import root, what no import needs and every second commit changes.
 _DOCUMENTS = (".md", ".rst")
+_SYMLINK = b"120000 "
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,57 @@ def contents_of(project: Project, commit: str) -> Contents:
     listed = git.ask(project.repository, "ls-tree", "-r", "-z", "--full-tree", commit)
     entries = [entry for entry in listed.split(b"\0") if entry]
     names = [entry.partition(b"\t")[2] for entry in entries]
-    in_site = _importable(project, names)
+    links = _links(project.repository, entries)
+    importable = _importable(project, names)
+    roots = [os.fsencode(_root(project))] if project.path != "." else []
+    in_site = _with_targets(importable, roots, links)
+    is_source = _with_targets(partial(_is_source, project), _sources(project), links)
     return Contents(
-        _hash(e for e, name in zip(entries, names, strict=True) if _is_source(project, name)),
+        _hash(e for e, name in zip(entries, names, strict=True) if is_source(name)),
         _hash(e for e, name in zip(entries, names, strict=True) if in_site(name)),
         in_site,
     )
+
+
+def _links(repository: Path, entries: list[bytes]) -> dict[bytes, bytes]:
+    """The symbolic links of a tree: name and what is written in it."""
+    found = [entry.partition(b"\t") for entry in entries if entry.startswith(_SYMLINK)]
+    if not found:
+        return {}
+    sent = b"".join(about.split()[2] + b"\n" for about, _, _ in found)
+    answer, links = git.ask(repository, "cat-file", "--batch", sent=sent), {}
+    for _, _, name in found:
+        head, _, answer = answer.partition(b"\n")
+        if not head.split()[-1].isdigit():
+            raise git.GitError(f"object {head.split()[0].decode()} is missing")
+        size = int(head.split()[-1])
+        links[name], answer = answer[:size], answer[size + 1 :]
+    return links
+
+
+def _with_targets(
+    chosen: Callable[[bytes], bool], roots: Sequence[bytes], links: dict[bytes, bytes]
+) -> Callable[[bytes], bool]:
+    """The rule `chosen`, and what the links that it chooses, or that its roots lead through, lead
+    to inside the tree. `content_hash` knows the same rule for files."""
+    more: list[bytes] = []
+    left = [*roots, *filter(chosen, links)]
+    seen: set[bytes] = set()
+    while left:
+        path = left.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        for name, target in links.items():
+            if path == name or path.startswith(name + b"/"):
+                led = posixpath.normpath(
+                    posixpath.join(posixpath.dirname(name), target) + path[len(name) :]
+                )
+                more += [name, led]
+                left.append(led)
+            elif name.startswith(path + b"/") and path in more:
+                left.append(name)
+    return (lambda name: chosen(name) or _below(name, more)) if more else chosen
 
 
 def is_document(name: str) -> bool:
@@ -48,19 +95,27 @@ def is_document(name: str) -> bool:
     return name.startswith(".") or name.endswith(_DOCUMENTS)
 
 
+def _sources(project: Project) -> list[bytes]:
+    if project.build is None:
+        return [os.fsencode(path) for path in source_hash.SOURCES]
+    return [os.fsencode(PurePosixPath(project.directory, path)) for path in project.sources]
+
+
+def _root(project: Project) -> str:
+    return str(PurePosixPath(project.directory, project.path))
+
+
 def _is_source(project: Project, name: bytes) -> bool:
     if project.build is None:
-        return _below(name, source_hash.SOURCES) and name.endswith(
+        return _below(name, _sources(project)) and name.endswith(
             tuple(suffix.encode() for suffix in source_hash.SUFFIXES)
         )
-    if not project.sources:
-        return True
-    return _below(name, [str(PurePosixPath(project.directory, path)) for path in project.sources])
+    return not project.sources or _below(name, _sources(project))
 
 
 def _importable(project: Project, names: list[bytes]) -> Callable[[bytes], bool]:
     """The rule by which `prepare` puts a site together, for the names of a commit."""
-    root = os.fsencode(PurePosixPath(project.directory, project.path))
+    root = os.fsencode(_root(project))
     prefix = b"" if root == b"." else root + b"/"
     there = set(names)
     package = os.fsencode(project.callable.partition(":")[0].partition(".")[0])
@@ -79,9 +134,8 @@ def _importable(project: Project, names: list[bytes]) -> Callable[[bytes], bool]
     return importable
 
 
-def _below(name: bytes, paths: Sequence[str]) -> bool:
-    encoded = [os.fsencode(path) for path in paths]
-    return any(path == b"." or name == path or name.startswith(path + b"/") for path in encoded)
+def _below(name: bytes, paths: Sequence[bytes]) -> bool:
+    return any(path == b"." or name == path or name.startswith(path + b"/") for path in paths)
 
 
 def _hash(entries: Iterable[bytes]) -> str:

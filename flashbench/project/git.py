@@ -10,7 +10,14 @@ from pathlib import Path
 
 from flashbench.errors import InvalidInputError, NotMeasuredError
 
-_QUIET = ("--no-optional-locks", "--literal-pathspecs", "-c", "core.fsmonitor=false")
+# Without replacements: what a commit holds is what its name says, whoever has which refs.
+_QUIET = (
+    "--no-optional-locks",
+    "--no-replace-objects",
+    "--literal-pathspecs",
+    "-c",
+    "core.fsmonitor=false",
+)
 
 
 class GitError(Exception):

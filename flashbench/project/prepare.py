@@ -20,6 +20,7 @@ from flashbench.build import Build, Status, alias, build, toolchain
 from flashbench.build.builder import TIMEOUT_SECONDS, find
 from flashbench.build.command import Command
 from flashbench.build.recipe import OwnExtension, Recipe
+from flashbench.build.scratch import scratch
 from flashbench.errors import NotMeasuredError
 from flashbench.project import assemble, git, ledger
 from flashbench.project.assemble import SiteRecord
@@ -27,9 +28,8 @@ from flashbench.project.check import Checker
 from flashbench.project.contents import Contents, contents_of
 from flashbench.project.ledger import Stage, Tried
 from flashbench.project.revision import Revision
-from flashbench.project.scratch import scratch
 from flashbench.project.settings import Project
-from flashbench.project.tree import Exported, export
+from flashbench.project.tree import Exported, UnreadableError, export
 from flashbench.runfile import BuildIdentity, Candidate
 
 
@@ -40,7 +40,8 @@ class Built:
     site: where its callable is imported from; None when status is not "built", or when no more
     than the build was asked for. reason: the first lines that say why not. notes: what the
     revision lacked, one line each. reused: nothing was built or tried for this call. stage: how far
-    it was looked into.
+    it was looked into. kept: whether it is an answer about the sources; a failure for want of
+    memory or disk, or to read the commit, is not.
     """
 
     project: Project
@@ -53,6 +54,7 @@ class Built:
     notes: tuple[str, ...] = ()
     reused: bool = False
     stage: Stage = "load"
+    kept: bool = True
 
     @property
     def headline(self) -> str:
@@ -101,10 +103,9 @@ def prepare(
 
     A revision that does not build is an answer, not an exception; it is tried again when the
     toolchain is another, or with `retry_failed`. What it contains runs in its build, and in the
-    process that checks it, alone. Several processes and threads may call this at once.
-    timeout: seconds of the build. checker: to share among calls. Raises NotMeasuredError when the
-    revision cannot be read from git or the cache cannot be written, StoppedError after
-    `running.stop_all`.
+    process that checks it, alone. So is a commit that git cannot read. Several processes and
+    threads may call this at once. timeout: seconds of the build. checker: to share among calls.
+    Raises NotMeasuredError when the cache cannot be written, StoppedError after `running.stop_all`.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -115,15 +116,23 @@ def prepare(
             checker = checker or at_end.enter_context(Checker())
             work = _Preparation(project, revision, cache, checker, stage, retry_failed, timeout)
             built = work.run(at_end)
-        if not revision.worktree and built.build.directory:
+        if not revision.worktree and built.kept:
             ledger.record(cache, project.repository, built.tried)
     except git.GitError as error:
-        raise NotMeasuredError(f"{revision.label} cannot be read from git: {error}") from None
+        return _unreadable(project, revision, f"it cannot be read from git: {error}", stage)
+    except UnreadableError as error:
+        return _unreadable(project, revision, str(error), stage)
     except OSError as error:
         raise NotMeasuredError(
             f"the build cache {cache} cannot be used ({_told(error)}); set FLASHBENCH_CACHE"
         ) from None
     return built
+
+
+def _unreadable(project: Project, revision: Revision, reason: str, stage: Stage) -> Built:
+    none = Build(key="", status="build error", reason=reason, source_hash="", toolchain={})
+    identity = BuildIdentity(revision=revision.text, commit=revision.commit)
+    return Built(project, revision, none.status, reason, none, identity, stage=stage, kept=False)
 
 
 def _told(error: OSError) -> str:
@@ -266,4 +275,5 @@ class _Preparation:
             notes=self.notes,
             reused=not self.tried,
             stage=self.stage,
+            kept=bool(made.directory) and found.kept,
         )

@@ -6,6 +6,7 @@ writes nothing into the repository, and runs no hook and no filter. So line endi
 the repository, and a Git LFS file is replaced by its content only where that was fetched before.
 """
 
+import errno
 import os
 import shlex
 import shutil
@@ -23,6 +24,17 @@ _LFS_HEAD = b"version https://git-lfs.github.com/spec/v1\n"
 _RUN_FILE_HEAD = b'{"format":"flashbench-run"'
 _LFS_BYTES = 1024  # a pointer is shorter
 _SUBMODULE, _SYMLINK, _EXECUTABLE = "160000", "120000", "100755"
+_DEEPEST, _QUOTED = 200, 100  # directories of a path; characters of one that is shown
+# What a strange tree makes of writing it: too long a name, a file and a directory of one name.
+_OF_THE_TREE = (
+    errno.ENAMETOOLONG,
+    errno.EILSEQ,
+    errno.EINVAL,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ELOOP,
+)
 _CHUNK = 1 << 20  # a huge file is never in memory as a whole
 
 
@@ -34,6 +46,10 @@ class Exported:
     notes: list[str] = field(default_factory=list)
 
 
+class UnreadableError(NotMeasuredError):
+    """A commit that git cannot read, or that cannot be written as files."""
+
+
 def export(
     repository: Path,
     revision: Revision,
@@ -42,9 +58,9 @@ def export(
 ) -> Exported:
     """Write the files of a revision into the new directory `target`, without `.git`.
 
-    wanted: of a commit, the names (relative to its root) that are written. Raises NotMeasuredError
-    when git cannot read them or the tree names a path outside of itself, OSError when they cannot
-    be written.
+    wanted: of a commit, the names (relative to its root) that are written. Raises UnreadableError
+    when git cannot read them or no file system could hold them, or the tree names a path outside of
+    itself; OSError when they cannot be written.
     """
     done = Exported()
     target.mkdir(parents=True)
@@ -57,7 +73,12 @@ def export(
         else:
             _write_commit(repository, revision.commit, target, done, wanted)
     except git.GitError as error:
-        raise NotMeasuredError(f"{revision.label} cannot be read from git: {error}") from None
+        raise UnreadableError(f"it cannot be read from git: {error}") from None
+    except OSError as error:
+        if revision.worktree or error.errno not in _OF_THE_TREE:
+            raise
+        name = os.fsdecode(error.filename or "").removeprefix(f"{target}/")[:_QUOTED]
+        raise UnreadableError(f"{name!r} cannot be written: {error.strerror}") from None
     return done
 
 
@@ -107,8 +128,10 @@ def _write_commit(
         mode, _, thing = about.decode().split()
         if wanted(name):
             entries.append((mode, thing, name))
-        if any(part.lower() in (b"", b".", b"..", b".git") for part in name.split(b"/")):
-            raise NotMeasuredError(f"{commit[:12]} holds a file named {os.fsdecode(name)!r}")
+        parts = name.split(b"/")
+        if len(parts) > _DEEPEST or any(p.lower() in (b"", b".", b"..", b".git") for p in parts):
+            shown = os.fsdecode(name)[:_QUOTED]
+            raise UnreadableError(f"it holds a file named {shown!r}")
     # Links last: no file can then be written through one.
     entries.sort(key=lambda entry: entry[0] == _SYMLINK)
     blobs = [entry for entry in entries if entry[0] != _SUBMODULE]

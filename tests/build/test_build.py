@@ -177,8 +177,9 @@ def test_two_processes_build_once(project: Path, cache: Path) -> None:
 def test_killed_build_leaves_no_trace(project: Path, cache: Path) -> None:
     """What a killed process left of a build is removed by the next one, and is never used."""
     first = build(project, cache)
-    left = cache / f".{first.key}.abc"
-    (left / "lib").mkdir(parents=True)
+    left = cache / ".scratch.abc"
+    (left / "files" / "build").mkdir(parents=True)
+    (left / "lock").touch()
     (cache / first.key / "build.json").write_text('{"key": ')
     second = build(project, cache)
     assert (second.status, second.reused) == ("built", False)

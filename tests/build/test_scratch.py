@@ -4,10 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flashbench.project.scratch import scratch
+from flashbench.build.scratch import scratch
 
 HOLD = (
-    "import sys; from pathlib import Path; from flashbench.project.scratch import scratch\n"
+    "import sys; from pathlib import Path; from flashbench.build.scratch import scratch\n"
     "with scratch(Path(sys.argv[1])) as mine:\n"
     "    (mine / 'file').write_text('kept'); print(mine, flush=True); sys.stdin.read()\n"
 )

@@ -2,11 +2,12 @@
 
 import contextlib
 import fcntl
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from flashbench.files import remove_tree
 
 _PREFIX = ".scratch."
 
@@ -23,7 +24,7 @@ def scratch(parent: Path) -> Iterator[Path]:
         for file in parent.glob(f"{_PREFIX}*/lock"):
             with contextlib.suppress(OSError), file.open("w") as held:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(file.parent, ignore_errors=True)
+                remove_tree(file.parent)
         base = Path(tempfile.mkdtemp(dir=parent, prefix=_PREFIX))
         mine = (base / "lock").open("w")
         fcntl.flock(mine, fcntl.LOCK_EX)
@@ -31,5 +32,5 @@ def scratch(parent: Path) -> Iterator[Path]:
         (base / "files").mkdir()
         yield base / "files"
     finally:
-        shutil.rmtree(base, ignore_errors=True)
+        remove_tree(base)
         mine.close()
