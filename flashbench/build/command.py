@@ -93,14 +93,21 @@ class Command:
 
 def _is_inside(tree: Path, directory: str | Path) -> bool:
     """Whether it is a directory of the tree, and no link that leads out of it."""
-    found = (tree / directory).resolve()
+    found = Path(os.path.realpath(tree / directory))
     return found.is_dir() and found.is_relative_to(tree.resolve())
 
 
 def _changed(tree: Path, before: Path, root: Path) -> Iterator[Path]:
     """Files under `root` of the tree that are not as they were before the build."""
-    for directory, names, files in os.walk(tree / root):
+    for directory, names, files in os.walk(tree / root, followlinks=True):
         names[:] = [name for name in names if name not in _INTERMEDIATE_DIRECTORIES]
+        # Of links, packages at the import root alone are followed.
+        names[:] = [
+            name
+            for name in names
+            if not (Path(directory) / name).is_symlink()
+            or (Path(directory) == tree / root and _is_inside(tree, root / name))
+        ]
         for name in sorted(files):
             path = Path(directory) / name
             old = before / path.relative_to(tree)

@@ -43,7 +43,8 @@ _PASSING = re.compile(
     r"No space left on device|Cannot allocate memory|virtual memory exhausted|"
     r"Killed signal terminated program|Resource temporarily unavailable|Disk quota exceeded|"
     r"File too large|File size limit exceeded|^MemoryError|out of memory allocating|"
-    r"CUDA out of memory|std::bad_alloc|\bended with SIGKILL|died with <Signals.SIGKILL|^(.*: )?Killed\s*$",
+    r"CUDA out of memory|std::bad_alloc|\bended with SIGKILL|died with <Signals.SIGKILL|"
+    r"^(.*: )?Killed\s*$",
     re.MULTILINE,
 )
 

@@ -28,12 +28,18 @@ def should_have_held(reason: str, checkout: Path, log: str) -> str:
     name = _name_of(symbol)
     if not name:
         return ""
-    # At the start of a line with neither "=" nor "(" before it: no call.
+    word = rf"(?<!\w){re.escape(name)}(?!\w)"
+    # At the start of a line with neither "=" nor "(" before it: no call, and no declaration.
+    function = rf"{word}\s*\([^;{{}}]*\)[^;{{}}]*\{{"
+    variable = rf"{word}\s*(\[[^\]\n]*\]\s*)*(=|\{{|;)"
     defines = re.compile(
-        rf"^[^\n=;(]*\b{re.escape(name)}\s*\([^;{{}}]*\)[^;{{}}]*\{{", re.MULTILINE
+        rf"^(?!\s*(extern|using|return|typedef)\b)[^\n=;(]*({function}|(?<=[\s*&:]){variable})",
+        re.MULTILINE,
     )
-    instantiates = re.compile(rf"\btemplate\s+[^<;{{}}]*\b{re.escape(name)}\s*(?:<|\()")
-    mentions = re.compile(rf"\b{re.escape(name)}\b")
+    # Of a member of a class template, the class is instantiated.
+    whole = "|".join(map(re.escape, filter(None, [name, _class_of(symbol)])))
+    instantiates = re.compile(rf"\btemplate\s+[^<;{{}}]*(?<!\w)({whole})\s*(?:<|\()")
+    mentions = re.compile(word)
     left_out, instantiated, defined, declared = [], [], [], []
     for path in _sources(checkout):
         try:
@@ -71,14 +77,30 @@ def first_line(reason: str) -> str:
 
 
 def _name_of(symbol: str) -> str:
-    """The last name of `void ns::launch<bf16>(float*, int)`, without scopes and arguments."""
-    depth, end = 0, len(symbol)
+    """The last name of `void ns::launch<bf16>(float*, int)`, without scopes and arguments; "" of an
+    operator."""
+    found = re.search(r"~?[A-Za-z_]\w*$", _without_arguments(symbol))
+    return found[0] if found and "operator" not in symbol else ""
+
+
+def _class_of(symbol: str) -> str:
+    """`Kernel` of `ns::Kernel<double, 128>::run(double)`; "" without template arguments."""
+    scope = _without_arguments(symbol).rpartition("::")[0]
+    found = re.search(r"[A-Za-z_]\w*$", _without_brackets(scope))
+    return found[0] if found and scope.endswith(">") else ""
+
+
+def _without_arguments(symbol: str) -> str:
+    depth = 0
     for place, character in enumerate(symbol):
         depth += (character == "<") - (character == ">")
         if character == "(" and depth == 0 and not symbol[place:].startswith("(anonymous"):
-            end = place
-            break
-    head = symbol[:end]
+            return _without_brackets(symbol[:place])
+    return _without_brackets(symbol)
+
+
+def _without_brackets(head: str) -> str:
+    """`ns::launch` of `ns::launch<bf16>`."""
     while head.endswith(">"):
         depth = 0
         for place in range(len(head) - 1, -1, -1):
@@ -88,8 +110,7 @@ def _name_of(symbol: str) -> str:
                 break
         else:
             return ""
-    found = re.search(r"~?[A-Za-z_]\w*$", head)
-    return found[0] if found else ""
+    return head
 
 
 def _sources(checkout: Path) -> list[Path]:

@@ -146,16 +146,17 @@ def _copy_files(project: Project, checkout: Path, target: Path) -> None:
     package = project.callable.partition(":")[0].partition(".")[0]
     target.mkdir()
     everything = checkout.resolve()
-    root = (everything / project.directory / project.path).resolve()
+    root = _real(everything / project.directory / project.path)
     if not root.is_dir() or not root.is_relative_to(everything):
         return
     for entry in sorted(root.iterdir()):
-        if entry.is_symlink() or not entry.is_dir():
-            if not is_document(entry.name):
-                shutil.copy2(entry, target / entry.name, follow_symlinks=False)
-        elif entry.name == package or (entry / "__init__.py").is_file():
-            shutil.copytree(entry, target / entry.name, symlinks=True)
-    _replace_links(root, target, everything)
+        inside = _real(entry).is_relative_to(everything)
+        if entry.is_dir() and inside:
+            if entry.name == package or (entry / "__init__.py").is_file():
+                shutil.copytree(entry, target / entry.name, symlinks=True)
+                _replace_links(_real(entry), target / entry.name, everything)
+        elif not is_document(entry.name):
+            shutil.copy2(entry, target / entry.name, follow_symlinks=inside and entry.is_file())
 
 
 def _replace_links(root: Path, target: Path, everything: Path) -> None:
@@ -166,11 +167,15 @@ def _replace_links(root: Path, target: Path, everything: Path) -> None:
             link = Path(folder) / name
             if not link.is_symlink():
                 continue
-            with contextlib.suppress(OSError, RuntimeError):  # a loop
-                file = (root / link.relative_to(target)).resolve()
-                if file.is_file() and file.is_relative_to(everything):
-                    link.unlink()
-                    shutil.copy2(file, link)
+            file = _real(root / link.relative_to(target))
+            if file.is_file() and file.is_relative_to(everything):
+                link.unlink()
+                shutil.copy2(file, link)
+
+
+def _real(path: Path) -> Path:
+    """Without links; of a loop of links, some path that is not there."""
+    return Path(os.path.realpath(path))
 
 
 def _copy_delivered(target: Path, made: Build) -> None:
@@ -179,6 +184,9 @@ def _copy_delivered(target: Path, made: Build) -> None:
         for name in files:
             source = Path(folder) / name
             place = target / source.relative_to(delivered)
+            for parent in reversed(place.relative_to(target).parents):
+                if (target / parent).is_symlink():  # nothing is written through one
+                    (target / parent).unlink()
             place.parent.mkdir(parents=True, exist_ok=True)
             place.unlink(missing_ok=True)
             shutil.copy2(source, place)
