@@ -11,6 +11,7 @@ with equal sources share one build, and a failure is not tried again until one o
 
 import contextlib
 import datetime
+import errno
 import fcntl
 import hashlib
 import os
@@ -46,6 +47,7 @@ class Build(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     library_hash: str = ""  # sha256 of the file
     created: str = ""  # ISO 8601, UTC
     seconds: float = 0.0
+    limit: float = 0.0  # of a time-out: the seconds that it was allowed
     # Not kept in the record: where it was read from, and that nothing was built for this call.
     directory: str = ""
     reused: bool = False
@@ -80,8 +82,8 @@ def build(
 
     Nothing is written into `checkout`. Several processes may call this at once: one builds, the
     others wait for it. A failure is an answer, kept like a success and tried again only with
-    `retry_failed`; one for want of memory or disk is not kept. Raises OSError when the cache
-    cannot be written.
+    `retry_failed`, or after a time-out with more time; one for want of memory or disk is not kept.
+    Raises OSError when the cache cannot be written, or its disk is full.
     """
     recipe = recipe or OwnExtension()
     sources = recipe.source_hash(checkout)
@@ -89,7 +91,7 @@ def build(
     key = key_of(recipe, sources, tools)
     with locked(cache / f"{key}.lock"):
         known = find(cache, key)
-        if known and (known.status == "built" or not retry_failed):
+        if known and is_answer(known, retry_failed=retry_failed, timeout=timeout):
             return known
         with scratch(cache) as base:
             work = base / "build"
@@ -110,12 +112,17 @@ def build(
                 library_hash=found.library_hash,
                 created=now,
                 seconds=round(time.monotonic() - started, 3),
+                limit=timeout if found.status == "timeout" else 0.0,
             )
             if recipe.source_hash(checkout) != sources:
                 reason = "the sources changed while they were being built; build again"
                 return msgspec.structs.replace(made, status="build error", reason=reason)
-            if made.status != "built" and _is_passing(work, made.reason):
-                return made
+            if made.status != "built":
+                if shutil.disk_usage(work).free < _LEAST_FREE:  # whatever it says
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                if line := diagnosis.passing(f"{made.reason}\n{read_log(work)}"):
+                    reason = f"for want of memory or disk, so not kept: {line}"
+                    return msgspec.structs.replace(made, status="build error", reason=reason)
             remove_tree(work / "work")
             (work / "build.json").write_bytes(msgspec.json.encode(made))
             remove_tree(cache / key)
@@ -123,10 +130,11 @@ def build(
             return msgspec.structs.replace(made, directory=str(cache / key))
 
 
-def _is_passing(work: Path, reason: str) -> bool:
-    """Whether a build failed for want of memory or disk, also where its log found no room."""
-    full = shutil.disk_usage(work).free < _LEAST_FREE
-    return full or diagnosis.is_passing(f"{reason}\n{read_log(work)}")
+def is_answer(known: Build, *, retry_failed: bool, timeout: float) -> bool:
+    """Whether a build that is known need not be tried again: not one that had less time."""
+    if known.status == "timeout":
+        return not retry_failed and timeout <= known.limit
+    return known.status == "built" or not retry_failed
 
 
 def key_of(recipe: Recipe, sources: str, tools: dict[str, str]) -> str:

@@ -58,9 +58,14 @@ def diagnose(log: str) -> tuple[Status, str]:
     return "build error", _lines("\n".join(log.strip().splitlines()[-REASON_LINES:]))
 
 
-def is_passing(log: str) -> bool:
-    """Whether the build failed for want of memory or disk, so that it deserves another try."""
-    return _PASSING.search(log) is not None
+def passing(log: str) -> str:
+    """The line that says that it failed for want of memory or disk, so that it deserves another
+    try; "" where there is none."""
+    found = _PASSING.search(log)
+    if found is None:
+        return ""
+    start, end = log.rfind("\n", 0, found.start()) + 1, log.find("\n", found.start())
+    return log[start : end if end >= 0 else None].strip()[:300]
 
 
 def _lines(text: str) -> str:

@@ -19,12 +19,7 @@ def scratch(parent: Path) -> Iterator[Path]:
     Whoever uses one holds a lock on its file, which the system lets go of when the process ends.
     """
     parent.mkdir(parents=True, exist_ok=True)
-    with (parent / f"{_PREFIX}lock").open("w") as one_at_a_time:
-        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
-        for file in parent.glob(f"{_PREFIX}*/lock"):
-            with contextlib.suppress(OSError), file.open("w") as held:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_tree(file.parent)
+    with _alone(parent):
         base = Path(tempfile.mkdtemp(dir=parent, prefix=_PREFIX))
         mine = (base / "lock").open("w")
         fcntl.flock(mine, fcntl.LOCK_EX)
@@ -34,3 +29,23 @@ def scratch(parent: Path) -> Iterator[Path]:
     finally:
         remove_tree(base)
         mine.close()
+
+
+def sweep(parent: Path) -> None:
+    """Remove what dead processes left, where there is such a directory. Raises OSError."""
+    if list(parent.glob(f"{_PREFIX}*/")):
+        with _alone(parent):
+            pass
+
+
+@contextmanager
+def _alone(parent: Path) -> Iterator[None]:
+    """Within it no other process makes or removes a directory; those of dead ones are gone."""
+    with (parent / f"{_PREFIX}lock").open("w") as one_at_a_time:
+        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+        for directory in parent.glob(f"{_PREFIX}*/"):
+            # One without the file was made by a process that got no further.
+            with contextlib.suppress(OSError), (directory / "lock").open("a") as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_tree(directory)
+        yield

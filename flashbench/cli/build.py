@@ -92,8 +92,8 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
         for commit in known_commits(project.repository, [r.commit for r in chosen if r.commit])
     }
     rows = [builds.row_of(built, subjects) for built in found]
-    new = {built.build.key for built in found if not built.build.reused}
-    keys = {built.build.key for built in found}
+    new = {built.build.key for built in found if not built.build.reused} - {""}
+    keys = {built.build.key for built in found} - {""}
     cost = (
         f"{len(found)} revisions, {len(keys)} different builds, {len(new)} made now, "
         f"{time.monotonic() - started:.1f} s"

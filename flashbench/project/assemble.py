@@ -113,7 +113,7 @@ def checked(
             reused = False
             record = msgspec.structs.replace(record, result=result, result_reason=reason)
         told = f"{record.reason}\n{record.result_reason}"
-        if not reused and diagnosis.is_passing(told):
+        if not reused and diagnosis.passing(told):
             return msgspec.structs.replace(record, kept=False)
         if not reused:
             record = msgspec.structs.replace(record, environment=here)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from flashbench.build import running
 from flashbench.build.builder import TIMEOUT_SECONDS
+from flashbench.build.scratch import sweep
 from flashbench.errors import NotMeasuredError
 from flashbench.project import git
 from flashbench.project.check import Checker
@@ -46,6 +47,8 @@ class Preparer:
 
     def __enter__(self) -> "Preparer":
         self._at_end.enter_context(_shared_cores(self._jobs))
+        with contextlib.suppress(OSError):  # told when it is used
+            sweep(self._cache)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashbench.build import Build, Status, alias, build, toolchain
-from flashbench.build.builder import TIMEOUT_SECONDS, find
+from flashbench.build.builder import TIMEOUT_SECONDS, find, is_answer
 from flashbench.build.command import Command
 from flashbench.build.recipe import OwnExtension, Recipe
 from flashbench.build.scratch import scratch
@@ -200,7 +200,7 @@ class _Preparation:
             shortcut = ["build", *recipe.key, sorted(tools.items()), contents.sources]
             key = alias.find(self.cache, shortcut)
             known = find(self.cache, key) if key else None
-            if known is not None and (known.status == "built" or not self.retry_failed):
+            if known and is_answer(known, retry_failed=self.retry_failed, timeout=self.timeout):
                 return known
         made = build(
             self._everything(),
