@@ -7,7 +7,7 @@ from flashbench.bisect.graph import Graph, graph_of
 from flashbench.build import Status
 from flashbench.errors import InvalidInputError
 from flashbench.project import Built, Project, Revision, resolve
-from flashbench.project.commits import Commit, commits_between, merge_base
+from flashbench.project.commits import Commit, commits_between, is_shallow, merge_base
 from flashbench.project.contents import contents_of
 from flashbench.project.ledger import Stage
 
@@ -69,13 +69,19 @@ def range_of(project: Project, good: str, bad: str, *, first_parent: bool = Fals
                 "the working tree is no commit: commit it, or `flashbench compare` it with one"
             )
     old, new = ends
+    if old.commit == new.commit:
+        raise InvalidInputError(f"--good {good} and --bad {bad} are one commit")
     base = merge_base(repository, old.commit, new.commit)
     if base != old.commit:
-        fix = f"; name their common ancestor, --good {base[:12]}" if base else ""
-        raise InvalidInputError(f"--good {good} is no ancestor of --bad {bad}{fix}")
+        fix = f"name their common ancestor, --good {base[:12]}"
+        if base == new.commit:
+            fix = "it is the newer of the two: swap them, or name an older one"
+        elif not base:
+            fix = "they have no commit in common"
+            if is_shallow(repository):
+                fix += " in this shallow clone: `git fetch --unshallow`"
+        raise InvalidInputError(f"--good {good} is no ancestor of --bad {bad}: {fix}")
     commits = commits_between(repository, old.commit, new.commit, first_parent=first_parent)
-    if not commits:
-        raise InvalidInputError(f"--good {good} and --bad {bad} are one commit")
     return Range(project, old, new, tuple(commits), graph_of(commits), first_parent)
 
 

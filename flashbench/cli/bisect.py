@@ -27,10 +27,11 @@ from flashbench.settings import SettingsCommand
 if TYPE_CHECKING:
     from flashbench.bisect.found import Found
     from flashbench.bisect.question import Range
+    from flashbench.case import Case
     from flashbench.measure.plan import Plan
     from flashbench.project.many import Preparer
 
-_OF_SPEED = {"cases", "presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
+_OF_SPEED = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
 _OF_SPEED |= {"threads", "seed", "timeout", "hourly_rate", "launches", "metric", "tolerance"}
 _OF_SPEED |= {"confidence", "resume"}
 _OF_GRID = {"presets", "shapes", "dtypes", "causal", "device"}
@@ -59,7 +60,8 @@ _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the es
     "cases",
     multiple=True,
     metavar="CASE",
-    help="As tables name it, b1-h8-q512-d64-fp16-full-cpu; in place of a grid. Repeatable.",
+    help="As tables name it, b1-h8-q512-d64-fp16-full-cpu; in place of a grid, or for correct of "
+    "small cases. Repeatable.",
 )
 @grid_options
 @click.option("--metric", type=click.Choice(METRICS), help="As of `compare`.")
@@ -106,6 +108,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.bisect.question import range_of
     from flashbench.build import cache_directory
     from flashbench.build.running import StoppedError
+    from flashbench.case import parse_case
     from flashbench.project import read
     from flashbench.project.many import Preparer, default_jobs
     from flashbench.run import sigterm_as_interrupt
@@ -120,6 +123,11 @@ def command(context: click.Context, /, **options: Any) -> int:
             refuse_given(context, _OF_GRID.__contains__, "and --case do not go together; drop one")
     else:
         refuse_given(context, _OF_SPEED.__contains__, "is for --for speed; drop it")
+        if options["cases"] and purpose != "correct":
+            raise InvalidInputError("--case is for --for correct or speed; drop it")
+    cases = [parse_case(text) for text in options["cases"]]
+    if len({case.device for case in cases}) > 1:
+        raise InvalidInputError("--case: all cases have to be of one device")
     project = read(Path.cwd())
     asked = range_of(project, options["good"], options["bad"], first_parent=options["first_parent"])
     jobs = 1 if purpose == "speed" else options["jobs"] or default_jobs()
@@ -132,10 +140,11 @@ def command(context: click.Context, /, **options: Any) -> int:
                 jobs=jobs,
                 retry_failed=options["retry_build"],
                 timeout=options["build_timeout"],
+                cases=[case.id for case in cases] if purpose == "correct" else [],
             ) as preparer,
         ):
             if purpose == "speed":
-                found = _slowdown(asked, preparer, options)
+                found = _slowdown(asked, preparer, cases, options)
             else:
                 found = _breakage(asked, preparer, jobs, options)
     except (KeyboardInterrupt, StoppedError, CutShortError):
@@ -168,18 +177,16 @@ def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str
     )
 
 
-def _slowdown(asked: "Range", preparer: "Preparer", options: dict[str, Any]) -> "Found":
+def _slowdown(
+    asked: "Range", preparer: "Preparer", cases: "list[Case]", options: dict[str, Any]
+) -> "Found":
     from flashbench.bisect.found import Found, Outcome
     from flashbench.bisect.oracle import Oracle
     from flashbench.bisect.slowdown import Slowdown
     from flashbench.build import cache_directory
-    from flashbench.case import parse_case
     from flashbench.measure.plan import Plan
     from flashbench.measure.progress import make_progress
 
-    cases = [parse_case(text) for text in options["cases"]]
-    if len({case.device for case in cases}) > 1:
-        raise InvalidInputError("--case: all cases have to be of one device")
     changes = asked.changes()
     suspects = sum(changes)
     if not suspects:
@@ -247,7 +254,7 @@ def _each(asked: "Range") -> str:
 
 def _digest(asked: "Range", options: dict[str, Any]) -> str:
     """Of what makes it the same bisection."""
-    kept = sorted(_OF_SPEED - {"resume", "timeout", "hourly_rate", "launches"})
+    kept = sorted({"cases", *_OF_SPEED} - {"resume", "timeout", "hourly_rate", "launches"})
     described = [asked.project.repository, asked.good.commit, asked.bad.commit, asked.first_parent]
     text = repr([*map(str, described), *(options[name] for name in kept)])
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

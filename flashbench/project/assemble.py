@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,8 @@ from flashbench.project.settings import Project
 
 class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """What is known of a site. status: whether its callable imports, None before that was tried;
-    result: whether it computes the right thing; environment: the packages it was tried with."""
+    result: whether it computes the right thing; named: the same for cases that were named, by their
+    names; environment: the packages it was tried with."""
 
     status: Status = "built"
     reason: str = ""
@@ -29,6 +31,7 @@ class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     loaded: bool = False  # whether `status` was tried
     result: Status | None = None  # "built": right
     result_reason: str = ""
+    named: dict[str, tuple[Status, str]] = {}
     environment: str = ""
     # Not kept in the record: nothing was tried for this call; it says something of the sources.
     reused: bool = False
@@ -71,9 +74,16 @@ def is_whole(directory: Path) -> bool:
 
 
 def checked(
-    directory: Path, spec: str, checker: Checker, *, correct: bool, retry_failed: bool
+    directory: Path,
+    spec: str,
+    checker: Checker,
+    *,
+    correct: bool,
+    retry_failed: bool,
+    cases: Sequence[str] = (),
 ) -> SiteRecord:
-    """The record of a site whose callable was loaded and, if `correct`, called.
+    """The record of a site whose callable was loaded and, if `correct`, called; with the `result`
+    of these cases, where cases are named.
 
     What is known is not tried again; a failure is, with other packages in this Python or with
     `retry_failed`. Raises OSError when the cache cannot be written.
@@ -81,11 +91,16 @@ def checked(
     site, lock = directory / "site", directory.with_name(f"{directory.name}.lock")
     here = toolchain.environment_digest()
 
+    names = " ".join(cases)
+
     def known() -> SiteRecord:
         record = _read(directory)
         if record is None:
             raise FileNotFoundError(f"{directory} was removed while it was in use")
-        return record
+        if not cases:
+            return record
+        result, reason = record.named.get(names, (None, ""))
+        return msgspec.structs.replace(record, result=result, result_reason=reason)
 
     def is_enough(record: SiteRecord) -> bool:
         if not record.loaded:
@@ -105,11 +120,17 @@ def checked(
             status, reason = checker.loads(site, spec, log)
             reused = False
             record = msgspec.structs.replace(
-                record, status=status, reason=reason, loaded=True, result=None, result_reason=""
+                record,
+                status=status,
+                reason=reason,
+                loaded=True,
+                result=None,
+                result_reason="",
+                named={},
             )
         unsure = record.result is None or (record.result != "built" and again)
         if correct and record.status == "built" and unsure:
-            result, reason = checker.computes(site, spec, log)
+            result, reason = checker.computes(site, spec, log, cases)
             reused = False
             record = msgspec.structs.replace(record, result=result, result_reason=reason)
         told = f"{record.reason}\n{record.result_reason}"
@@ -117,8 +138,22 @@ def checked(
             return msgspec.structs.replace(record, kept=False)
         if not reused:
             record = msgspec.structs.replace(record, environment=here)
-            replace_file(directory / "site.json", msgspec.json.encode(record))
+            replace_file(
+                directory / "site.json", msgspec.json.encode(_kept(directory, record, names))
+            )
     return msgspec.structs.replace(record, reused=reused)
+
+
+def _kept(directory: Path, record: SiteRecord, names: str) -> SiteRecord:
+    """What is written of a record whose result is that of the named cases; none: as it is."""
+    before = _read(directory)
+    if not names or before is None:
+        return record
+    named = dict(record.named)
+    if record.result is not None:
+        named[names] = (record.result, record.result_reason)
+    result, reason = (before.result, before.result_reason) if before.loaded else (None, "")
+    return msgspec.structs.replace(record, result=result, result_reason=reason, named=named)
 
 
 def located(directory: Path, record: SiteRecord, checkout: Path, made: Build) -> SiteRecord:

@@ -11,6 +11,7 @@ import re
 import select
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -75,11 +76,14 @@ class Checker:
         error = told["error"]
         return _status(error, site, spec) if error else ("built", "")
 
-    def computes(self, site: Path, spec: str, log: Path) -> tuple[Status, str]:
-        """("built", "") if the callable, which can be imported, is right on small cases; else
-        ("wrong result", why) or ("timeout", why). Cases that it does not support are passed over.
+    def computes(
+        self, site: Path, spec: str, log: Path, cases: Sequence[str] = ()
+    ) -> tuple[Status, str]:
+        """("built", "") if the callable, which can be imported, is right on these cases; else
+        ("wrong result", why) or ("timeout", why). No cases: small ones, of which those that it does
+        not support are passed over.
         """
-        told = self._ask(site, spec, log, correct=True)
+        told = self._ask(site, spec, log, correct=True, cases=cases)
         if told.get("error"):
             return "import error", str(told["error"]).replace(f"{site}/", "")
         if "wrong" not in told:
@@ -99,7 +103,9 @@ class Checker:
         last = next((line for line in reversed(lines) if line.strip()), "")
         return status, f"{what} ended with exit code {code}: {last[:300]}".removesuffix(": ")
 
-    def _ask(self, site: Path, spec: str, log: Path, *, correct: bool) -> dict[str, Any]:
+    def _ask(
+        self, site: Path, spec: str, log: Path, *, correct: bool, cases: Sequence[str] = ()
+    ) -> dict[str, Any]:
         server = self._server or self._start()
         assert server.stdin is not None
         request = {
@@ -107,6 +113,7 @@ class Checker:
             "spec": spec,
             "log": str(log),
             "correct": correct,
+            "cases": list(cases),
             "timeout": self._timeout,
         }
         try:
@@ -126,6 +133,8 @@ class Checker:
                 )
             )
         told: dict[str, Any] = json.loads(answer)
+        if "absent" in told:
+            raise NotMeasuredError(f"--case: there is no {told['absent']} device here")
         if "unwritable" in told:
             raise OSError(told["unwritable"], os.strerror(told["unwritable"]))
         return told

@@ -20,6 +20,7 @@ from flashbench.parent import signal_when_parent_dies
 _STEP_SECONDS = 0.05
 _CHUNK = 1 << 16
 
+_WORDS = ("error", "wrong", "absent")
 _answers = -1  # where the answers go; no revision writes there
 
 
@@ -90,7 +91,7 @@ def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
         with contextlib.suppress(ValueError, TypeError):
             told |= json.loads(line)
     # A revision can write there as well as we: what it says is taken for words at the most.
-    words = {key: value and str(value) for key, value in told.items() if key in ("error", "wrong")}
+    words = {key: value and str(value) for key, value in told.items() if key in _WORDS}
     return words | {"code": code}
 
 
@@ -154,22 +155,37 @@ def _child(request: dict[str, Any], writer: int, printer: int) -> None:
     except NotMeasuredError as error:
         say(error=str(error))
         os._exit(0)
+    if not _have_devices(request["cases"]):
+        say(absent="cuda")
+        os._exit(0)
     say(error=None)
     if request["correct"]:
-        say(wrong=_wrong(call, request["spec"]))
+        say(wrong=_wrong(call, request["spec"], request["cases"]))
     os._exit(0)  # what it does when it ends is not asked
 
 
-def _wrong(call: Callable[..., Any], spec: str) -> str | None:
-    """What is wrong with the callable on small cases of every device here; None: nothing."""
+def _have_devices(cases: list[str]) -> bool:
+    import torch
+
+    return torch.cuda.is_available() or not any(name.endswith("-cuda") for name in cases)
+
+
+def _wrong(call: Callable[..., Any], spec: str, named: list[str]) -> str | None:
+    """What is wrong with the callable; None: nothing. named: cases that it has to support; none:
+    small ones of every device here, of which it may refuse some."""
     import torch
 
     from flashbench.candidates import Loaded
-    from flashbench.case import Case, Shape
+    from flashbench.case import Case, Shape, parse_case
     from flashbench.measure.plan import DEFAULT_DTYPES
     from flashbench.runfile import Candidate
 
     loaded = Loaded(Candidate(name="revision", spec=spec), call)
+    for case in map(parse_case, named):
+        if problem := _wrong_on(case, loaded, may_refuse=False):
+            return f"{case.id}: {problem}"
+    if named:
+        return None
     shape = Shape(1, 2, 2, 64, 64, 64)
     for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
         for dtype in DEFAULT_DTYPES[device]:
@@ -180,7 +196,7 @@ def _wrong(call: Callable[..., Any], spec: str) -> str | None:
     return None
 
 
-def _wrong_on(case: Any, loaded: Any) -> str | None:
+def _wrong_on(case: Any, loaded: Any, *, may_refuse: bool = True) -> str | None:
     from functools import partial
 
     import torch
@@ -200,7 +216,8 @@ def _wrong_on(case: Any, loaded: Any) -> str | None:
             return str(error)
         except (Exception, SystemExit) as error:
             no_device = case.device == "cpu" and "cuda" in str(error).lower()
-            if no_device or (isinstance(error, Exception) and loaded.refuses(error)):
+            refuses = no_device or (isinstance(error, Exception) and loaded.refuses(error))
+            if refuses and may_refuse:
                 return None
             return reason(error, [])
     return None

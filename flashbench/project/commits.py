@@ -66,7 +66,7 @@ def known_commits(repository: Path, ids: list[str]) -> list[Commit]:
 
 
 def commits_of(repository: Path, text: str, *, first_parent: bool = False) -> list[Revision]:
-    """What `A..B`, `A..`, a revision, `.` or WORKTREE stands for, parents before children.
+    """What `A..B`, `A..`, `..B`, a revision, `.` or WORKTREE stands for, parents before children.
 
     A range leaves A out, as git does. Raises InvalidInputError for what git does not know, and for
     an empty range.
@@ -76,16 +76,17 @@ def commits_of(repository: Path, text: str, *, first_parent: bool = False) -> li
     if ".." not in text:
         return [resolve(repository, text)]
     ends = text.split("..")
-    if len(ends) != 2 or not ends[0] or ends[1].startswith("."):
+    if len(ends) != 2 or text == ".." or ends[1].startswith("."):
         raise InvalidInputError(f"range {text[:100]!r} is not understood; write A..B")
     old, new = (resolve(repository, end or "HEAD") for end in ends)
     if old.worktree or new.worktree:
         raise InvalidInputError(f"range {text[:100]!r}: the working tree is in no range; name `.`")
     found = commits_between(repository, old.commit, new.commit, first_parent=first_parent)
     if not found:
+        older, newer = (end or "HEAD" for end in ends)
         raise InvalidInputError(
-            f"range {text[:100]!r} holds no commit: {ends[1] or 'HEAD'} has nothing that {ends[0]} "
-            "has not; write OLD..NEW"
+            f"range {text[:100]!r} holds no commit: {newer} has nothing that {older} has not; "
+            "write OLD..NEW"
         )
     return [commit.revision for commit in found]
 
@@ -102,3 +103,8 @@ def merge_base(repository: Path, one: str, other: str) -> str:
         return git.ask(repository, "merge-base", one, other).decode().strip()
     except git.GitError:
         return ""
+
+
+def is_shallow(repository: Path) -> bool:
+    """Whether the clone lacks the older part of its history."""
+    return git.ask(repository, "rev-parse", "--is-shallow-repository").strip() == b"true"

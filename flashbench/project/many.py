@@ -36,9 +36,11 @@ class Preparer:
         jobs: int = 1,
         retry_failed: bool = False,
         timeout: float = TIMEOUT_SECONDS,
+        cases: Sequence[str] = (),
     ) -> None:
         self._project, self._cache = project, cache
         self._retry_failed, self._timeout = retry_failed, timeout
+        self._cases = cases
         self._pool = ThreadPoolExecutor(jobs)
         self._thread = threading.local()
         self._checkers = ExitStack()
@@ -91,6 +93,7 @@ class Preparer:
             retry_failed=self._retry_failed,
             timeout=self._timeout,
             checker=self._thread.checker,
+            cases=self._cases,
         )
 
     def _by_sources(self, revisions: Sequence[Revision]) -> tuple[list[int], list[int]]:

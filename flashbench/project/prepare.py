@@ -11,6 +11,7 @@ A build is shared by revisions with equal sources, a site by those with equal Py
 
 import datetime
 import shutil
+from collections.abc import Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass
@@ -98,6 +99,7 @@ def prepare(
     retry_failed: bool = False,
     timeout: float = TIMEOUT_SECONDS,
     checker: Checker | None = None,
+    cases: Sequence[str] = (),
 ) -> Built:
     """Build a revision, or find that this was done before, and check it as far as `stage`.
 
@@ -105,6 +107,7 @@ def prepare(
     toolchain is another, or with `retry_failed`. What it contains runs in its build, and in the
     process that checks it, alone. So is a commit that git cannot read. Several processes and
     threads may call this at once. timeout: seconds of the build. checker: to share among calls.
+    cases: of stage "correct", the ones that are checked; none: small ones.
     Raises NotMeasuredError when the cache cannot be written, StoppedError after `running.stop_all`.
     """
     try:
@@ -114,9 +117,11 @@ def prepare(
             (cache / ".gitignore").write_text("*\n")
         with ExitStack() as at_end:
             checker = checker or at_end.enter_context(Checker())
-            work = _Preparation(project, revision, cache, checker, stage, retry_failed, timeout)
+            work = _Preparation(
+                project, revision, cache, checker, stage, retry_failed, timeout, cases
+            )
             built = work.run(at_end)
-        if not revision.worktree and built.kept:
+        if not revision.worktree and built.kept and not (cases and built.site):
             ledger.record(cache, project.repository, built.tried)
     except git.GitError as error:
         return _unreadable(project, revision, f"it cannot be read from git: {error}", stage)
@@ -166,6 +171,7 @@ class _Preparation:
     stage: Stage
     retry_failed: bool
     timeout: float
+    cases: Sequence[str] = ()
     exported: Exported | None = None
     notes: tuple[str, ...] = ()
     tried: bool = False  # something was built or checked for this call
@@ -186,6 +192,7 @@ class _Preparation:
             self.checker,
             correct=self.stage == "correct",
             retry_failed=self.retry_failed,
+            cases=self.cases,
         )
         self.tried = self.tried or not record.reused
         if record.status == "undefined symbol" and not record.reused:
