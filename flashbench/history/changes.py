@@ -7,10 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flashbench.history.model import Change, FloatArray, Gap, History, Series
-from flashbench.parallel import spread
-from flashbench.stats.segments import FEWEST, Segmentation, Step, calibrate, segment
-
-_MANY = 100  # series that are worth processes of their own
+from flashbench.stats.segments import FEWEST, Segmentation, Step, calibrate, segment_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +27,7 @@ def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> 
     """
     values = [_log_speedups(one) for one in series]
     long_enough = [index for index, one in enumerate(values) if len(one) >= FEWEST]
-    found = spread(
-        lambda number: segment(values[long_enough[number]], alpha=alpha),
-        len(long_enough),
-        least=_MANY,
-    )
+    found = segment_all([values[index] for index in long_enough], alpha=alpha)
     segmented: dict[int, Segmentation] = dict(zip(long_enough, found, strict=True))
     machines: dict[str, list[int]] = defaultdict(list)
     for index in segmented:
@@ -44,9 +37,11 @@ def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> 
         factors[machine] = calibrate([segmented[index].residuals for index in indices])
         if factors[machine] > 1:
             # Without a step at the lower penalty there is none at the higher one.
-            for index in indices:
-                if segmented[index].steps:
-                    segmented[index] = segment(values[index], factor=factors[machine], alpha=alpha)
+            changed = [index for index in indices if segmented[index].steps]
+            again = segment_all(
+                [values[index] for index in changed], factor=factors[machine], alpha=alpha
+            )
+            segmented |= zip(changed, again, strict=True)
     gaps = _by_machine(history.gaps, (one.name for one in history.machines))
     changes = tuple(
         tuple(_change(step, one, gaps.get(one.machine, {})) for step in segmented[index].steps)

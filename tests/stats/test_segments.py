@@ -1,5 +1,7 @@
 """Levels of a series: what is found, what is not, and what every answer has in common."""
 
+import itertools
+
 import change_points
 import numpy as np
 import pytest
@@ -98,11 +100,40 @@ def test_long_series_are_segmented_as_a_whole():
     assert np.abs(np.array(found) - places).max() <= 2
 
 
-def test_missing_ruptures_is_told(monkeypatch):
-    """Without the library the user is told what to install."""
-    monkeypatch.setitem(__import__("sys").modules, "ruptures", None)
-    with pytest.raises(segments.InvalidInputError, match="pip install"):
-        segment(np.zeros(20))
+def cost_of(window, cuts, price):
+    """Squares that the levels leave, and the price of each change."""
+    levels = np.split(window, cuts)
+    return sum(((level - level.mean()) ** 2).sum() for level in levels) + price * len(cuts)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.5, 30), st.integers(FEWEST, 14))
+def test_no_segmentation_costs_less(seed, price, points):
+    """Of all ways to cut a short window the one that is found is the cheapest, also in a batch of
+    windows of several lengths."""
+    rng = np.random.default_rng(seed)
+    windows = [3 * rng.standard_normal(count) for count in (points, 20, FEWEST)]
+    found = segments._windows_cuts(windows, [price, 5.0, price])
+    ways = [
+        cuts
+        for size in range(points // SHORTEST)
+        for cuts in itertools.combinations(range(1, points), size)
+        if min(np.diff([0, *cuts, points])) >= SHORTEST
+    ]
+    least = min(cost_of(windows[0], list(cuts), price) for cuts in ways)
+    assert cost_of(windows[0], found[0], price) == pytest.approx(least)
+
+
+def test_a_series_is_segmented_alike_among_others():
+    """What is found in a series does not depend on those that it is given with."""
+    rng = np.random.default_rng(5)
+    series = [0.01 * rng.standard_normal(int(rng.integers(0, 700))) for _ in range(140)]
+    for place, values in enumerate(series):
+        values[len(values) // 2 :] += 0.004 * (place % 7)
+    for values, found in zip(series, segments.segment_all(series), strict=True):
+        alone = segment(values)
+        assert found.steps == alone.steps
+        assert found.residuals.tobytes() == alone.residuals.tobytes()
 
 
 @settings(max_examples=60, deadline=None)
