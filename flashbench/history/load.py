@@ -29,10 +29,11 @@ from flashbench.history.model import (
     Points,
     Series,
 )
+from flashbench.parallel import spread
 from flashbench.project.commits import Commit
 from flashbench.runfile import MAX_SECONDS, MIN_SECONDS
 
-_COLUMNS = ("stats_ci_99_a", "stats_ci_99_b", "stats_q_25", "stats_q_75", "stats_repeat")
+_MANY = 100  # files that are worth processes of their own
 _FEWEST_FOR_INTERVAL = 8  # of fewer samples asv makes an interval up from an assumed distribution
 
 
@@ -67,27 +68,23 @@ class _Collected:
         self.combinations: dict[tuple[str, ...], int] = {}
         self.commits: list[int] = []
         self.places: list[IntArray] = []  # of each row, which combinations its numbers are of
-        self.numbers: list[FloatArray] = []  # (1 + len(_COLUMNS), combinations of the row)
+        self.numbers: list[FloatArray] = []  # (len(rows.COLUMNS), combinations of the row)
         self.failed: list[NDArray[np.bool_]] = []
-        self._known: tuple[list[list[str]], IntArray] | None = None
+        self._known: tuple[rows.Params, IntArray] | None = None
 
-    def add(self, commit: int, row: rows.Row) -> None:
+    def add(
+        self, commit: int, params: rows.Params, numbers: FloatArray, failed: NDArray[np.bool_]
+    ) -> None:
         self.commits.append(commit)
-        self.places.append(self._places(row.params or []))
-        count = row.combinations
-        self.failed.append(
-            np.ones(count, dtype=bool)
-            if row.result is None
-            else np.array([value is None for value in row.result], dtype=bool)
-        )
-        numbers = np.full((1 + len(_COLUMNS), count), np.nan)
-        for index, name in enumerate(("result", *_COLUMNS)):
-            column = getattr(row, name)
-            if column is not None:
-                numbers[index] = column  # None becomes NaN
+        self.places.append(self._places(params))
         self.numbers.append(numbers)
+        self.failed.append(failed)
 
-    def _places(self, params: list[list[str]]) -> IntArray:
+    def column(self, index: int) -> FloatArray:
+        """One of rows.COLUMNS, of all rows."""
+        return np.concatenate([numbers[index] for numbers in self.numbers])
+
+    def _places(self, params: rows.Params) -> IntArray:
         if self._known is None or self._known[0] != params:
             found = self.combinations
             places = [found.setdefault(values, len(found)) for values in itertools.product(*params)]
@@ -113,21 +110,24 @@ def load(
     described = _described(results, notes)
     collected: dict[_Key, _Collected] = defaultdict(_Collected)
     off_axis: dict[str, None] = {}
-    for folder in folders:
-        for path in _result_files(folder):
-            try:
-                file = rows.read(path)
-            except InvalidInputError as error:
-                notes.append(str(error))
-                continue
-            place = index.get(file.commit)
-            if place is None:
-                off_axis[file.commit] = None
-                continue
-            for name, row in file.rows.items():
-                environment = names.environment(file.environment, name)
-                key = _Key(folder.name, environment, name, row.version or "")
-                collected[key].add(place, row)
+    paths = [(folder, path) for folder in folders for path in _result_files(folder)]
+    for (folder, _), file in zip(paths, _read([path for _, path in paths]), strict=True):
+        if isinstance(file, str):
+            notes.append(file)
+            continue
+        place = index.get(file.commit)
+        if place is None:
+            off_axis[file.commit] = None
+            continue
+        start = 0
+        for row in file.rows:
+            end = start + row.combinations
+            environment = names.environment(file.environment, row.benchmark)
+            key = _Key(folder.name, environment, row.benchmark, row.version)
+            collected[key].add(
+                place, row.params, file.numbers[:, start:end], file.failed[start:end]
+            )
+            start = end
     series = [
         one
         for key in _current(collected, described, notes)
@@ -157,6 +157,19 @@ def _machine_folders(results: Path, machine: str | None) -> list[Path]:
         if not folders:
             raise InvalidInputError(f"{results}: no machine {machine!r}; there is {known}")
     return folders
+
+
+def _read(paths: list[Path]) -> list[rows.ResultFile | str]:
+    """Each file, or what is wrong with it."""
+    reader = rows.Reader()  # of each process its own
+
+    def read(number: int) -> rows.ResultFile | str:
+        try:
+            return reader.read(paths[number])
+        except InvalidInputError as error:
+            return str(error)
+
+    return spread(read, len(paths), least=_MANY)
 
 
 def _result_files(folder: Path) -> list[Path]:
@@ -235,18 +248,22 @@ def _series(key: _Key, collected: _Collected, described: _Benchmark | None) -> l
     sizes = [len(places) for places in collected.places]
     combination = np.concatenate(collected.places)
     commit = np.repeat(np.array(collected.commits, dtype=np.int64), sizes)
-    numbers = np.concatenate(collected.numbers, axis=1)
-    failed = np.concatenate(collected.failed)
     # By combination, then commit; of two files of one commit the later one counts.
     order = np.lexsort((commit, combination))
     again = np.zeros(len(order), dtype=bool)
     same = combination[order][1:] == combination[order][:-1]
     again[:-1] = same & (commit[order][1:] == commit[order][:-1])
     order = order[~again]
-    ends = np.searchsorted(combination[order], np.arange(len(collected.combinations) + 1))
+    failed = order[np.concatenate(collected.failed)[order]]
+    order = order[_possible(collected.column(0)[order], unit)]
+    columns = [collected.column(index)[order] for index in range(len(rows.COLUMNS))]
+    points = _points(commit[order], columns, ours is not None)
+    every = np.arange(len(collected.combinations) + 1)
+    point_ends = np.searchsorted(combination[order], every).tolist()
+    failed_ends = np.searchsorted(combination[failed], every).tolist()
+    failed_commit = commit[failed]
     made = []
     for values, place in collected.combinations.items():
-        mine = order[ends[place] : ends[place + 1]]
         texts = tuple(value.strip("'\"") for value in values)
         parameters = itertools.zip_longest(titles[: len(texts)], texts, fillvalue="")
         case = next(filter(None, map(find_case, texts)), "")
@@ -258,33 +275,38 @@ def _series(key: _Key, collected: _Collected, described: _Benchmark | None) -> l
                 benchmark=key.benchmark,
                 parameters=tuple(parameters),
                 unit=unit,
-                points=_points(commit[mine], numbers[:, mine], unit, ours is not None),
+                points=points[point_ends[place] : point_ends[place + 1]],
                 metric=ours.metric if ours else "",
                 case=case,
                 candidate=", ".join(others) if case else "",
-                failed=commit[mine][failed[mine]],
+                failed=failed_commit[failed_ends[place] : failed_ends[place + 1]],
             )
         )
     return made
 
 
-def _points(commit: IntArray, numbers: FloatArray, unit: str, of_launches: bool) -> Points:
-    value, low, high, q25, q75, repeat = numbers
+def _possible(value: FloatArray, unit: str) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
         possible = (value >= 1e-300) & (value <= 1e300)
         if unit == SECONDS:
             possible &= (value >= MIN_SECONDS) & (value <= MAX_SECONDS)
+    return possible
+
+
+def _points(commit: IntArray, columns: list[FloatArray], of_launches: bool) -> Points:
+    value, low, high, q25, q75, repeat = columns
+    with np.errstate(invalid="ignore"):
         bounded = np.isfinite(low) & np.isfinite(high) & (low <= value) & (value <= high)
         bounded &= (repeat >= _FEWEST_FOR_INTERVAL) & (low > 0)
     launches = np.nan_to_num(repeat, posinf=0).clip(0, 2**53) if of_launches else 0 * commit
     return Points(
-        commit[possible],
-        value[possible],
-        np.where(bounded, low, np.nan)[possible],
-        np.where(bounded, high, np.nan)[possible],
-        q25[possible],
-        q75[possible],
-        launches.astype(np.int64)[possible],
+        commit,
+        value,
+        np.where(bounded, low, np.nan),
+        np.where(bounded, high, np.nan),
+        q25,
+        q75,
+        launches.astype(np.int64),
     )
 
 

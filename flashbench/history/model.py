@@ -7,7 +7,7 @@ of time: parents before children, along the first parents unless asked otherwise
 Whatever is text here (subjects, authors, names, parameters, reasons) was written by strangers.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,9 @@ class Points:
 
     def __len__(self) -> int:
         return len(self.commit)
+
+    def __getitem__(self, part: slice) -> "Points":
+        return Points(*(getattr(self, column.name)[part] for column in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)

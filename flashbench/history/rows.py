@@ -1,63 +1,69 @@
-"""One asv result file as typed rows, fast: of a thousand files only the numbers are decoded.
+"""One asv result file as arrays, fast: of a thousand files only the numbers are decoded.
 
-Files come from strangers. They are decoded into the types below and nothing else.
+Files come from strangers. They are decoded into the types below and nothing else. Read are version
+2 of asv's format, and version 1, numbered or not.
 """
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from flashbench.errors import InvalidInputError
 from flashbench.foreign import document
 from flashbench.foreign.asv import VERSION
 
-_MOST_FAILED = 100_000
-Numbers = list[float | None]
-Typed = TypeVar("Typed")
-# All but samples and profiles, which are most of a file.
-_COLUMNS: dict[str, Any] = {
-    "result": Numbers,
-    "params": list[list[str]],
-    "version": str,
-    "stats_ci_99_a": Numbers,
-    "stats_ci_99_b": Numbers,
-    "stats_q_25": Numbers,
-    "stats_q_75": Numbers,
-    "stats_repeat": Numbers,
-}
-_DECODERS = {name: msgspec.json.Decoder(type_ | None) for name, type_ in _COLUMNS.items()}
+FloatArray = NDArray[np.float64]
+COLUMNS = (
+    "result",
+    "stats_ci_99_a",
+    "stats_ci_99_b",
+    "stats_q_25",
+    "stats_q_75",
+    "stats_repeat",
+)
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError, OverflowError)
+_MOST_FAILED = 100_000
+_FIRST_VERSION = 1
+Numbers = list[float | None]
+Params = list[list[str]]
+Typed = TypeVar("Typed")
+_NUMBERS = msgspec.json.Decoder(Numbers | None)
+_TEXT = msgspec.json.Decoder(str | None)
+_PARAMS = msgspec.json.Decoder(Params | None)
 
 
-class Row(msgspec.Struct, kw_only=True, gc=False):
-    """One benchmark: its numbers, one a combination of parameters (the last varies fastest).
+class Row(NamedTuple):
+    """A benchmark in a file. params: the values of each parameter; there is one number a
+    combination of them (the last varies fastest)."""
 
-    result None: it failed for every combination. A null in it: failed; NaN: skipped.
-    """
-
-    result: Numbers | None = None
-    params: list[list[str]] | None = None
-    version: str | None = None
-    stats_ci_99_a: Numbers | None = None
-    stats_ci_99_b: Numbers | None = None
-    stats_q_25: Numbers | None = None
-    stats_q_75: Numbers | None = None
-    stats_repeat: Numbers | None = None
+    benchmark: str
+    version: str
+    params: Params
 
     @property
     def combinations(self) -> int:
-        return math.prod(map(len, self.params or []))
+        return math.prod(map(len, self.params))
 
 
-class ResultFile(msgspec.Struct, kw_only=True):
-    """One commit in one environment."""
+class ResultFile(NamedTuple):
+    """One commit in one environment.
+
+    numbers: (len(COLUMNS), combinations of all rows, one row after another); NaN where the file has
+    none. failed: (combinations of all rows,), those that were tried and have no result; a NaN that
+    has not failed was skipped.
+    """
 
     commit: str
     environment: str
-    rows: dict[str, Row]
+    rows: list[Row]
+    numbers: FloatArray
+    failed: NDArray[np.bool_]
 
 
 class _File(msgspec.Struct, kw_only=True):
@@ -72,71 +78,163 @@ class _PlainFile(_File, kw_only=True):
     results: dict[str, list[Any]]
 
 
-def read(path: Path) -> ResultFile:
-    """Raises InvalidInputError saying what is wrong with the file."""
-    content = document.content(path)
-    try:
-        return _raw(content, path)
-    except UNREADABLE:
-        pass  # asv writes NaN for what was skipped, which is no JSON; else it is told below
-    try:
-        return _plain(content, path)
-    except UNREADABLE as error:
-        reason = "nested too deep" if isinstance(error, RecursionError) else error
-        raise InvalidInputError(f"{path}: damaged asv result file: {reason}") from None
+class _Stats(msgspec.Struct, kw_only=True):
+    """What version 1 keeps of the samples of a combination."""
+
+    ci_99: tuple[float | None, float | None] = (None, None)
+    q_25: float | None = None
+    q_75: float | None = None
+    repeat: float | None = None
 
 
-def _raw(content: bytes, path: Path) -> ResultFile:
-    file = msgspec.json.decode(content, type=_File)
-    wanted = [_DECODERS.get(name) for name in file.result_columns]
-    rows = {}
-    for name, values in file.results.items():
-        columns = zip(file.result_columns, wanted, values, strict=False)
-        found = {key: decoder.decode(value) for key, decoder, value in columns if decoder}
-        rows[name] = Row(**found)
-        _checked(rows[name], name, path)
-    return _result_file(file, rows, path)
+class _OldRow(msgspec.Struct, kw_only=True):
+    result: Numbers | float | None = None
+    params: Params = []
+    stats: list[_Stats | None] | _Stats | None = None
 
 
-def _plain(content: bytes, path: Path) -> ResultFile:
-    file = msgspec.convert(json.loads(content.decode("utf-8-sig")), type=_PlainFile)
-    found = {
-        name: {
-            column: value
-            for column, value in zip(file.result_columns, values, strict=False)
-            if column in _COLUMNS
-        }
-        for name, values in file.results.items()
-    }
-    rows = msgspec.convert(found, type=dict[str, Row])  # all at once: each call costs
-    for name, row in rows.items():
-        _checked(row, name, path)
-    return _result_file(file, rows, path)
+class _OldFile(msgspec.Struct, kw_only=True):
+    """Version 1; of a benchmark without parameters a number can stand alone."""
+
+    commit_hash: str
+    results: dict[str, _OldRow | float | None]
+    env_name: str = ""
+    benchmark_version: dict[str, str | None] = {}
 
 
-def _result_file(file: _File, rows: dict[str, Row], path: Path) -> ResultFile:
-    if file.version != VERSION:
-        raise InvalidInputError(
-            f"{path}: asv result file of schema {file.version}, this reads {VERSION}; "
-            "run `asv update`"
-        )
-    return ResultFile(commit=file.commit_hash, environment=file.env_name, rows=rows)
+class _Version(msgspec.Struct):
+    version: int = _FIRST_VERSION  # before the format had numbers
 
 
-def _checked(row: Row, name: str, path: Path) -> None:
-    count = row.combinations
-    if row.result is None and count > _MOST_FAILED:  # all else has a number each, in the file
-        raise InvalidInputError(f"{path}: damaged asv result file: {name!r}: {count} combinations")
-    for column in (
-        row.result,
-        row.stats_ci_99_a,
-        row.stats_ci_99_b,
-        row.stats_q_25,
-        row.stats_q_75,
-        row.stats_repeat,
-    ):
-        if column is not None and len(column) != count:
-            raise InvalidInputError(
-                f"{path}: damaged asv result file: {name!r}: {len(column)} results of {count} "
-                "combinations"
+class Reader:
+    """Reads one file after another. Files of a history share their parameters, which are decoded
+    once while they stay the same."""
+
+    def __init__(self) -> None:
+        self._params: dict[str, tuple[bytes, Params]] = {}
+
+    def read(self, path: Path) -> ResultFile:
+        """Raises InvalidInputError saying what is wrong with the file."""
+        content = document.content(path)
+        try:
+            return self._raw(content)
+        except UNREADABLE:
+            pass  # asv writes NaN for what was skipped, which is no JSON; else it is told below
+        try:
+            return _plain(content)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{path}: {error}") from None
+        except UNREADABLE as error:
+            reason = "nested too deep" if isinstance(error, RecursionError) else error
+            raise InvalidInputError(f"{path}: damaged asv result file: {reason}") from None
+
+    def _raw(self, content: bytes) -> ResultFile:
+        file = msgspec.json.decode(content, type=_File)
+        if file.version != VERSION:
+            raise ValueError("another version")
+        made = _Made()
+        for name, values in file.results.items():
+            row = dict(zip(file.result_columns, values, strict=False))
+            made.add(
+                Row(
+                    name, _decoded(_TEXT, row.get("version")) or "", self._decoded_params(name, row)
+                ),
+                [_decoded(_NUMBERS, row.get(column)) for column in COLUMNS],
             )
+        return made.file(file.commit_hash, file.env_name)
+
+    def _decoded_params(self, name: str, row: dict[str, msgspec.Raw]) -> Params:
+        raw = bytes(row.get("params", b"null"))
+        known = self._params.get(name)
+        if known is None or known[0] != raw:
+            known = self._params[name] = (raw, _PARAMS.decode(raw) or [])
+        return known[1]
+
+
+class _Made:
+    """A result file that grows by rows."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._columns: list[list[float | None]] = [[] for _ in COLUMNS]
+        self._failed: list[bool] = []
+
+    def add(self, row: Row, columns: Sequence[Numbers | None]) -> None:
+        """columns: of COLUMNS, None where the file has none; without a result all have failed."""
+        count = row.combinations
+        result = columns[0]
+        if result is None and count > _MOST_FAILED:  # all else has a number each, in the file
+            raise ValueError(f"{row.benchmark!r}: {count} combinations")
+        for numbers, column in zip(self._columns, columns, strict=True):
+            if column is None:
+                numbers += [None] * count
+            elif len(column) == count:
+                numbers += column
+            else:
+                raise ValueError(
+                    f"{row.benchmark!r}: {len(column)} results of {count} combinations"
+                )
+        self._failed += [True] * count if result is None else [value is None for value in result]
+        self._rows.append(row)
+
+    def file(self, commit: str, environment: str) -> ResultFile:
+        numbers = np.array(self._columns, dtype=np.float64)  # None becomes NaN
+        return ResultFile(
+            commit, environment, self._rows, numbers, np.array(self._failed, dtype=bool)
+        )
+
+
+def _decoded(decoder: msgspec.json.Decoder[Typed], raw: msgspec.Raw | None) -> Typed | None:
+    return None if raw is None else decoder.decode(raw)
+
+
+def _plain(content: bytes) -> ResultFile:
+    """With NaN, and of any version."""
+    value = json.loads(content.decode("utf-8-sig"))
+    version = msgspec.convert(value, type=_Version).version
+    if version == _FIRST_VERSION:
+        return _first(msgspec.convert(value, type=_OldFile))
+    if version != VERSION:
+        raise InvalidInputError(
+            f"asv result file of schema {version}, this reads {_FIRST_VERSION} and {VERSION}; "
+            "install a newer flashbench"
+        )
+    file = msgspec.convert(value, type=_PlainFile)
+    made = _Made()
+    for name, values in file.results.items():
+        row = dict(zip(file.result_columns, values, strict=False))
+        made.add(
+            Row(
+                name,
+                msgspec.convert(row.get("version"), str | None) or "",
+                msgspec.convert(row.get("params"), Params | None) or [],
+            ),
+            [msgspec.convert(row.get(column), Numbers | None) for column in COLUMNS],
+        )
+    return made.file(file.commit_hash, file.env_name)
+
+
+def _first(file: _OldFile) -> ResultFile:
+    """Version 1, whose statistics are an object a combination."""
+    made = _Made()
+    for name, value in file.results.items():
+        row = value if isinstance(value, _OldRow) else _OldRow(result=value)
+        result: Numbers | None = row.result if isinstance(row.result, list) else [row.result]
+        stats = row.stats if isinstance(row.stats, list) else [row.stats]
+        known = [one or _Stats() for one in stats]
+        if row.params and not isinstance(row.result, list):
+            result, known = None, []  # all of its combinations have failed
+        elif row.stats is None:
+            known = []
+        made.add(
+            Row(name, file.benchmark_version.get(name) or "", row.params),
+            [
+                result,
+                [one.ci_99[0] for one in known] or None,
+                [one.ci_99[1] for one in known] or None,
+                [one.q_25 for one in known] or None,
+                [one.q_75 for one in known] or None,
+                [one.repeat for one in known] or None,
+            ],
+        )
+    return made.file(file.commit_hash, file.env_name)

@@ -36,6 +36,7 @@ _MAX_CORRELATION = 0.9
 _RECENT = range(5, 11)  # points at the end before which a change is looked for apart
 _RECENT_Z = 3.3
 _WINDOW = 256  # points that are segmented at once: time grows with the square
+_PART_OF_ONE = 1 / np.arange(_WINDOW, 0.0, -1.0)[:, None]  # 1 / points of a level, longest first
 _TOGETHER = 128  # windows in one go: what they need stays in a processor's cache
 # 95 % of the distribution of the likelihood ratio of a change's place, -2 log(1 - sqrt(0.95)):
 # Hansen, Sample splitting and threshold estimation, Econometrica 68 (2000), p. 582.
@@ -248,33 +249,36 @@ def _windows_cuts(windows: list[FloatArray], costs: list[float]) -> list[list[in
     squares of these points, which all of them share.
     """
     count, most = len(windows), max(map(len, windows))
-    sums = np.zeros((count, most + 1))
-    for row, window in zip(sums, windows, strict=True):
-        row[1 : len(window) + 1] = np.cumsum(window - window.mean())
-    least = np.full((count, most + 1), np.inf)
-    least[:, 0] = 0
-    last = np.zeros((count, most + 1), dtype=np.intp)
-    part_of_one = 1 / np.arange(most, SHORTEST - 1, -1.0)  # 1 / length of a level, longest first
-    every, cost = np.arange(count), np.array(costs)
-    space = np.empty((count, most + 1))
+    sums = np.zeros((most + 1, count))
+    for column, window in enumerate(windows):
+        np.cumsum(window - window.mean(), out=sums[1 : len(window) + 1, column])
+    least = np.full((most + 1, count), np.inf)
+    least[0] = 0
+    price, space = np.array(costs), np.empty((most + 1, count))
     for end in range(SHORTEST, most + 1):
         begins = end - SHORTEST + 1  # of the last level: 0 to end - SHORTEST
-        whole = np.subtract(sums[:, :begins], sums[:, end, None], out=space[:, :begins])
-        np.multiply(whole, whole, out=whole)
-        np.multiply(whole, part_of_one[most - end :], out=whole)
-        np.subtract(least[:, :begins], whole, out=whole)
-        best = whole.argmin(axis=1)
-        last[:, end] = best
-        least[:, end] = whole[every, best] + cost
+        _with_last_level(sums, least, end, space[:begins]).min(axis=0, out=least[end])
+        least[end] += price
     made = []
-    for places, window in zip(last.tolist(), windows, strict=True):
+    for column, window in enumerate(windows):
         cuts = []
-        end = places[len(window)]
+        own = np.s_[:, column : column + 1]
+        end = len(window)
         while end:
+            begins = end - SHORTEST + 1
+            end = int(_with_last_level(sums[own], least[own], end, space[:begins, :1]).argmin())
             cuts.append(end)
-            end = places[end]
-        made.append(cuts[::-1])
+        made.append(cuts[-2::-1])
     return made
+
+
+def _with_last_level(sums: FloatArray, least: FloatArray, end: int, made: FloatArray) -> FloatArray:
+    """(begins, windows): what the first `end` points cost if the last level begins at 0, 1..."""
+    begins = len(made)
+    np.subtract(sums[:begins], sums[end], out=made)
+    np.multiply(made, made, out=made)
+    np.multiply(made, _PART_OF_ONE[-end:][:begins], out=made)
+    return np.subtract(least[:begins], made, out=made)
 
 
 def _levels(values: FloatArray, cuts: list[int]) -> list[FloatArray]:
