@@ -11,6 +11,7 @@ for every 256 points, overlapping), of many series at once: `segment_all`. Aroun
 - A change among the last few points has few places where it could be, so less is asked of it.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -100,7 +101,9 @@ def segment_all(
     series: Sequence[FloatArray], *, factor: float = 1.0, alpha: float = 0.05
 ) -> list[Segmentation]:
     """`segment` of each, in less time; spread over the processors."""
-    batches = [series[at : at + _TOGETHER] for at in range(0, len(series), _TOGETHER)]
+    # A small one first: `spread` does that one before the others.
+    ends = [0, *range(1, len(series), _TOGETHER), len(series)]
+    batches = [series[start:end] for start, end in itertools.pairwise(ends)]
     found = spread(
         lambda number: _segment_batch(batches[number], factor, alpha), len(batches), least=_MANY
     )
