@@ -110,6 +110,11 @@ def load(
     described = _described(results, notes)
     collected: dict[_Key, _Collected] = defaultdict(_Collected)
     off_axis: dict[str, None] = {}
+
+    def now(benchmark: str) -> str:
+        """Results that name no version are taken for ones of the present, as asv does."""
+        return described[benchmark].version if benchmark in described else ""
+
     paths = [(folder, path) for folder in folders for path in _result_files(folder)]
     for (folder, _), file in zip(paths, _read([path for _, path in paths]), strict=True):
         if isinstance(file, str):
@@ -123,7 +128,7 @@ def load(
         for row in file.rows:
             end = start + row.combinations
             environment = names.environment(file.environment, row.benchmark)
-            key = _Key(folder.name, environment, row.benchmark, row.version)
+            key = _Key(folder.name, environment, row.benchmark, row.version or now(row.benchmark))
             collected[key].add(
                 place, row.params, file.numbers[:, start:end], file.failed[start:end]
             )

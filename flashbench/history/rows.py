@@ -162,6 +162,8 @@ class _Made:
     def add(self, row: Row, columns: Sequence[Numbers | None]) -> None:
         """columns: of COLUMNS, None where the file has none; without a result all have failed."""
         count = row.combinations
+        if count != 1 and columns[0] == [None]:  # asv's word for all of them
+            columns = [None] * len(COLUMNS)
         result = columns[0]
         if result is None and count > _MOST_FAILED:  # all else has a number each, in the file
             raise ValueError(f"{row.benchmark!r}: {count} combinations")
@@ -219,12 +221,10 @@ def _first(file: _OldFile) -> ResultFile:
     made = _Made()
     for name, value in file.results.items():
         row = value if isinstance(value, _OldRow) else _OldRow(result=value)
-        result: Numbers | None = row.result if isinstance(row.result, list) else [row.result]
+        result = row.result if isinstance(row.result, list) else [row.result]
         stats = row.stats if isinstance(row.stats, list) else [row.stats]
         known = [one or _Stats() for one in stats]
-        if row.params and not isinstance(row.result, list):
-            result, known = None, []  # all of its combinations have failed
-        elif row.stats is None:
+        if row.stats is None:
             known = []
         made.add(
             Row(name, file.benchmark_version.get(name) or "", row.params),

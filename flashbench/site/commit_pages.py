@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
+from numpy.typing import NDArray
 
 from flashbench.foreign.series import SECONDS
 from flashbench.history.model import FloatArray, Gap, Points
@@ -15,7 +16,7 @@ from flashbench.site.render import maker_key, page
 from flashbench.table import digits, percentage, ratio_text
 
 HASH = 10  # digits of a commit where it is named
-_VALUE, _LOW, _HIGH, _OURS, _CONTROL, _BEFORE = range(6)
+_COLUMNS = 6  # value, low and high of what is judged; ours, the control; the value before
 _UNITS = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
 
 
@@ -26,7 +27,7 @@ class CommitPages:
         """changes: by commit, as they are listed on a page."""
         self._content = content
         self._changes = changes
-        self._cells = _cells(content)
+        self._cells = _Cells(content)
         self._names = [
             (Markup(escape(shown(graph.title))), graph.id, graph.series.unit)  # noqa: S704
             for graph in content.graphs
@@ -39,13 +40,14 @@ class CommitPages:
 
     def series(self, commit: int) -> int:
         """How many series have a number at a commit."""
-        return int(np.isfinite(self._cells[commit, :, _VALUE]).sum())
+        return len(self._cells.of(commit)[0])
 
     def key(self, commit: int) -> str:
         """Changes when anything on the page of the commit does."""
         digest = hashlib.blake2b(maker_key().encode(), digest_size=16)
         digest.update(self._names_key.encode())
-        digest.update(self._cells[commit].tobytes())
+        for part in self._cells.of(commit):
+            digest.update(np.ascontiguousarray(part).tobytes())
         commits = self._content.history.commits
         beside = [commits[i].id for i in (commit - 1, commit + 1) if 0 <= i < len(commits)]
         known = (commits[commit], beside, self._gaps.get(commit), self._changes.get(commit))
@@ -84,9 +86,9 @@ class CommitPages:
 
     def _rows(self, commit: int) -> list[tuple[Any, ...]]:
         made = []
-        cells = self._cells[commit]
-        for index in np.flatnonzero(np.isfinite(cells[:, _VALUE])).tolist():
-            value, low, high, ours, control, before = cells[index].tolist()
+        graphs, cells = self._cells.of(commit)
+        for index, numbers in zip(graphs.tolist(), cells.T.tolist(), strict=True):
+            value, low, high, ours, control, before = numbers
             title, name, unit = self._names[index]
             if self._ratio[index]:
                 text = ratio_text(value)
@@ -126,23 +128,44 @@ def _suited(seconds: float) -> tuple[float, str]:
     return next((unit for unit in _UNITS if seconds * unit[0] >= 1), _UNITS[-1])
 
 
-def _cells(content: Content) -> FloatArray:
-    """(commits, graphs, 6): value, low, high of what is judged; ours, the control; the value that
-    the commit measured before it had. NaN where there is none."""
-    shape = (len(content.history.commits), len(content.graphs), _BEFORE + 1)
-    cells = np.full(shape, np.nan)
-    for index, graph in enumerate(content.graphs):
-        main = _judged(graph)
-        cells[main.commit, index, _VALUE] = main.value
-        cells[main.commit, index, _LOW] = main.low
-        cells[main.commit, index, _HIGH] = main.high
-        cells[main.commit[1:], index, _BEFORE] = main.value[:-1]
-        if graph.series.ratio is not None:
-            points = graph.series.points
-            cells[points.commit, index, _OURS] = points.value
-        if graph.series.control is not None:
-            cells[graph.series.control.commit, index, _CONTROL] = graph.series.control.value
-    return cells
+class _Cells:
+    """What each commit has of each graph, commit by commit. Most commits of a long history have
+    nothing, so only what there is takes memory."""
+
+    def __init__(self, content: Content) -> None:
+        judged = [_judged(graph) for graph in content.graphs]
+        sizes = [len(points) for points in judged]
+        commit = np.concatenate([points.commit for points in judged] or [np.empty(0, np.int64)])
+        order = np.argsort(commit, kind="stable")
+        every = np.arange(len(content.history.commits) + 1)
+        self._starts = np.searchsorted(commit[order], every)
+        self._graphs = np.repeat(np.arange(len(judged), dtype=np.int32), sizes)[order]
+        self._numbers = np.full((_COLUMNS, len(commit)), np.nan)
+        ends = np.cumsum([0, *sizes]).tolist()
+        for graph, points, start, end in zip(content.graphs, judged, ends, ends[1:], strict=False):
+            one = graph.series
+            mine = self._numbers[:, start:end]
+            mine[:3] = points.value, points.low, points.high
+            if one.ratio is not None:
+                mine[3] = _at(one.points, points)
+            if one.control is not None:
+                mine[4] = _at(one.control, points)
+            mine[5, 1:] = points.value[:-1]
+        for column in self._numbers:  # one after another: there may be hundreds of megabytes
+            column[:] = column[order]
+
+    def of(self, commit: int) -> tuple[NDArray[np.int32], FloatArray]:
+        """(graphs,) their indices, and (6, graphs) the numbers; NaN where there is none."""
+        mine = slice(self._starts[commit], self._starts[commit + 1])
+        return self._graphs[mine], self._numbers[:, mine]
+
+
+def _at(points: Points, others: Points) -> FloatArray:
+    """(others,): the values of `points` at the commits of others, NaN where it has none."""
+    if not len(points):
+        return np.full(len(others), np.nan)
+    place = np.searchsorted(points.commit, others.commit).clip(max=len(points) - 1)
+    return np.where(points.commit[place] == others.commit, points.value[place], np.nan)
 
 
 def _judged(graph: Graph) -> Points:
