@@ -9,9 +9,13 @@ BUILT := $(VENV)/.built-$(FLASHBENCH_CUDA)
 BENCH ?= --preset small --preset headline --samples 16
 # 14 launches: the fewest that can decide 64 cases against the best of four SDPA backends.
 GPU_BENCH ?= --preset grid --launches 14 --samples 20
+# The history of this repository: on which devices of this machine, and what it is called there.
+DEVICES ?= cpu
+MACHINE ?= $(shell hostname)
+HISTORY := results/history
 SOURCES := $(shell find csrc build_support -type f -not -name '*.pyc') setup.py flashbench/source_hash.py
 
-.PHONY: bench test lint gpu bundle clean sanitize-cpu
+.PHONY: bench test lint gpu bundle clean sanitize-cpu history site
 
 bench: $(BUILT)
 	$(VENV)/bin/flashbench run $(BENCH) -o bench.json
@@ -36,6 +40,22 @@ gpu: $(VENV)/.built-ON
 	$(VENV)/bin/flashbench info
 	$(VENV)/bin/python -m pytest tests/gpu
 	$(VENV)/bin/flashbench run --device cuda $(GPU_BENCH) -o results/gpu-grid.json
+
+# Builds and measures the listed commits on this machine, and keeps them; again, it goes on.
+history: $(DEVICES:%=history-%)
+
+history-cpu: CASES := --causal full --shape 1,8,128,64 --shape 1,8,512,64
+history-cuda: CASES := --dtype bf16 --metric gpu_warm --metric wall --shape 1,1,128,64 \
+    --shape 1,8,512,64 --shape 4,16,1024,128 --shape 2,16,2048,128 --shape 1,16,4096,64
+history-%: $(VENV)/.environment
+	@mkdir -p .asv
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m flashbench backfill \
+	    --list $(HISTORY)/commits.txt --device $* $(CASES) --launches 8 --samples 8 \
+	    --machine $(MACHINE) --results $(HISTORY)/asv -o .asv/backfill-$(MACHINE)-$*.json
+
+# The site of what was kept: open site/index.html.
+site: $(VENV)/.environment
+	$(VENV)/bin/python -m flashbench publish --results $(HISTORY)/asv -o site
 
 # Here, for a GPU machine without a network: sources and wheels in one file.
 bundle: $(VENV)/.environment

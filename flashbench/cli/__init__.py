@@ -29,6 +29,7 @@ COMMANDS = {
     "publish": "The history as a site that works offline: graphs, changes, failed builds.",
     "merge": "Join the run files of `run --shard i/n`.",
     "record": "Keep run files in the history, beside the results of `asv run`.",
+    "backfill": "Build and measure many commits side by side, and keep them in the history.",
     "history": "Where the speed of the project changed, and in which commits that may have been.",
 }
 

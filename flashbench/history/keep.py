@@ -53,7 +53,8 @@ def keep(
     owners = _owners(run, name, repository, commit)
     place = results / _machine_name(run.environment, machine, name)
     written = []
-    found = {revision: _tables(run, mine) for revision, mine in owners.items()}
+    data = _data(run)
+    found = {revision: _tables(run, data, mine) for revision, mine in owners.items()}
     if not any(found.values()):
         raise NotMeasuredError(f"{name}: nothing was measured, so there is nothing to keep")
     with locked(results / ".flashbench.lock"):
@@ -107,32 +108,35 @@ def _machine_name(environment: Environment, machine: str | None, name: str) -> s
     return chosen
 
 
-def _tables(run: RunFile, mine: list[Candidate]) -> Tables:
-    """What there is to keep of these candidates and SDPA, by benchmark."""
-    kept: Tables = {}
+def _data(run: RunFile) -> dict[str, LaunchData]:
+    """By each metric that was measured."""
     measured = {
         timing.metric for launch in run.launches for r in launch.results for timing in r.timings
     }
-    for metric in METRIC_LABELS:
-        if metric in measured:
-            data = collect(run, metric)
-            chosen = [
-                index
-                for index, candidate in enumerate(run.candidates)
-                if candidate.baseline or candidate in mine
-            ]
-            for place, case in enumerate(run.cases):
-                seconds = names.Name(case.device, metric, names.SECONDS)
-                if str(seconds) not in names.OURS:
-                    continue  # no device of ours
-                for index in chosen:
-                    _add_cells(kept, seconds, data, index, place)
+    return {metric: collect(run, metric) for metric in METRIC_LABELS if metric in measured}
+
+
+def _tables(run: RunFile, data: dict[str, LaunchData], mine: list[Candidate]) -> Tables:
+    """What there is to keep of these candidates and SDPA, by benchmark."""
+    kept: Tables = {}
+    chosen = [
+        index
+        for index, candidate in enumerate(run.candidates)
+        if candidate.baseline or candidate in mine
+    ]
+    for metric, collected in data.items():
+        for place, case in enumerate(run.cases):
+            seconds = names.Name(case.device, metric, names.SECONDS)
+            if str(seconds) not in names.OURS:
+                continue  # no device of ours
+            for index in chosen:
+                _add_cells(kept, seconds, collected, index, place)
     return {benchmark: cells for benchmark, cells in kept.items() if _any_number(cells)}
 
 
 def _add_cells(kept: Tables, seconds: names.Name, data: LaunchData, index: int, place: int) -> None:
     candidate, case = data.run.candidates[index], data.run.cases[place]
-    key = repr(case.id), repr(candidate.name)
+    key = repr(case.id), repr(names.series_of(candidate))
     times = np.exp(data.launch_medians(index, place))
     failures = data.failures(index, place)
     without = SKIPPED
@@ -170,6 +174,9 @@ def _describe_machine(place: Path, environment: Environment, name: str) -> dict[
         replace_file(path, _json(made | {"version": _MACHINE_VERSION}))
         return made
     known = _object(path, "asv machine file")
+    if environment.gpu and not known.get("gpu"):  # its CPU was measured first
+        known["gpu"] = environment.gpu
+        replace_file(path, _json(known))
     for key, ours in (("cpu", environment.cpu), ("gpu", environment.gpu)):
         theirs = known.get(key)
         if ours and theirs and ours != theirs:
@@ -190,8 +197,7 @@ def _add(
 ) -> Path:
     """Join the tables with those of the commit's file."""
     python = ".".join(run.environment.python.split(".")[:2])
-    known = re.fullmatch(r"\d{1,3}\.\d{1,3}", python)
-    environment = f"{names.RUN_PREFIX}py{python if known else ''}"
+    environment = names.run_environment(run.environment.python)
     path = place / f"{commit[:8]}-{environment}.json"
     content: dict[str, Any] = {
         "commit_hash": commit,

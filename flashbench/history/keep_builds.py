@@ -1,0 +1,47 @@
+"""Keeps beside asv's results what became of building commits, so that a site shows why one has no
+numbers wherever it is made."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from flashbench.history import names, record
+from flashbench.project import Built
+from flashbench.runfile import RunFile
+
+
+def keep_builds(builds: Iterable[Built], run: RunFile, results: Path, machine: str | None) -> None:
+    """A record a commit, of the device that was measured; what is known of it before is replaced.
+
+    run: where the builds that work were measured, as candidates; machine: as of `keep`. Raises
+    OSError.
+    """
+    name = machine or run.environment.hostname
+    environment = f"{names.run_environment(run.environment.python)}-{run.cases[0].device}"
+    wrong = _wrong(run)
+    for built in builds:
+        commit = built.revision.commit
+        status, reason = built.status, built.reason
+        if commit in wrong:
+            status, reason = "wrong result", wrong[commit]
+        kept = record.CommitRecord(
+            commit=commit,
+            environment=environment,
+            status=status,
+            # Where it lies on this machine is of no use to others.
+            build=msgspec.structs.replace(built.build, directory="", reused=False),
+            failure="" if status == "built" else f"{status}: {reason}",
+        )
+        record.write(record.path_of(results, name, commit, environment), kept)
+
+
+def _wrong(run: RunFile) -> dict[str, str]:
+    """By commit, the first wrong result and the case."""
+    commits = {candidate.name: candidate.build.commit for candidate in run.candidates}
+    found: dict[str, str] = {}
+    for launch in run.launches:
+        for result in launch.results:
+            if result.status == "wrong" and (commit := commits[result.candidate]):
+                found.setdefault(commit, f"{result.case}: {result.reason}")
+    return found
