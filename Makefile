@@ -50,7 +50,7 @@ history-cuda: CASES := --dtype bf16 --metric gpu_warm --metric wall --shape 1,1,
 history-%: $(VENV)/.environment
 	@mkdir -p .asv
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m flashbench backfill \
-	    --list $(HISTORY)/commits.txt --device $* $(CASES) --launches 8 --samples 8 \
+	    --list $(HISTORY)/commits.txt --device $* $(CASES) --launches 10 --samples 8 \
 	    --machine $(MACHINE) --results $(HISTORY)/asv -o .asv/backfill-$(MACHINE)-$*.json
 
 # The site of what was kept: open site/index.html.

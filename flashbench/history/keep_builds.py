@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from flashbench.build import Build
 from flashbench.history import names, record
 from flashbench.project import Built
 from flashbench.runfile import RunFile
@@ -29,11 +30,16 @@ def keep_builds(builds: Iterable[Built], run: RunFile, results: Path, machine: s
             commit=commit,
             environment=environment,
             status=status,
-            # Where it lies on this machine is of no use to others.
-            build=msgspec.structs.replace(built.build, directory="", reused=False),
+            build=_elsewhere(built.build),
             failure="" if status == "built" else f"{status}: {reason}",
         )
         record.write(record.path_of(results, name, commit, environment), kept)
+
+
+def _elsewhere(build: Build) -> Build:
+    """Without the paths of this machine, which are of no use to others."""
+    tools = {name: told for name, told in build.toolchain.items() if not told.startswith("/")}
+    return msgspec.structs.replace(build, directory="", reused=False, toolchain=tools)
 
 
 def _wrong(run: RunFile) -> dict[str, str]:
