@@ -1,0 +1,150 @@
+"""`flashbench backfill` on a project that is not ours, by real builds and launches."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project.foreign import Repository, fastattn
+
+from flashbench import runfile
+from flashbench.errors import Exit
+from flashbench.history.axis import axis
+from flashbench.history.load import load
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+GRID = ["--shape", "1,1,16,8", "--dtype", "fp32", "--causal", "full", "--samples", "2"]
+GRID += ["--launches", "2", "--device", "cpu", "--machine", "box", "-o", "run.json"]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """Commits: good, far slower, wrong, one that does not compile, and the good one again; they are
+    listed in commits.txt beside it."""
+    repository = fastattn(tmp_path_factory.mktemp("backfill") / "fastattn")
+    repository.edit("csrc/config.h", "DELAY = 0", "DELAY = 20000000")
+    repository.commit("Wait in each call")
+    repository.edit("csrc/config.h", "SCALE = 1.0f", "SCALE = 1.5f")
+    repository.commit("Scale as one should not")
+    repository.edit("csrc/config.h", "#pragma once", '#pragma once\n#include "local_only.h"')
+    repository.commit("Include what only I have")
+    repository.git("checkout", "-q", "HEAD~3", "--", "csrc")
+    repository.commit("Take all of it back")
+    commits = repository.git("log", "--reverse", "--format=%h").split()
+    listed = "# why each is there\n\n" + "".join(f"{one}  because\n" for one in commits)
+    (repository.root.parent / "commits.txt").write_text(listed)
+    return repository
+
+
+@pytest.fixture(scope="module")
+def backfill(project: Repository):  # type: ignore[no-untyped-def]
+    """Run it in the project, where it is not at home; returns what it did."""
+    cache, profile = project.root.parent / "cache", project.root.parent / "machine.json"
+    ours = {"FLASHBENCH_CACHE": str(cache), "FLASHBENCH_MACHINE": str(profile)}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "flashbench", "backfill", *arguments],
+            cwd=project.root,
+            env=os.environ | ours | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def first(project: Repository, backfill):  # type: ignore[no-untyped-def]
+    """All five commits, from the list."""
+    done = backfill("--list", "../commits.txt", *GRID)
+    assert done.returncode == Exit.PASS, done.stderr
+    return done
+
+
+def kept(project: Repository) -> Any:
+    return load(project.root / ".asv" / "results", axis(project.root))
+
+
+@pytest.mark.usefixtures("first")
+def test_what_works_has_numbers_in_one_series(project: Repository) -> None:
+    """The commits that work are points of one series, in the order of the history, beside SDPA."""
+    history = kept(project)
+    assert not history.notes
+    (series,) = [one for one in history.series if not one.baseline]
+    assert series.points.commit.tolist() == [0, 1, 4]
+    assert series.points.launches.tolist() == [2, 2, 2]
+    assert series.control is not None
+    assert series.ratio is not None
+    good, slower, again = series.ratio.value
+    assert slower > 5 * max(good, again)
+
+
+@pytest.mark.usefixtures("first")
+def test_what_does_not_work_has_a_reason(project: Repository) -> None:
+    """A commit that does not build and one that is wrong cost nobody else anything, and are kept
+    with the reason, without a path of this machine."""
+    gaps = {gap.commit: gap for gap in kept(project).gaps}
+    assert {place: gap.status for place, gap in gaps.items()} == {
+        2: "wrong result",
+        3: "missing header",
+    }
+    assert "local_only.h" in gaps[3].reason
+    assert gaps[2].reason.startswith("b1-h1-q16-d8-fp32-full-cpu: ")
+    records = (project.root / ".asv" / "flashbench" / "box").glob("*.json")
+    texts = [path.read_text() for path in records]
+    assert len(texts) == 5
+    assert not [text for text in texts if str(project.root.parent) in text]
+
+
+def test_all_are_measured_in_the_same_launches(project: Repository, first) -> None:  # type: ignore[no-untyped-def]
+    """Each launch has every commit that builds, and SDPA, so that drift is nobody's."""
+    run = runfile.load(project.root / "run.json")
+    assert len(run.launches) == 2
+    for launch in run.launches:
+        assert len({result.candidate for result in launch.results}) == 5
+
+
+def test_again_it_goes_on(project: Repository, backfill, first) -> None:  # type: ignore[no-untyped-def]
+    """The same command with more launches adds them; the same again changes nothing."""
+    before = (project.root / "run.json").read_bytes()
+    assert backfill("--list", "../commits.txt", *GRID).returncode == Exit.PASS
+    assert (project.root / "run.json").read_bytes() == before
+    assert backfill("--list", "../commits.txt", *GRID, "--launches", "3").returncode == Exit.PASS
+    (series,) = [one for one in kept(project).series if not one.baseline]
+    assert series.points.launches.tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["HEAD", *GRID], "was measured with other commits"),
+        (["--list", "../commits.txt", *GRID, "--causal", "both"], "was measured with other cases"),
+        (["--list", "../commits.txt", *GRID, "--launches", "1"], "--launches (fewer)"),
+        (GRID, "which commits?"),
+        ([".", *GRID], "the working tree has no place in a history"),
+        (["nowhere", *GRID], "nowhere"),
+        (["--list", "missing.txt", *GRID], "missing.txt: cannot be read"),
+    ],
+)
+def test_refused(project: Repository, backfill, first, arguments, why) -> None:  # type: ignore[no-untyped-def]
+    """What cannot be measured, or not into this file, is said in one line, and nothing is lost."""
+    before = (project.root / "run.json").read_bytes()
+    done = backfill(*arguments)
+    assert done.returncode == Exit.USAGE
+    assert why in done.stderr.splitlines()[-1]
+    assert (project.root / "run.json").read_bytes() == before
+
+
+def test_none_that_works_is_no_history(backfill, project: Repository) -> None:  # type: ignore[no-untyped-def]
+    """Exit code 4 and the reason of the first, where no commit builds."""
+    done = backfill("HEAD~1", *GRID[:-1], "none.json")
+    assert done.returncode == Exit.NOT_MEASURED
+    assert "missing header" in done.stderr.splitlines()[-1]
+    assert not (project.root / "none.json").exists()
