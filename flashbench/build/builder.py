@@ -24,7 +24,7 @@ from typing import IO
 
 import msgspec
 
-from flashbench.build import diagnosis, toolchain, unit
+from flashbench.build import diagnosis, pruning, toolchain, unit
 from flashbench.build.diagnosis import Status
 from flashbench.build.recipe import OwnExtension, Recipe, read_log
 from flashbench.build.scratch import scratch
@@ -86,6 +86,8 @@ def build(
     Raises OSError when the cache cannot be written, or its disk is full.
     """
     recipe = recipe or OwnExtension()
+    cache.mkdir(parents=True, exist_ok=True)
+    pruning.use(cache)
     sources = recipe.source_hash(checkout)
     tools = toolchain.describe(recipe.variables)
     key = key_of(recipe, sources, tools)
@@ -175,4 +177,5 @@ def find(cache: Path, key: str) -> Build | None:
     # A path without a library is that of a build that delivers none: Python alone.
     if record.status == "built" and not (directory / record.library).exists():
         return None
+    pruning.touch(directory)
     return msgspec.structs.replace(record, directory=str(directory), reused=True)

@@ -3,15 +3,14 @@
 import filecmp
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flashbench.build import diagnosis, running, toolchain
+from flashbench.build import running, toolchain
 from flashbench.build.content import content_hash, library_hash
-from flashbench.build.recipe import Outcome, read_log, signal_name, timed_out
+from flashbench.build.recipe import Outcome, failure, timed_out
 
 # What compilers leave on the way; no import needs it, and there is much of it.
 _INTERMEDIATE = (".o", ".obj", ".a", ".d", ".pyc", ".ninja_deps", ".ninja_log")
@@ -81,13 +80,9 @@ class Command:
             return Outcome("build error", f"{program}: cannot be run: {error.strerror}")
         if code is None:
             return timed_out(timeout)
-        if code == -signal.SIGKILL:  # not by us: of what it printed nothing is the reason
-            return Outcome("build error", f"{program} ended with SIGKILL, as for want of memory")
         if code:
-            status, reason = diagnosis.diagnose(read_log(work))
-            reason = reason.replace(f"{tree}/", "")
-            how = signal_name(-code) if code < 0 else f"exit code {code}"
-            return Outcome(status, reason or f"{program} ended with {how}")
+            failed = failure(program, code, work)
+            return replace(failed, reason=failed.reason.replace(f"{tree}/", ""))
         return None
 
 

@@ -80,7 +80,7 @@ class OwnExtension:
         if code is None:
             return timed_out(timeout)
         if code:
-            return Outcome(*diagnosis.diagnose(read_log(work)))
+            return failure("setup.py", code, work)
         package, _, name = MODULE.rpartition(".")
         libraries = sorted((lib / package.replace(".", "/")).glob(f"{name}*.so"))
         if len(libraries) != 1:
@@ -97,6 +97,15 @@ class OwnExtension:
             library_hash=hashlib.sha256(library.read_bytes()).hexdigest(),
             stated_source_hash=str(done.get("source_hash", "")),
         )
+
+
+def failure(program: str, code: int, work: Path) -> Outcome:
+    """Of a build that ended with an exit code (negative: a signal)."""
+    if code == -signal.SIGKILL:  # not by us: of what it printed nothing is the reason
+        return Outcome("build error", f"{program} ended with SIGKILL, as for want of memory")
+    status, reason = diagnosis.diagnose(read_log(work))
+    how = signal_name(-code) if code < 0 else f"exit code {code}"
+    return Outcome(status, reason or f"{program} ended with {how}")
 
 
 def timed_out(timeout: float) -> Outcome:

@@ -1,40 +1,60 @@
 """`flashbench builds`: what is known of commits, without building anything."""
 
+import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flashbench.cli.build import TABLES
 from flashbench.cli.output import deliver
-from flashbench.errors import Exit
+from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand
+
+if TYPE_CHECKING:
+    from flashbench.build.pruning import Entry
 
 
 @click.command(
     "builds",
     cls=SettingsCommand,
-    epilog="Exit codes: 0 whatever the statuses are, 2 usage. Builds are made by `flashbench "
-    "build`, `compare`, `bisect` and `asv run`.",
+    epilog="Exit codes: 0 whatever the statuses are, 2 usage, 4 the cache is in use. Builds are "
+    "made by `flashbench build`, `compare`, `bisect` and `asv run`.",
 )
 @click.argument("revisions", nargs=-1, metavar="[REV|A..B] ...")
 @click.option("--failed", is_flag=True, help="Only those that did not come to a good end.")
 @click.option("--first-parent", is_flag=True, help="Of merges, only the branch merged into.")
+@click.option("--prune", is_flag=True, help="Remove what was not used for long; list nothing.")
+@click.option(
+    "--keep-days",
+    type=click.FloatRange(min=0),
+    default=30,
+    show_default=True,
+    help="--prune: what was used in as many days stays,",
+)
+@click.option(
+    "--keep-gb", type=click.FloatRange(min=0), help="as far as it is not more than this together."
+)
 @click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False))
 def command(revisions: tuple[str, ...], **options: Any) -> int:
     """List the builds of this repository's commits: status, reason, cost.
 
     Without a revision: every commit that was ever tried here, the oldest first. With some, or with
-    ranges: these, also where nothing is known of them.
+    ranges: these, also where nothing is known of them. --prune makes the cache smaller, of all
+    repositories; what is known of commits stays.
     """
-    from flashbench.build import cache_directory, toolchain
+    from flashbench.build import cache_directory, pruning, toolchain
     from flashbench.project import ledger, read
     from flashbench.project.commits import commits_of, known_commits
     from flashbench.project.prepare import recipe_of
     from flashbench.views import builds
 
-    project, cache = read(Path.cwd()), cache_directory()
+    cache = cache_directory()
+    if options["prune"]:
+        click.echo(_prune(cache, options["keep_days"], options["keep_gb"]))
+        return Exit.PASS
+    project = read(Path.cwd())
     repository = project.repository
     here = ledger.digest(toolchain.describe(recipe_of(project).variables))
     known = {tried.commit: tried for tried in ledger.everything(cache, repository)}
@@ -61,8 +81,29 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     if options["failed"]:
         rows = [row for row in rows if row.tried is not None and row.tried.status != "built"]
     deliver(
-        builds.document(f"builds of {repository.name}", rows),
+        builds.document(
+            f"builds of {repository.name}",
+            rows,
+            [f"cache of all repositories: {_told(pruning.entries(cache))}"],
+        ),
         options["output_format"],
         options["output"],
     )
     return Exit.PASS
+
+
+def _prune(cache: Path, days: float, gigabytes: float | None) -> str:
+    from flashbench.build import pruning
+
+    try:
+        removed = pruning.prune(
+            cache, days * 86400, math.inf if gigabytes is None else gigabytes * 1e9
+        )
+    except OSError as error:
+        raise InvalidInputError(f"{cache}: cannot be pruned: {error.strerror}") from None
+    return f"removed {_told(removed)}; {cache} has {_told(pruning.entries(cache))}"
+
+
+def _told(found: "list[Entry]") -> str:
+    size = sum(entry.size for entry in found)
+    return f"{len(found)} builds and sites, {size / 1e6:.1f} MB"

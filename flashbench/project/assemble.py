@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from flashbench.build import Build, Status, diagnosis, toolchain, unit
+from flashbench.build import Build, Status, diagnosis, pruning, toolchain, unit
 from flashbench.build.builder import locked
 from flashbench.build.content import content_hash, library_hash
 from flashbench.build.recipe import read_log
@@ -109,6 +109,7 @@ def checked(
             return not retry_failed and record.environment == here
         return not correct or record.result is not None
 
+    pruning.touch(directory)
     record = known()
     if is_enough(record):  # also where the cache cannot be written
         return msgspec.structs.replace(record, reused=True)

@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashbench.build import Build, Status, alias, build, toolchain
+from flashbench.build import Build, Status, alias, build, pruning, toolchain
 from flashbench.build.builder import TIMEOUT_SECONDS, find, is_answer
 from flashbench.build.command import Command
 from flashbench.build.recipe import OwnExtension, Recipe
@@ -115,6 +115,7 @@ def prepare(
         # Inside a working tree the cache is no part of it.
         if not (cache / ".gitignore").is_file():
             (cache / ".gitignore").write_text("*\n")
+        pruning.use(cache)
         with ExitStack() as at_end:
             checker = checker or at_end.enter_context(Checker())
             work = _Preparation(

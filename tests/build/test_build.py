@@ -152,6 +152,62 @@ def test_hanging_build_is_stopped(project: Path, cache: Path) -> None:
     assert not marker.exists()
 
 
+def test_nothing_outlives_its_build(project: Path, cache: Path) -> None:
+    """A process that leaves the build's session ends with it, whether the build hangs or is done;
+    one that stops its supervisor is ended as well."""
+    pids = project.parent / "pids"
+    leave = (
+        "import os, signal, time\n"
+        "if not os.fork():\n"
+        "    os.setsid()\n"
+        "    if os.fork():\n"
+        "        os._exit(0)\n"
+        f"    open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n')\n"
+        "    time.sleep(100)\n"
+        f"while not os.path.exists({str(pids)!r}):\n"
+        "    time.sleep(0.01)\n"
+    )
+    setup = (project / "setup.py").read_text()
+    (project / "setup.py").write_text(leave + setup)
+    assert build(project, cache).status == "built"
+    stop = "os.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(100)\n"
+    (project / "setup.py").write_text(leave + stop)
+    assert build(project, cache, timeout=1).status == "timeout"
+    for pid in pids.read_text().split():
+        assert not Path("/proc", pid).exists()
+
+
+def test_log_is_bounded(project: Path, cache: Path) -> None:
+    """Of a build that prints without end the head and the tail are kept, with what is said last."""
+    (project / "setup.py").write_text(
+        "print('first')\nfor _ in range(200_000):\n    print('x' * 99)\n"
+        "raise SystemExit('flashbench: the last word')\n"
+    )
+    made = build(project, cache)
+    assert made.reason == "flashbench: the last word"
+    log = (Path(made.directory) / "log.txt").read_bytes()
+    assert log.startswith(b"first\n")
+    assert b"bytes left out" in log
+    assert len(log) < 4_000_000
+
+
+def test_time_out_with_more_time_is_tried_again(project: Path, cache: Path) -> None:
+    """A build that was stopped is an answer for as much time, or less, alone."""
+    (project / "setup.py").write_text("import time\ntime.sleep(100)\n")
+    assert build(project, cache, timeout=0.2).status == "timeout"
+    assert build(project, cache, timeout=0.1).reused
+    assert not build(project, cache, timeout=0.3).reused
+
+
+def test_killed_compiler_is_not_remembered(project: Path, cache: Path) -> None:
+    """A build that somebody killed, as the kernel does where memory runs out, says nothing."""
+    (project / "setup.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
+    made = build(project, cache)
+    assert "SIGKILL" in made.reason or "so not kept" in made.reason
+    assert not made.directory
+    assert not build(project, cache).reused
+
+
 def test_full_disk_is_not_remembered(project: Path, cache: Path) -> None:
     """A failure for want of disk or memory says nothing of the sources: the next call tries."""
     setup = (project / "setup.py").read_text()

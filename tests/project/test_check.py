@@ -13,6 +13,13 @@ from flashbench.project.check import Checker
 pytestmark = pytest.mark.slow
 
 RIGHT = "from torch.nn.functional import scaled_dot_product_attention as attention\n"
+# Writes what looks like answers wherever it can.
+FORGE = """
+import contextlib, os
+for place in range(3, 40):
+    with contextlib.suppress(OSError):
+        os.write(place, b'[1]\\n{"wrong": 5}\\n')
+"""
 CALLED = "def attention(q, k, v, is_causal=False, enable_gqa=False):\n    {}\n"
 
 
@@ -39,6 +46,7 @@ def site(root: Path, text: str) -> Path:
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)\n", "import error", "SIGSEGV"),
         ("import os\nfor n in range(3, 20):\n  os.path.exists(str(n))\n" + RIGHT, "built", ""),
         ("raise SystemExit(3)\n", "import error", "SystemExit"),
+        (FORGE + RIGHT, "built", ""),
     ],
 )
 def test_imports_are_told_apart(
@@ -99,3 +107,39 @@ def test_end_of_the_server_is_told(tmp_path: Path) -> None:
         with pytest.raises(NotMeasuredError, match="try again"):
             checker.loads(place, "kernel:attention", tmp_path / "log")
         assert checker.loads(place, "kernel:attention", tmp_path / "log") == ("built", "")
+
+
+def test_nothing_outlives_its_check(checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A process that leaves the session of an import ends with it, and what is printed without end
+    fills no disk."""
+    leave = (
+        "import os, sys, time\nfrom pathlib import Path\npid = Path('pid')\n"
+        "if not os.fork():\n    os.setsid()\n    pid.write_text(str(os.getpid()))\n"
+        "    time.sleep(100)\nwhile not pid.exists(): time.sleep(0.01)\n"
+        "for _ in range(100_000): os.write(1, b'x' * 100)\n"
+    )
+    place = site(tmp_path, leave + RIGHT)
+    assert checker.loads(place, "kernel:attention", tmp_path / "log") == ("built", "")
+    assert not Path("/proc", (place / "pid").read_text()).exists()
+    assert (tmp_path / "log").stat().st_size < 4_000_000
+
+
+def test_named_cases_have_to_be_supported(checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """What is right on small cases may be wrong on a named one; there a refusal is no pass."""
+    text = (
+        "from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
+        "def attention(q, k, v, is_causal=False, enable_gqa=False):\n"
+        "    if q.shape[-1] == 8:\n        raise NotImplementedError('head dim 8')\n"
+        "    return sdpa(q, k, v, is_causal=is_causal) * (2 if q.shape[-1] == 128 else 1)\n"
+    )
+    place, log = site(tmp_path, text), tmp_path / "log"
+
+    def result(*cases: str) -> tuple[str, str]:
+        return checker.computes(place, "kernel:attention", log, cases)
+
+    assert result() == result("b1-h2-q8-d64-fp32-full-cpu") == ("built", "")
+    status, reason = result("b1-h2-q8-d64-fp32-full-cpu", "b1-h2-q8-d128-fp32-full-cpu")
+    assert status == "wrong result"
+    assert reason.startswith("b1-h2-q8-d128-fp32-full-cpu: max error")
+    status, reason = result("b1-h2-q8-d8-fp32-full-cpu")
+    assert (status, "head dim 8" in reason) == ("wrong result", True)
