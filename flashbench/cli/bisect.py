@@ -149,6 +149,9 @@ def command(context: click.Context, /, **options: Any) -> int:
                 found = _breakage(asked, preparer, jobs, options)
     except (KeyboardInterrupt, StoppedError, CutShortError):
         again = ["flashbench", *sys.argv[1:]]
+        for name, end in (("--good", asked.good), ("--bad", asked.bad)):
+            if not end.commit.startswith(end.text):  # HEAD and branches move: the last one counts
+                again += [name, end.commit]
         again += ["--resume"] * (purpose == "speed" and "--resume" not in again)
         raise NotMeasuredError(f"interrupted; go on with: {shlex.join(again)}") from None
     tell(bisect.cost_line(found))

@@ -123,7 +123,8 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
             commit=commit_hash, environment=self.name, status=status, build=made, failure=failure
         )
         record.write(self._record_path(commit_hash), kept)
-        _keep_in_ledger(cache, self._repository, commit_hash, kept)
+        if made.directory:  # else it was for want of memory or disk
+            _keep_in_ledger(cache, self._repository, commit_hash, kept)
         with _said():
             if failure:
                 again = f" (known; {RETRY}=1 tries again)" if made.reused else ""

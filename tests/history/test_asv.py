@@ -15,7 +15,8 @@ from asv.util import load_json
 import flashbench.source_hash
 from flashbench import runfile
 from flashbench.history import record, suite
-from flashbench.project import ledger
+from flashbench.project import Built, ledger, prepare, resolve
+from flashbench.project import Project as Settings
 
 pytestmark = pytest.mark.slow
 
@@ -134,6 +135,26 @@ def test_unchanged_sources_are_not_built_again(history) -> None:
     assert sum("built " in line for line in output.splitlines()) == 2
     assert sum("reused, same sources" in line for line in output.splitlines()) >= 1
     assert len(list((project.cache / "builds").glob("*/build.json"))) == 3
+
+
+def test_builds_are_shared_with_the_other_commands(history) -> None:
+    """What `asv run` built, or could not build, `flashbench build` does not build again; and what
+    that built, asv does not."""
+    project, commits, _ = history
+    settings = Settings(project.repository, "flashbench:attention")
+    cache = project.cache / "builds"
+
+    def prepared(commit: str) -> Built:
+        return prepare(settings, resolve(project.repository, commit), cache, stage="build")
+
+    for commit in commits.values():
+        assert prepared(commit).build.reused
+    project.edit("csrc/scale.h", "3.0", "4.0")
+    new = project.commit("A third scale")
+    assert not prepared(new).build.reused
+    done = project.measure(f"{new}^!")
+    assert "reused, same sources" in done.stdout + done.stderr
+    project.git("reset", "-q", "--hard", commits["changed"])
 
 
 def test_reason_of_a_failed_build_is_told_and_kept(history) -> None:

@@ -119,7 +119,7 @@ def test_working_tree_is_the_default(flashbench, project: Repository) -> None:  
     assert (row["commit"], row["status"]) == (WORKTREE, "built")
 
 
-@pytest.mark.parametrize("text", ["good...HEAD", "..HEAD", "HEAD..good", "a..b", "--x..HEAD"])
+@pytest.mark.parametrize("text", ["good...HEAD", "..", "..HEAD", "HEAD..good", "a..b", "--x..HEAD"])
 def test_ranges_that_are_none_are_refused(project: Repository, text: str) -> None:
     """A range that git does not know, that is empty or of another form is one line."""
     with pytest.raises(InvalidInputError):
