@@ -128,11 +128,11 @@ def deliver(document: "Document", output_format: str, output: Path | None) -> No
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if output_format != "github" or not (output or summary):
         text = render(document, output_format)
-        _write(output, text) if output else _print(text)
+        _write(output, text) if output else to_stdout(text)
         return
     from flashbench.render import github, markdown
 
-    _print(github.annotations(document))
+    to_stdout(github.annotations(document))
     if output:
         _write(output, markdown.comment(document))
     if summary:
@@ -143,7 +143,7 @@ def deliver(document: "Document", output_format: str, output: Path | None) -> No
         _write(path, f"\n{text}" if used else text, mode="a")
 
 
-def _print(text: str) -> None:
+def to_stdout(text: str) -> None:
     """A reader of stdout that goes away (`| head`) changes nothing about the verdicts: the command
     goes on to its exit code."""
     try:

@@ -44,6 +44,7 @@ def command(
     all_parents: bool,
     machine: str | None,
 ) -> int:
+    from flashbench.cli.output import to_stdout
     from flashbench.project.git import root_of
     from flashbench.site.collect import Source, collect
     from flashbench.site.publish import publish
@@ -65,5 +66,5 @@ def command(
         f"{made.written} of {made.files} files written, {made.removed} removed",
         err=True,
     )
-    click.echo(output / "index.html")
+    to_stdout(f"{output / 'index.html'}\n")
     return Exit.PASS

@@ -43,7 +43,8 @@ def command(
             written = keep(run, str(file), folder, repository, machine=machine, commit=commit)
         except OSError as error:
             raise InvalidInputError(
-                f"{error.filename or folder}: cannot be written: {error.strerror}"
+                f"{error.filename or folder}: cannot be written: {error.strerror}; mend that and "
+                f"record {file} again: what was kept before is whole"
             ) from None
         for path in written:
             click.echo(

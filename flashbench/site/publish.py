@@ -33,7 +33,8 @@ def publish(content: Content, output: Path) -> Published:
         whole |= static_files()
         whole["data/site.js"] = encode.script("flashbench.site", viewer_data(content))
         for path, made in whole.items():
-            site.put(path, hashlib.blake2b(made, digest_size=16).hexdigest(), partial(bytes, made))
+            key = hashlib.blake2b(made, digest_size=16).hexdigest()
+            site.put(path, key, partial(bytes, made), listing=True)
         for graph in content.graphs:
             site.put(f"data/graphs/{graph.id}.js", encode.graph_key(graph), partial(_graph, graph))
         for place, commit in enumerate(content.history.commits):

@@ -5,6 +5,7 @@ made from. A file with the same key is neither made nor written again, one that 
 of the site is removed, and nothing that is not listed is ever touched.
 """
 
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
@@ -39,14 +40,18 @@ class Site:
         self._there = _listed(root)
         self._pending: dict[str, tuple[str, Callable[[], bytes]]] = {}
         self._keys: dict[str, str] = {}
+        self._listing: set[str] = set()
 
     def __len__(self) -> int:
         """Files of the site, in all."""
         return len(self._keys)
 
-    def put(self, path: str, key: str, make: Callable[[], bytes]) -> None:
-        """A file of the site; `make` gives its bytes and runs when `key` is not the known one."""
+    def put(self, path: str, key: str, make: Callable[[], bytes], *, listing: bool = False) -> None:
+        """A file of the site; `make` gives its bytes and runs when `key` is not the known one.
+        listing: it leads to other files, so it is written after them."""
         self._keys[path] = key
+        if listing:
+            self._listing.add(path)
         if self._known.get(path) != key or path not in self._there:
             self._pending[path] = (key, make)
 
@@ -59,7 +64,12 @@ class Site:
         for directory in {(self.root / path).parent for path in self._pending}:
             directory.mkdir(parents=True, exist_ok=True)
         pending = [(path, make) for path, (_, make) in self._pending.items()]
-        spread(lambda number: self._make(*pending[number]), len(pending), least=_MANY)
+        # Pages that list others come after them: whoever is stopped leaves a site that fits.
+        listing = [one for one in pending if one[0] in self._listing]
+        others = [one for one in pending if one[0] not in self._listing]
+        spread(lambda number: self._make(*others[number]), len(others), least=_MANY)
+        for path, make in listing:
+            self._make(path, make)
         gone |= self._halves()
         for path in gone:
             (self.root / path).unlink(missing_ok=True)
@@ -94,7 +104,10 @@ def opened(root: Path) -> Iterator[Site]:
             yield Site(root, known if known is not None else _known(root) or {})
     except OSError as error:
         name = error.filename or root
-        raise InvalidInputError(f"{name}: cannot be written: {error.strerror}") from None
+        fix = "name another folder with --output"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            fix = "free some space and publish again; what was there before still opens"
+        raise InvalidInputError(f"{name}: cannot be written: {error.strerror}; {fix}") from None
 
 
 def _known(root: Path) -> dict[str, str] | None:
@@ -138,5 +151,9 @@ def _replace(path: Path, content: bytes) -> None:
     """In one step, so that a reader sees the old or the new file; not synced, as it can be made
     again."""
     temporary = path.with_name(f"{path.name}{_PART}")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None

@@ -1,0 +1,232 @@
+"""A site that is brought up to date is the site that would be made from nothing."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from history.project import CASES, git, make_repository, measure
+
+from flashbench import runfile
+from flashbench.runfile import BuildIdentity
+from flashbench.site.collect import Source, collect
+from flashbench.site.publish import publish
+
+ROOT = Path(__file__).parents[2]
+LOCK = ".flashbench-site.lock"
+FLASHBENCH = [sys.executable, "-P", "-m", "flashbench"]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+def contents(site: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(site)): path.read_bytes()
+        for path in site.rglob("*")
+        if path.is_file() and path.name != LOCK
+    }
+
+
+def update(root: Path, site: Path) -> None:
+    publish(collect(Source(root, root / ".asv/results")), site)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Thirty measured commits; the first case gets slower half way."""
+    root = tmp_path / "project"
+    commits = make_repository(root, [f"Change {number}" for number in range(30)])
+    levels = {CASES[0]: 1.2, CASES[1]: 1.0}
+    measure(root / ".asv/results", commits, lambda index, case: 0.5 * levels[case] ** (index >= 15))
+    return root
+
+
+def _commit(root: Path, draw: random.Random) -> None:
+    """One more, with the results of another."""
+    git(root, "reset", "-q", "--hard", "main")
+    git(root, "commit", "-q", "--allow-empty", "-m", f"More {draw.random()}")
+    tip = git(root, "rev-parse", "HEAD")
+    model = draw.choice(_results(root))
+    content = json.loads(model.read_text()) | {"commit_hash": tip}
+    model.with_name(f"{tip[:8]}{model.name[8:]}").write_text(json.dumps(content))
+
+
+def _remove(root: Path, draw: random.Random) -> None:
+    draw.choice(_results(root)).unlink()
+
+
+def _rewrite(root: Path, draw: random.Random) -> None:
+    """Other numbers, with the size and the times of the old file."""
+    path = draw.choice(_results(root))
+    text, known = path.read_text(), path.stat()
+    place = text.index(": [[") + len(": [[0.000")
+    digit = str((int(text[place]) + 1) % 10)
+    path.write_text(text[:place] + digit + text[place + 1 :])
+    os.utime(path, ns=(known.st_atime_ns, known.st_mtime_ns))
+    assert path.stat().st_size == known.st_size
+
+
+def _damage(root: Path, draw: random.Random) -> None:
+    path = draw.choice(_results(root))
+    path.write_text(path.read_text()[:-9])
+
+
+def _results(root: Path) -> list[Path]:
+    return sorted((root / ".asv/results/box").glob("*-*.json"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_step_by_step_is_what_comes_at_once(root: Path, tmp_path: Path, seed: int) -> None:
+    """After commits, results that are removed, rewritten in place or damaged: byte for byte the
+    site that is made into an empty folder."""
+    draw = random.Random(seed)
+    site = tmp_path / "site"
+    update(root, site)
+    for number, step in enumerate(draw.choices([_commit, _remove, _rewrite, _damage], k=8)):
+        before = contents(site)
+        step(root, draw)
+        update(root, site)
+        assert contents(site) != before
+        fresh = tmp_path / f"fresh-{number}"
+        update(root, fresh)
+        assert contents(site) == contents(fresh)
+
+
+def test_killed_at_any_moment(root: Path, tmp_path: Path) -> None:
+    """SIGKILL leaves a folder that the next publisher makes right, with no halves in it."""
+    site = tmp_path / "site"
+    draw = random.Random(1)
+    for number in range(6):
+        _commit(root, draw)
+        command = [*FLASHBENCH, "publish", "-o", str(site)]
+        started = time.monotonic()
+        with subprocess.Popen(
+            command, cwd=root, env=ENVIRONMENT, stderr=subprocess.PIPE, start_new_session=True
+        ) as publisher:
+            while publisher.poll() is None:
+                # Some are killed while they write, some before: whatever the machine's speed.
+                written = sum(1 for _ in site.rglob("*"))
+                if written > 12 * number or time.monotonic() - started > 30:
+                    os.killpg(publisher.pid, signal.SIGKILL)
+                    break
+    update(root, site)
+    update(root, tmp_path / "fresh")
+    assert contents(site) == contents(tmp_path / "fresh")
+
+
+def test_two_at_once(root: Path, tmp_path: Path) -> None:
+    """Publishers of one folder wait for each other, and what a measurement writes meanwhile is
+    either in the site or comes with the next call."""
+    site = tmp_path / "site"
+    command = [*FLASHBENCH, "publish", "-o", str(site)]
+    draw = random.Random(2)
+    publishers = []
+    for _ in range(3):
+        publishers.append(
+            subprocess.Popen(command, cwd=root, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+        )
+        _commit(root, draw)
+    for publisher in publishers:
+        _, said = publisher.communicate(timeout=120)
+        assert publisher.returncode == 0, said
+        assert said.count("\n") <= 2  # a file that was being written is passed over with a note
+    update(root, site)
+    update(root, tmp_path / "fresh")
+    assert contents(site) == contents(tmp_path / "fresh")
+
+
+# As `sh -c` with the folder of the test: a disk of its own, which goes with the process.
+DISK = """
+cd "$1" && mkdir disk && mount -t tmpfs -o size=$2 tmpfs disk || exit 77
+"""
+
+
+def on_small_disk(folder: Path, size: str, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell script in `folder`, whose folder `disk` is a file system of that size."""
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare: a small disk cannot be made")
+    rights = ["--mount"] if os.geteuid() == 0 else ["--mount", "--map-root-user"]
+    done = subprocess.run(
+        ["unshare", *rights, "sh", "-c", DISK + script, "sh", str(folder), size],
+        env=ENVIRONMENT | {"FLASHBENCH": f"{sys.executable} -P -m flashbench"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()[:200]}")
+    return done
+
+
+def test_a_full_disk_leaves_a_site_that_opens(root: Path, tmp_path: Path) -> None:
+    """One line with the fix and exit code 2; the pages are whole, and with space it goes on."""
+    update(root, tmp_path / "fresh")
+    done = on_small_disk(
+        tmp_path,
+        "100k",
+        """
+        cd project && $FLASHBENCH publish -o ../disk/site; echo "code $?"
+        cp -r ../disk/site ../half
+        mount -o remount,size=50m ../disk
+        $FLASHBENCH publish -o ../disk/site >&2; echo "code $?"
+        cp -r ../disk/site ../whole
+        """,
+    )
+    assert done.stdout == "code 2\ncode 0\n", done.stderr
+    (said, *_) = done.stderr.splitlines()
+    assert "No space left on device; free some space and publish again" in said
+    fresh, half = contents(tmp_path / "fresh"), contents(tmp_path / "half")
+    half.pop(".flashbench-site.json")
+    assert 5 < len(half) < len(fresh)
+    assert "index.html" not in half  # it comes last
+    assert half.items() <= fresh.items()
+    assert contents(tmp_path / "whole") == fresh
+
+
+def test_a_full_disk_keeps_what_was_recorded(tmp_path: Path) -> None:
+    """`record` on a full disk: one line, exit code 2, and the results that were there are whole."""
+    root = tmp_path / "project"
+    for number, commit in enumerate(make_repository(root, ["One", "Two"])):
+        run = runfile.load(ROOT / "results/cpu.json")
+        for candidate in run.candidates:
+            candidate.build = BuildIdentity(commit="" if candidate.baseline else commit)
+        runfile.save(run, root / f"run-{number}.json")
+    done = on_small_disk(
+        tmp_path,
+        "500k",
+        """
+        cd project
+        keep() { $FLASHBENCH record $1 --results ../disk/results --machine box; echo "code $?"; }
+        keep run-0.json
+        head -c 1000k /dev/zero > ../disk/filler
+        cp -r ../disk/results ../before; keep run-1.json; cp -r ../disk/results ../after
+        """,
+    )
+    assert done.stdout == "code 0\ncode 2\n", done.stderr
+    assert "No space left on device; mend that and record run-1.json again" in done.stderr
+    assert "Traceback" not in done.stderr
+    before, after = contents(tmp_path / "before"), contents(tmp_path / "after")
+    assert after == before
+    assert sum(path.startswith("box/") for path in after) == 2  # machine.json and the commit's
+
+
+@pytest.mark.parametrize("command", ["publish", "history", "history --format json"])
+def test_a_full_standard_output_is_told(root: Path, command: str) -> None:
+    """What cannot be written to stdout is one line and exit code 2, not a success."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*FLASHBENCH, *command.split()],
+            cwd=root,
+            env=ENVIRONMENT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("flashbench: stdout: cannot be written: No spa")
