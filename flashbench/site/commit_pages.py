@@ -36,7 +36,8 @@ class CommitPages:
         self._gaps: dict[int, list[Gap]] = {}
         for gap in content.history.gaps:
             self._gaps.setdefault(gap.commit, []).append(gap)
-        self._names_key = repr(self._names)
+        keys = [hashlib.blake2b(repr(name).encode(), digest_size=16) for name in self._names]
+        self._names_keys = np.array([key.digest() for key in keys], dtype="V16")
 
     def series(self, commit: int) -> int:
         """How many series have a number at a commit."""
@@ -45,9 +46,9 @@ class CommitPages:
     def key(self, commit: int) -> str:
         """Changes when anything on the page of the commit does."""
         digest = hashlib.blake2b(maker_key().encode(), digest_size=16)
-        digest.update(self._names_key.encode())
-        for part in self._cells.of(commit):
-            digest.update(np.ascontiguousarray(part).tobytes())
+        graphs, numbers = self._cells.of(commit)
+        digest.update(self._names_keys[graphs].tobytes())
+        digest.update(numbers.tobytes())
         commits = self._content.history.commits
         beside = [commits[i].id for i in (commit - 1, commit + 1) if 0 <= i < len(commits)]
         known = (commits[commit], beside, self._gaps.get(commit), self._changes.get(commit))
