@@ -54,8 +54,14 @@ struct Isa {
     static Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
     // b where a is NaN.
     static Vec max(Vec a, Vec b) { return _mm256_max_ps(a, b); }
-    static Vec round(Vec x) {
-        return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    // x <= 0 as a whole number, at least -127, and what is left. NaN as NaN.
+    struct Split {
+        Vec whole, fraction;
+    };
+    static Split split(Vec x) {
+        const Vec bounded = max(broadcast(-127.0f), x);
+        const Vec whole = _mm256_round_ps(bounded, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        return {whole, sub(bounded, whole)};
     }
     // x * 2^n for whole n in [-127, 127]; 0 for n = -127.
     static Vec scale_by_pow2(Vec x, Vec n) {

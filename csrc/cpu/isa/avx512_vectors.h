@@ -63,14 +63,16 @@ struct Avx512 {
     static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
     // b where a is NaN.
     static Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
-    static Vec round(Vec x) {
-        return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    // x <= 0 as a whole number and what is left; -inf and 0 for -inf, NaN as NaN.
+    struct Split {
+        Vec whole, fraction;
+    };
+    static Split split(Vec x) {
+        const Vec f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        return {sub(x, f), f};
     }
-    // x * 2^n for whole n in [-127, 127]; 0 for n = -127.
-    static Vec scale_by_pow2(Vec x, Vec n) {
-        const __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
-        return _mm512_mul_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23)));
-    }
+    // x * 2^n for whole n or -inf.
+    static Vec scale_by_pow2(Vec x, Vec n) { return _mm512_scalef_ps(x, n); }
     // The first `count` lanes of x, the other lanes of `rest`.
     static Vec first_lanes(int64_t count, Vec x, Vec rest) {
         const __mmask16 mask = static_cast<__mmask16>((1u << count) - 1);

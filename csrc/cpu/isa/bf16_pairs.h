@@ -41,15 +41,14 @@ struct Bf16PairsBase {
 
     // exp2.h's method with a polynomial of degree 4: off by at most 3e-6, where bf16 rounds by 2e-3.
     static Isa::Vec exp2(Isa::Vec x) {
-        const __m512 whole = Isa::round(x);
-        const __m512 f = _mm512_sub_ps(x, whole);
+        const Isa::Split n = Isa::split(x);
+        const __m512 f = n.fraction;
         __m512 p = _mm512_set1_ps(0.009582576f);
         p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.055906828f));
         p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.24024107f));
         p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.69312412f));
         p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
-        const __mmask16 kept = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-126.5f), _CMP_NLT_UQ);
-        return _mm512_maskz_scalef_ps(kept, p, whole);
+        return Isa::scale_by_pow2(p, n.whole);
     }
 
     static void store_weights(float* row, int64_t key, Isa::Vec x) {

@@ -59,8 +59,16 @@ struct Isa {
     static Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
     // b where a is NaN.
     static Vec max(Vec a, Vec b) { return a > b ? a : b; }
-    // Adding 1.5 * 2^23 leaves no bits for a fraction. For |x| < 2^22.
-    static Vec round(Vec x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
+    // x <= 0 as a whole number, at least -127, and what is left. NaN as NaN.
+    struct Split {
+        Vec whole, fraction;
+    };
+    static Split split(Vec x) {
+        const Vec bounded = max(broadcast(-127.0f), x);
+        // Adding 1.5 * 2^23 leaves no bits for a fraction.
+        const Vec whole = (bounded + 0x1.8p23f) - 0x1.8p23f;
+        return {whole, sub(bounded, whole)};
+    }
     // x * 2^n for whole n in [-127, 127]; 0 for n = -127. The sum holds n in its low bits.
     static Vec scale_by_pow2(Vec x, Vec n) {
         return x * as_floats(as_bits(n + (0x1.8p23f + 127.0f)) << uint32_t{23});

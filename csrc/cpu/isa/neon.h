@@ -53,7 +53,15 @@ struct Isa {
     static Vec fma(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
     // b where a is NaN.
     static Vec max(Vec a, Vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
-    static Vec round(Vec x) { return vrndnq_f32(x); }
+    // x <= 0 as a whole number, at least -127, and what is left. NaN as NaN.
+    struct Split {
+        Vec whole, fraction;
+    };
+    static Split split(Vec x) {
+        const Vec bounded = max(broadcast(-127.0f), x);
+        const Vec whole = vrndnq_f32(bounded);
+        return {whole, sub(bounded, whole)};
+    }
     // x * 2^n for whole n in [-127, 127]; 0 for n = -127.
     static Vec scale_by_pow2(Vec x, Vec n) {
         const int32x4_t exponent = vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127));
