@@ -39,7 +39,7 @@ struct Task {
     int64_t last_key;
 };
 
-constexpr int64_t max_task_rows = 240;
+constexpr int64_t max_task_rows = 480;
 
 struct Kernel {
     // Tasks begin at multiples of this: whole tiles, so that a row is in the same tile however its
