@@ -32,9 +32,10 @@ inline bool all_finite(const Scratch<Operand>& scratch, int64_t head_dim, int64_
 // O = O * rescale + P V, where a row sums over the keys that it sees and touches no others.
 template <class Operand>
 inline void add_values_apart(const Scratch<Operand>& scratch, int64_t head_dim, int64_t rows,
-                             const int64_t* visible, const float* rescale, float* out) {
+                             const int64_t* visible, const float* scores, const float* rescale,
+                             float* out) {
     for (int64_t row = 0; row < rows; ++row) {
-        const float* const weights = scratch.scores + row * scratch.block_keys;
+        const float* const weights = scores + row * scratch.block_keys;
         for (int64_t dim = 0; dim < head_dim; ++dim) {
             const float* const column =
                 scratch.values + dim / panel_width * scratch.value_panel + dim % panel_width;
@@ -48,59 +49,84 @@ inline void add_values_apart(const Scratch<Operand>& scratch, int64_t head_dim, 
     }
 }
 
-// Rows [first, first + rows) of a task meet one packed block of keys. rows <= Isa::tile_rows;
+// Calls body(first row, rows) for each tile of a strip that sees any of a block's keys.
+template <class Body>
+inline void for_each_tile(int64_t rows, const int64_t* visible, Body body) {
+    for (int64_t row = 0; row < rows; row += Isa::tile_rows) {
+        const int64_t left = rows - row;
+        const int64_t height = left < Isa::tile_rows ? left : Isa::tile_rows;
+        if (visible[row + height - 1] > 0) body(row, height);
+    }
+}
+
+// A strip, rows [first, first + rows) of a task, meets one packed block of keys. rows <= strip_rows;
 // visible[r] is how many of the block's `count` keys row r sees, never falling with r.
+//
+// All tiles of the strip meet a panel before the next one is read: a panel is read from a larger cache
+// once, then from the first level.
 template <class Operand>
 inline void attend(const Scratch<Operand>& scratch, const Attention& problem, float log2_scale,
                    int64_t count, int64_t first, int64_t rows, const int64_t* visible) {
     constexpr int64_t block_keys = Operand::block_keys;
+    const int64_t dims = problem.head_dim;
     const int64_t most = visible[rows - 1];
-    const int64_t fewest = visible[0];
     float* const out = scratch.out + first * scratch.out_floats;
 
-    float rescale[(Isa::tile_rows + lanes - 1) / lanes * lanes];
+    float rescale[round_up(strip_rows, lanes)];
     for (float& factor : rescale) factor = 1.0f;
-    const int64_t head_slots = scratch.slots_of(problem.head_dim);
-    for (int64_t slot = 0; slot < head_slots; slot += Operand::chain) {
-        const float* const q = scratch.queries + first * scratch.query_slots + slot;
-        const float* const k = scratch.keys + slot * panel_width;
-        const int64_t left = head_slots - slot;
-        const int64_t depth = left < Operand::chain ? left : Operand::chain;
-        if (slot == 0) {
-            multiply<Operand, false>(rows, most, q, scratch.query_slots, k, scratch.key_panel,
-                                     depth, nullptr, scratch.scores, block_keys);
-        } else {
-            multiply<Operand, true>(rows, most, q, scratch.query_slots, k, scratch.key_panel,
-                                    depth, rescale, scratch.scores, block_keys);
+    const int64_t head_slots = scratch.slots_of(dims);
+    for (int64_t key = 0; key < most; key += panel_width) {
+        const float* const panel = scratch.keys + key / panel_width * scratch.key_panel;
+        for (int64_t slot = 0; slot < head_slots; slot += Operand::chain) {
+            const int64_t left = head_slots - slot;
+            const int64_t depth = left < Operand::chain ? left : Operand::chain;
+            for_each_tile(rows, visible, [&](int64_t row, int64_t height) {
+                const int64_t seen = visible[row + height - 1] - key;
+                if (seen <= 0) return;
+                const auto product = slot == 0 ? multiply<Operand, false> : multiply<Operand, true>;
+                product(height, seen, scratch.queries + (first + row) * scratch.query_slots + slot,
+                        scratch.query_slots, panel + slot * panel_width, depth, rescale,
+                        scratch.scores + row * block_keys + key, block_keys);
+            });
         }
     }
 
-    const int64_t padded = round_up(most, Operand::depth_step * Operand::per_slot);
+    constexpr int64_t step = Operand::depth_step * Operand::per_slot;
     const RowStates states{scratch.rows.max + first, scratch.rows.sums + first * lanes};
-    online_softmax<Operand>(scratch.scores, block_keys, rows, visible, padded, log2_scale, states,
-                            rescale);
+    online_softmax<Operand>(scratch.scores, block_keys, rows, visible, round_up(most, step),
+                            log2_scale, states, rescale);
 
-    // Keys that a row does not see have the weight 0.
-    if (fewest == count || all_finite(scratch, problem.head_dim, fewest, padded)) {
-        multiply<Operand, true>(rows, problem.head_dim, scratch.scores, block_keys, scratch.values,
-                                scratch.value_panel, scratch.slots_of(most), rescale, out,
-                                scratch.out_floats);
-    } else {
-        add_values_apart(scratch, problem.head_dim, rows, visible, rescale, out);
+    bool apart[strip_tiles] = {};
+    for_each_tile(rows, visible, [&](int64_t row, int64_t height) {
+        const int64_t fewest = visible[row], last = visible[row + height - 1];
+        if (fewest == count || all_finite(scratch, dims, fewest, round_up(last, step))) return;
+        apart[row / Isa::tile_rows] = true;
+        add_values_apart(scratch, dims, height, visible + row, scratch.scores + row * block_keys,
+                         rescale + row, out + row * scratch.out_floats);
+    });
+    for (int64_t dim = 0; dim < dims; dim += panel_width) {
+        const float* const panel = scratch.values + dim / panel_width * scratch.value_panel;
+        for_each_tile(rows, visible, [&](int64_t row, int64_t height) {
+            if (apart[row / Isa::tile_rows]) return;
+            multiply<Operand, true>(height, dims - dim, scratch.scores + row * block_keys,
+                                    block_keys, panel,
+                                    scratch.slots_of(visible[row + height - 1]), rescale + row,
+                                    out + row * scratch.out_floats + dim, scratch.out_floats);
+        });
     }
 }
 
 // All rows of a task meet a packed block of keys, [key, key + count). sees[r] is how many keys of the
 // whole problem row r sees.
 template <class Operand>
-inline void attend_tiles(const Scratch<Operand>& scratch, const Attention& problem,
-                         float log2_scale, int64_t key, int64_t count, int64_t all_rows,
-                         const int64_t* sees) {
-    for (int64_t row = 0; row < all_rows; row += Isa::tile_rows) {
+inline void attend_strips(const Scratch<Operand>& scratch, const Attention& problem,
+                          float log2_scale, int64_t key, int64_t count, int64_t all_rows,
+                          const int64_t* sees) {
+    for (int64_t row = 0; row < all_rows; row += strip_rows) {
         const int64_t left = all_rows - row;
-        const int64_t rows = left < Isa::tile_rows ? left : Isa::tile_rows;
+        const int64_t rows = left < strip_rows ? left : strip_rows;
         if (sees[row + rows - 1] <= key) continue;
-        int64_t visible[Isa::tile_rows];
+        int64_t visible[strip_rows];
         for (int64_t i = 0; i < rows; ++i) {
             const int64_t ahead = sees[row + i] - key;
             visible[i] = ahead < 0 ? 0 : ahead < count ? ahead : count;

@@ -111,7 +111,7 @@ void compute_as(const Attention& problem, const Task& task, float* memory, float
         } else {
             pack_keys<Operand>(keys, count, dims, scratch.keys, scratch.key_panel);
             pack_values<Operand>(values, count, dims, scratch.values, scratch.value_panel);
-            attend_tiles(scratch, problem, log2_scale, key, count, task.rows, sees);
+            attend_strips(scratch, problem, log2_scale, key, count, task.rows, sees);
         }
     }
 

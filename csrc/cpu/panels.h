@@ -17,7 +17,7 @@ namespace FLASHBENCH_ISA {
 
 constexpr int64_t panel_width = Isa::tile_vectors * lanes;
 
-inline int64_t round_up(int64_t n, int64_t multiple) {
+constexpr int64_t round_up(int64_t n, int64_t multiple) {
     return (n + multiple - 1) / multiple * multiple;
 }
 

@@ -70,21 +70,17 @@ inline void multiply_panel(int64_t rows, int64_t vectors, const float* a, int64_
     multiply_tile<Operand, Rows, Vectors, Accumulate>(a, lda, b, depth, row_scale, c, ldc);
 }
 
-// For rows <= Isa::tile_rows and as many panels as `columns` needs; whole vectors are written.
+// A tile of C: rows <= Isa::tile_rows, and up to panel_width columns of which whole vectors are written.
 template <class Operand, bool Accumulate>
-inline void multiply(int64_t rows, int64_t columns, const float* a, int64_t lda,
-                     const float* panels, int64_t panel_stride, int64_t depth,
-                     const float* row_scale, float* c, int64_t ldc) {
-    for (int64_t column = 0; column < columns; column += panel_width) {
-        const int64_t vectors = (columns - column + lanes - 1) / lanes;
-        if constexpr (Operand::own_product) {
-            Operand::template multiply_panel<Accumulate>(rows, vectors, a, lda, panels, depth,
-                                                         row_scale, c + column, ldc);
-        } else {
-            multiply_panel<Operand, Accumulate>(rows, vectors, a, lda, panels, depth, row_scale,
-                                                c + column, ldc);
-        }
-        panels += panel_stride;
+inline void multiply(int64_t rows, int64_t columns, const float* a, int64_t lda, const float* b,
+                     int64_t depth, const float* row_scale, float* c, int64_t ldc) {
+    const int64_t vectors = columns < panel_width ? (columns + lanes - 1) / lanes
+                                                  : Isa::tile_vectors;
+    if constexpr (Operand::own_product) {
+        Operand::template multiply_panel<Accumulate>(rows, vectors, a, lda, b, depth, row_scale, c,
+                                                     ldc);
+    } else {
+        multiply_panel<Operand, Accumulate>(rows, vectors, a, lda, b, depth, row_scale, c, ldc);
     }
 }
 

@@ -11,6 +11,10 @@ namespace FLASHBENCH_ISA {
 // Tasks begin with a tile: where a row's sums are broken off is up to the rows of its tile.
 constexpr int64_t row_step = 24 % Isa::tile_rows == 0 ? 24 : Isa::tile_rows;
 
+// Rows that meet a panel one tile after another (see attend.h).
+constexpr int64_t strip_tiles = 4;
+constexpr int64_t strip_rows = strip_tiles * Isa::tile_rows;
+
 // Where a task's floats are within its scratch memory.
 template <class Operand>
 struct Scratch {
@@ -37,7 +41,7 @@ struct Scratch {
         floats = 0;
         keys = take(memory, block_keys / panel_width * key_panel);
         values = take(memory, round_up(problem.head_dim, panel_width) / panel_width * value_panel);
-        scores = take(memory, Isa::tile_rows * block_keys);
+        scores = take(memory, strip_rows * block_keys);
         queries = take(memory, max_task_rows * query_slots);
         out = take(memory, max_task_rows * out_floats);
         rows.max = take(memory, max_task_rows + lanes);
