@@ -22,7 +22,7 @@ def environment(device: str) -> Environment:
     """The machine and the software of this process; empty strings where it is not known."""
     known = Environment(
         hostname=socket.gethostname(),
-        cpu=_cpu_name(),
+        cpu=cpu_name(),
         cpu_count=os.cpu_count() or 0,
         threads=torch.get_num_threads(),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
@@ -37,7 +37,7 @@ def environment(device: str) -> Environment:
     return known
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
