@@ -1,6 +1,7 @@
 """The CPU kernels against SDPA over the grid that they have to win: docs/kernels.md.
 
 python experiments/cpu_targets.py --threads 1,2 -o results/cpu-targets/NAME.json     (12 minutes)
+python experiments/cpu_targets.py --from results/cpu-targets/NAME.json      (its tables once more)
 
 Each cell alternates `flashbench.attention` and SDPA in one process: the median time of a call of
 each. A cell whose first and second half disagree, or that misses its target, is measured again for
@@ -8,6 +9,8 @@ longer, up to twice; the last measurement counts. Tables go to stdout, each cell
 
 With AVX2 alone on both sides: --isa avx2, and in the environment ATEN_CPU_CAPABILITY=avx2,
 MKL_ENABLE_INSTRUCTIONS=AVX2 and ONEDNN_MAX_CPU_ISA=AVX2. For one thread, pin the process: taskset.
+Where there are cores, the parts of the grid can be measured side by side, each pinned to a core and
+with a file of its own; --from takes several files, and -o puts them together.
 """
 
 import argparse
@@ -170,6 +173,39 @@ def report(document: Cell) -> Iterator[str]:
             yield f"| {title} | {middle:.0%}, {least:.0%} | {target:.0%} |"
 
 
+def measure_all(arguments: argparse.Namespace) -> Cell:
+    """Where and with what, the peaks in operations a second, and the cells."""
+    if arguments.isa:
+        _C.select_isa(arguments.isa)
+    before = os.getloadavg()[0]
+    return {
+        **{"machine": cpu_name(), "torch": torch.__version__},
+        **{"isa": _C.selected_isa(), "sdpa": torch.backends.cpu.get_cpu_capability()},
+        "peaks": {
+            str(threads): {name: _C.cpu_peak(CODES[name], threads) for name in arguments.dtypes}
+            for threads in arguments.threads
+        },
+        "cells": [measure(cell, arguments.seconds) for cell in cells(arguments)],
+        "load": [before, os.getloadavg()[0]],
+    }
+
+
+def together(files: list[Path]) -> Cell:
+    """The cells of all files, of one machine and one instruction set; the largest of the peaks."""
+    documents = [json.loads(file.read_text()) for file in files]
+    whole: Cell = {**documents[0], "cells": [], "peaks": {}}
+    for one in documents:
+        if any(one[name] != whole[name] for name in ("machine", "torch", "isa", "sdpa")):
+            sys.exit("these files are of different machines, torches or instruction sets")
+        whole["cells"] += one["cells"]
+        for threads, peaks in one["peaks"].items():
+            known = whole["peaks"].setdefault(threads, {})
+            known.update({name: max(peak, known.get(name, 0)) for name, peak in peaks.items()})
+    order = list(DTYPES)
+    whole["cells"].sort(key=lambda c: (c["threads"], order.index(c["dtype"]), c["mask"] != "full"))
+    return whole
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     numbers: Cell = {"type": lambda text: [int(part) for part in text.split(",") if part]}
@@ -184,24 +220,14 @@ def main() -> None:
     parser.add_argument("--isa", help="instruction set of ours")
     parser.add_argument("--seconds", type=float, default=0.25, help="of a cell, at first")
     parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--from", dest="files", nargs="+", type=Path, help="measure nothing")
     arguments = parser.parse_args()
-    if arguments.isa:
-        _C.select_isa(arguments.isa)
-    start, before = time.perf_counter(), os.getloadavg()[0]
-    document = {
-        **{"machine": cpu_name(), "torch": torch.__version__},
-        **{"isa": _C.selected_isa(), "sdpa": torch.backends.cpu.get_cpu_capability()},
-        "peaks": {
-            str(threads): {name: _C.cpu_peak(CODES[name], threads) for name in arguments.dtypes}
-            for threads in arguments.threads
-        },
-        "cells": [measure(cell, arguments.seconds) for cell in cells(arguments)],
-    }
-    document["load"] = [before, os.getloadavg()[0]]
+    start = time.perf_counter()
+    document = together(arguments.files) if arguments.files else measure_all(arguments)
     if arguments.output:
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.write_text(json.dumps(document, separators=(",", ":")))
-    print(f"{document['machine']}, {document['isa']}, torch {document['torch']}")
+        arguments.output.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    print(f"{document['machine']}, {document['isa']}, torch {document['torch']}\n")
     print(*report(document), sep="\n")
     print(f"{len(document['cells'])} cells in {time.perf_counter() - start:.0f} s", file=sys.stderr)
 
