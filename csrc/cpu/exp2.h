@@ -10,7 +10,7 @@ namespace FLASHBENCH_ISA {
 // x = n + f with n whole and |f| <= 1/2; 2^f is a polynomial of degree 6, which a Remez exchange
 // gave with the constant fixed at 1, so that exp2(0) is exactly 1. The polynomial is off by at most
 // 4e-9; with its rounding the result is within 1.5 units of the last place for x in [-126, 0].
-// Below -126.5 the result is subnormal or 0, for -inf 0. NaN gives NaN.
+// Below -126.5 the result is 0. NaN gives NaN.
 inline Isa::Vec exp2(Isa::Vec x) {
     const Isa::Split n = Isa::split(x);
     const Isa::Vec f = n.fraction;
