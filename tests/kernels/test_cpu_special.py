@@ -30,6 +30,17 @@ def test_special_numbers_propagate(
     _special_truth(lengths, dtype, causal).judge_ours()
 
 
+@pytest.mark.parametrize("dim", [0, 70, 135])
+def test_a_hidden_value_in_any_panel(dim: int, dtype: torch.dtype, isa: str) -> None:
+    """A NaN in one panel of the values reaches its own column, and the rows that see it alone."""
+    q, k, v = random_inputs((1, 1, 1, 150, 150, 136), dtype)
+    v[0, 0, 77, dim] = math.nan
+    expected = torch.zeros(150, 136, dtype=torch.bool)
+    expected[77:, dim] = True
+    assert torch.equal(ours(q, k, v, True)[0, 0].isnan(), expected)
+    truth_of(q, k, v, True).judge_ours()
+
+
 def test_scores_of_minus_infinity(dtype: torch.dtype, causal: bool, isa: str) -> None:
     """Keys with the score -inf weigh nothing; a row that sees no other is NaN, as in float64."""
     q, k, v = random_inputs((1, 2, 2, 150, 300, 32), dtype)
