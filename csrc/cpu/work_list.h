@@ -22,6 +22,7 @@ class WorkList {
           longest_first_(problem.causal) {
         // Large tasks pack keys less often; several a thread keep all threads busy to the end.
         const int64_t one_each = threads > 1 ? up(threads, groups_) : 1;
+        const int64_t tasks_a_thread = problem.causal ? 4 : 2;
         const int64_t several = threads > 1 ? up(tasks_a_thread * threads, groups_) : 1;
         const int64_t wanted = std::max(one_each, std::min(several, up(rows_, short_task_rows)));
         const int64_t longest = max_task_rows / row_step * row_step;
@@ -62,7 +63,6 @@ class WorkList {
     }
 
   private:
-    static constexpr int64_t tasks_a_thread = 4;
     static constexpr int64_t short_task_rows = 48;
     static constexpr int64_t few_rows = 64;
     static constexpr int64_t most_parts = 32;
