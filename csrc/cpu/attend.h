@@ -4,6 +4,7 @@
 // that is not the same: a NaN or infinity there must not get in (0 * inf is NaN).
 #pragma once
 
+#include "ahead.h"
 #include "product.h"
 #include "scratch.h"
 
@@ -16,13 +17,14 @@ template <class Operand>
 inline bool all_finite(const Scratch<Operand>& scratch, int64_t head_dim, int64_t first,
                        int64_t last) {
     Isa::Vec excess = Isa::zero();
-    const float* panel = scratch.values;
+    const float* panel = scratch.value_rows;
     for (int64_t dim = 0; dim < head_dim; dim += panel_width, panel += scratch.value_panel) {
         const int64_t columns = head_dim - dim < panel_width ? head_dim - dim : panel_width;
         for (int64_t slot = first / Operand::per_slot; slot < scratch.slots_of(last); ++slot) {
             for (int64_t column = 0; column < columns; column += lanes) {
                 excess = Isa::add(
-                    excess, Operand::excess(Isa::load(panel + slot * panel_width + column)));
+                    excess,
+                    Operand::excess(Isa::load(panel + slot * scratch.value_stride + column)));
             }
         }
     }
@@ -32,19 +34,20 @@ inline bool all_finite(const Scratch<Operand>& scratch, int64_t head_dim, int64_
 // O = O * rescale + P V, where a row sums over the keys that it sees and touches no others.
 template <class Operand>
 inline void add_values_apart(const Scratch<Operand>& scratch, int64_t head_dim, int64_t rows,
-                             const int64_t* visible, const float* scores, const float* rescale,
-                             float* out) {
+                             const int64_t* visible, const float* scores, bool first_block,
+                             const float* rescale, float* out) {
     for (int64_t row = 0; row < rows; ++row) {
         const float* const weights = scores + row * scratch.block_keys;
         for (int64_t dim = 0; dim < head_dim; ++dim) {
             const float* const column =
-                scratch.values + dim / panel_width * scratch.value_panel + dim % panel_width;
+                scratch.value_rows + dim / panel_width * scratch.value_panel + dim % panel_width;
             float sum = 0.0f;
             for (int64_t key = 0; key < visible[row]; ++key) {
-                sum += Operand::weight(weights, key) * Operand::value(column, panel_width, key);
+                sum += Operand::weight(weights, key) *
+                       Operand::value(column, scratch.value_stride, key);
             }
             float& to = out[row * scratch.out_floats + dim];
-            to = to * rescale[row] + sum;
+            to = first_block ? sum : to * rescale[row] + sum;
         }
     }
 }
@@ -59,14 +62,21 @@ inline void for_each_tile(int64_t rows, const int64_t* visible, Body body) {
     }
 }
 
-// A strip, rows [first, first + rows) of a task, meets one packed block of keys. rows <= strip_rows;
-// visible[r] is how many of the block's `count` keys row r sees, never falling with r.
+// A packed block of keys.
+struct Block {
+    int64_t first_key;
+    int64_t count;
+    bool is_first;  // that the task meets: O is written, not added to
+};
+
+// A strip, rows [first, first + rows) of a task, meets a block. rows <= strip_rows; visible[r] is how
+// many of the block's keys row r sees, never falling with r.
 //
 // All tiles of the strip meet a panel before the next one is read: a panel is read from a larger cache
 // once, then from the first level.
 template <class Operand>
 inline void attend(const Scratch<Operand>& scratch, const Attention& problem, float log2_scale,
-                   int64_t count, int64_t first, int64_t rows, const int64_t* visible) {
+                   const Block& block, int64_t first, int64_t rows, const int64_t* visible) {
     constexpr int64_t block_keys = Operand::block_keys;
     const int64_t dims = problem.head_dim;
     const int64_t most = visible[rows - 1];
@@ -84,9 +94,10 @@ inline void attend(const Scratch<Operand>& scratch, const Attention& problem, fl
                 const int64_t seen = visible[row + height - 1] - key;
                 if (seen <= 0) return;
                 const auto product = slot == 0 ? multiply<Operand, false> : multiply<Operand, true>;
-                product(height, seen, scratch.queries + (first + row) * scratch.query_slots + slot,
-                        scratch.query_slots, panel + slot * panel_width, depth, rescale,
-                        scratch.scores + row * block_keys + key, block_keys);
+                product(height, seen,
+                        scratch.query_rows + (first + row) * scratch.query_stride + slot,
+                        scratch.query_stride, panel + slot * panel_width, panel_width, depth,
+                        rescale, scratch.scores + row * block_keys + key, block_keys);
             });
         }
     }
@@ -99,39 +110,42 @@ inline void attend(const Scratch<Operand>& scratch, const Attention& problem, fl
     bool apart[strip_tiles] = {};
     for_each_tile(rows, visible, [&](int64_t row, int64_t height) {
         const int64_t fewest = visible[row], last = visible[row + height - 1];
-        if (fewest == count || all_finite(scratch, dims, fewest, round_up(last, step))) return;
+        if (fewest == block.count || all_finite(scratch, dims, fewest, round_up(last, step))) return;
         apart[row / Isa::tile_rows] = true;
         add_values_apart(scratch, dims, height, visible + row, scratch.scores + row * block_keys,
-                         rescale + row, out + row * scratch.out_floats);
+                         block.is_first, rescale + row, out + row * scratch.out_floats);
     });
     for (int64_t dim = 0; dim < dims; dim += panel_width) {
-        const float* const panel = scratch.values + dim / panel_width * scratch.value_panel;
+        const float* const panel = scratch.value_rows + dim / panel_width * scratch.value_panel;
         for_each_tile(rows, visible, [&](int64_t row, int64_t height) {
             if (apart[row / Isa::tile_rows]) return;
-            multiply<Operand, true>(height, dims - dim, scratch.scores + row * block_keys,
-                                    block_keys, panel,
-                                    scratch.slots_of(visible[row + height - 1]), rescale + row,
-                                    out + row * scratch.out_floats + dim, scratch.out_floats);
+            const auto product =
+                block.is_first ? multiply<Operand, false> : multiply<Operand, true>;
+            product(height, dims - dim, scratch.scores + row * block_keys, block_keys, panel,
+                    scratch.value_stride, scratch.slots_of(visible[row + height - 1]), rescale + row,
+                    out + row * scratch.out_floats + dim, scratch.out_floats);
         });
     }
 }
 
-// All rows of a task meet a packed block of keys, [key, key + count). sees[r] is how many keys of the
-// whole problem row r sees.
+// All rows of a task meet a block. sees[r] is how many keys of the whole problem row r sees. Meanwhile
+// what is ahead is fetched.
 template <class Operand>
 inline void attend_strips(const Scratch<Operand>& scratch, const Attention& problem,
-                          float log2_scale, int64_t key, int64_t count, int64_t all_rows,
-                          const int64_t* sees) {
+                          float log2_scale, const Block& block, int64_t all_rows,
+                          const int64_t* sees, Ahead ahead) {
+    const int64_t share = (ahead.rows() * strip_rows + all_rows - 1) / all_rows;
     for (int64_t row = 0; row < all_rows; row += strip_rows) {
         const int64_t left = all_rows - row;
         const int64_t rows = left < strip_rows ? left : strip_rows;
-        if (sees[row + rows - 1] <= key) continue;
+        ahead.fetch(share);
+        if (sees[row + rows - 1] <= block.first_key) continue;
         int64_t visible[strip_rows];
         for (int64_t i = 0; i < rows; ++i) {
-            const int64_t ahead = sees[row + i] - key;
-            visible[i] = ahead < 0 ? 0 : ahead < count ? ahead : count;
+            const int64_t seen = sees[row + i] - block.first_key;
+            visible[i] = seen < 0 ? 0 : seen < block.count ? seen : block.count;
         }
-        attend(scratch, problem, log2_scale, count, row, rows, visible);
+        attend(scratch, problem, log2_scale, block, row, rows, visible);
     }
 }
 

@@ -154,6 +154,7 @@ struct Job {
     const int64_t scratch_floats;
     float* const partials;          // of all tasks, if each sees a part of the keys
     const int64_t partial_floats;  // of a task
+    const bool fetch_ahead;
     std::atomic<int64_t> next{0};
 };
 
@@ -164,7 +165,10 @@ void work_on(void* context) {
     if (!scratch) return;  // a helper without memory leaves its share to the caller
     for (int64_t i = job.next++; i < job.tasks.size(); i = job.next++) {
         float* const partial = job.partials ? job.partials + i * job.partial_floats : nullptr;
-        job.kernel.compute(job.problem, job.tasks[i], scratch, partial);
+        const Task task = job.tasks[i];
+        const int64_t follows = job.next;  // unless another thread takes it
+        const Task next = follows < job.tasks.size() ? job.tasks[follows] : task;
+        job.kernel.compute(job.problem, task, job.fetch_ahead ? &next : nullptr, scratch, partial);
     }
 }
 
@@ -179,6 +183,16 @@ int useful_threads(const Attention& problem, const WorkList& tasks, int threads)
                         static_cast<double>(problem.head_dim);
     if (work < parallel_threshold) return 1;
     return static_cast<int>(std::min<int64_t>(threads, tasks.size()));
+}
+
+// Whether tasks wait for memory: the tensors are larger than a second-level cache, and a task does enough
+// with a row for the requests to be hidden behind it.
+bool is_worth_fetching(const Attention& problem) {
+    constexpr int64_t larger_than = 4 << 20, fewest_rows = 64;
+    const int64_t rows =
+        problem.batch * (problem.heads * problem.q_len + problem.kv_heads * problem.k_len);
+    const int64_t bytes = 2 * rows * problem.head_dim * (problem.dtype == Dtype::fp32 ? 4 : 2);
+    return bytes > larger_than && problem.q_len >= fewest_rows && problem.k_len >= fewest_rows;
 }
 
 struct PeakJob {
@@ -273,7 +287,8 @@ void attention(const Attention& problem, int threads) {
         partials = caller_partials.reserve(tasks.size() * partial_floats);
         if (!partials) throw std::bad_alloc();
     }
-    Job job{problem, kernel, tasks, scratch_floats, partials, partial_floats};
+    Job job{problem,  kernel,         tasks, scratch_floats,
+            partials, partial_floats, is_worth_fetching(problem)};
     run_parallel(threads, useful_threads(problem, tasks, threads), work_on, &job);
     for (int64_t i = 0; partials && i < tasks.size(); i += tasks.parts()) {
         kernel.combine(problem, tasks[i], partials + i * partial_floats, tasks.parts(),

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "attend.h"
+#include "finish.h"
 #include "peak.h"
 
 namespace flashbench {
@@ -26,147 +27,111 @@ inline bool is_one_row(const Attention& problem) {
     return problem.heads == problem.kv_heads && problem.q_len == 1;
 }
 
-// What is left of a row of a part: O, max, sum.
-inline int64_t partial_floats(const Attention& problem) {
-    return round_up(problem.head_dim, lanes) + lanes;
-}
-
 template <class Element>
 inline int64_t scratch_floats(const Attention& problem) {
     return is_one_row(problem) ? Scratch<Fp32>(problem, nullptr).floats
                                 : Scratch<OperandOf<Element>>(problem, nullptr).floats;
 }
 
-// Where row `row` of the group of a task is in q or out.
-template <class Element>
-inline Element* row_of(Element* tensor, const Strides& strides, const Attention& problem,
-                       const Task& task, int64_t row) {
-    const int64_t group = problem.heads / problem.kv_heads;
-    const int64_t at = task.first_row + row;
-    return tensor + task.batch * strides.batch + (task.kv_head * group + at % group) * strides.head +
-           at / group * strides.seq;
+// The caller's memory as slots of a product, where its elements are that: fp32 multiplied as fp32.
+inline const float* as_slots(const float* row, Fp32) { return row; }
+template <class Element, class Operand>
+inline const float* as_slots(const Element*, Operand) {
+    return nullptr;
 }
 
-template <class Element>
-inline void finish_row(const Attention& problem, const Task& task, int64_t row, const float* out,
-                       float sum) {
-    Element* const to =
-        row_of(static_cast<Element*>(problem.out), problem.out_strides, problem, task, row);
-    const Isa::Vec factor = Isa::broadcast(problem.k_len == 0 ? 1.0f : 1.0f / sum);
-    for (int64_t dim = 0; dim < problem.head_dim; dim += lanes) {
-        store_strided(to + dim * problem.out_strides.dim, problem.out_strides.dim,
-                      problem.head_dim - dim, Isa::mul(Isa::load(out + dim), factor));
-    }
-}
-
-inline float log2_of(float scale) {
-    return static_cast<float>(static_cast<double>(scale) * 1.4426950408889634);
-}
-
+// Readies Q, and each row's state. sees[r] becomes how many keys of the whole problem row r sees.
 template <class Element, class Operand, bool one_row>
-void compute_as(const Attention& problem, const Task& task, float* memory, float* partial) {
-    [[maybe_unused]] const typename Operand::Session session{};
-    const Scratch<Operand> scratch(problem, memory);
-    const int64_t group = problem.heads / problem.kv_heads;
+inline void begin(Scratch<Operand>& scratch, const Attention& problem, const Task& task,
+                  int64_t* sees) {
     const int64_t dims = problem.head_dim;
+    const Strides& strides = problem.q_strides;
     const bool negative = problem.scale < 0.0f;
-    const float log2_scale = log2_of(negative ? -problem.scale : problem.scale);
-
-    int64_t sees[max_task_rows];  // keys of the whole problem
-    for (int64_t row = 0; row < task.rows; ++row) {
-        const Element* const from =
-            row_of(static_cast<const Element*>(problem.q), problem.q_strides, problem, task, row);
+    RowCursor<const Element> cursor(static_cast<const Element*>(problem.q), strides, problem, task);
+    // Rows next to one another are read where they are.
+    const float* const in_place = as_slots(cursor.row(), Operand{});
+    const bool packs = one_row || !in_place || negative || strides.dim != 1 ||
+                       strides.seq != dims || problem.heads != problem.kv_heads;
+    if (!packs) {
+        scratch.query_rows = in_place;
+        scratch.query_stride = strides.seq;
+    }
+    for (int64_t row = 0; row < task.rows; ++row, cursor.next()) {
         float* to = scratch.queries + row * scratch.query_slots;
-        for (int64_t dim = 0; dim < dims; dim += lanes * Operand::per_slot, to += lanes) {
-            const Isa::Vec x = Operand::load(from + dim * problem.q_strides.dim,
-                                             problem.q_strides.dim, dims - dim);
+        for (int64_t dim = 0; packs && dim < dims; dim += lanes * Operand::per_slot, to += lanes) {
+            const Isa::Vec x =
+                Operand::load(cursor.row() + dim * strides.dim, strides.dim, dims - dim);
             Isa::store(to, negative ? Operand::negate(x) : x);
         }
-        for (int64_t dim = 0; dim < dims; dim += lanes) {
-            Isa::store(scratch.out + row * scratch.out_floats + dim, Isa::zero());
+        // Otherwise the first block of keys writes O.
+        if (one_row || problem.k_len == 0) {
+            float* const out = scratch.out + row * scratch.out_floats;
+            for (int64_t dim = 0; dim < dims; dim += lanes) Isa::store(out + dim, Isa::zero());
         }
-        const int64_t query = (task.first_row + row) / group;
-        sees[row] = problem.causal && query < problem.k_len ? query + 1 : problem.k_len;
+        const bool hides = problem.causal && cursor.query() < problem.k_len;
+        sees[row] = hides ? cursor.query() + 1 : problem.k_len;
         scratch.rows.max[row] = lowest;
         Isa::store(scratch.rows.sums + row * lanes, Isa::zero());
     }
+}
 
-    const Element* k = static_cast<const Element*>(problem.k) +
-                       task.batch * problem.k_strides.batch +
-                       task.kv_head * problem.k_strides.head;
-    const Element* v = static_cast<const Element*>(problem.v) +
-                       task.batch * problem.v_strides.batch +
-                       task.kv_head * problem.v_strides.head;
+// Readies a block of V: as panels, or where it is if its rows are as long as a panel is wide, or few rows
+// of Q will read it.
+template <class Element, class Operand>
+inline void take_values(Scratch<Operand>& scratch, const Rows<Element>& values, int64_t count,
+                        int64_t dims, int64_t query_rows) {
+    constexpr int64_t few_rows = 48;
+    const float* const in_place = as_slots(values.first, Operand{});
+    if (!in_place || values.dim_stride != 1 || dims % lanes != 0 ||
+        (values.stride != panel_width && query_rows > few_rows)) {
+        pack_values<Operand>(values, count, dims, scratch.values, scratch.value_panel);
+        return;
+    }
+    scratch.value_rows = in_place;
+    scratch.value_stride = values.stride;
+    scratch.value_panel = panel_width;
+}
+
+template <class Element, class Operand, bool one_row>
+void compute_as(const Attention& problem, const Task& task, const Task* next, float* memory,
+                float* partial) {
+    [[maybe_unused]] const typename Operand::Session session{};
+    Scratch<Operand> scratch(problem, memory);
+    const int64_t dims = problem.head_dim;
+    const float log2_scale = log2_of(problem.scale < 0.0f ? -problem.scale : problem.scale);
+    int64_t sees[max_task_rows];
+    begin<Element, Operand, one_row>(scratch, problem, task, sees);
+
     const int64_t seen = sees[task.rows - 1];
     const int64_t last_key = seen < task.last_key ? seen : task.last_key;
     constexpr int64_t block_keys = Operand::block_keys;
     for (int64_t key = task.first_key; key < last_key; key += block_keys) {
         const int64_t count = last_key - key < block_keys ? last_key - key : block_keys;
-        const Rows<Element> keys{k + key * problem.k_strides.seq, problem.k_strides.seq,
-                                 problem.k_strides.dim};
-        const Rows<Element> values{v + key * problem.v_strides.seq, problem.v_strides.seq,
-                                   problem.v_strides.dim};
+        const auto keys = rows_of<Element>(problem.k, problem.k_strides, task, key);
+        const auto values = rows_of<Element>(problem.v, problem.v_strides, task, key);
         if constexpr (one_row) {
             attend_one_row(scratch, problem, log2_scale, keys, values, count);
         } else {
             pack_keys<Operand>(keys, count, dims, scratch.keys, scratch.key_panel);
-            pack_values<Operand>(values, count, dims, scratch.values, scratch.value_panel);
-            attend_strips(scratch, problem, log2_scale, key, count, task.rows, sees);
-        }
-    }
-
-    for (int64_t row = 0; row < task.rows; ++row) {
-        const float* const out = scratch.out + row * scratch.out_floats;
-        const float sum = Isa::sum_of_lanes(Isa::load(scratch.rows.sums + row * lanes));
-        if (!partial) {
-            finish_row<Element>(problem, task, row, out, sum);
-            continue;
-        }
-        float* const to = partial + row * partial_floats(problem);
-        for (int64_t dim = 0; dim < dims; dim += lanes) Isa::store(to + dim, Isa::load(out + dim));
-        to[scratch.out_floats] = scratch.rows.max[row];
-        to[scratch.out_floats + 1] = sum;
-    }
-}
-
-// One task. `partial` is where its rows go if it sees a part of the keys, else nullptr.
-template <class Element>
-void compute(const Attention& problem, const Task& task, float* memory, float* partial) {
-    if (is_one_row(problem)) {
-        compute_as<Element, Fp32, true>(problem, task, memory, partial);
-    } else {
-        compute_as<Element, OperandOf<Element>, false>(problem, task, memory, partial);
-    }
-}
-
-// Puts together what `parts` tasks left of the same rows, `stride` floats from one to the next.
-template <class Element>
-void combine(const Attention& problem, const Task& task, float* partials, int64_t parts,
-             int64_t stride) {
-    const int64_t width = partial_floats(problem), max = width - lanes, sum = max + 1;
-    const Isa::Vec factor =
-        Isa::broadcast(log2_of(problem.scale < 0.0f ? -problem.scale : problem.scale));
-    for (int64_t row = 0; row < task.rows; ++row) {
-        float* const first = partials + row * width;
-        float largest = first[max];
-        for (int64_t part = 1; part < parts; ++part) {
-            const float x = first[part * stride + max];
-            largest = x > largest ? x : largest;
-        }
-        float total = 0.0f;
-        for (int64_t part = 0; part < parts; ++part) {
-            float* const from = first + part * stride;
-            float rescale[lanes];
-            Isa::store(rescale, exp2(Isa::mul(Isa::sub(Isa::broadcast(from[max]),
-                                                       Isa::broadcast(largest)),
-                                              factor)));
-            total += from[sum] * rescale[0];
-            for (int64_t dim = 0; dim < problem.head_dim; dim += lanes) {
-                const Isa::Vec x = Isa::mul(Isa::load(from + dim), Isa::broadcast(rescale[0]));
-                Isa::store(first + dim, part == 0 ? x : Isa::add(Isa::load(first + dim), x));
+            take_values(scratch, values, count, dims, task.rows);
+            Ahead ahead;
+            if (next) {
+                ahead = after<Element>(problem, task, *next, key + count, last_key, block_keys);
             }
+            const Block block{key, count, key == task.first_key};
+            attend_strips(scratch, problem, log2_scale, block, task.rows, sees, ahead);
         }
-        finish_row<Element>(problem, task, row, first, total);
+    }
+    finish<Element>(scratch, problem, task, partial);
+}
+
+template <class Element>
+void compute(const Attention& problem, const Task& task, const Task* next, float* memory,
+             float* partial) {
+    if (is_one_row(problem)) {
+        compute_as<Element, Fp32, true>(problem, task, next, memory, partial);
+    } else {
+        compute_as<Element, OperandOf<Element>, false>(problem, task, next, memory, partial);
     }
 }
 

@@ -49,8 +49,10 @@ struct Kernel {
     int64_t (*scratch_floats)(const Attention& problem);
     // Floats that a row of a task leaves if the task sees a part of the keys.
     int64_t (*partial_floats)(const Attention& problem);
-    // Computes one task; `scratch` is aligned to 64 bytes. Rows go to `partial` if that is given.
-    void (*compute)(const Attention& problem, const Task& task, float* scratch, float* partial);
+    // Computes one task; `scratch` is aligned to 64 bytes. Rows go to `partial` if that is given. What
+    // `next` reads, which may be nullptr, is fetched into the cache.
+    void (*compute)(const Attention& problem, const Task& task, const Task* next, float* scratch,
+                    float* partial);
     // Writes the rows of a task of which `parts` tasks, each with a part of the keys, left theirs in
     // `partials`, `stride` floats from one to the next. Uses up `partials`.
     void (*combine)(const Attention& problem, const Task& task, float* partials, int64_t parts,

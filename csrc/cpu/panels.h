@@ -10,6 +10,7 @@
 #pragma once
 
 #include "operands.h"
+#include "rows.h"
 
 namespace flashbench {
 namespace cpu {
@@ -20,14 +21,6 @@ constexpr int64_t panel_width = Isa::tile_vectors * lanes;
 constexpr int64_t round_up(int64_t n, int64_t multiple) {
     return (n + multiple - 1) / multiple * multiple;
 }
-
-// Rows of head vectors in the caller's memory.
-template <class Element>
-struct Rows {
-    const Element* first;
-    int64_t stride;      // from one row to the next
-    int64_t dim_stride;  // from one head dim to the next
-};
 
 // panels: panel_stride slots apart. Columns beyond the last key are 0 up to the next multiple of
 // `lanes`; rows beyond head_dim are 0 up to the next multiple of `lanes`, too.

@@ -12,9 +12,10 @@ namespace cpu {
 namespace FLASHBENCH_ISA {
 
 // c = a b, or c = c * row_scale + (a b) for `Accumulate`. a is Rows x depth with rows lda floats
-// apart; b is the first Vectors vectors of each row of a panel; c is Rows x (Vectors * lanes).
+// apart; b is the first Vectors vectors of each row of a panel, whose rows are ldb floats apart; c is
+// Rows x (Vectors * lanes).
 template <class Operand, int Rows, int Vectors, bool Accumulate>
-inline void multiply_tile(const float* a, int64_t lda, const float* b, int64_t depth,
+inline void multiply_tile(const float* a, int64_t lda, const float* b, int64_t ldb, int64_t depth,
                           const float* row_scale, float* c, int64_t ldc) {
     Isa::Vec sums[Rows][Vectors];
 #pragma GCC unroll 8
@@ -25,7 +26,7 @@ inline void multiply_tile(const float* a, int64_t lda, const float* b, int64_t d
     for (int64_t k = 0; k < depth; ++k) {
         Isa::Vec b_row[Vectors];
 #pragma GCC unroll 8
-        for (int v = 0; v < Vectors; ++v) b_row[v] = Isa::load(b + k * panel_width + v * lanes);
+        for (int v = 0; v < Vectors; ++v) b_row[v] = Isa::load(b + k * ldb + v * lanes);
 #pragma GCC unroll 8
         for (int row = 0; row < Rows; ++row) {
             const Isa::Vec a_element = Isa::broadcast(a[row * lda + k]);
@@ -53,34 +54,34 @@ inline void multiply_tile(const float* a, int64_t lda, const float* b, int64_t d
 template <class Operand, bool Accumulate, int Rows = Isa::tile_rows,
           int Vectors = Isa::tile_vectors>
 inline void multiply_panel(int64_t rows, int64_t vectors, const float* a, int64_t lda,
-                           const float* b, int64_t depth, const float* row_scale, float* c,
-                           int64_t ldc) {
+                           const float* b, int64_t ldb, int64_t depth, const float* row_scale,
+                           float* c, int64_t ldc) {
     if constexpr (Rows > 1) {
         if (rows < Rows) {
             return multiply_panel<Operand, Accumulate, Rows - 1, Vectors>(
-                rows, vectors, a, lda, b, depth, row_scale, c, ldc);
+                rows, vectors, a, lda, b, ldb, depth, row_scale, c, ldc);
         }
     }
     if constexpr (Vectors > 1) {
         if (vectors < Vectors) {
             return multiply_panel<Operand, Accumulate, Rows, Vectors - 1>(
-                rows, vectors, a, lda, b, depth, row_scale, c, ldc);
+                rows, vectors, a, lda, b, ldb, depth, row_scale, c, ldc);
         }
     }
-    multiply_tile<Operand, Rows, Vectors, Accumulate>(a, lda, b, depth, row_scale, c, ldc);
+    multiply_tile<Operand, Rows, Vectors, Accumulate>(a, lda, b, ldb, depth, row_scale, c, ldc);
 }
 
 // A tile of C: rows <= Isa::tile_rows, and up to panel_width columns of which whole vectors are written.
 template <class Operand, bool Accumulate>
 inline void multiply(int64_t rows, int64_t columns, const float* a, int64_t lda, const float* b,
-                     int64_t depth, const float* row_scale, float* c, int64_t ldc) {
+                     int64_t ldb, int64_t depth, const float* row_scale, float* c, int64_t ldc) {
     const int64_t vectors = columns < panel_width ? (columns + lanes - 1) / lanes
                                                   : Isa::tile_vectors;
     if constexpr (Operand::own_product) {
         Operand::template multiply_panel<Accumulate>(rows, vectors, a, lda, b, depth, row_scale, c,
-                                                     ldc);
+                                                     ldc);  // packed, so ldb is known
     } else {
-        multiply_panel<Operand, Accumulate>(rows, vectors, a, lda, b, depth, row_scale, c, ldc);
+        multiply_panel<Operand, Accumulate>(rows, vectors, a, lda, b, ldb, depth, row_scale, c, ldc);
     }
 }
 

@@ -24,7 +24,7 @@ struct Scratch {
     int64_t query_slots;  // from one row of Q to the next
     int64_t out_floats;   // from one row of O to the next
     int64_t key_panel;    // slots of a panel of K^T
-    int64_t value_panel;  // slots of a panel of V
+    int64_t value_panel;  // slots from one panel of V to the next
     float* keys;
     float* values;
     float* scores;
@@ -32,6 +32,11 @@ struct Scratch {
     float* out;
     RowStates rows;
     int64_t floats;
+    // What products read: the above, unless the caller's memory will do.
+    const float* query_rows;
+    int64_t query_stride;
+    const float* value_rows;
+    int64_t value_stride;
 
     Scratch(const Attention& problem, float* memory) {
         query_slots = round_up(slots_of(problem.head_dim), lanes);
@@ -45,7 +50,11 @@ struct Scratch {
         queries = take(memory, max_task_rows * query_slots);
         out = take(memory, max_task_rows * out_floats);
         rows.max = take(memory, max_task_rows + lanes);
-        rows.sums = take(memory, max_task_rows * lanes);
+        rows.sums = take(memory, round_up(max_task_rows, lanes) * lanes);
+        query_rows = queries;
+        query_stride = query_slots;
+        value_rows = values;
+        value_stride = panel_width;
     }
 
     static int64_t slots_of(int64_t elements) {

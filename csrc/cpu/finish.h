@@ -1,0 +1,101 @@
+// The end of a row: O / sum, or what is left of it when a task sees a part of the keys only.
+#pragma once
+
+#include "rows.h"
+#include "scratch.h"
+
+namespace flashbench {
+namespace cpu {
+namespace FLASHBENCH_ISA {
+
+// What is left of a row of a part: O, max, sum.
+inline int64_t partial_floats(const Attention& problem) {
+    return round_up(problem.head_dim, lanes) + lanes;
+}
+
+inline float log2_of(float scale) {
+    return static_cast<float>(static_cast<double>(scale) * 1.4426950408889634);
+}
+
+// Writes a row of the result.
+template <class Element>
+inline void finish_row(const Attention& problem, const float* out, float sum, Element* to) {
+    const Isa::Vec factor = Isa::broadcast(problem.k_len == 0 ? 1.0f : 1.0f / sum);
+    const int64_t dims = problem.head_dim, stride = problem.out_strides.dim;
+    for (int64_t dim = 0; dim < dims; dim += lanes) {
+        store_strided(to + dim * stride, stride, dims - dim,
+                      Isa::mul(Isa::load(out + dim), factor));
+    }
+}
+
+// The sums over the lanes of `lanes` vectors.
+inline void sums_of_rows(const float* from, float* sums) {
+    Isa::Vec parts[lanes];
+    for (int64_t i = 0; i < lanes; ++i) parts[i] = Isa::load(from + i * lanes);
+    Isa::transpose(parts);
+    for (int64_t step = 1; step < lanes; step *= 2) {
+        for (int64_t i = 0; i < lanes; i += 2 * step) parts[i] = Isa::add(parts[i], parts[i + step]);
+    }
+    Isa::store(sums, parts[0]);
+}
+
+// Writes the rows of a task, or leaves them in `partial` if that is given.
+template <class Element, class Operand>
+inline void finish(const Scratch<Operand>& scratch, const Attention& problem, const Task& task,
+                   float* partial) {
+    auto* const result = static_cast<Element*>(problem.out);
+    RowCursor<Element> cursor(result, problem.out_strides, problem, task);
+    float sums[lanes];
+    for (int64_t row = 0; row < task.rows; ++row, cursor.next()) {
+        const float* const out = scratch.out + row * scratch.out_floats;
+        if (row % lanes == 0) sums_of_rows(scratch.rows.sums + row * lanes, sums);
+        const float sum = sums[row % lanes];
+        if (!partial) {
+            finish_row(problem, out, sum, cursor.row());
+            continue;
+        }
+        float* const to = partial + row * partial_floats(problem);
+        for (int64_t dim = 0; dim < scratch.out_floats; dim += lanes) {
+            Isa::store(to + dim, Isa::load(out + dim));
+        }
+        to[scratch.out_floats] = scratch.rows.max[row];
+        to[scratch.out_floats + 1] = sum;
+    }
+}
+
+// Puts together what `parts` tasks left of the same rows, `stride` floats from one to the next.
+template <class Element>
+void combine(const Attention& problem, const Task& task, float* partials, int64_t parts,
+             int64_t stride) {
+    const int64_t width = partial_floats(problem), max = width - lanes, sum = max + 1;
+    const Isa::Vec factor =
+        Isa::broadcast(log2_of(problem.scale < 0.0f ? -problem.scale : problem.scale));
+    auto* const result = static_cast<Element*>(problem.out);
+    RowCursor<Element> cursor(result, problem.out_strides, problem, task);
+    for (int64_t row = 0; row < task.rows; ++row, cursor.next()) {
+        float* const first = partials + row * width;
+        float largest = first[max];
+        for (int64_t part = 1; part < parts; ++part) {
+            const float x = first[part * stride + max];
+            largest = x > largest ? x : largest;
+        }
+        float total = 0.0f;
+        for (int64_t part = 0; part < parts; ++part) {
+            float* const from = first + part * stride;
+            float rescale[lanes];
+            Isa::store(rescale, exp2(Isa::mul(Isa::sub(Isa::broadcast(from[max]),
+                                                       Isa::broadcast(largest)),
+                                              factor)));
+            total += from[sum] * rescale[0];
+            for (int64_t dim = 0; dim < problem.head_dim; dim += lanes) {
+                const Isa::Vec x = Isa::mul(Isa::load(from + dim), Isa::broadcast(rescale[0]));
+                Isa::store(first + dim, part == 0 ? x : Isa::add(Isa::load(first + dim), x));
+            }
+        }
+        finish_row(problem, first, total, cursor.row());
+    }
+}
+
+}  // namespace FLASHBENCH_ISA
+}  // namespace cpu
+}  // namespace flashbench
