@@ -9,14 +9,15 @@ from flashbench.project.revision import WORKTREE, Revision, resolve
 
 # Whatever the user's configuration says: no colours, signatures, notes or mail maps.
 _LOG = ("log", "-z", "--no-color", "--no-show-signature", "--no-notes", "--no-mailmap", "-s")
-_FORMAT = "--format=%H%n%P%n%ct%n%an%n%s"  # the subject is the last line, and has none of its own
+# All but the body have no line breaks of their own.
+_FORMAT = "--format=%H%n%P%n%ct%n%an%n%s%n%b"
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit. parents: full hashes, also of what is outside of a range or axis; author and
-    subject: a stranger's text; merged: hashes that came with it on another branch, where only first
-    parents are followed."""
+    """One commit. parents: full hashes, also of what is outside of a range or axis; author,
+    subject, body: a stranger's text; merged: hashes that came with it on another branch, where only
+    first parents are followed."""
 
     id: str
     parents: tuple[str, ...]
@@ -24,6 +25,7 @@ class Commit:
     author: str
     subject: str
     merged: tuple[str, ...] = ()
+    body: str = ""  # of the message, below the subject
 
     @property
     def revision(self) -> Revision:
@@ -35,8 +37,10 @@ def log(repository: Path, *arguments: str, sent: bytes = b"") -> list[Commit]:
     listed = git.ask(repository, *_LOG, "--encoding=UTF-8", _FORMAT, *arguments, sent=sent)
     found = []
     for record in filter(None, listed.split(b"\0")):
-        name, parents, time, author, subject = record.decode(errors="replace").split("\n", 4)
-        found.append(Commit(name, tuple(parents.split()), int(time), author, subject.strip("\n")))
+        name, parents, time, author, text = record.decode(errors="replace").split("\n", 4)
+        subject, _, body = text.partition("\n")
+        parts = tuple(parents.split())
+        found.append(Commit(name, parts, int(time), author, subject, body=body.strip("\n")))
     return found
 
 

@@ -15,6 +15,7 @@ from flashbench.site.content import CONFIDENCE, Content, Graph, commit_page, dat
 from flashbench.site.render import maker_key, page
 from flashbench.table import digits, percentage, ratio_text
 
+_BODY_LINES, _BODY_CHARACTERS = 500, 20_000  # of a message on a page
 HASH = 10  # digits of a commit where it is named
 _COLUMNS = 6  # value, low and high of what is judged; ours, the control; the value before
 _UNITS = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
@@ -62,6 +63,7 @@ class CommitPages:
         values = {
             "title": f"Commit {one.id[:HASH]}",
             "subject": one.subject,
+            "body": _message(one.body),
             "hash": one.id,
             "date": date(one.time),
             "author": one.author,
@@ -108,6 +110,15 @@ class CommitPages:
                 )
             )
         return made
+
+
+def _message(body: str) -> list[str]:
+    """The lines of a commit's message below its subject, as many as a page has room for."""
+    lines = body[:_BODY_CHARACTERS].splitlines()[:_BODY_LINES]
+    left = len(body.splitlines()) - len(lines)
+    if left or len(body) > _BODY_CHARACTERS:
+        lines.append(f"[cut here: {len(body)} characters in all]")
+    return lines
 
 
 def value_text(value: float, unit: str) -> str:

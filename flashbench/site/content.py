@@ -61,7 +61,7 @@ class Spot:
 @dataclass(frozen=True, slots=True)
 class Latest:
     """The newest commit with a run file on a device of a machine; commit: its index.
-    processor: the device's own name."""
+    processor: the device's own name; percentiles: of every candidate, where the run file is."""
 
     machine: str
     device: str
@@ -69,6 +69,7 @@ class Latest:
     commit: int
     table: Document
     spots: tuple[Spot, ...] = ()
+    percentiles: Document | None = None
 
 
 @dataclass(frozen=True, slots=True)

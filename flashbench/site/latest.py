@@ -11,7 +11,7 @@ from flashbench.report import report_one
 from flashbench.run_reader import load
 from flashbench.site.content import Latest
 from flashbench.site.samples import from_results, newest, spot
-from flashbench.views import speedup
+from flashbench.views import detail, speedup
 
 
 def latest_tables(history: History, results: Path) -> tuple[tuple[Latest, ...], list[str]]:
@@ -47,7 +47,8 @@ def latest_table(file: Path, machine: str, commit: int, device: str) -> Latest:
         spots += spot(case, comparison, verdict, None if median is None else median / 1e6)
     named = run.environment.gpu if device == "cuda" else run.environment.cpu
     table = speedup.document(report)
-    return Latest(machine, device, named or device, commit, table, tuple(spots))
+    percentiles = detail.document(report)
+    return Latest(machine, device, named or device, commit, table, tuple(spots), percentiles)
 
 
 def _run_file(

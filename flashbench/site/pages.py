@@ -197,6 +197,7 @@ def _machine(content: Content, machine: Machine) -> dict[str, Any]:
                     "device": latest.device,
                     "processor": latest.processor,
                     "table": _verdict_first(latest.table),
+                    "percentiles": latest.percentiles,
                     "speedups": pictures.speedups(latest.spots),
                     "roofline": pictures.roofline(latest.spots, latest.processor),
                 }

@@ -18,6 +18,11 @@ SUBJECTS = {
     4: "javascript:window.broken=1 \u2028 \u202e {{ 7 * 7 }} ${window.broken = 1}",
     5: "&lt;b&gt; \"quoted\" 'quoted' `quoted`",
 }
+BODIES = {
+    3: f"Why {HOSTILE}\n\n    indented \u202e\n</pre><b>bold</b>",
+    6: "\n".join(f"line {number}" for number in range(2000)),
+    9: "long " * 10_000,
+}
 COMMITS = 40
 BROKEN, UNMEASURED, STEP = (7, 8), 20, 25
 CASES = (
@@ -38,6 +43,7 @@ def history() -> History:
             time=1_760_000_000 + 86_400 * i,
             author=HOSTILE if i == 3 else "A. Uthor",
             subject=SUBJECTS.get(i, f"Change number {i}"),
+            body=BODIES.get(i, ""),
         )
         for i in range(COMMITS)
     )

@@ -16,6 +16,7 @@ from flashbench.runfile import BuildIdentity
 
 ROOT = Path(__file__).parents[2]
 SUBJECT = 'Use <script>alert(1)</script> & "quotes", it\'s faster \u202e'
+BODY = "It was slow.\n\n  <b>indented</b>\n\nReviewed-by: A"
 MACHINE = "box"
 
 
@@ -44,7 +45,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     git(folder, "init", "-q", "-b", "main")
     run = runfile.load(ROOT / "results/cpu.json")
     for number, subject in enumerate(["A kernel", SUBJECT, "Tell what it does"]):
-        git(folder, "commit", "-q", "--allow-empty", "-m", subject)
+        git(folder, "commit", "-q", "--allow-empty", "-m", subject, "-m", BODY)
         if number:
             for candidate in run.candidates:
                 if not candidate.baseline:
@@ -72,6 +73,7 @@ def test_publish_makes_the_site(repository: Path) -> None:
     assert "Use &lt;script&gt;alert(1)&lt;/script&gt; &amp; &#34;quotes&#34;" in page
     assert "\\u202e" in page
     assert "A &amp;lt;Uthor" in page
+    assert "It was slow.\n\n  &lt;b&gt;indented&lt;/b&gt;\n\nReviewed-by: A\n</pre>" in page
     assert "<caption>48 series</caption>" in page
     again = flashbench(repository, "publish")
     assert "0 of " in again.stderr

@@ -214,6 +214,21 @@ def test_a_commit_page_says_why_it_does_not_build(tmp_path: Path) -> None:
     assert "Nothing was measured of this commit." in text
 
 
+def test_a_message_is_shown_as_text_and_cut_where_it_is_long(tmp_path: Path) -> None:
+    """The body keeps its lines, none of it is markup, and a page has room for some of it."""
+    publish(SAMPLE, tmp_path)
+    texts = {
+        i: (tmp_path / commit_page(SAMPLE.history.commits[i].id)).read_text() for i in (3, 6, 9, 10)
+    }
+    assert "Why &lt;/script&gt;&lt;script&gt;" in texts[3]
+    assert "\n    indented \\u202e\n&lt;/pre&gt;&lt;b&gt;bold" in texts[3]
+    assert "line 499\n[cut here: 18889 characters in all]" in texts[6]
+    assert "line 500\n" not in texts[6]
+    assert "[cut here: 50000 characters in all]" in texts[9]
+    assert texts[9].count("long") == 4000
+    assert 'class="message"' not in texts[10]
+
+
 def test_machines_of_like_names_have_pages_of_their_own() -> None:
     """Names that differ in what a file name cannot have do not collide."""
     names = ["a/b", "a:b", "a b", "", "..", HOSTILE, "x" * 500]

@@ -42,7 +42,7 @@
     }
     if (view.quartiles && has("q25")) {
       const dotted = shape("path", { d: "M0,3H24M0,9H24", class: `quartile ${role}` });
-      items.push(item("quartiles (25th and 75th percentile) of the samples", dotted));
+      items.push(item("25th and 75th percentile of the samples", dotted));
     }
     if (graph.changes.length) {
       const line = shape("path", { d: "M12,0V12", class: "change down" });
