@@ -10,6 +10,7 @@ from flashbench.history.load import load
 from flashbench.project import ledger
 from flashbench.site.content import Content, Graph, drawn
 from flashbench.site.latest import latest_tables
+from flashbench.site.project_name import project_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,5 +40,4 @@ def collect(source: Source) -> Content:
         notes.append(
             f"{count} measured commit{'s' * (count != 1)} not among those of {source.revision}"
         )
-    name = source.repository.resolve().name
-    return Content(name, history, graphs, latest, tuple(notes))
+    return Content(project_name(source.repository), history, graphs, latest, tuple(notes))

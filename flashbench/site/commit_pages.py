@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from flashbench.foreign.series import SECONDS
 from flashbench.history.model import FloatArray, Gap, Points
-from flashbench.site.content import CONFIDENCE, Content, Graph, commit_page, date, shown, speedup
+from flashbench.site.content import CONFIDENCE, Content, Graph, commit_page, moment, shown, speedup
 from flashbench.site.render import maker_key, page
 from flashbench.table import digits, percentage, ratio_text
 
@@ -65,7 +64,7 @@ class CommitPages:
             "subject": one.subject,
             "body": _message(one.body),
             "hash": one.id,
-            "date": date(one.time),
+            "date": moment(one.time),
             "author": one.author,
             "merged": len(one.merged),
             "before": self._link(commit - 1),
@@ -185,10 +184,11 @@ def _judged(graph: Graph) -> Points:
     return graph.series.points if ratio is None else speedup(ratio)
 
 
-def measured_on(graphs: Sequence[Graph], machine: str) -> int:
-    """How many commits have a number on a machine."""
-    found: set[int] = set()
-    for graph in graphs:
+def measured_on(content: Content, machine: str) -> list[int]:
+    """The commits that have a number on a machine, ascending."""
+    there = np.zeros(len(content.history.commits), dtype=np.bool_)
+    for graph in content.graphs:
         if graph.series.machine == machine:
-            found.update(graph.series.points.commit.tolist())
-    return len(found)
+            there[graph.series.points.commit] = True
+    found: list[int] = np.flatnonzero(there).tolist()
+    return found

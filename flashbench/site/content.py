@@ -110,8 +110,13 @@ def speedup(ratio: Points) -> Points:
 
 def date(seconds: int) -> str:
     """The day in UTC; "" for what is no possible time."""
+    return moment(seconds).partition(" ")[0]
+
+
+def moment(seconds: int) -> str:
+    """Day and time of day in UTC, to the minute; "" for what is no possible time."""
     try:
-        return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+        return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "minutes")[:16]
     except (ValueError, OverflowError, OSError):
         return ""
 

@@ -9,7 +9,16 @@ from urllib.parse import urlencode
 from flashbench.history.model import Change, Gap, Machine
 from flashbench.site import pictures
 from flashbench.site.commit_pages import HASH, CommitPages, measured_on
-from flashbench.site.content import Content, Graph, Latest, commit_page, date, machine_page, shown
+from flashbench.site.content import (
+    Content,
+    Graph,
+    Latest,
+    commit_page,
+    date,
+    machine_page,
+    moment,
+    shown,
+)
 from flashbench.site.render import page
 from flashbench.table import Document, finite_exp, ratio_text
 
@@ -49,6 +58,7 @@ def viewer_data(content: Content) -> dict[str, Any]:
             {
                 "hash": shown(one.id),
                 "date": date(one.time),
+                "time": moment(one.time).partition(" ")[2],
                 "subject": shown(one.subject),
                 "page": commit_page(one.id),
             }
@@ -62,6 +72,10 @@ def viewer_data(content: Content) -> dict[str, Any]:
                 "reason": shown(gap.reason.partition("\n")[0]),
             }
             for gap in content.history.gaps
+        ],
+        "measured": [
+            {"machine": shown(one.name), "commits": measured_on(content, one.name)}
+            for one in content.history.machines
         ],
         "graphs": [_entry(graph) for graph in content.graphs],
     }
@@ -97,7 +111,7 @@ def _commit(content: Content, place: int) -> dict[str, Any]:
     return {
         "page": commit_page(one.id),
         "hash": one.id[:HASH],
-        "date": date(one.time),
+        "date": moment(one.time),
         "subject": one.subject,
     }
 
@@ -109,9 +123,10 @@ def _change(content: Content, graph: Graph, change: Change) -> dict[str, Any]:
         ends = (commits[end].id[:HASH] for end in (change.first, change.last))
         place = f"{change.last - change.first + 1} commits, {' to '.join(ends)}"
     if change.hidden:
-        place += f"; {len(change.hidden)} of them do not build"
+        count = len(change.hidden)
+        place += f"; {count} of them {'does' if count == 1 else 'do'} not build"
     if change.unmeasured:
-        place += f"; {change.unmeasured} were not measured"
+        place += f"; {change.unmeasured} {'was' if change.unmeasured == 1 else 'were'} not measured"
     ends_text = ", ".join(_text(end) for end in (change.speedup.low, change.speedup.high))
     return {
         **_commit(content, change.commit),
@@ -125,13 +140,14 @@ def _change(content: Content, graph: Graph, change: Change) -> dict[str, Any]:
 
 def _index(content: Content, rows: list[dict[str, Any]]) -> dict[str, Any]:
     commits = content.history.commits
-    span = f"{date(commits[0].time)} to {date(commits[-1].time)}" if commits else ""
+    days = [date(one.time) for one in (commits[:1] + commits[-1:])]
+    span = " to ".join(dict.fromkeys(days))
     machines = [
         {
             "name": machine.name,
             "page": machine_page(machine.name),
             "facts": [value for _, value in _facts(machine)],
-            "measured": measured_on(content.graphs, machine.name),
+            "measured": len(measured_on(content, machine.name)),
             "latest": [
                 {
                     **_commit(content, latest.commit),

@@ -1,14 +1,18 @@
-"""Where everything lies in the pictures of a device: speed-ups and a roofline."""
+"""Where everything lies in the pictures of a device: speed-ups and a roofline.
+
+Places are percent of the width or height, so that a picture fills its box on any screen while its
+texts keep their size.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from flashbench.site.content import Spot
 from flashbench.table import digits, ratio_text
 
-_LABELS = 330  # units of width for the names of cases, of 12 units a line of text
-_ROW = 18
+_TICKS = 8  # on an axis, so that a phone has room for them
 # Of each decade, the finest first.
 _STEPS = (
     (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 3, 4, 5, 6, 7, 8, 9),
@@ -44,18 +48,18 @@ def peak_of(processor: str) -> Peak | None:
 
 
 class _Log:
-    """A log axis: from numbers to places."""
+    """A log axis: from numbers to places, in percent."""
 
-    def __init__(self, numbers: Sequence[float], start: float, end: float) -> None:
+    def __init__(self, numbers: Sequence[float], start: float = 0, end: float = 100) -> None:
         self._low = math.log(min(numbers)) - 0.05
         self._high = math.log(max(numbers)) + 0.05
         self._start, self._end = start, end
 
     def __call__(self, number: float) -> float:
         part = (math.log(number) - self._low) / (self._high - self._low)
-        return round(self._start + part * (self._end - self._start), 1)
+        return round(self._start + part * (self._end - self._start), 2)
 
-    def ticks(self, most: int = 12) -> list[dict[str, object]]:
+    def ticks(self) -> list[dict[str, object]]:
         """Round numbers, as many as there is room for."""
         first, last = (math.floor(end / math.log(10)) for end in (self._low, self._high))
         for steps in _STEPS:
@@ -65,7 +69,7 @@ class _Log:
                 for step in steps
                 if self._low <= math.log(step * 10.0**power) <= self._high
             ]
-            if len(inside) <= most:
+            if len(inside) <= _TICKS:
                 break
         return [{"at": self(number), "text": f"{number:.6g}"} for number in inside]
 
@@ -75,13 +79,13 @@ def speedups(spots: Sequence[Spot]) -> dict[str, object] | None:
     timed = [(spot, spot.speedup) for spot in spots if spot.speedup is not None]
     if not timed:
         return None
-    width = _LABELS + 470
+    several = len({spot.candidate for spot, _ in timed}) > 1
     values = [1.0, 0.9, 1.1, *(value for _, (value, _, _) in timed)]
     # An interval may be endless; the picture is of the values.
     low, high = min(values) / 1.2, max(values) * 1.2
-    axis = _Log([low, high], _LABELS + 10, width - 20)
+    axis = _Log([low, high])
     rows = []
-    for number, (spot, (value, least, most)) in enumerate(timed):
+    for spot, (value, least, most) in timed:
         ends = [
             low if least is None else max(low, least),
             high if most is None else min(high, most),
@@ -91,18 +95,15 @@ def speedups(spots: Sequence[Spot]) -> dict[str, object] | None:
             text += f" [{ratio_text(least)}, {ratio_text(most)}]"
         rows.append(
             {
-                "label": spot.case,
+                "label": f"{spot.case} {spot.candidate}" if several else spot.case,
                 "dtype": spot.dtype,
                 "title": f"{text} {spot.verdict}",
-                "y": 36 + _ROW * number,
                 "x": axis(value),
                 "low": axis(ends[0]),
                 "high": axis(ends[1]),
             }
         )
     return {
-        "width": width,
-        "height": 36 + _ROW * len(rows) + 28,
         "rows": rows,
         "ticks": axis.ticks(),
         "dtypes": _dtypes(spots),
@@ -120,9 +121,8 @@ def roofline(spots: Sequence[Spot], processor: str) -> dict[str, object] | None:
     x_values = [spot.flops / spot.bytes for spot in spots]
     y_values = [spot.flops / spot.seconds / 1e12 for spot in spots]
     highest = max([*y_values, *(rate / 1e12 for rate in rates.values())])
-    left, right, top, bottom = 70, 690, 34, 380
-    x = _Log([min(x_values) / 2, max(x_values) * 2], left, right)
-    y = _Log([min(y_values) / 2, highest * 2], bottom, top)
+    x = _Log([min(x_values) / 2, max(x_values) * 2])
+    y = _Log([min(y_values) / 2, highest * 2], 100, 0)
     roofs = []
     if peak is not None:
         ends = min(x_values) / 2, max(x_values) * 2
@@ -134,9 +134,9 @@ def roofline(spots: Sequence[Spot], processor: str) -> dict[str, object] | None:
             start = max(ends[0], min(y_values) / 2 * 1e12 / peak.bandwidth)
             points = [start, corner, ends[1]]
             at = [(x(p), y(min(p * peak.bandwidth, rate) / 1e12)) for p in points]
-            path = "M" + "L".join(f"{a},{b}" for a, b in at)
+            lines = [(*one, *other) for one, other in pairwise(at)]
             text = f"{names}: {digits(rate / 1e12)} TFLOP/s, {digits(peak.bandwidth / 1e12)} TB/s"
-            roofs.append({"path": path, "y": at[-1][1], "text": text})
+            roofs.append({"lines": lines, "y": at[-1][1], "text": text})
     note = (
         "Roofs: peaks of NVIDIA's data sheets, dense. Bytes are the fewest that have to be moved."
         if peak
@@ -150,12 +150,6 @@ def roofline(spots: Sequence[Spot], processor: str) -> dict[str, object] | None:
         place = {"x": x(intensity), "y": y(rate), "dtype": spot.dtype, "label": spot.case}
         dots.append({**place, **shown, "title": f"{title} FLOP a byte"})
     return {
-        "width": 720,
-        "height": 430,
-        "left": left,
-        "right": right,
-        "top": top,
-        "bottom": bottom,
         "x_ticks": x.ticks(),
         "y_ticks": y.ticks(),
         "roofs": roofs,

@@ -25,6 +25,7 @@ BODIES = {
 }
 COMMITS = 40
 BROKEN, UNMEASURED, STEP = (7, 8), 20, 25
+SPARSE, EVERY = 200, 10
 CASES = (
     "b1-h8-q512-d64-fp16-full-cpu",
     "b1-h8-q512-d64-fp16-causal-cpu",
@@ -81,9 +82,24 @@ def content() -> Content:
     return Content("toy <b>project</b>", whole, graphs, latest, (f"passed over: {HOSTILE}",))
 
 
-def _kernel(machine: str, case: str) -> Series:
-    good = _built()
-    good = good[good != UNMEASURED]
+def sparse() -> Content:
+    """200 commits of one day, of which every tenth was measured and three do not build; a change
+    that may lie in any of those between two measured ones."""
+    commits = tuple(
+        Commit(f"{i + 1:04x}" * 10, (), 1_760_000_400 + 240 * i, "A", f"Number {i}")
+        for i in range(SPARSE)
+    )
+    one = _kernel("box", CASES[0], np.arange(0, SPARSE, EVERY))
+    shift = Shift(math.log(1.2), math.log(1.15), math.log(1.25), 1e-6)
+    change = Change(110, first=101, last=110, speedup=shift, before=11, after=9, unmeasured=9)
+    gaps = tuple(Gap(i, "", "compile error", "csrc/kernel.cpp:1: error") for i in (33, 34, 105))
+    history = History(commits, (Machine("box", cpu="A CPU"),), (one,), gaps)
+    return Content("sparse", history, (Graph(one, (change,)),))
+
+
+def _kernel(machine: str, case: str, measured=None) -> Series:
+    good = _built() if measured is None else measured
+    good = good[good != UNMEASURED] if measured is None else good
     ratio = np.where(good >= STEP, 0.6, 0.72)
     return Series(
         machine=machine,
@@ -97,7 +113,7 @@ def _kernel(machine: str, case: str) -> Series:
         candidate="kernel",
         control=_points(good, 3e-4 + 0 * ratio),
         ratio=_points(good, ratio),
-        failed=np.array([UNMEASURED]),
+        failed=np.array([UNMEASURED] if measured is None else [], dtype=np.int64),
     )
 
 

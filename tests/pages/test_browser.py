@@ -1,11 +1,24 @@
 """The site in a headless Chromium, from files, with the network off."""
 
+import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from pages.browser import Visit, chromium
-from pages.sample import BROKEN, CASES, COMMITS, HOSTILE, STEP, SUBJECTS, content
+from pages.sample import (
+    BROKEN,
+    CASES,
+    COMMITS,
+    EVERY,
+    HOSTILE,
+    SPARSE,
+    STEP,
+    SUBJECTS,
+    content,
+    sparse,
+)
 from playwright.sync_api import Browser, Locator, Page
 
 from flashbench.site.content import commit_page, machine_page
@@ -39,6 +52,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("a folder <with> a name") / "site"
     publish(SAMPLE, folder)
     return folder
+
+
+@pytest.fixture
+def few(browser: Browser, tmp_path: Path) -> Iterator[Page]:
+    """The graph of a history of one day, most of which was not measured."""
+    publish(sparse(), tmp_path / "site")
+    visited = Visit(browser, tmp_path / "site")
+    page = visited.open("graphs.html")
+    figures(page, 1)
+    yield page
+    assert visited.complaints == []
+    visited.close()
 
 
 @pytest.fixture
@@ -210,6 +235,55 @@ def test_the_keyboard_does_all(visit: Open) -> None:
     assert "missing header" in page.locator("main").text_content()
 
 
+def places(page: Page, marks: str) -> list[float]:
+    """Where marks of the graph are, from the left, in its own units."""
+    return page.eval_on_selector_all(
+        f".plot {marks}",
+        "marks => marks.map(m => { const box = m.getBBox(); return box.x + box.width / 2; })",
+    )
+
+
+def test_commits_without_a_measurement_take_no_room(few: Page) -> None:
+    """Where most have none, the axis has those that were tried alone, evenly; a change still lies
+    between the measured commits around it, and failed builds where they are."""
+    assert few.get_by_label("commits on the axis").input_value() == "tried"
+    dots, gaps = places(few, ".dot"), places(few, ".gap")
+    tried = sorted(dots + gaps)
+    steps = [right - left for left, right in pairwise(tried)]
+    assert len(tried) == SPARSE // EVERY + 3
+    assert max(steps) - min(steps) < 0.2
+    assert "23 tried of 200 commits, oldest first" in few.locator(".plot").text_content()
+    edges = few.eval_on_selector(".plot .range", "m => [m.getBBox().x, m.getBBox().width]")
+    assert dots[10] < edges[0] < gaps[2] < dots[11] <= edges[0] + edges[1] < dots[12]
+    assert abs(places(few, "line.change")[0] - dots[11]) < 0.2
+    few.get_by_label("commits on the axis").select_option("all")
+    few.wait_for_function("() => location.hash === '#axis=all'")
+    figures(few, 1)
+    assert few.locator(".plot .dot").count() == len(dots)
+    assert "commits, oldest first" in few.locator(".plot").text_content()
+    assert places(few, ".gap")[0] < dots[4]
+    assert few.get_by_role("button", name="Clear").click() is None
+    few.wait_for_function("() => location.hash === ''")
+    assert few.get_by_label("commits on the axis").input_value() == "tried"
+
+
+def test_labels_of_the_axes_differ_and_are_no_longer_than_needed(few: Page, visit: Open) -> None:
+    """Commits of one day are told apart by the time; numbers have the digits that differ."""
+    labels = few.locator(".plot text.commit").all_text_contents()
+    assert labels[0] == "2025-10-09 09:00"
+    assert len(set(labels)) == len(labels) >= 5
+    assert all(re.fullmatch(r"\d\d:\d\d", label) for label in labels[1:])
+    assert "oldest first (UTC)" in few.locator(".plot").text_content()
+    page = visit("graphs.html")
+    first = figures(page, 8).first
+    days = first.locator(".plot text.commit").all_text_contents()
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", day) for day in days)
+    numbers = first.locator(".plot text.number").all_text_contents()
+    assert len(numbers) >= 3
+    assert any(not number.endswith("0") for number in numbers)
+    assert len({len(number) for number in numbers}) == 1
+
+
 def test_the_pointer_shows_the_nearest_commit(visit: Open) -> None:
     """Where the mouse or a finger is, the commit there is named."""
     page = visit("graphs.html")
@@ -236,7 +310,7 @@ def test_pages_work_without_scripts(browser: Browser, site: Path) -> None:
     context = browser.new_context(java_script_enabled=False, offline=True)
     page = context.new_page()
     page.goto(f"{site.as_uri()}/{machine_page('box')}")
-    assert page.locator("svg.picture").count() == 2
+    assert page.locator(".picture").count() == 2
     assert page.locator("tbody tr").first.text_content().startswith("b1-h1-q128-d64-fp32-full-cpu")
     page.goto(f"{site.as_uri()}/graphs.html")
     assert "drawn by JavaScript" in page.locator("noscript").text_content()

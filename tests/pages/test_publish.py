@@ -19,6 +19,7 @@ from flashbench.project.commits import Commit
 from flashbench.site import encode
 from flashbench.site.content import Content, Graph, commit_page, drawn, machine_page, shown
 from flashbench.site.pictures import peak_of, roofline
+from flashbench.site.project_name import project_name
 from flashbench.site.publish import publish
 from flashbench.site.writer import MANIFEST
 
@@ -270,3 +271,28 @@ def test_texts_can_be_read_in_light_and_dark() -> None:
             for ground in ("page", "panel"):
                 pair = sorted(_luminance(colours[name]) for name in (text, ground))
                 assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 4.5, (text, ground)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (None, "folder"),
+        ('{"project": "a // name", // a comment\n "other": [1, /* two */ ], }', "a // name"),
+        ('{"project": "<b>"}', "<b>"),
+        ('{"project": "  "}', "folder"),
+        ('{"project": 3}', "folder"),
+        ('["project"]', "folder"),
+        ("{", "folder"),
+        ("[" * 100_000, "folder"),
+        ('"' + '\\"' * 100_000 + "\\", "folder"),
+    ],
+)
+def test_the_project_is_called_as_in_asvs_configuration(
+    tmp_path: Path, text: str | None, name: str
+) -> None:
+    """The name that asv knows, comments or not; of a file that says none, the folder's."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    if text is not None:
+        (folder / "asv.conf.json").write_text(text)
+    assert project_name(folder) == name

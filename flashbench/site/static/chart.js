@@ -2,7 +2,7 @@
 "use strict";
 
 {
-  const { shape, digits, scaled } = flashbench;
+  const { shape, scaled } = flashbench;
   const HEIGHT = 280;
   const MARGIN = { top: 24, right: 14, bottom: 56, left: 62 };
   const FEW = 150; // points that are drawn as dots, too
@@ -22,27 +22,32 @@
     return { ...line, points };
   }
 
-  /** Round numbers, about `count`, from low to high. */
+  /** Round numbers, about `count`, from low to high: [number, text] with the digits that they need. */
   function ticks(low, high, count) {
     const rough = (high - low) / count;
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
+    const places = -Math.floor(Math.log10(step) + 1e-9); // of the last digit, behind the point
+    const largest = Math.max(Math.abs(low), Math.abs(high));
+    const text = largest >= 1e7 || places > 6
+      ? (value) => value.toExponential(Math.max(0, Math.floor(Math.log10(Math.abs(value) || 1)) + places))
+      : (value) => value.toFixed(Math.max(0, places));
     const found = [];
-    for (let i = Math.ceil(low / step); i * step <= high; i++) found.push(i * step);
+    for (let i = Math.ceil(low / step); i * step <= high; i++) found.push([i * step, text(i * step)]);
     return found;
   }
 
-  /** What the y axis spans: every value, and intervals unless they dwarf the values. */
+  /** What the y axis spans: every value, and intervals unless they dwarf the values (`cut`). */
   function extent(lines, isRatio) {
     const values = lines.flatMap((line) => line.points.map((point) => point.v));
     if (isRatio) values.push(1);
     let [low, high] = [Math.min(...values), Math.max(...values)];
     const room = Math.max(high - low, Math.abs(high) * 0.02, 1e-300);
-    const ends = lines.flatMap((l) => l.points.flatMap((p) => [p.lo ?? p.v, p.hi ?? p.v]));
-    low = Math.max(low - 0.6 * room, Math.min(low, ...ends));
-    high = Math.min(high + 0.6 * room, Math.max(high, ...ends));
-    const edge = Math.max((high - low) * 0.06, room * 0.02);
-    return [low - edge, high + edge];
+    const ends = lines.flatMap((l) => l.points.flatMap((p) => [p.lo, p.hi, p.q25, p.q75].filter(Number.isFinite)));
+    const [least, most] = [Math.min(low, ...ends), Math.max(high, ...ends)];
+    const [bottom, top] = [Math.max(low - 0.6 * room, least), Math.min(high + 0.6 * room, most)];
+    const edge = Math.max((top - bottom) * 0.06, room * 0.02);
+    return { low: bottom - edge, high: top + edge, cut: least < bottom || most > top };
   }
 
   function path(points, x, y, name) {
@@ -91,10 +96,11 @@
   }
 
   /**
-   * Draw `graph` into `svg`, as wide as it is. view: {show: "speedup" or "time", from, to, quartiles}.
-   * gaps: Map of commit -> text. Returns what is needed to point at it.
+   * Draw `graph` into `svg`, as wide as it is. view: {show: "speedup" or "time", axis, from, to,
+   * quartiles}. gaps: Map of commit -> text; measured: the commits with a number on the machine.
+   * Returns what is needed to point at it.
    */
-  flashbench.draw = (svg, graph, view, commits, gaps) => {
+  flashbench.draw = (svg, graph, view, commits, gaps, measured) => {
     const isRatio = view.show === "speedup" && graph.lines.some((l) => l.role === "speedup");
     const roles = isRatio ? ["speedup"] : ["time", "control"];
     let lines = graph.lines.filter((line) => roles.includes(line.role));
@@ -107,9 +113,11 @@
     const any = lines.some((line) => line.points.length);
     const largest = Math.max(0, ...lines.flatMap((l) => l.points.map((p) => p.v)));
     const [factor, unit] = isRatio ? [1, "×"] : scaled(lines[0].unit, largest);
-    const [low, high] = any ? extent(lines, isRatio) : [0, 1];
-    const span = Math.max(1, view.to - view.from);
-    const x = (i) => MARGIN.left + (inner.w * (i - view.from + (view.to === view.from ? 0.5 : 0))) / span;
+    const { low, high, cut } = any ? extent(lines, isRatio) : { low: 0, high: 1, cut: false };
+    const notes = new Map(gaps);
+    for (const i of graph.failed) if (!notes.has(i)) notes.set(i, "not measured");
+    const axis = flashbench.axis(view, commits, [...measured, ...notes.keys()]);
+    const x = (i) => MARGIN.left + inner.w * axis.part(i);
     const y = (v) => MARGIN.top + inner.h * (1 - (Math.min(high, Math.max(low, v)) - low) / (high - low));
     const floor = MARGIN.top + inner.h;
 
@@ -117,26 +125,25 @@
       ? "speed-up over SDPA (×, above 1 is faster)"
       : `${lines[0].unit === "seconds" ? "time" : "value"}${unit ? ` (${unit})` : ""}`;
     svg.append(shape("text", { x: 4, y: 15, class: "title" }, title));
-    for (const tick of any ? ticks(low * factor, high * factor, 5) : []) {
+    for (const [tick, text] of any ? ticks(low * factor, high * factor, 5) : []) {
       const at = y(tick / factor);
       svg.append(
         shape("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: at, y2: at, class: "grid" }),
-        shape("text", { x: MARGIN.left - 6, y: at + 4, "text-anchor": "end" }, digits(tick)),
+        shape("text", { x: MARGIN.left - 6, y: at + 4, class: "number", "text-anchor": "end" }, text),
       );
     }
     if (isRatio) {
       svg.append(shape("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(1), y2: y(1), class: "one" }));
     }
     svg.append(shape("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: floor, y2: floor, class: "axis" }));
-    const labels = Math.min(span + 1, Math.max(2, Math.floor(inner.w / 110)));
-    for (let k = 0; k < labels; k++) {
-      const i = Math.round(view.from + (labels === 1 ? 0 : (k * (view.to - view.from)) / (labels - 1)));
-      const anchor = k === 0 ? "start" : k === labels - 1 ? "end" : "middle";
-      svg.append(shape("text", { x: x(i), y: floor + 32, "text-anchor": anchor }, commits[i].date));
-    }
-    svg.append(shape("text", { x: MARGIN.left + inner.w / 2, y: HEIGHT - 6, "text-anchor": "middle" },
-      "commits, oldest first"));
+    const { title: below, marks } = axis.labels(inner.w);
+    marks.forEach(([i, text], k) => {
+      const anchor = marks.length === 1 ? "middle" : k === 0 ? "start" : k === marks.length - 1 ? "end" : "middle";
+      svg.append(shape("text", { x: x(i), y: floor + 32, class: "commit", "text-anchor": anchor }, text));
+    });
+    svg.append(shape("text", { x: width / 2, y: HEIGHT - 6, "text-anchor": "middle" }, below));
 
+    const taken = []; // in each row of texts, up to where
     for (const change of graph.changes) {
       if (change.last < view.from || change.first > view.to) continue;
       const way = change.speedup[0] > 1 ? "up" : "down";
@@ -144,11 +151,15 @@
       const right = x(Math.min(view.to, change.last)) + 2;
       const at = x(Math.min(view.to, Math.max(view.from, change.at)));
       const percent = `${way === "up" ? "▲" : "▼"} ${(100 * (change.speedup[0] - 1)).toFixed(1)} %`;
+      const wide = 7 * percent.length;
+      const start = at + wide > width - 4 ? at - 4 - wide : at + 4;
+      let row = 0;
+      while (taken[row] > start) row++;
+      taken[row] = start + wide;
       svg.append(
         shape("rect", { x: left, y: MARGIN.top, width: right - left, height: inner.h, class: "range" }),
         shape("line", { x1: at, x2: at, y1: MARGIN.top, y2: floor, class: `change ${way}` }),
-        shape("text", { x: at + (at > width - 90 ? -4 : 4), y: MARGIN.top + 12, class: way,
-          "text-anchor": at > width - 90 ? "end" : "start" }, percent),
+        shape("text", { x: start, y: MARGIN.top + 12 + 14 * row, class: way }, percent),
       );
     }
     for (const line of lines) {
@@ -162,8 +173,6 @@
         svg.append(shape("circle", { cx: x(point.x), cy: y(point.v), r: 2.5, class: `dot ${role}` }));
       }
     }
-    const notes = new Map(gaps);
-    for (const i of graph.failed) if (!notes.has(i)) notes.set(i, "not measured");
     for (const [i, text] of notes) {
       if (i < view.from || i > view.to) continue;
       const kind = gaps.has(i) ? "gap" : "failed";
@@ -174,12 +183,13 @@
 
     const stops = [...new Set([...lines.flatMap((l) => l.points.map((p) => p.x)), ...notes.keys()])];
     return {
-      lines, isRatio, factor, unit, notes,
+      lines, isRatio, factor, unit, notes, cut,
       stops: stops.filter((i) => i >= view.from && i <= view.to).sort((a, b) => a - b),
       nearest(clientX) {
         const box = svg.getBoundingClientRect();
-        const i = view.from + (((clientX - box.left) * width / box.width - MARGIN.left) / inner.w) * span;
-        return this.stops.reduce((best, s) => (Math.abs(s - i) < Math.abs(best - i) ? s : best), this.stops[0]);
+        const at = ((clientX - box.left) * width) / box.width;
+        const away = (i) => Math.abs(x(i) - at);
+        return this.stops.reduce((best, s) => (away(s) < away(best) ? s : best), this.stops[0]);
       },
       point(i) {
         cursor.setAttribute("visibility", "visible");

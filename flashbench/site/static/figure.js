@@ -26,7 +26,7 @@
     return parts.join("; ");
   }
 
-  function legend(made, graph, view) {
+  function legend(made, graph, view, gaps) {
     const swatch = (...shapes) => shape("svg", { viewBox: "0 0 24 12", "aria-hidden": "true" }, ...shapes);
     const item = (text, ...shapes) => element("li", {}, swatch(...shapes), text);
     const items = [];
@@ -38,7 +38,8 @@
     const has = (column) => made.lines.some((line) => line[column]);
     if (has("lo")) {
       const area = shape("path", { d: "M0,1H24V11H0Z", class: `band ${role}` });
-      items.push(item(`${100 * graph.confidence} % interval of the median`, area));
+      const cut = made.cut ? ", cut where it leaves the picture" : "";
+      items.push(item(`${100 * graph.confidence} % interval of the median${cut}`, area));
     }
     if (view.quartiles && has("q25")) {
       const dotted = shape("path", { d: "M0,3H24M0,9H24", class: `quartile ${role}` });
@@ -48,17 +49,19 @@
       const line = shape("path", { d: "M12,0V12", class: "change down" });
       items.push(item("change, in the commits it may lie in", shape("path", { d: "M6,0H18V12H6Z", class: "range" }), line));
     }
-    items.push(item("build failed", shape("path", { d: "M8,2l8,8m0,-8l-8,8", class: "gap" })));
-    items.push(item("not measured", shape("circle", { cx: 12, cy: 6, r: 3.5, class: "failed" })));
+    if (gaps.size) items.push(item("build failed", shape("path", { d: "M8,2l8,8m0,-8l-8,8", class: "gap" })));
+    if (graph.failed.some((i) => !gaps.has(i))) {
+      items.push(item("not measured", shape("circle", { cx: 12, cy: 6, r: 3.5, class: "failed" })));
+    }
     return element("ul", { class: "legend", "aria-label": "Legend" }, ...items);
   }
 
   function table(made, commits, caption) {
     const unit = made.unit ? ` (${made.unit})` : "";
-    const head = element("tr", {}, ...["commit", "date", `values${unit}`].map((text) => element("th", { scope: "col" }, text)));
+    const head = element("tr", {}, ...["commit", "date (UTC)", `values${unit}`].map((text) => element("th", { scope: "col" }, text)));
     const rows = made.stops.map((i) => element("tr", {},
       element("th", { scope: "row", class: "id" }, element("a", { href: commits[i].page }, commits[i].hash.slice(0, 10))),
-      element("td", {}, commits[i].date),
+      element("td", {}, `${commits[i].date} ${commits[i].time}`),
       element("td", {}, describe(made, i))));
     const made_ = element("table", {}, element("caption", {}, caption), element("thead", {}, head), element("tbody", {}, ...rows));
     return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption }, made_);
@@ -74,6 +77,7 @@
     const details = element("details", {}, element("summary", {}, "The same as a table"));
     const figure = element("figure", { "data-graph": entry.id }, heading, plot, readout, details);
     const gaps = content.gapsOf(entry.machine);
+    const measured = content.measured.find((one) => one.machine === entry.machine)?.commits ?? [];
     let graph = null;
     let made = null;
     let current = null;
@@ -83,18 +87,18 @@
       made.point(i);
       const commit = commits[i];
       const link = element("a", { href: commit.page }, commit.hash.slice(0, 10));
-      readout.replaceChildren(link, ` ${commit.date} ${commit.subject}: ${describe(made, i)}`);
+      readout.replaceChildren(link, ` ${commit.date} ${commit.time} ${commit.subject}: ${describe(made, i)}`);
     }
 
     function draw() {
       if (!graph || !plot.clientWidth) return;
-      made = flashbench.draw(svg, graph, view, commits, gaps);
+      made = flashbench.draw(svg, graph, view, commits, gaps, measured);
       const many = made.lines.reduce((sum, line) => sum + line.points.length, 0);
       svg.setAttribute("aria-label", `${entry.title}: graph of ${many} points from ` +
         `${commits[view.from].date} to ${commits[view.to].date}. Arrow keys walk along the commits, ` +
         "Enter opens one.");
       figure.querySelector(".legend")?.remove();
-      plot.after(legend(made, graph, view));
+      plot.after(legend(made, graph, view, gaps));
       if (current !== null && made.stops.includes(current)) show(current);
     }
 

@@ -29,6 +29,12 @@
     select.closest("div").hidden = values.length < 2;
   }
 
+  // Where most commits were not measured, lines would be long and flat.
+  const tried = new Set([...content.gaps.map((gap) => gap.commit), ...content.measured.flatMap((one) => one.commits)]);
+  const axis = form.elements.axis;
+  axis.dataset.initial = 2 * tried.size < content.commits.length ? "tried" : "all";
+  for (const option of axis.options) option.defaultSelected = option.value === axis.dataset.initial;
+
   /** The commit that a text means: a date, or the start of a hash. -1: none. */
   function commitAt(text, wanted) {
     const { commits } = content;
@@ -62,8 +68,8 @@
   }
 
   function view() {
-    const { show, quartiles } = form.elements;
-    return { show: show.value, quartiles: quartiles.checked, ...range() };
+    const { show, axis, quartiles } = form.elements;
+    return { show: show.value, axis: axis.value, quartiles: quartiles.checked, ...range() };
   }
 
   function render() {
