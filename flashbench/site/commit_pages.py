@@ -105,10 +105,15 @@ class CommitPages:
                     text,
                     "" if ours != ours else value_text(ours, unit),
                     "" if control != control else value_text(control, unit),
-                    "" if before != before else f"{100 * (value / before - 1):+.1f} %",
+                    "" if before != before else _change(value / before),
                 )
             )
         return made
+
+
+def _change(ratio: float) -> str:
+    text = f"{100 * (ratio - 1):+.1f}"
+    return f"{text if text[1:] != '0.0' else '0.0'} %"
 
 
 def _message(body: str) -> list[str]:

@@ -82,7 +82,7 @@ def speedups(spots: Sequence[Spot]) -> dict[str, object] | None:
     several = len({spot.candidate for spot, _ in timed}) > 1
     values = [1.0, 0.9, 1.1, *(value for _, (value, _, _) in timed)]
     # An interval may be endless; the picture is of the values.
-    low, high = min(values) / 1.2, max(values) * 1.2
+    low, high = min(values) / 1.05, max(values) * 1.05
     axis = _Log([low, high])
     rows = []
     for spot, (value, least, most) in timed:

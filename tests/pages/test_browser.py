@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from pages.sample import (
 )
 from playwright.sync_api import Browser, Locator, Page
 
-from flashbench.site.content import commit_page, machine_page
+from flashbench.history.model import Machine
+from flashbench.site.content import Graph, commit_page, machine_page
 from flashbench.site.publish import publish
 
 SAMPLE = content()
@@ -119,8 +121,51 @@ def test_hostile_texts_stay_texts(narrow: Visit) -> None:
 
 
 def test_a_phone_needs_no_horizontal_scroll(narrow: Visit) -> None:
-    """No page is wider than 320 pixels; wide tables scroll inside of themselves."""
-    assert narrow.page.evaluate("document.documentElement.scrollWidth") <= 320
+    """No page is wider than 320 pixels, whatever is unfolded; wide tables scroll inside of
+    themselves, also by keyboard."""
+    page = narrow.page
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    page.wait_for_function("() => !document.querySelector('details:not(:has(table))')")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    assert (
+        page.locator("table").count() == page.locator("[role=region][tabindex='0'] table").count()
+    )
+    assert narrow.complaints == []
+
+
+# Every text that is seen, with the contrast to what lies behind it (WCAG 2).
+CONTRASTS = """() => {
+  const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+  const luminance = (rgb) => rgb.slice(0, 3).map((part) => part / 255)
+    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (node) => {
+    for (; node; node = node.parentElement) {
+      const colour = numbers(getComputedStyle(node).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const node of document.body.querySelectorAll("*")) {
+    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+    if (!own || ["TITLE", "NOSCRIPT", "OPTION"].includes(node.tagName.toUpperCase())) continue;
+    const style = getComputedStyle(node);
+    const ink = numbers(node.ownerSVGElement ? style.fill : style.color);
+    const [dark, light] = [luminance(ink), luminance(behind(node))].sort((a, b) => a - b);
+    found.push([(light + 0.05) / (dark + 0.05), node.textContent.slice(0, 40)]);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read(narrow: Visit, scheme: str) -> None:
+    """As drawn, 4.5 to 1 at least, in light and dark."""
+    narrow.page.emulate_media(color_scheme=scheme)
+    found = narrow.page.evaluate(CONTRASTS)
+    assert len(found) > 10
+    assert min(found)[0] >= 4.5, min(found)
 
 
 def test_light_and_dark(narrow: Visit) -> None:
@@ -161,6 +206,84 @@ def test_every_graph_has_title_legend_and_units(visit: Open) -> None:
         assert "commits, oldest first" in one.locator(".plot").text_content()
         assert "build failed" in one.locator(".legend").text_content()
         assert "arrow keys" in one.get_by_role("img").first.get_attribute("aria-label").lower()
+
+
+@pytest.mark.parametrize("width", [320, 1200])
+@pytest.mark.parametrize("machine", ["box", HOSTILE])
+def test_pictures_have_units_and_fill_their_box(visit: Open, machine: str, width: int) -> None:
+    """On a phone and on a wide screen: named, with units on both axes, as wide as there is room."""
+    page = visit(machine_page(machine), width=width)
+    speedups, roofline = page.locator("figure").all()
+    assert "(\u00d7, log scale, above 1 is faster)" in speedups.locator(".picture").text_content()
+    text = roofline.locator(".picture").text_content()
+    assert "TFLOP/s (log scale)" in text
+    assert "arithmetic intensity (FLOP a byte, log scale)" in text
+    assert ("4.800 TB/s" in text) == (roofline.locator(".roof").count() > 0) == (machine != "box")
+    for one in (speedups, roofline):
+        assert one.locator("figcaption").text_content()
+        assert one.locator(".legend li").count() >= 2
+        box = one.locator(".picture").bounding_box()
+        inside = one.locator(".picture svg").all()[1].bounding_box()
+        assert 0 <= box["x"] + box["width"] - inside["x"] - inside["width"] <= 40
+        marks = [mark.bounding_box() for mark in one.locator(".picture .mark").all()]
+        assert all(inside["x"] <= mark["x"] <= box["x"] + box["width"] for mark in marks)
+        assert max(mark["x"] for mark in marks) - min(mark["x"] for mark in marks) > width / 8
+
+
+def test_times_have_titles_legends_and_units(visit: Open) -> None:
+    """Both lines are named, with their intervals and percentiles, which can be switched off."""
+    page = visit("graphs.html#show=time")
+    first = figures(page, 8).first
+    assert first.locator(".plot text.title").text_content() == "time (\u00b5s)"
+    legend = first.locator(".legend").text_content()
+    for text in ("kernel", "SDPA", "99 % interval", "25th and 75th percentile", "change"):
+        assert text in legend
+    assert first.locator(".plot .quartile").count() == 4
+    page.get_by_label("25th and 75th percentile").uncheck()
+    page.wait_for_function("() => !document.querySelector('.plot .quartile')")
+    assert "percentile" not in figures(page, 8).first.locator(".legend").text_content()
+
+
+def test_every_choice_passes_its_graphs(browser: Browser, tmp_path: Path) -> None:
+    """Of each filter, each value leaves the series that have it, and no other."""
+    alone = sparse()
+    (graph,) = alone.graphs
+    machine, cuda = "other", CASES[1].replace("cpu", "cuda")
+    others = (
+        {"candidate": "theirs"},
+        {"metric": "gpu_warm", "case": cuda},
+        {"case": CASES[2]},
+        {"machine": machine},
+    )
+    series = [
+        graph.series,
+        *(replace(graph.series, benchmark=str(i), **o) for i, o in enumerate(others)),
+    ]
+    graphs = tuple(Graph(one) for one in series)
+    machines = (*alone.history.machines, Machine(machine))
+    history = replace(alone.history, series=tuple(series), machines=machines)
+    publish(replace(alone, history=history, graphs=graphs), tmp_path / "site")
+    visited = Visit(browser, tmp_path / "site")
+    page = visited.open("graphs.html")
+    figures(page, len(graphs))
+    titles = {"machine": 2, "candidate": 2, "dtype": 2, "mask": 2, "device": 2, "metric": 2}
+    for label, values in titles.items():
+        select = page.get_by_label(label)
+        options = [one for one in select.locator("option").all_text_contents() if one != "any"]
+        assert len(options) == values, label
+        passed = []
+        for value in options:
+            select.select_option(value)
+            name = select.get_attribute("name")
+            page.wait_for_function(f"() => location.hash === '#{name}={value}'")
+            shown = page.locator("figcaption").all_text_contents()
+            assert page.locator("#count").text_content().startswith(f"{len(shown)} of 5 graphs")
+            passed += shown
+        assert sorted(passed) == sorted(one.title for one in graphs)
+        page.get_by_role("button", name="Clear").click()
+        figures(page, len(graphs))
+    assert visited.complaints == []
+    visited.close()
 
 
 def test_filters_pass_what_they_say(visit: Open) -> None:
@@ -233,6 +356,31 @@ def test_the_keyboard_does_all(visit: Open) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/{commit_page(HASHES[BROKEN[0]])}")
     assert "missing header" in page.locator("main").text_content()
+
+
+def test_tab_comes_to_everything(few: Page) -> None:
+    """Links, filters, the graph and its table, in the order of the page, each with a ring to see;
+    Space and Enter work them."""
+    found = []
+    for _ in range(40):
+        few.keyboard.press("Tab")
+        one = few.evaluate(
+            "() => { const one = document.activeElement; return [one.name || one.id ||"
+            " one.tagName.toLowerCase(), getComputedStyle(one).outlineStyle]; }"
+        )
+        if one[0] == "body":
+            break
+        found.append(one)
+        if one[0] == "changed":
+            few.keyboard.press("Space")
+    assert all(ring == "solid" for _, ring in found), found
+    names = [name for name, _ in found]
+    fields = ["case", "show", "axis", "from", "to", "changed", "quartiles", "button"]
+    assert names == [*5 * ["a"], *fields, "svg", "summary"]
+    assert few.get_by_label("with changes only").is_checked()
+    few.locator("summary").focus()
+    few.keyboard.press("Enter")
+    few.locator("tbody tr").first.wait_for()
 
 
 def places(page: Page, marks: str) -> list[float]:

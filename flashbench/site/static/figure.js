@@ -18,7 +18,7 @@
         text += ` [${number(point.lo, made)}, ${number(point.hi, made)}]`;
       }
       if ((point.q25 ?? null) !== null && (point.q75 ?? null) !== null) {
-        text += `, quartiles ${number(point.q25, made)} and ${number(point.q75, made)}`;
+        text += `, 25th and 75th percentile ${number(point.q25, made)} and ${number(point.q75, made)}`;
       }
       parts.push(text);
     }
