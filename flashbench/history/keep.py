@@ -142,7 +142,10 @@ def _add_cells(kept: Tables, seconds: names.Name, data: LaunchData, index: int, 
     without = SKIPPED
     if failures is not None and failures.status != "unsupported":
         without = WRONG if failures.status == "wrong" else FAILED
-    kept.setdefault(str(seconds), {})[key] = tables.measured(times) if len(times) else without
+    cell = without
+    if len(times):
+        cell = tables.measured(times) | tables.percentiles(data.samples(index, place))
+    kept.setdefault(str(seconds), {})[key] = cell
     base = baseline_index(data.run)
     if base is None or candidate.baseline:
         return

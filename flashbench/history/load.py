@@ -299,7 +299,7 @@ def _possible(value: FloatArray, unit: str) -> NDArray[np.bool_]:
 
 
 def _points(commit: IntArray, columns: list[FloatArray], of_launches: bool) -> Points:
-    value, low, high, q25, q75, repeat = columns
+    value, low, high, q25, q75, repeat, p90, p99 = columns
     with np.errstate(invalid="ignore"):
         bounded = np.isfinite(low) & np.isfinite(high) & (low <= value) & (value <= high)
         bounded &= (repeat >= _FEWEST_FOR_INTERVAL) & (low > 0)
@@ -312,6 +312,8 @@ def _points(commit: IntArray, columns: list[FloatArray], of_launches: bool) -> P
         q25,
         q75,
         launches.astype(np.int64),
+        p90,
+        p99,
     )
 
 
@@ -366,6 +368,8 @@ def _quotient(points: Points, control: Points) -> Points:
         unknown,
         unknown,
         np.minimum(points.launches[mine], control.launches[theirs]),
+        unknown,
+        unknown,
     )
 
 

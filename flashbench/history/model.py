@@ -37,7 +37,8 @@ class Points:
 
     low, high: the 99 % interval of the median that asv keeps; NaN where there are too few samples
     for one. q25, q75: quartiles of the samples, NaN where unknown. launches: how many processes
-    the value is the median of; 0 where the file does not say.
+    the value is the median of; 0 where the file does not say. p90, p99: percentiles of the single
+    samples of all launches, NaN where unknown.
     """
 
     commit: IntArray  # ascending
@@ -47,6 +48,8 @@ class Points:
     q25: FloatArray
     q75: FloatArray
     launches: IntArray
+    p90: FloatArray
+    p99: FloatArray
 
     def __len__(self) -> int:
         return len(self.commit)

@@ -26,6 +26,8 @@ COLUMNS = (
     "stats_q_25",
     "stats_q_75",
     "stats_repeat",
+    "stats_p_90",
+    "stats_p_99",
 )
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError, OverflowError)
 _MOST_FAILED = 100_000
@@ -89,6 +91,8 @@ class _PlainRow(msgspec.Struct, kw_only=True):
     stats_q_25: Numbers | None = None
     stats_q_75: Numbers | None = None
     stats_repeat: Numbers | None = None
+    stats_p_90: Numbers | None = None
+    stats_p_99: Numbers | None = None
 
 
 class _Stats(msgspec.Struct, kw_only=True):
@@ -246,6 +250,8 @@ def _first(file: _OldFile) -> ResultFile:
                 [one.q_25 for one in known] or None,
                 [one.q_75 for one in known] or None,
                 [one.repeat for one in known] or None,
+                None,
+                None,
             ],
         )
     return made.file(file.commit_hash, file.env_name)

@@ -2,13 +2,13 @@
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from flashbench.launches import FloatArray
-from flashbench.stats.quantile import interval_ranks
+from flashbench.stats.quantile import interval_ranks, launch_quantile
 
 # In the order in which asv writes them; those of a cell are lists, one entry a cell.
 COLUMNS = (
@@ -23,6 +23,8 @@ COLUMNS = (
     "stats_q_75",
     "stats_number",
     "stats_repeat",
+    "stats_p_90",  # ours: asv reads any stats_* and looks at those that it knows
+    "stats_p_99",
     "samples",
 )
 _OF_CELL = [name for name in COLUMNS if name == "result" or name.startswith("stats_")]
@@ -58,6 +60,13 @@ def measured(samples: FloatArray) -> Cell:
 FAILED: Cell = {"result": None}
 WRONG: Cell = {"result": None}
 SKIPPED: Cell = {"result": math.nan}  # asv's word for "not tried"
+
+
+def percentiles(launches: Sequence[FloatArray]) -> Cell:
+    """Of all samples of all launches, each (samples,) seconds a call; None where there are too few
+    of them to be told from the extremes."""
+    found = {f"stats_p_{percent}": launch_quantile(launches, percent / 100) for percent in (90, 99)}
+    return {name: None if one is None else _rounded(one.value) for name, one in found.items()}
 
 
 def cells_of(columns: list[str], row: list[Any]) -> dict[Key, Cell]:

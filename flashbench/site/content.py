@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import numpy as np
+
 from flashbench.candidates import SDPA
 from flashbench.history.model import Change, History, Points, Series
 from flashbench.render.escape import printable
@@ -96,7 +98,9 @@ def drawn(history: History) -> tuple[Series, ...]:
 
 
 def speedup(ratio: Points) -> Points:
-    """A ratio of times turned over: above 1 is faster, as in all tables."""
+    """A ratio of times turned over: above 1 is faster, as in all tables. It has no single samples,
+    so no percentiles of such."""
+    unknown = np.full(len(ratio), np.nan)
     return Points(
         ratio.commit,
         1 / ratio.value,
@@ -105,6 +109,8 @@ def speedup(ratio: Points) -> Points:
         1 / ratio.q75,
         1 / ratio.q25,
         ratio.launches,
+        unknown,
+        unknown,
     )
 
 

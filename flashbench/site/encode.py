@@ -20,6 +20,7 @@ _LISTS_END = 2**53  # above it JavaScript counts no longer
 _ESCAPES = {b"<": b"\\u003c", b">": b"\\u003e", b"&": b"\\u0026"}
 _ESCAPES |= {b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
 _COLUMNS = {"v": "value", "lo": "low", "hi": "high", "q25": "q25", "q75": "q75"}
+_COLUMNS |= {"p90": "p90", "p99": "p99"}
 
 
 def script(function: str, value: Any) -> bytes:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
+import numpy as np
+
 from flashbench.history.model import Change, Gap, Machine
 from flashbench.site import pictures
 from flashbench.site.commit_pages import HASH, CommitPages, measured_on
@@ -103,6 +105,7 @@ def _entry(graph: Graph) -> dict[str, Any]:
         "causal": causal,
         "device": device,
         "changes": len(graph.changes),
+        "tail": bool(np.isfinite(one.points.p90).any()),
     }
 
 

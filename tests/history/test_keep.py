@@ -20,6 +20,7 @@ from flashbench.history.load import load
 from flashbench.history.model import History
 from flashbench.launches import collect
 from flashbench.runfile import Pair, RunFile, save
+from flashbench.stats.quantile import launch_quantile, samples_needed
 
 
 @pytest.fixture
@@ -71,6 +72,22 @@ def test_a_sample_is_the_median_of_a_launch(root: Path) -> None:
     assert series.ratio is not None
     assert series.ratio.value[0] == pytest.approx(0.5, rel=0.02)
     assert {one.metric for one in history.series} == {"wall", "gpu_cold"}
+
+
+@pytest.mark.parametrize("samples", [2, 8, 40])
+def test_percentiles_are_of_all_samples_where_there_are_enough(root: Path, samples: int) -> None:
+    """p90 from 36 samples on and p99 from 368, as the percentiles of `show`; else unknown."""
+    run = run_of(root, samples=samples)
+    (kernel, *_) = kept(root, run).series
+    launches = collect(run, "wall").samples(0, 0)
+    for percent, found in ((90, kernel.points.p90), (99, kernel.points.p99)):
+        expected = launch_quantile(launches, percent / 100)
+        assert (expected is None) == (10 * samples < samples_needed(percent / 100))
+        assert found.tolist() == pytest.approx(
+            [np.nan if expected is None else expected.value], rel=1e-8, nan_ok=True
+        )
+    assert kernel.ratio is not None
+    assert np.isnan(kernel.ratio.p90).all()
 
 
 def test_keeping_again_changes_nothing_and_another_file_adds(root: Path) -> None:

@@ -134,4 +134,6 @@ def _points(commit, value, *, interval: bool = True) -> Points:
         values - spread / 2,
         values + spread / 2,
         np.full(len(commit), 10 if interval else 0),
+        values * 1.1 if interval else none,
+        values * 1.4 if interval else none,
     )

@@ -244,6 +244,22 @@ def test_times_have_titles_legends_and_units(visit: Open) -> None:
     assert "percentile" not in figures(page, 8).first.locator(".legend").text_content()
 
 
+def test_percentiles_of_single_samples_can_be_shown(visit: Open) -> None:
+    """The 90th and 99th of both lines, in the legend and beside the cursor; of speed-ups none."""
+    page = visit("graphs.html#show=time&tail=1")
+    first = figures(page, 8).first
+    assert page.get_by_label("90th and 99th percentile").is_checked()
+    legend = first.locator(".legend").text_content()
+    for name in ("p90", "p99"):
+        assert first.locator(f".plot path.{name}").count() == 2
+        assert f"{name[1:]}th percentile of the samples of all launches" in legend
+    first.locator("svg[tabindex]").press("Home")
+    assert re.search(r", p90 [\d.]+, p99 [\d.]+", first.locator(".readout").text_content())
+    page.get_by_label("show", exact=True).select_option("speedup")
+    page.wait_for_function("() => document.querySelector('.plot path.value.speedup')")
+    assert figures(page, 8).first.locator("path.p90").count() == 0
+
+
 def test_every_choice_passes_its_graphs(browser: Browser, tmp_path: Path) -> None:
     """Of each filter, each value leaves the series that have it, and no other."""
     alone = sparse()
@@ -373,9 +389,10 @@ def test_tab_comes_to_everything(few: Page) -> None:
         found.append(one)
         if one[0] == "changed":
             few.keyboard.press("Space")
+            few.wait_for_function("() => location.hash.includes('changed')")
     assert all(ring == "solid" for _, ring in found), found
     names = [name for name, _ in found]
-    fields = ["case", "show", "axis", "from", "to", "changed", "quartiles", "button"]
+    fields = ["case", "show", "axis", "from", "to", "changed", "quartiles", "tail", "button"]
     assert names == [*5 * ["a"], *fields, "svg", "summary"]
     assert few.get_by_label("with changes only").is_checked()
     few.locator("summary").focus()

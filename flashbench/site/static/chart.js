@@ -9,7 +9,7 @@
 
   /** The numbers of a line, in its unit, of the commits from `from` to `to`. */
   function selected(line, from, to) {
-    const columns = ["lo", "hi", "q25", "q75"].filter((name) => line[name]);
+    const columns = ["lo", "hi", "q25", "q75", "p90", "p99"].filter((name) => line[name]);
     const points = [];
     line.x.forEach((x, i) => {
       if (x < from || x > to || line.v[i] === null) return;
@@ -38,12 +38,12 @@
   }
 
   /** What the y axis spans: every value, and intervals unless they dwarf the values (`cut`). */
-  function extent(lines, isRatio) {
+  function extent(lines, isRatio, tail) {
     const values = lines.flatMap((line) => line.points.map((point) => point.v));
     if (isRatio) values.push(1);
     let [low, high] = [Math.min(...values), Math.max(...values)];
     const room = Math.max(high - low, Math.abs(high) * 0.02, 1e-300);
-    const ends = lines.flatMap((l) => l.points.flatMap((p) => [p.lo, p.hi, p.q25, p.q75].filter(Number.isFinite)));
+    const ends = lines.flatMap((l) => l.points.flatMap((p) => [p.lo, p.hi, p.q25, p.q75, ...(tail ? [p.p90, p.p99] : [])].filter(Number.isFinite)));
     const [least, most] = [Math.min(low, ...ends), Math.max(high, ...ends)];
     const [bottom, top] = [Math.max(low - 0.6 * room, least), Math.min(high + 0.6 * room, most)];
     const edge = Math.max((top - bottom) * 0.06, room * 0.02);
@@ -97,7 +97,7 @@
 
   /**
    * Draw `graph` into `svg`, as wide as it is. view: {show: "speedup" or "time", axis, from, to,
-   * quartiles}. gaps: Map of commit -> text; measured: the commits with a number on the machine.
+   * quartiles, tail}. gaps: Map of commit -> text; measured: the commits with a number on the machine.
    * Returns what is needed to point at it.
    */
   flashbench.draw = (svg, graph, view, commits, gaps, measured) => {
@@ -113,7 +113,7 @@
     const any = lines.some((line) => line.points.length);
     const largest = Math.max(0, ...lines.flatMap((l) => l.points.map((p) => p.v)));
     const [factor, unit] = isRatio ? [1, "×"] : scaled(lines[0].unit, largest);
-    const { low, high, cut } = any ? extent(lines, isRatio) : { low: 0, high: 1, cut: false };
+    const { low, high, cut } = any ? extent(lines, isRatio, view.tail) : { low: 0, high: 1, cut: false };
     const notes = new Map(gaps);
     for (const i of graph.failed) if (!notes.has(i)) notes.set(i, "not measured");
     const axis = flashbench.axis(view, commits, [...measured, ...notes.keys()]);
@@ -165,8 +165,10 @@
     for (const line of lines) {
       const { role, points } = line;
       svg.append(shape("path", { d: band(points, x, y), class: `band ${role}` }));
-      for (const name of view.quartiles ? ["q25", "q75"] : []) {
-        svg.append(shape("path", { d: path(points, x, y, name), class: `quartile ${role}` }));
+      const percentiles = [...(view.quartiles ? ["q25", "q75"] : []), ...(view.tail ? ["p90", "p99"] : [])];
+      for (const name of percentiles.filter((one) => line[one])) {
+        const kind = name.startsWith("q") ? "quartile" : name;
+        svg.append(shape("path", { d: path(points, x, y, name), class: `${kind} ${role}` }));
       }
       svg.append(shape("path", { d: path(points, x, y, "v"), class: `value ${role}` }));
       for (const point of points.length <= FEW ? points : []) {

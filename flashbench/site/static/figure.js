@@ -20,6 +20,9 @@
       if ((point.q25 ?? null) !== null && (point.q75 ?? null) !== null) {
         text += `, 25th and 75th percentile ${number(point.q25, made)} and ${number(point.q75, made)}`;
       }
+      for (const name of ["p90", "p99"]) {
+        if (Number.isFinite(point[name])) text += `, ${name} ${number(point[name], made)}`;
+      }
       parts.push(text);
     }
     if (made.notes.has(i)) parts.push(made.notes.get(i));
@@ -43,7 +46,11 @@
     }
     if (view.quartiles && has("q25")) {
       const dotted = shape("path", { d: "M0,3H24M0,9H24", class: `quartile ${role}` });
-      items.push(item("25th and 75th percentile of the samples", dotted));
+      items.push(item("25th and 75th percentile of the launches", dotted));
+    }
+    for (const name of view.tail ? ["p90", "p99"] : []) {
+      const line = shape("path", { d: "M0,6H24", class: `${name} ${role}` });
+      if (has(name)) items.push(item(`${name.slice(1)}th percentile of the samples of all launches`, line));
     }
     if (graph.changes.length) {
       const line = shape("path", { d: "M12,0V12", class: "change down" });

@@ -29,6 +29,8 @@
     select.closest("div").hidden = values.length < 2;
   }
 
+  document.getElementById("tail").hidden = !content.graphs.some((graph) => graph.tail);
+
   // Where most commits were not measured, lines would be long and flat.
   const tried = new Set([...content.gaps.map((gap) => gap.commit), ...content.measured.flatMap((one) => one.commits)]);
   const axis = form.elements.axis;
@@ -68,8 +70,8 @@
   }
 
   function view() {
-    const { show, axis, quartiles } = form.elements;
-    return { show: show.value, axis: axis.value, quartiles: quartiles.checked, ...range() };
+    const { show, axis, quartiles, tail } = form.elements;
+    return { show: show.value, axis: axis.value, quartiles: quartiles.checked, tail: tail.checked, ...range() };
   }
 
   function render() {
