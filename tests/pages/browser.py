@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("playwright", reason="no playwright: pip install flashbench[browser]")
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 VARIABLE = "FLASHBENCH_BROWSER"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -64,3 +64,13 @@ class Visit:
 
     def close(self) -> None:
         self._context.close()
+
+
+def figures(page: Page, count: int) -> Locator:
+    """The graphs of the page, once `count` of them are there and drawn."""
+    page.wait_for_function(
+        "count => document.querySelectorAll('figure').length === count"
+        " && document.querySelectorAll('figure[data-drawn]').length === count",
+        arg=count,
+    )
+    return page.locator("figure")
