@@ -98,6 +98,15 @@ class Search:
         measured = [x for x in self.launches if usable[x] and told[x] >= best - _NEARLY_BEST]
         return max(measured, key=told.__getitem__) if measured else int(np.argmax(told))
 
+    def spread(self, count: int) -> list[int]:
+        """Up to `count` commits that cut the odds into equal parts, as well as they can: those that
+        are likely to be asked for next, whatever the launches say."""
+        usable = np.flatnonzero(self._usable())
+        share = (self.graph.reaches.T @ self.probabilities())[usable]
+        wanted = np.arange(1, count + 1) / (count + 1)
+        nearest = np.abs(share[None, :] - wanted[:, None]).argmin(axis=1) if usable.size else []
+        return list(dict.fromkeys(int(usable[place]) for place in nearest))
+
     def _unproven(self, culprit: int, usable: BoolArray) -> int | None:
         """A commit next to the answer, on either side, that has too few launches of its own."""
         has = self.graph.descendants(culprit)

@@ -2,15 +2,20 @@
 learns from. Each commit has a run file, which `flashbench show` and `compare` read."""
 
 import contextlib
+import fcntl
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 from flashbench import runfile
 from flashbench.case import Case
 from flashbench.comparison import Comparison
 from flashbench.errors import FlashbenchError, InvalidInputError, NotMeasuredError
+from flashbench.files import remove_tree
 from flashbench.head_to_head import measure_pair
 from flashbench.measure.progress import LineProgress, Progress
+from flashbench.measure.saving import NotSavedError
 from flashbench.project import Built
 from flashbench.report import Report, report_builds
 from flashbench.run import Outcome, Plan, measure
@@ -33,6 +38,38 @@ class Silent(LineProgress):
 
     def note(self, text: str) -> None:
         pass
+
+
+def own(directory: Path, *, resume: bool) -> IO[str]:
+    """Make the directory of one bisection's run files, empty unless `resume`, and keep every other
+    process out of it until the file that is returned is closed.
+
+    Raises NotMeasuredError where another process has it, or it cannot be made.
+    """
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        lock = directory.with_name(f"{directory.name}.lock").open("a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with lock:
+                lock.seek(0)
+                holder = lock.read(20).strip()
+            raise NotMeasuredError(
+                f"process {holder} is doing the same bisection; wait for it, or end it and go on "
+                "with --resume"
+            ) from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        if not resume:
+            remove_tree(directory)
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise NotMeasuredError(
+            f"{directory}: cannot be made: {error.strerror}; make room, or set FLASHBENCH_CACHE"
+        ) from None
+    return lock
 
 
 @dataclass
@@ -78,6 +115,8 @@ class Oracle:
             done = resumed.device_seconds if resumed is not None else 0.0
             try:
                 self._finish(measure(plan, self._path(commit), Silent(), resumed), done)
+            except NotSavedError:  # says nothing of the commit: the next one would be no better
+                raise
             except NotMeasuredError as error:
                 self.reasons[commit.revision.commit] = str(error)
                 return None

@@ -24,13 +24,14 @@ _MOST = 400  # launches of the bisection: more than any that ends would need
 
 @dataclass
 class Slowdown:
-    """One search. tell: said on stderr as it goes."""
+    """One search. jobs: builds at once; tell: said on stderr as it goes."""
 
     asked: Range
     oracle: Oracle
     preparer: Preparer
     weights: list[float]
     confidence: float
+    jobs: int
     tell: Callable[[str], None]
     cost: Cost = field(default_factory=Cost)
     tried: dict[int, Tried] = field(default_factory=dict)
@@ -77,12 +78,11 @@ class Slowdown:
         try:
             while (place := search.next(self.confidence)) is not None:
                 if place not in known:
-                    known.add(place)
-                    earlier = self._prepare(place, case, search)
-                    if earlier:  # of an earlier invocation
-                        continue
-                if place in search.unusable:
-                    continue
+                    likely = [x for x in search.spread(self.jobs | 1) if x not in known | {place}]
+                    places = [place, *likely[: self.jobs - 1]]
+                    known.update(places)
+                    self._prepare(places, case, search)
+                    continue  # a skip, or launches of an earlier invocation, may change it
                 if taken == _MOST:
                     spent = f"{_MOST} launches did not decide"
                     break
@@ -102,22 +102,21 @@ class Slowdown:
             self.tried[place].role = "first slower" if len(found) == 1 else "candidate"
         return self._found(search, case, found, probability, spent)
 
-    def _prepare(self, place: int, case: Case, search: Search) -> bool:
-        """Build a commit, or skip it; whether launches of an earlier invocation were found."""
-        commit = self.asked.commits[place]
-        (built,) = self.preparer.prepare([commit.revision], "correct")
-        count(self.cost, built)
-        self.built[place] = built
-        self.tried[place] = Tried(place, built.status, built.reason)
-        if works(built, "correct") is not True:
-            self.tell(f"{commit.id[:12]}: skipped: {built.status}")
-            search.skip(place)
-            return False
-        earlier = self.oracle.known(built, case)
-        for ratio in earlier:
-            search.record(place, ratio)
-        self.tried[place].launches = list(earlier)
-        return bool(earlier)
+    def _prepare(self, places: list[int], case: Case, search: Search) -> None:
+        """Build commits, or skip them; what earlier launches told of them counts."""
+        commits = [self.asked.commits[place] for place in places]
+        built = self.preparer.prepare([commit.revision for commit in commits], "correct")
+        for place, commit, one in zip(places, commits, built, strict=True):
+            count(self.cost, one)
+            self.built[place] = one
+            self.tried[place] = Tried(place, one.status, one.reason)
+            if works(one, "correct") is not True:
+                self.tell(f"{commit.id[:12]}: skipped: {one.status}")
+                search.skip(place)
+                continue
+            for ratio in self.oracle.known(one, case):
+                search.record(place, ratio)
+                self.tried[place].launches.append(ratio)
 
     def _launch(self, place: int, case: Case, search: Search) -> None:
         commit, one = self.asked.commits[place], self.tried[place]

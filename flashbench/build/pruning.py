@@ -86,8 +86,9 @@ def prune(cache: Path, max_age: float, max_bytes: float) -> list[Entry]:
             key = short_cut.read_text(encoding="ascii", errors="replace")
             if not any((cache / name).exists() for name in (key, f"site-{key}")):
                 short_cut.unlink()
-        for lock in cache.glob("[!.]*.lock"):  # of processes that were killed: nobody else is here
-            lock.unlink()
+        for pattern in ("[!.]*.lock", "bisect/*.lock"):  # of dead processes: nobody else is here
+            for lock in cache.glob(pattern):
+                lock.unlink()
     return removed
 
 

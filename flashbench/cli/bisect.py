@@ -3,7 +3,6 @@
 import hashlib
 import math
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,7 +88,13 @@ _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the es
 @effort_options
 @click.option("--first-parent", is_flag=True, help="Of merges, only the branch merged into.")
 @click.option("--quick", is_flag=True, help="Not speed: halve only; do not try all later commits.")
-@click.option("-j", "--jobs", type=click.IntRange(1, 256), help="Builds at once; not speed.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 256),
+    help="Builds at once; for speed also of commits that may not be needed, and never beside a "
+    "launch.  [default: cores, 4 at most; for speed 1]",
+)
 @click.option("--build-timeout", type=Duration(), default="30m", show_default=True)
 @click.option("--retry-build", is_flag=True, help="Build again what did not build the last time.")
 @click.option("--resume", is_flag=True, help="Use the launches of the same bisection before.")
@@ -116,9 +121,8 @@ def command(context: click.Context, /, **options: Any) -> int:
 
     purpose = options["purpose"]
     if purpose == "speed":
-        for name in ("quick", "jobs"):
-            if is_given(context, name):
-                raise InvalidInputError(f"--{name} is not for --for speed; drop it")
+        if is_given(context, "quick"):
+            raise InvalidInputError("--quick is not for --for speed; drop it")
         if options["cases"]:
             refuse_given(context, _OF_GRID.__contains__, "and --case do not go together; drop one")
     else:
@@ -130,7 +134,7 @@ def command(context: click.Context, /, **options: Any) -> int:
         raise InvalidInputError("--case: all cases have to be of one device")
     project = read(Path.cwd())
     asked = range_of(project, options["good"], options["bad"], first_parent=options["first_parent"])
-    jobs = 1 if purpose == "speed" else options["jobs"] or default_jobs()
+    jobs = options["jobs"] or (1 if purpose == "speed" else default_jobs())
     try:
         with (
             sigterm_as_interrupt(),
@@ -144,7 +148,7 @@ def command(context: click.Context, /, **options: Any) -> int:
             ) as preparer,
         ):
             if purpose == "speed":
-                found = _slowdown(asked, preparer, cases, options)
+                found = _slowdown(asked, preparer, cases, jobs, options)
             else:
                 found = _breakage(asked, preparer, jobs, options)
     except (KeyboardInterrupt, StoppedError, CutShortError):
@@ -181,10 +185,14 @@ def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str
 
 
 def _slowdown(
-    asked: "Range", preparer: "Preparer", cases: "list[Case]", options: dict[str, Any]
+    asked: "Range",
+    preparer: "Preparer",
+    cases: "list[Case]",
+    jobs: int,
+    options: dict[str, Any],
 ) -> "Found":
     from flashbench.bisect.found import Found, Outcome
-    from flashbench.bisect.oracle import Oracle
+    from flashbench.bisect.oracle import Oracle, own
     from flashbench.bisect.slowdown import Slowdown
     from flashbench.build import cache_directory
     from flashbench.measure.plan import Plan
@@ -209,21 +217,20 @@ def _slowdown(
             hint = "; bisect --for correct" if name == "bad" else ""
             raise NotMeasuredError(f"--{name} {built.headline}{hint}")
     directory = cache_directory() / "bisect" / _digest(asked, options)
-    if not options["resume"]:
-        shutil.rmtree(directory, ignore_errors=True)
-    tell(f"run files: {directory}")
-    oracle = Oracle(
-        plan,
-        ends[0],
-        directory,
-        options["tolerance"],
-        options["confidence"],
-        options["metric"] or "",
-        options["budget"],
-    )
-    weights = [float(change) for change in changes]
-    search = Slowdown(asked, oracle, preparer, weights, options["confidence"], tell)
-    return search.find(ends[1], options["launches"], make_progress())
+    with own(directory, resume=options["resume"]):
+        tell(f"run files: {directory}; --resume uses them again")
+        oracle = Oracle(
+            plan,
+            ends[0],
+            directory,
+            options["tolerance"],
+            options["confidence"],
+            options["metric"] or "",
+            options["budget"],
+        )
+        weights = [float(change) for change in changes]
+        search = Slowdown(asked, oracle, preparer, weights, options["confidence"], jobs, tell)
+        return search.find(ends[1], options["launches"], make_progress())
 
 
 def _estimate(asked: "Range", suspects: int, plan: "Plan") -> None:

@@ -9,6 +9,10 @@ from flashbench.runfile import RunFile, save
 _MIN_INTERVAL = 1.0
 
 
+class NotSavedError(NotMeasuredError):
+    """The run file cannot be written: nothing about what is measured, and no reason to go on."""
+
+
 class Saving:
     """Where a run is saved, and when that was last done."""
 
@@ -23,12 +27,12 @@ class Saving:
         return time.monotonic() - self._last > max(_MIN_INTERVAL, 20 * self._seconds)
 
     def save(self, run: RunFile) -> None:
-        """Replace the file; NotMeasuredError where that cannot be done."""
+        """Replace the file; NotSavedError where that cannot be done."""
         start = time.monotonic()
         try:
             save(run, self.path)
         except OSError as error:
-            raise NotMeasuredError(
+            raise NotSavedError(
                 f"{self.path}: cannot be saved: {error.strerror}; what was saved before is whole"
             ) from None
         self._last = time.monotonic()

@@ -137,6 +137,31 @@ def test_what_cannot_be_told_is_one_line(bisect) -> None:  # type: ignore[no-unt
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_two_at_once_share_no_run_files(bisect, project: Repository) -> None:  # type: ignore[no-untyped-def]
+    """A second bisection like one that is running is one line that names its process, and takes
+    nothing from it; builds are made several at once."""
+    same = ["--good", "good", "--bad", "slow", "--for", "speed", *FAST, "--seed", "3", "-j", "2"]
+    command = [sys.executable, "-m", "flashbench", "bisect", *same]
+    first = subprocess.Popen(
+        command,
+        cwd=project.root,
+        env=environment(project),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert first.stderr is not None
+    assert any("run files: " in line for line in first.stderr)
+    for resume in ([], ["--resume"]):
+        second = bisect(*same, *resume)
+        assert second.returncode == Exit.NOT_MEASURED
+        last = second.stderr.splitlines()[-1]
+        assert f"process {first.pid} is doing the same bisection; wait for it" in last
+    printed, errors = first.communicate()
+    assert first.returncode == Exit.REGRESSION, errors
+    assert f"FOUND: {project.git('rev-parse', 'slower')[:12]} made" in printed
+
+
 def test_interrupt_can_be_gone_on_with(project: Repository) -> None:
     """Ctrl-C in the launches ends with exit code 4 and the command that goes on."""
     command = [sys.executable, "-m", "flashbench", "bisect", "--good", "good", "--bad", "slow"]

@@ -122,6 +122,19 @@ def test_one_launch_is_never_trusted() -> None:
     assert min(len(search.launches[place]) for place in (19, 20)) >= LEAST_LAUNCHES
 
 
+def test_those_asked_for_next_are_spread() -> None:
+    """Three commits to build at once are the one in the middle and those that either answer leads
+    to; one that cannot be measured is none of them."""
+    search = Search(line(64), np.ones(64), 0.05)
+    assert search.next(0.95) == 31
+    assert search.spread(3) == [15, 31, 47]
+    search.skip(31)
+    assert 31 not in search.spread(3)
+    for place in range(64):
+        search.skip(place)
+    assert search.spread(3) == []
+
+
 def test_a_wild_launch_does_not_decide() -> None:
     """One launch ten times off moves the probability no more than one that is clearly slow."""
     graph = line(16)
