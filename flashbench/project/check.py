@@ -5,6 +5,7 @@ One server (flashbench/project/check_server.py) imports torch once and forks a p
 so that a hundred revisions do not cost a hundred imports of torch.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -28,6 +29,8 @@ _BOOTSTRAP = (
     "from flashbench.project.check_server import main; del sys.path[0]; main()"
 )
 _STARTING_SECONDS = 300.0  # of the server: importing torch on a busy machine
+_ANSWERING_SECONDS = 60.0  # beyond the time limits of what it runs, before it is given up
+_TRIES = 2  # of a revision that ends the server: something else may have
 _MISSING = (
     re.compile(r"No module named '([\w.]+)'"),
     re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'"),
@@ -94,6 +97,8 @@ class Checker:
         self, told: dict[str, Any], log: Path, what: str, status: Status
     ) -> tuple[Status, str]:
         """Of a process that ended, or was ended, before it answered."""
+        if "checker" in told:
+            return status, f"{what} ended the process that checks it: {told['checker']}"
         if told["code"] is None:
             return "timeout", f"{what} took longer than {self._timeout:g} s"
         code = int(told["code"])
@@ -106,8 +111,6 @@ class Checker:
     def _ask(
         self, site: Path, spec: str, log: Path, *, correct: bool, cases: Sequence[str] = ()
     ) -> dict[str, Any]:
-        server = self._server or self._start()
-        assert server.stdin is not None
         request = {
             "site": str(site),
             "spec": spec,
@@ -116,22 +119,13 @@ class Checker:
             "cases": list(cases),
             "timeout": self._timeout,
         }
-        try:
-            with running.stoppable(server.pid):
-                server.stdin.write(json.dumps(request).encode() + b"\n")
-                server.stdin.flush()
-                answer = self._line(server, _STARTING_SECONDS + 3 * self._timeout)
-        except OSError:  # it is gone
-            answer = b""
-        if not answer.endswith(b"\n"):
-            self.close()
-            raise (
-                running.StoppedError
-                if running.stopped()
-                else NotMeasuredError(
-                    "the process that checks built revisions ended by itself; try again"
-                )
-            )
+        for _ in range(_TRIES):
+            answer, code = self._answer(json.dumps(request).encode() + b"\n")
+            if answer:
+                break
+        else:  # twice by the same revision: it is not by chance
+            how = f"exit code {code}" if code >= 0 else signal_name(-code)
+            return {"checker": f"it ended with {how}"}
         told: dict[str, Any] = json.loads(answer)
         if "absent" in told:
             raise NotMeasuredError(f"--case: there is no {told['absent']} device here")
@@ -139,9 +133,26 @@ class Checker:
             raise OSError(told["unwritable"], os.strerror(told["unwritable"]))
         return told
 
+    def _answer(self, request: bytes) -> tuple[bytes, int]:
+        """The server's line; of one that ended, or had to be, before it answered, b"" and its exit
+        code. Raises StoppedError after `running.stop_all`."""
+        server = self._server or self._start()
+        assert server.stdin is not None
+        answer = b""
+        with contextlib.suppress(OSError), running.stoppable(server.pid):
+            server.stdin.write(request)
+            server.stdin.flush()
+            answer = self._line(server, _ANSWERING_SECONDS + 3 * self._timeout)
+        if answer.endswith(b"\n"):
+            return answer, 0
+        self.close()
+        if running.stopped():
+            raise running.StoppedError
+        return b"", server.returncode
+
     def _start(self) -> subprocess.Popen[bytes]:
         root = str(Path(flashbench.__file__).parents[1])
-        self._server = subprocess.Popen(
+        server = subprocess.Popen(
             [sys.executable, "-P", "-c", _BOOTSTRAP, root],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -149,7 +160,18 @@ class Checker:
             env=running.environment(),
             start_new_session=True,  # Ctrl-C in the terminal is for the parent to handle
         )
-        return self._server
+        self._server = server
+        with running.stoppable(server.pid):
+            ready = self._line(server, _STARTING_SECONDS)
+        if not ready:
+            self.close()
+            if running.stopped():
+                raise running.StoppedError
+            raise NotMeasuredError(
+                "the process that checks built revisions does not start; is `python -c 'import "
+                "torch'` right?"
+            )
+        return server
 
     def _line(self, server: subprocess.Popen[bytes], seconds: float) -> bytes:
         assert server.stdout is not None

@@ -1,7 +1,8 @@
 """The process behind `Checker`: imports torch once, then forks a process for each site it is asked
 about. What a revision contains runs in that process alone, under a time limit.
 
-Requests and answers are JSON lines on stdin and stdout; the end of stdin ends it.
+An empty line on stdout says that it is ready. Then requests and answers are JSON lines on stdin and
+stdout; the end of stdin ends it.
 """
 
 import contextlib
@@ -33,6 +34,7 @@ def main() -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 1)  # what torch prints when it is imported is no answer
     _import_ahead()
+    os.write(_answers, b"\n")  # ready
     buffer = b""
     while True:
         while b"\n" not in buffer:

@@ -18,17 +18,19 @@ from flashbench.project.settings import Project
 
 # At an import root, what no import needs and every second commit changes.
 _DOCUMENTS = (".md", ".rst")
-_SYMLINK = b"120000 "
+_SYMLINK, _SUBMODULE = b"120000 ", b"160000 "
 
 
 @dataclass(frozen=True)
 class Contents:
     """Hashes of names, modes and object names. sources: of what is compiled; site: of what can be
-    imported; in_site: whether a file is part of the latter."""
+    imported; in_site: whether a file is part of the latter; modules: names and commits of the
+    submodules, of which git does not tell whether they are here."""
 
     sources: str
     site: str
     in_site: Callable[[bytes], bool]
+    modules: tuple[tuple[bytes, str], ...] = ()
 
 
 @lru_cache(maxsize=8192)
@@ -46,6 +48,11 @@ def contents_of(project: Project, commit: str) -> Contents:
         _hash(e for e, name in zip(entries, names, strict=True) if is_source(name)),
         _hash(e for e, name in zip(entries, names, strict=True) if in_site(name)),
         in_site,
+        tuple(
+            (name, entry.split()[2].decode())
+            for entry, name in zip(entries, names, strict=True)
+            if entry.startswith(_SUBMODULE)
+        ),
     )
 
 

@@ -30,7 +30,7 @@ from flashbench.project.contents import Contents, contents_of
 from flashbench.project.ledger import Stage, Tried
 from flashbench.project.revision import Revision
 from flashbench.project.settings import Project
-from flashbench.project.tree import Exported, UnreadableError, export
+from flashbench.project.tree import Exported, UnreadableError, export, lacks
 from flashbench.runfile import BuildIdentity, Candidate
 
 
@@ -175,6 +175,7 @@ class _Preparation:
     cases: Sequence[str] = ()
     exported: Exported | None = None
     notes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()  # of the notes, those that short cuts are told by
     tried: bool = False  # something was built or checked for this call
 
     def run(self, at_end: ExitStack) -> Built:
@@ -182,6 +183,7 @@ class _Preparation:
         contents = None
         if not self.revision.worktree:
             contents = contents_of(self.project, self.revision.commit)
+            self.absent = self.notes = lacks(self.project.repository, contents.modules)
         made = self._build(contents)
         self.tried = not made.reused
         if made.status != "built" or self.stage == "build":
@@ -205,7 +207,7 @@ class _Preparation:
         shortcut: list[object] = []
         if contents is not None:
             tools = toolchain.describe(recipe.variables)
-            shortcut = ["build", *recipe.key, sorted(tools.items()), contents.sources]
+            shortcut = ["build", *recipe.key, sorted(tools.items()), contents.sources, *self.absent]
             key = alias.find(self.cache, shortcut)
             known = find(self.cache, key) if key else None
             if known and is_answer(known, retry_failed=self.retry_failed, timeout=self.timeout):
@@ -217,8 +219,7 @@ class _Preparation:
             retry_failed=self.retry_failed,
             timeout=self.timeout,
         )
-        # What a checkout lacks git does not tell: fetched later, it is another build.
-        if shortcut and made.directory and not self.notes:
+        if shortcut and made.directory and self._is_told:
             alias.remember(self.cache, shortcut, made.key)
         return made
 
@@ -228,7 +229,7 @@ class _Preparation:
         shortcut: list[object] = []
         if contents is not None:
             where = [project.callable, project.directory, project.path]
-            shortcut = ["site", *where, made.key, contents.site]
+            shortcut = ["site", *where, made.key, contents.site, *self.absent]
             key = alias.find(self.cache, shortcut)
             if key and assemble.is_whole(self.cache / f"site-{key}"):
                 return self.cache / f"site-{key}"
@@ -236,11 +237,11 @@ class _Preparation:
             checkout = self._checkout()
             wanted = contents.in_site if contents else lambda name: True
             self.exported = export(project.repository, self.revision, checkout, wanted)
-            self.notes = tuple(self.exported.notes)
+            self.notes = self._noted(self.exported)
         else:
             checkout = self._directory / "everything"
         key = assemble.put_together(project, checkout, self._directory, made, self.cache)
-        if shortcut and not self.notes:
+        if shortcut and self._is_told:
             alias.remember(self.cache, shortcut, key)
         return self.cache / f"site-{key}"
 
@@ -250,8 +251,17 @@ class _Preparation:
         checkout = self._directory / "everything"
         if not checkout.is_dir():
             self.exported = export(self.project.repository, self.revision, checkout)
-            self.notes = tuple(self.exported.notes)
+            self.notes = self._noted(self.exported)
         return checkout
+
+    def _noted(self, exported: Exported) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self.absent, *exported.notes]))
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether all that the checkout lacks is in the short cut: what is not (a file in Git LFS)
+        may be fetched later, and is another build then."""
+        return self.notes == self.absent
 
     def _checkout(self) -> Path:
         if not hasattr(self, "_directory"):

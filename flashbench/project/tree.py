@@ -11,7 +11,7 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -202,6 +202,17 @@ class _Blobs:
         if len(head) != 3 or head[1] != b"blob":
             raise git.GitError(f"object {thing} is missing; `git fsck` tells, `git fetch` may help")
         return answer, int(head[2])
+
+
+def lacks(repository: Path, modules: Sequence[tuple[bytes, str]]) -> tuple[str, ...]:
+    """A line for each of these submodules (name, commit) that is not here, as in `Exported.notes`.
+
+    Raises GitError."""
+    return tuple(
+        _missing_submodule(name)
+        for name, commit in modules
+        if _submodule(repository, os.fsdecode(name), commit) is None
+    )
 
 
 def _submodule(repository: Path, name: str, commit: str) -> Path | None:

@@ -167,6 +167,30 @@ def test_failures_are_told_apart(
         assert str(place) not in failed.reason
 
 
+def test_submodule_that_is_not_here_is_another_build(tmp_path: Path, cache: Path) -> None:
+    """A commit that lacks a submodule is known the next time, without a checkout, with what it
+    lacks; once that was fetched it is built anew."""
+    library = Repository(tmp_path / "library")
+    library.write("missing_config.h", "")
+    library.commit("A header")
+    origin = fastattn(tmp_path / "origin")
+    allowed = ("-c", "protocol.file.allow=always", "submodule")
+    origin.git(*allowed, "add", "-q", str(library.root), "csrc/library")
+    origin.edit("csrc/kernels.cpp", '"config.h"', '"config.h"\n#include "library/missing_config.h"')
+    origin.commit("Use a library")
+    clone = Repository(tmp_path / "clone")
+    clone.git("pull", "-q", str(origin.root), "main")
+    first, second = (prepared(clone, "HEAD", cache) for _ in range(2))
+    assert (first.status, first.reused) == ("missing header", False)
+    assert (second.status, second.reused) == ("missing header", True)
+    assert first.notes == second.notes == (first.notes[0],)
+    assert "git submodule update --init csrc/library" in first.notes[0]
+    clone.git(*allowed, "update", "-q", "--init")
+    fetched = prepared(clone, "HEAD", cache)
+    assert (fetched.status, fetched.notes, fetched.reused) == ("built", (), False)
+    assert prepared(clone, "HEAD", cache).reused
+
+
 def test_damaged_site_is_made_again(repository: Repository, cache: Path) -> None:
     """A site whose library is not the one that was built is not used."""
     built = prepared(repository, "HEAD", cache)
