@@ -78,7 +78,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     from flashbench import runfile
     from flashbench.measure.progress import make_progress
     from flashbench.project import git, read
-    from flashbench.run import measure
+    from flashbench.run import measure, signals_ignored
 
     project = read(Path.cwd())
     chosen = _chosen(project, revisions, options["listed"])
@@ -94,7 +94,8 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     outcome = measure(plan, path, make_progress(), resumed)
     repository = git.root_of(project.repository)
     results = options["results"] or repository / ".asv" / "results"
-    _keep(outcome, builds, path, repository, results, options["machine"])
+    with signals_ignored():  # seconds at the most; `make` that is ended passes a signal on twice
+        _keep(outcome, builds, path, repository, results, options["machine"])
     return Exit.NOT_MEASURED if outcome.interrupted else Exit.PASS
 
 

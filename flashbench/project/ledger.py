@@ -40,9 +40,9 @@ def record(cache: Path, repository: Path, tried: Tried) -> None:
     path = _directory(cache, repository) / f"{tried.commit}.json"
     known = _read(path)
     if known is not None and (known.build, known.toolchain) == (tried.build, tried.toolchain):
-        further = STAGES.index(known.stage) > STAGES.index(tried.stage)
-        same = msgspec.structs.replace(known, tried=tried.tried) == tried
-        if same or (further and tried.status == "built"):
+        further = STAGES.index(known.stage) - STAGES.index(tried.stage)
+        same = msgspec.structs.replace(known, tried=tried.tried, stage=tried.stage) == tried
+        if (same and further >= 0) or (further > 0 and tried.status == "built"):
             return
     replace_file(path, msgspec.json.encode(tried))
 

@@ -1,8 +1,10 @@
 """`flashbench backfill` on a project that is not ours, by real builds and launches."""
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +48,11 @@ def backfill(project: Repository):  # type: ignore[no-untyped-def]
     cache, profile = project.root.parent / "cache", project.root.parent / "machine.json"
     ours = {"FLASHBENCH_CACHE": str(cache), "FLASHBENCH_MACHINE": str(profile)}
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        *arguments: str, program: Sequence[str] = ("-m", "flashbench")
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "flashbench", "backfill", *arguments],
+            [sys.executable, "-P", *program, "backfill", *arguments],
             cwd=project.root,
             env=os.environ | ours | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
@@ -119,6 +123,31 @@ def test_again_it_goes_on(project: Repository, backfill, first) -> None:  # type
     assert backfill("--list", "../commits.txt", *GRID, "--launches", "3").returncode == Exit.PASS
     (series,) = [one for one in kept(project).series if not one.baseline]
     assert series.points.launches.tolist() == [3, 3, 3]
+
+
+ENDED = """
+import os, signal
+from flashbench.cli import main
+from flashbench.history import keep
+whole = keep.keep
+def ended(*arguments, **options):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return whole(*arguments, **options)
+keep.keep = ended
+main()
+"""
+
+
+def test_measured_is_kept_whenever_it_ends(project: Repository, backfill, first) -> None:  # type: ignore[no-untyped-def]
+    """What is in the run file alone, as after a kill, is kept by the same command; a signal while
+    it keeps waits for the end of that."""
+    command = ["--list", "../commits.txt", *GRID, "--launches", "3"]
+    for program in (("-m", "flashbench"), ("-c", ENDED)):
+        shutil.rmtree(project.root / ".asv", ignore_errors=True)
+        done = backfill(*command, program=program)
+        assert done.returncode == Exit.PASS, done.stderr
+        (series,) = [one for one in kept(project).series if not one.baseline]
+        assert series.points.launches.tolist() == [3, 3, 3]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from flashbench.build import Status
 from flashbench.project import ledger
 
@@ -22,3 +24,16 @@ def test_failures_are_one_line_each(tmp_path: Path) -> None:
     found = {bad: "missing header: no x.h", silent: "compile error"}
     assert ledger.failures(tmp_path, tmp_path) == found
     assert ledger.failures(tmp_path, tmp_path / "other") == {}
+
+
+def test_known_is_not_written_again(tmp_path: Path) -> None:
+    """What was found out before, as far or further, stays as it is: also on a full disk."""
+    commit = "a" * 40
+    known = replace(tried(commit, "missing header", "no x.h"), stage="correct", tried="then")
+    ledger.record(tmp_path, tmp_path, known)
+    ledger.record(tmp_path, tmp_path, tried(commit, "missing header", "no x.h"))
+    assert ledger.find(tmp_path, tmp_path, commit) == known
+    ledger.record(tmp_path, tmp_path, tried(commit, "compile error"))
+    found = ledger.find(tmp_path, tmp_path, commit)
+    assert found is not None
+    assert found.status == "compile error"

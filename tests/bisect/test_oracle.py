@@ -1,0 +1,53 @@
+"""The launches of a speed bisection: what becomes of them where they cannot be kept."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flashbench.bisect import oracle
+from flashbench.bisect.oracle import Oracle, own
+from flashbench.errors import NotMeasuredError
+from flashbench.measure.saving import NotSavedError
+
+
+@pytest.mark.parametrize("error", [NotSavedError, NotMeasuredError])
+def test_full_disk_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[NotMeasuredError]
+) -> None:
+    """A run file that cannot be saved ends the bisection; a commit that cannot be measured is
+    passed over, with the reason."""
+
+    def fail(*_: Any) -> None:
+        raise error("words")
+
+    monkeypatch.setattr(oracle, "measure", fail)
+    monkeypatch.setattr(Oracle, "_plan", lambda *_: None)
+    commit: Any = SimpleNamespace(revision=SimpleNamespace(commit="a" * 40))
+    nothing: Any = None
+    asked = Oracle(nothing, nothing, tmp_path, 0.02, 0.98)
+    if error is NotSavedError:
+        with pytest.raises(NotSavedError):
+            asked.launch(commit, nothing)
+    else:
+        assert asked.launch(commit, nothing) is None
+        assert asked.reasons == {"a" * 40: "words"}
+
+
+def test_run_files_are_one_process_s_alone(tmp_path: Path) -> None:
+    """They are emptied unless they are used again; whoever comes meanwhile is told who has them."""
+    directory = tmp_path / "bisect" / "digest"
+    with own(directory, resume=False):
+        (directory / "file").write_text("kept")
+        for resume in (False, True):
+            with pytest.raises(NotMeasuredError, match=r"process \d+ is doing the same bisection"):
+                own(directory, resume=resume)
+    with own(directory, resume=True):
+        assert (directory / "file").read_text() == "kept"
+    with own(directory, resume=False):
+        assert not (directory / "file").exists()
+    directory.rmdir()
+    directory.write_text("in the way")
+    with pytest.raises(NotMeasuredError, match="cannot be made"):
+        own(directory, resume=True)
