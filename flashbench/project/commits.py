@@ -57,7 +57,8 @@ def commits_between(
 
 
 def known_commits(repository: Path, ids: list[str]) -> list[Commit]:
-    """These commits, the oldest first; those that the repository does not have are left out."""
+    """These commits, the oldest first, and parents before children, whatever their clocks say;
+    those that the repository does not have are left out."""
     asked = "".join(f"{commit}\n" for commit in ids).encode()
     listed = git.ask(
         repository, "cat-file", "--batch-check=%(objectname) %(objecttype)", sent=asked
@@ -66,7 +67,22 @@ def known_commits(repository: Path, ids: list[str]) -> list[Commit]:
     if not there:
         return []
     sent = b"".join(name + b"\n" for name in there)
-    return log(repository, "--no-walk=sorted", "--reverse", "--stdin", sent=sent)
+    return _parents_first(log(repository, "--no-walk=sorted", "--reverse", "--stdin", sent=sent))
+
+
+def _parents_first(commits: list[Commit]) -> list[Commit]:
+    """In the order given, but none before its parents: a rebase makes many in one second."""
+    waiting = {commit.id: commit for commit in commits}
+    ordered = []
+    for commit in commits:
+        stack = [commit]
+        while stack:
+            before = [waiting[parent] for parent in stack[-1].parents if parent in waiting]
+            if before:
+                stack += before
+            elif (done := waiting.pop(stack.pop().id, None)) is not None:
+                ordered.append(done)
+    return ordered
 
 
 def commits_of(repository: Path, text: str, *, first_parent: bool = False) -> list[Revision]:

@@ -14,7 +14,7 @@ from project.foreign import Repository, fastattn
 from flashbench.build import running
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.project import WORKTREE, ledger, prepare, read, resolve
-from flashbench.project.commits import commits_between, commits_of
+from flashbench.project.commits import commits_between, commits_of, known_commits
 from flashbench.project.many import Preparer
 
 pytestmark = pytest.mark.slow
@@ -145,6 +145,17 @@ def test_ranges_have_parents_first(tmp_path: Path) -> None:
     assert {"Side\x1b[31m", "Two", "Merge"} == {commit.subject for commit in commits}
     first = commits_between(repository.root, old, merge, first_parent=True)
     assert [commit.id for commit in first] == [main, merge]
+
+
+def test_commits_of_one_second_are_in_order(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """Commits that a rebase made at once are listed parents first."""
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-01-01T00:00:00Z")
+    repository = Repository(tmp_path / "rebased")
+    made = []
+    for number in range(12):
+        repository.write("number", str(number))
+        made.append(repository.commit(str(number)))
+    assert [commit.id for commit in known_commits(repository.root, sorted(made))] == made
 
 
 def test_hung_revision_is_stopped(project: Repository, tmp_path: Path) -> None:
