@@ -36,7 +36,13 @@ TABLES = ("text", "markdown", "csv", "json")
     help="How far to look: it builds, its callable imports, it is right on small cases.",
 )
 @click.option("--retry", is_flag=True, help="Try again what failed before.")
-@click.option("--timeout", type=Duration(), default="30m", show_default=True, help="Of one build.")
+@click.option(
+    "--timeout",
+    type=Duration(),
+    default="30m",
+    show_default=True,
+    help="Of one build; an import, and its calls, may take 2m at the most.",
+)
 @click.option("--first-parent", is_flag=True, help="Of merges, only the branch merged into.")
 @click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False))

@@ -33,6 +33,7 @@ class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     result_reason: str = ""
     named: dict[str, tuple[Status, str]] = {}
     environment: str = ""
+    limit: float = 0.0  # of a time-out: the seconds that it was allowed
     # Not kept in the record: nothing was tried for this call; it says something of the sources.
     reused: bool = False
     kept: bool = True
@@ -102,11 +103,16 @@ def checked(
         result, reason = record.named.get(names, (None, ""))
         return msgspec.structs.replace(record, result=result, result_reason=reason)
 
+    def again(record: SiteRecord) -> bool:
+        """Whether a failure is tried again."""
+        cut_short = "timeout" in (record.status, record.result) and checker.timeout > record.limit
+        return retry_failed or record.environment != here or cut_short
+
     def is_enough(record: SiteRecord) -> bool:
         if not record.loaded:
             return False
         if record.status != "built" or (correct and record.result not in (None, "built")):
-            return not retry_failed and record.environment == here
+            return not again(record)
         return not correct or record.result is not None
 
     pruning.touch(directory)
@@ -115,9 +121,9 @@ def checked(
         return msgspec.structs.replace(record, reused=True)
     with locked(lock):
         record = known()
-        again = retry_failed or record.environment != here
+        retried = again(record)
         log, reused = directory / "log.txt", True
-        if not record.loaded or (record.status != "built" and again):
+        if not record.loaded or (record.status != "built" and retried):
             status, reason = checker.loads(site, spec, log)
             reused = False
             record = msgspec.structs.replace(
@@ -129,7 +135,7 @@ def checked(
                 result_reason="",
                 named={},
             )
-        unsure = record.result is None or (record.result != "built" and again)
+        unsure = record.result is None or (record.result != "built" and retried)
         if correct and record.status == "built" and unsure:
             result, reason = checker.computes(site, spec, log, cases)
             reused = False
@@ -138,7 +144,8 @@ def checked(
         if not reused and diagnosis.passing(told):
             return msgspec.structs.replace(record, kept=False)
         if not reused:
-            record = msgspec.structs.replace(record, environment=here)
+            limit = checker.timeout if "timeout" in (record.status, record.result) else 0.0
+            record = msgspec.structs.replace(record, environment=here, limit=limit)
             replace_file(
                 directory / "site.json", msgspec.json.encode(_kept(directory, record, names))
             )

@@ -42,7 +42,7 @@ class Checker:
 
     def __init__(self, timeout: float = PROBE_TIMEOUT_SECONDS) -> None:
         """timeout: seconds that a revision may take to load, and as many for its calls."""
-        self._timeout = timeout
+        self.timeout = timeout
         self._server: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -100,7 +100,7 @@ class Checker:
         if "checker" in told:
             return status, f"{what} ended the process that checks it: {told['checker']}"
         if told["code"] is None:
-            return "timeout", f"{what} took longer than {self._timeout:g} s"
+            return "timeout", f"{what} took longer than {self.timeout:g} s"
         code = int(told["code"])
         if code < 0:
             return status, f"{what} ended with {signal_name(-code)}"  # SIGKILL: for want of memory
@@ -117,7 +117,7 @@ class Checker:
             "log": str(log),
             "correct": correct,
             "cases": list(cases),
-            "timeout": self._timeout,
+            "timeout": self.timeout,
         }
         for _ in range(_TRIES):
             answer, code = self._answer(json.dumps(request).encode() + b"\n")
@@ -142,7 +142,7 @@ class Checker:
         with contextlib.suppress(OSError), running.stoppable(server.pid):
             server.stdin.write(request)
             server.stdin.flush()
-            answer = self._line(server, _ANSWERING_SECONDS + 3 * self._timeout)
+            answer = self._line(server, _ANSWERING_SECONDS + 3 * self.timeout)
         if answer.endswith(b"\n"):
             return answer, 0
         self.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from flashbench.build import running
 from flashbench.build.builder import TIMEOUT_SECONDS
+from flashbench.build.recipe import PROBE_TIMEOUT_SECONDS
 from flashbench.build.scratch import sweep
 from flashbench.errors import NotMeasuredError
 from flashbench.project import git
@@ -41,6 +42,7 @@ class Preparer:
         self._project, self._cache = project, cache
         self._retry_failed, self._timeout = retry_failed, timeout
         self._cases = cases
+        self._limit = min(timeout, PROBE_TIMEOUT_SECONDS)  # of an import, and of the calls
         self._pool = ThreadPoolExecutor(jobs)
         self._thread = threading.local()
         self._checkers = ExitStack()
@@ -84,7 +86,7 @@ class Preparer:
 
     def _one(self, revision: Revision, stage: Stage) -> Built:
         if not hasattr(self._thread, "checker"):
-            self._thread.checker = self._checkers.enter_context(Checker())
+            self._thread.checker = self._checkers.enter_context(Checker(self._limit))
         return prepare(
             self._project,
             revision,

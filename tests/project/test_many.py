@@ -170,6 +170,28 @@ def test_hung_revision_is_stopped(project: Repository, tmp_path: Path) -> None:
     assert ledger.find(tmp_path / "cache", settings.repository, hung.revision.commit) is not None
 
 
+def test_hung_import_has_the_time_of_a_build(tmp_path: Path) -> None:
+    """An import that hangs is stopped after the time limit of a build, where that is shorter than
+    its own; with more time it is tried again, with less it is known."""
+    repository = fastattn(tmp_path / "fastattn")
+    text = (repository.root / "src/fastattn/api.py").read_text()
+    repository.write("src/fastattn/api.py", f"import time\ntime.sleep(1000)\n{text}")
+    repository.commit("Hang when imported")
+    settings = read(repository.root)
+    head = resolve(settings.repository, "HEAD")
+
+    def tried(seconds: float) -> tuple[str, bool]:
+        with Preparer(settings, tmp_path / "cache", timeout=seconds) as preparer:
+            (built,) = preparer.prepare([head], "load")
+        assert (built.status, built.build.status) == ("timeout", "built")
+        return built.reason, built.reused
+
+    prepare(settings, head, tmp_path / "cache", stage="build")  # however long that takes
+    assert tried(2) == ("loading took longer than 2 s", False)
+    assert tried(1) == ("loading took longer than 2 s", True)
+    assert tried(3) == ("loading took longer than 3 s", False)
+
+
 def test_two_at_once_and_kills_leave_the_cache_sound(project: Repository, tmp_path: Path) -> None:
     """Two builds of one range on one cache, killed again and again, leave what the next one uses;
     no process outlives them."""
