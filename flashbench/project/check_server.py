@@ -20,6 +20,7 @@ from flashbench.parent import signal_when_parent_dies
 
 _STEP_SECONDS = 0.05
 _CHUNK = 1 << 16
+_LONGEST = 5000  # characters of an error; JSON makes 12 bytes of one at the most, in all a chunk
 
 _WORDS = ("error", "wrong", "absent")
 _answers = -1  # where the answers go; no revision writes there
@@ -147,7 +148,8 @@ def _child(request: dict[str, Any], writer: int, printer: int) -> None:
     os.chdir(request["site"])
 
     def say(**words: object) -> None:
-        os.write(writer, json.dumps(words).encode() + b"\n")
+        short = {key: value and str(value)[:_LONGEST] for key, value in words.items()}
+        os.write(writer, json.dumps(short).encode() + b"\n")
 
     from flashbench.errors import NotMeasuredError
     from flashbench.project.load import load_site

@@ -48,6 +48,7 @@ def site(root: Path, text: str) -> Path:
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)\n", "import error", "SIGSEGV"),
         ("import os\nfor n in range(3, 20):\n  os.path.exists(str(n))\n" + RIGHT, "built", ""),
         ("raise SystemExit(3)\n", "import error", "SystemExit"),
+        ("raise ImportError('\\x1b' * 10**6)\n", "import error", "ImportError: \x1b\x1b"),
         (KILL, "import error", "loading ended the process that checks it: it ended with SIGKILL"),
         (FORGE + RIGHT, "built", ""),
     ],
