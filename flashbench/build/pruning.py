@@ -25,7 +25,10 @@ _held: dict[Path, IO[str]] = {}
 
 @dataclass(frozen=True)
 class Entry:
-    """A build, a site, or the run files of a bisection. used: seconds since 1970."""
+    """A build, a site, the run files of a bisection, or what was read of a results folder.
+
+    used: seconds since 1970.
+    """
 
     path: Path
     size: int
@@ -52,7 +55,8 @@ def entries(cache: Path) -> list[Entry]:
     found = []
     with contextlib.suppress(FileNotFoundError):
         places = [path for path in cache.iterdir() if _ENTRY.fullmatch(path.name)]
-        for path in [*places, *(cache / "bisect").glob("*/")]:
+        kept = [*(cache / "bisect").glob("*/"), *(cache / "results").glob("*/")]
+        for path in [*places, *kept]:
             with contextlib.suppress(OSError):
                 found.append(Entry(path, _size(path), path.stat().st_mtime))
     return sorted(found, key=lambda entry: entry.used)

@@ -104,9 +104,10 @@ def command(
     if begin is not None:
         before = {one.id for one in axis(repository, begin, first_parent=False)}
         since = frozenset(place for place, one in enumerate(commits) if one.id in before)
-    failed = ledger.failures(cache_directory(), repository)
+    cache = cache_directory()
+    failed = ledger.failures(cache, repository)
     folder = results or repository / ".asv" / "results"
-    loaded = load(folder, commits, failed=failed, machine=machine)
+    loaded = load(folder, commits, failed=failed, machine=machine, cache=cache)
     chosen = [
         one
         for one in loaded.series

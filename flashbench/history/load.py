@@ -29,6 +29,7 @@ from flashbench.history.model import (
     Points,
     Series,
 )
+from flashbench.history.read_cache import ReadCache, key_of
 from flashbench.parallel import spread
 from flashbench.project.commits import Commit
 from flashbench.runfile import MAX_SECONDS, MIN_SECONDS
@@ -80,6 +81,12 @@ class _Collected:
         self.numbers.append(numbers)
         self.failed.append(failed)
 
+    def sort(self) -> None:
+        """By commit; rows of one commit stay in their order."""
+        order = np.argsort(self.commits, kind="stable").tolist()
+        for rows_ in (self.commits, self.places, self.numbers, self.failed):
+            rows_[:] = [rows_[index] for index in order]
+
     def column(self, index: int) -> FloatArray:
         """One of rows.COLUMNS, of all rows."""
         return np.concatenate([numbers[index] for numbers in self.numbers])
@@ -98,11 +105,13 @@ def load(
     *,
     failed: Mapping[str, str] | None = None,
     machine: str | None = None,
+    cache: Path | None = None,
 ) -> History:
     """Everything that asv's results folder holds of these commits.
 
     failed: why a commit could not be built, by its hash, in words like "missing header: ...".
-    machine: only this one. Raises InvalidInputError where there is no such folder or machine.
+    machine: only this one. cache: the build cache, where what was read of many files is kept.
+    Raises InvalidInputError where there is no such folder or machine.
     """
     index = {commit.id: place for place, commit in enumerate(commits)}
     folders = _machine_folders(results, machine)
@@ -116,7 +125,8 @@ def load(
         return described[benchmark].version if benchmark in described else ""
 
     paths = [(folder, path) for folder in folders for path in _result_files(folder)]
-    for (folder, _), file in zip(paths, _read([path for _, path in paths]), strict=True):
+    read = _read([path for _, path in paths], ReadCache(cache, results) if cache else None)
+    for (folder, _), file in zip(paths, read, strict=True):
         if isinstance(file, str):
             notes.append(file)
             continue
@@ -164,25 +174,38 @@ def _machine_folders(results: Path, machine: str | None) -> list[Path]:
     return folders
 
 
-def _read(paths: list[Path]) -> list[rows.ResultFile | str]:
-    """Each file, or what is wrong with it."""
+def _read(paths: list[Path], cache: ReadCache | None) -> list[rows.ResultFile | str]:
+    """Each file, or what is wrong with it. cache: of few files it is no faster than they are."""
+    if cache is None or len(paths) < _MANY:
+        return _decoded(paths, None)
+    keys = [key_of(path) for path in paths]
+    known = [cache.get(key) for key in keys]
+    cache.keep_only(set(keys))
+    new = iter(_decoded([path for path, file in zip(paths, known, strict=True) if not file], cache))
+    return [file or next(new) for file in known]
+
+
+def _decoded(paths: list[Path], cache: ReadCache | None) -> list[rows.ResultFile | str]:
+    """Each file, or what is wrong with it; in `cache` as well."""
     reader = rows.Reader()  # of each process its own
 
-    def read(number: int) -> rows.ResultFile | str:
+    def decode(number: int) -> rows.ResultFile | str:
+        path = paths[number]
         try:
-            return reader.read(paths[number])
+            content = document.content(path)
+            file = reader.decode(content, path)
         except InvalidInputError as error:
             return str(error)
+        if cache is not None:
+            cache.put(content, file)
+        return file
 
-    return spread(read, len(paths), least=_MANY)
+    return spread(decode, len(paths), least=_MANY)
 
 
 def _result_files(folder: Path) -> list[Path]:
-    return sorted(
-        path
-        for path in folder.glob("*.json")
-        if path.name != "machine.json" and not path.name.startswith(".")
-    )
+    found = sorted(folder.glob("[!.]*.json"), key=lambda path: path.name)  # paths compare slowly
+    return [path for path in found if path.name != "machine.json"]
 
 
 def _machine(folder: Path, notes: list[str]) -> Machine:
@@ -250,11 +273,12 @@ def _series(key: _Key, collected: _Collected, described: _Benchmark | None) -> l
     ours = names.OURS.get(key.benchmark)
     unit = described.unit if described else ""
     titles = described.param_names if described else []
+    collected.sort()
     sizes = [len(places) for places in collected.places]
     combination = np.concatenate(collected.places)
     commit = np.repeat(np.array(collected.commits, dtype=np.int64), sizes)
     # By combination, then commit; of two files of one commit the later one counts.
-    order = np.lexsort((commit, combination))
+    order = np.argsort(combination, kind="stable")
     again = np.zeros(len(order), dtype=bool)
     same = combination[order][1:] == combination[order][:-1]
     again[:-1] = same & (commit[order][1:] == commit[order][:-1])

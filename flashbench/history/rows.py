@@ -132,7 +132,10 @@ class Reader:
 
     def read(self, path: Path) -> ResultFile:
         """Raises InvalidInputError saying what is wrong with the file."""
-        content = document.content(path)
+        return self.decode(document.content(path), path)
+
+    def decode(self, content: bytes, path: Path) -> ResultFile:
+        """`read` of a file whose bytes are known; path: what it is called when it is damaged."""
         try:
             return self._raw(content)
         except UNREADABLE:

@@ -27,8 +27,9 @@ class Source:
 def collect(source: Source) -> Content:
     """Read everything that the site shows. Raises InvalidInputError."""
     commits = axis(source.repository, source.revision, first_parent=source.first_parent)
-    failed = ledger.failures(cache_directory(), source.repository)
-    history = load(source.results, commits, failed=failed, machine=source.machine)
+    cache = cache_directory()
+    failed = ledger.failures(cache, source.repository)
+    history = load(source.results, commits, failed=failed, machine=source.machine, cache=cache)
     series = drawn(history)
     judged = [one for one in series if not one.baseline]  # SDPA's own changes are not the project's
     changes = dict(zip(map(id, judged), find(history, judged).changes, strict=True))

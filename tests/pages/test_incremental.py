@@ -14,6 +14,7 @@ import pytest
 from history.project import CASES, git, make_repository, measure
 
 from flashbench import runfile
+from flashbench.history import load as loading
 from flashbench.runfile import BuildIdentity
 from flashbench.site.collect import Source, collect
 from flashbench.site.publish import publish
@@ -36,14 +37,24 @@ def update(root: Path, site: Path) -> None:
     publish(collect(Source(root, root / ".asv/results")), site)
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Thirty measured commits; the first case gets slower half way."""
-    root = tmp_path / "project"
-    commits = make_repository(root, [f"Change {number}" for number in range(30)])
+def make_history(root: Path, count: int) -> Path:
+    """Measured commits; the first case gets slower half way through thirty."""
+    commits = make_repository(root, [f"Change {number}" for number in range(count)])
     levels = {CASES[0]: 1.2, CASES[1]: 1.0}
     measure(root / ".asv/results", commits, lambda index, case: 0.5 * levels[case] ** (index >= 15))
     return root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Thirty commits."""
+    return make_history(tmp_path / "project", 30)
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Path:
+    """So many commits that what is read of their results is kept."""
+    return make_history(tmp_path / "project", 120)
 
 
 def _commit(root: Path, draw: random.Random) -> None:
@@ -76,67 +87,94 @@ def _damage(root: Path, draw: random.Random) -> None:
     path.write_text(path.read_text()[:-9])
 
 
+def _damage_cache(root: Path, draw: random.Random) -> None:
+    """And a commit, so that there is something new."""
+    for path in (root / "cache").glob("builds/results/*/*"):
+        content = bytearray(path.read_bytes())
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        path.write_bytes(content[: draw.choice([len(content), draw.randrange(len(content))])])
+    _commit(root, draw)
+
+
 def _results(root: Path) -> list[Path]:
     return sorted((root / ".asv/results/box").glob("*-*.json"))
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_step_by_step_is_what_comes_at_once(root: Path, tmp_path: Path, seed: int) -> None:
-    """After commits, results that are removed, rewritten in place or damaged: byte for byte the
-    site that is made into an empty folder."""
+def test_step_by_step_is_what_comes_at_once(
+    root: Path, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After commits, results that are removed, rewritten in place or damaged, and damage to what
+    was kept of them: byte for byte the site that is made into an empty folder, with no cache."""
+    monkeypatch.setattr(loading, "_MANY", 10)
     draw = random.Random(seed)
     site = tmp_path / "site"
+    steps = [_commit, _remove, _rewrite, _damage, _damage_cache]
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(root / "cache"))
     update(root, site)
-    for number, step in enumerate(draw.choices([_commit, _remove, _rewrite, _damage], k=8)):
+    assert len(list((root / "cache").glob("builds/results/*/*"))) == 30
+    for number, step in enumerate(draw.choices(steps, k=8)):
         before = contents(site)
         step(root, draw)
+        monkeypatch.setenv("FLASHBENCH_CACHE", str(root / "cache"))
         update(root, site)
         assert contents(site) != before
         fresh = tmp_path / f"fresh-{number}"
+        monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / f"cache-{number}"))
         update(root, fresh)
         assert contents(site) == contents(fresh)
 
 
-def test_killed_at_any_moment(root: Path, tmp_path: Path) -> None:
-    """SIGKILL leaves a folder that the next publisher makes right, with no halves in it."""
-    site = tmp_path / "site"
+def test_killed_at_any_moment(long: Path, tmp_path: Path) -> None:
+    """SIGKILL leaves a folder that the next publisher makes right, with no halves in it, whatever
+    was kept of the results by then."""
+    site, cache = tmp_path / "site", tmp_path / "cache"
     draw = random.Random(1)
-    for number in range(6):
-        _commit(root, draw)
-        command = [*FLASHBENCH, "publish", "-o", str(site)]
+    command = [*FLASHBENCH, "publish", "-o", str(site)]
+    environment = ENVIRONMENT | {"FLASHBENCH_CACHE": str(cache)}
+    for number in range(9):
+        _commit(long, draw)
+        if number == 6:  # the second round: pages that are there, and nothing kept
+            shutil.rmtree(cache)
         started = time.monotonic()
         with subprocess.Popen(
-            command, cwd=root, env=ENVIRONMENT, stderr=subprocess.PIPE, start_new_session=True
+            command, cwd=long, env=environment, stderr=subprocess.PIPE, start_new_session=True
         ) as publisher:
             while publisher.poll() is None:
                 # Some are killed while they write, some before: whatever the machine's speed.
-                written = sum(1 for _ in site.rglob("*"))
-                if written > 12 * number or time.monotonic() - started > 30:
+                written = sum(1 for place in (cache, site) for _ in place.rglob("*"))
+                if written > 45 * number or time.monotonic() - started > 30:
                     os.killpg(publisher.pid, signal.SIGKILL)
                     break
-    update(root, site)
-    update(root, tmp_path / "fresh")
+    subprocess.run(command, cwd=long, env=environment, check=True)
+    assert len(list(cache.glob("builds/results/*/*"))) == len(_results(long)) == 129
+    command[-1] = str(tmp_path / "fresh")
+    environment |= {"FLASHBENCH_CACHE": str(tmp_path / "none")}
+    subprocess.run(command, cwd=long, env=environment, check=True)
     assert contents(site) == contents(tmp_path / "fresh")
 
 
-def test_two_at_once(root: Path, tmp_path: Path) -> None:
-    """Publishers of one folder wait for each other, and what a measurement writes meanwhile is
-    either in the site or comes with the next call."""
+def test_two_at_once(long: Path, tmp_path: Path) -> None:
+    """Publishers of one folder wait for each other, share what is kept of the results, and what a
+    measurement writes meanwhile is either in the site or comes with the next call."""
     site = tmp_path / "site"
     command = [*FLASHBENCH, "publish", "-o", str(site)]
+    environment = ENVIRONMENT | {"FLASHBENCH_CACHE": str(tmp_path / "cache")}
     draw = random.Random(2)
     publishers = []
     for _ in range(3):
         publishers.append(
-            subprocess.Popen(command, cwd=root, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+            subprocess.Popen(command, cwd=long, env=environment, stderr=subprocess.PIPE, text=True)
         )
-        _commit(root, draw)
+        _commit(long, draw)
     for publisher in publishers:
         _, said = publisher.communicate(timeout=120)
         assert publisher.returncode == 0, said
         assert said.count("\n") <= 2  # a file that was being written is passed over with a note
-    update(root, site)
-    update(root, tmp_path / "fresh")
+    subprocess.run(command, cwd=long, env=environment, check=True)
+    command[-1] = str(tmp_path / "fresh")
+    environment |= {"FLASHBENCH_CACHE": str(tmp_path / "none")}
+    subprocess.run(command, cwd=long, env=environment, check=True)
     assert contents(site) == contents(tmp_path / "fresh")
 
 

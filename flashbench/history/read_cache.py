@@ -1,0 +1,119 @@
+"""What was read of result files, kept by their content: of a long history only what is new is
+decoded.
+
+An entry is named after the hash of a file's bytes and of the code that reads them, so it is never
+out of date. One that is damaged, or says something else than a result file could, counts as none.
+Entries that no file of the history has any more go.
+"""
+
+import contextlib
+import hashlib
+import os
+import zlib
+from collections.abc import Container
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from flashbench import __version__
+from flashbench.build import pruning
+from flashbench.files import replace_file
+from flashbench.foreign import document
+from flashbench.history import rows
+from flashbench.history.rows import COLUMNS, ResultFile, Row
+
+_CHECKSUM = 4  # bytes before an entry
+_PART = 2**16  # bytes of a file that are read at once
+
+
+class _Entry(msgspec.Struct, array_like=True):
+    commit: str
+    environment: str
+    rows: msgspec.Raw
+    numbers: memoryview
+    failed: memoryview
+
+
+_ROWS = msgspec.msgpack.Decoder(list[Row])
+_ENTRY = msgspec.msgpack.Decoder(_Entry)
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class ReadCache:
+    """The entries of one results folder; several processes may use them at once."""
+
+    def __init__(self, cache: Path, results: Path) -> None:
+        """cache: the build cache, with which they are pruned."""
+        name = hashlib.sha256(os.fsencode(results.resolve())).hexdigest()[:32]
+        self._folder = cache / "results" / name
+        self._rows: tuple[bytes, list[Row]] = b"", []  # files of a history share theirs
+        pruning.touch(self._folder)
+
+    def get(self, key: str) -> ResultFile | None:
+        """What was read of the file with this content, if it is known."""
+        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError):
+            return self._read((self._folder / key).read_bytes())
+        return None
+
+    def put(self, content: bytes, file: ResultFile) -> None:
+        """Keep what was read of a file with these bytes; not where the cache cannot be written."""
+        digest = _reader().copy()
+        digest.update(content)
+        entry = _Entry(
+            file.commit,
+            file.environment,
+            msgspec.Raw(_ENCODER.encode(file.rows)),
+            memoryview(file.numbers.tobytes()),
+            memoryview(file.failed.tobytes()),
+        )
+        kept = _ENCODER.encode(entry)
+        checksum = zlib.crc32(kept).to_bytes(_CHECKSUM)
+        with contextlib.suppress(OSError):
+            replace_file(self._folder / digest.hexdigest(), checksum + kept, durable=False)
+
+    def keep_only(self, keys: Container[str]) -> None:
+        """Remove all other entries, and what a process that was killed left."""
+        with contextlib.suppress(OSError):
+            for path in self._folder.iterdir():
+                if path.name not in keys:
+                    path.unlink()
+
+    def _read(self, content: bytes) -> ResultFile:
+        view = memoryview(content)
+        if zlib.crc32(view[_CHECKSUM:]) != int.from_bytes(view[:_CHECKSUM]):
+            raise ValueError("damaged")
+        entry = _ENTRY.decode(view[_CHECKSUM:])
+        described, known = self._rows
+        if described != bytes(entry.rows):
+            described = bytes(entry.rows)
+            known = _ROWS.decode(described)
+            self._rows = described, known
+        failed = np.frombuffer(entry.failed, dtype=np.bool_)
+        numbers = np.frombuffer(entry.numbers, dtype=np.float64).reshape(len(COLUMNS), -1)
+        if len(failed) != sum(row.combinations for row in known) or len(failed) != numbers.shape[1]:
+            raise ValueError("not as many numbers as combinations")
+        return ResultFile(entry.commit, entry.environment, known, numbers, failed)
+
+
+def key_of(path: Path) -> str:
+    """The name of the entry of a file; "" for one that cannot be read or is too large."""
+    digest, left = _reader().copy(), document.MAX_BYTES
+    try:
+        with path.open("rb", buffering=0) as file:
+            while part := file.read(_PART):  # a whole one would be new memory each time
+                digest.update(part)
+                left -= len(part)
+                if left < 0:
+                    return ""
+    except OSError:
+        return ""
+    return digest.hexdigest()
+
+
+@cache
+def _reader() -> "hashlib._Hash":
+    """Of the code that reads result files."""
+    code = b"".join(Path(file).read_bytes() for file in (rows.__file__, __file__))
+    return hashlib.sha256(__version__.encode() + code)
