@@ -56,9 +56,12 @@ def command(
     for note in content.notes:
         click.echo(f"flashbench: {printable(note)}", err=True)
     if not content.graphs and not content.history.gaps and not content.latest:
+        fix = "measure some with `asv run`, or choose others with --revision"
+        if content.history.off_axis:
+            fix = "choose others with --revision, or call it in the repository that was measured"
         raise NotMeasuredError(
             f"{results}: nothing is known of the {len(content.history.commits)} commits up to "
-            f"{revision}; measure some with `asv run`, or choose others with --revision"
+            f"{revision}; {fix}"
         )
     made = publish(content, output)
     click.echo(

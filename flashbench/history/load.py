@@ -285,7 +285,7 @@ def _series(key: _Key, collected: _Collected, described: _Benchmark | None) -> l
     order = order[~again]
     failed = order[np.concatenate(collected.failed)[order]]
     order = order[_possible(collected.column(0)[order], unit)]
-    columns = [collected.column(index)[order] for index in range(len(rows.COLUMNS))]
+    columns = [_taken(collected.column(index), order) for index in range(len(rows.COLUMNS))]
     points = _points(commit[order], columns, ours is not None)
     every = np.arange(len(collected.combinations) + 1)
     point_ends = np.searchsorted(combination[order], every).tolist()
@@ -312,6 +312,11 @@ def _series(key: _Key, collected: _Collected, described: _Benchmark | None) -> l
             )
         )
     return made
+
+
+def _taken(column: FloatArray, order: IntArray) -> FloatArray:
+    """column[order]; fast for what no file has."""
+    return np.full(len(order), np.nan) if np.isnan(column).all() else column[order]
 
 
 def _possible(value: FloatArray, unit: str) -> NDArray[np.bool_]:

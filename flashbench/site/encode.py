@@ -70,9 +70,12 @@ def graph_key(graph: Graph) -> str:
     for points in (one.points, one.control, one.ratio):
         digest.update(b"|")
         if points is not None:
-            digest.update(points.commit.tobytes())
-            for column in _COLUMNS.values():
-                digest.update(np.ascontiguousarray(getattr(points, column)).tobytes())
+            digest.update(np.ascontiguousarray(points.commit).data)
+            for key, name in _COLUMNS.items():
+                column = getattr(points, name)
+                if np.isfinite(column).any():
+                    digest.update(key.encode())
+                    digest.update(np.ascontiguousarray(column).data)
     return digest.hexdigest()
 
 

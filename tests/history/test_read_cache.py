@@ -17,7 +17,7 @@ from flashbench.history.axis import axis
 from flashbench.history.load import load
 from flashbench.history.model import History
 from flashbench.history.read_cache import ReadCache
-from flashbench.history.rows import Reader
+from flashbench.history.rows import COLUMNS, Reader
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def _empty(content: bytes) -> bytes:
 def _other(content: bytes) -> bytes:
     """With a good checksum, and more numbers than the parameters have."""
     entry = msgspec.msgpack.decode(content[4:])
-    entry[3] += np.zeros(6).tobytes()
+    entry[3] += np.zeros(len(COLUMNS)).tobytes()
     entry[4] += b"\0"
     return _checked(msgspec.msgpack.encode(entry))
 

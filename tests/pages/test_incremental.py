@@ -226,6 +226,24 @@ def test_a_full_disk_leaves_a_site_that_opens(root: Path, tmp_path: Path) -> Non
     assert contents(tmp_path / "whole") == fresh
 
 
+def test_a_full_disk_for_what_is_kept_is_done_without(long: Path, tmp_path: Path) -> None:
+    """Where the cache finds no room the site is made all the same, and no half of an entry stays."""
+    done = on_small_disk(
+        tmp_path,
+        "50k",
+        """
+        cd project && FLASHBENCH_CACHE=../disk $FLASHBENCH publish -o ../site; echo "code $?" >&2
+        find ../disk -type f -name '[0-9a-f]*' | wc -l >&2; find ../disk -type f -name '.*'
+        """,
+    )
+    *said, code, entries = done.stderr.splitlines()
+    assert code == "code 0", said
+    assert 0 < int(entries) < 120
+    assert done.stdout == "../site/index.html\n"
+    update(long, tmp_path / "fresh")
+    assert contents(tmp_path / "site") == contents(tmp_path / "fresh")
+
+
 def test_a_full_disk_keeps_what_was_recorded(tmp_path: Path) -> None:
     """`record` on a full disk: one line, exit code 2, and the results that were there are whole."""
     root = tmp_path / "project"
