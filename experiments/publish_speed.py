@@ -3,12 +3,15 @@
 `python experiments/publish_speed.py FOLDER [--commits 2000] [--cases 500]` makes a git repository
 with that many commits and asv results of each of them in FOLDER: for every case times of a kernel
 and of SDPA, and their ratio; every 40th commit does not build, and one case in five gets slower
-once. Then it publishes, publishes again, adds a commit, and publishes that. With a browser (see
-tests/pages/browser.py) it also opens the largest pages. Figures are quoted in docs/history.md.
+once. Then it publishes, publishes again, adds a commit, and publishes that; what is read of the
+results is kept in FOLDER, too. With a browser (see tests/pages/browser.py) it also opens the
+largest pages. Figures are quoted in docs/site.md.
 """
 
 import argparse
 import json
+import os
+import resource
 import subprocess
 import sys
 import time
@@ -128,9 +131,24 @@ class History:
 
 def publish(history: History) -> None:
     command = [sys.executable, "-P", "-m", "flashbench", "publish"]
-    started = time.perf_counter()
-    done = subprocess.run(command, cwd=history.folder, capture_output=True, text=True, check=True)
-    print(f"  {time.perf_counter() - started:.1f} s: {done.stderr.strip()}", flush=True)
+    environment = os.environ | {"FLASHBENCH_CACHE": str(cache_of(history.folder).absolute())}
+    load, started, used = os.getloadavg()[0], time.perf_counter(), processor_time()
+    done = subprocess.run(
+        command, cwd=history.folder, env=environment, capture_output=True, text=True, check=True
+    )
+    taken, used = time.perf_counter() - started, processor_time() - used
+    print(f"  {taken:.1f} s, {used:.1f} s of processor time, load {load:.1f}: ", end="")
+    print(done.stderr.strip(), flush=True)
+
+
+def processor_time() -> float:
+    """Seconds of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def cache_of(folder: Path) -> Path:
+    return folder / "cache"
 
 
 def weigh(site: Path) -> None:
@@ -174,6 +192,8 @@ def main() -> None:
     print("first")
     publish(history)
     weigh(site)
+    kept = [path.stat().st_size for path in cache_of(chosen.folder).rglob("*") if path.is_file()]
+    print(f"  kept beside it: {sum(kept) / 1e6:.0f} MB in {len(kept)} files")
     print("again")
     publish(history)
     print("after one commit more")

@@ -227,7 +227,7 @@ def test_a_full_disk_leaves_a_site_that_opens(root: Path, tmp_path: Path) -> Non
 
 
 def test_a_full_disk_for_what_is_kept_is_done_without(long: Path, tmp_path: Path) -> None:
-    """Where the cache finds no room the site is made all the same, and no half of an entry stays."""
+    """Without room for it the site is made all the same, and no half of an entry stays."""
     done = on_small_disk(
         tmp_path,
         "50k",
