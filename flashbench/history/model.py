@@ -144,3 +144,10 @@ class History:
     gaps: tuple[Gap, ...] = ()
     off_axis: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def off_axis_hint(self) -> str:
+        """How the commits off the axis that were merged into it can be shown; "" if none was."""
+        merged = {commit for one in self.commits for commit in one.merged}
+        count = len(merged.intersection(self.off_axis))
+        return f"; {count} of merged branches, which --all-parents shows" if count else ""

@@ -40,5 +40,6 @@ def collect(source: Source) -> Content:
         count = len(history.off_axis)
         notes.append(
             f"{count} measured commit{'s' * (count != 1)} not among those of {source.revision}"
+            f"{history.off_axis_hint}"
         )
     return Content(project_name(source.repository), history, graphs, latest, tuple(notes))

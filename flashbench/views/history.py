@@ -220,9 +220,8 @@ def _notes(report: Report, changes: list[Change]) -> list[Note]:
             )
     if report.history.off_axis:
         count = len(report.history.off_axis)
-        found.append(
-            Note("off-axis", f"{count} commits that were measured are not of this history's line")
-        )
+        line = f"{count} commits that were measured are not of this history's line"
+        found.append(Note("off-axis", line + report.history.off_axis_hint))
     passed = report.history.notes
     found += [Note("passed-over", text) for text in passed[:_MOST_NOTES]]
     if len(passed) > _MOST_NOTES:

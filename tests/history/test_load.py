@@ -64,6 +64,10 @@ def test_merges_stand_for_what_they_merged(tmp_path: Path) -> None:
         assert all(
             parent in {earlier.id for earlier in everything[:place]} for parent in one.parents
         )
+    measure(tmp_path / "results", [aside, "e" * 40], lambda index, case: 1.0)
+    hint = load(tmp_path / "results", line).off_axis_hint
+    assert hint == "; 1 of merged branches, which --all-parents shows"
+    assert load(tmp_path / "results", everything).off_axis_hint == ""
 
 
 def test_commits_of_other_lines_are_told_apart(project) -> None:
