@@ -33,6 +33,7 @@ SELECTS = (
     ("metric", "metric"),
 )
 RECENT = 20  # changes on the overview
+LISTED = 5000  # on their own page; a browser takes long to lay out tens of thousands
 NOTES = 50  # of what was passed over
 
 
@@ -44,7 +45,7 @@ def listing_pages(
     made: list[tuple[str, str, dict[str, Any]]] = [
         ("index.html", "index.html", _index(content, rows)),
         ("graphs.html", "graphs.html", {"title": "Graphs", "selects": SELECTS}),
-        ("changes.html", "changes.html", {"title": "Changes", "rows": rows}),
+        ("changes.html", "changes.html", _listed(rows)),
         ("commits.html", "commits.html", _commits(content, changes, commits)),
     ]
     for machine in content.history.machines:
@@ -139,6 +140,10 @@ def _change(content: Content, graph: Graph, change: Change) -> dict[str, Any]:
         "graph": graph.id,
         "series": graph.title,
     }
+
+
+def _listed(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"title": "Changes", "rows": rows[:LISTED], "older": max(0, len(rows) - LISTED)}
 
 
 def _index(content: Content, rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pages.sample import BROKEN, COMMITS, HOSTILE, STEP, content
 from flashbench.errors import InvalidInputError
 from flashbench.history.model import Points
 from flashbench.project.commits import Commit
-from flashbench.site import encode
+from flashbench.site import encode, pages
 from flashbench.site.content import Content, Graph, commit_page, drawn, machine_page, shown
 from flashbench.site.pictures import peak_of, roofline
 from flashbench.site.project_name import project_name
@@ -80,6 +80,24 @@ def test_what_is_no_longer_part_of_it_is_removed(tmp_path: Path) -> None:
     assert publish(SAMPLE, tmp_path).removed == 1
     assert not (tmp_path / commit_page("ff" * 20)).exists()
     assert (tmp_path / "CNAME").read_text() == "example.org"
+
+
+def test_the_newest_of_many_changes_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as a browser can take; how many more there are is said, and each has its commit."""
+    monkeypatch.setattr(pages, "LISTED", 2)
+    known = content()
+    first, *others = known.graphs
+    (change,) = first.changes
+    changes = tuple(replace(change, commit=commit) for commit in (5, 15, 25))
+    publish(replace(known, graphs=(replace(first, changes=changes), *others)), tmp_path)
+    page = (tmp_path / "changes.html").read_text()
+    assert "Below are the newest 2 of 3; the others are" in page
+    links = [commit_page(known.history.commits[commit].id) in page for commit in (5, 15, 25)]
+    assert links == [False, True, True]
+    oldest = tmp_path / commit_page(known.history.commits[5].id)
+    assert first.id in oldest.read_text()
 
 
 def test_a_file_that_is_lost_is_made_again(tmp_path: Path) -> None:
