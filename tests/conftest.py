@@ -4,6 +4,6 @@ import signal
 
 
 def pytest_configure() -> None:
-    """A shell starts jobs in the background deaf to Ctrl-C, and so would be all that tests start."""
+    """A shell starts jobs in the background deaf to Ctrl-C, and so all that tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
