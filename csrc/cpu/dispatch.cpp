@@ -172,17 +172,16 @@ void work_on(void* context) {
     }
 }
 
-// Multiply-adds of Q K^T below which the caller works alone. On two Zen 4 cores, at 2^18 (one head
-// of 64 x 64 x 64), two threads take 14 us instead of 16 in a loop of calls, at 2^20 36 instead of 56;
-// threads that have gone to sleep cost 20 us more than they save there.
-constexpr double parallel_threshold = 1 << 18;
+// Multiply-adds of Q K^T below which the caller works alone. On two Zen 4 cores, at 2^17 (8 heads of
+// 16 x 16 x 64) two threads take 6.4 us instead of 9.9 in a loop of calls, at 2^16 4.0 instead of 4.3; threads
+// that sleep cost 20 us and more, which SDPA pays there, too.
+constexpr double parallel_threshold = 1 << 17;
 
-int useful_threads(const Attention& problem, const WorkList& tasks, int threads) {
+int useful_threads(const Attention& problem, int threads) {
     const double work = static_cast<double>(problem.batch) * static_cast<double>(problem.heads) *
                         static_cast<double>(problem.q_len) * static_cast<double>(problem.k_len) *
                         static_cast<double>(problem.head_dim);
-    if (work < parallel_threshold) return 1;
-    return static_cast<int>(std::min<int64_t>(threads, tasks.size()));
+    return work < parallel_threshold ? 1 : std::max(threads, 1);
 }
 
 // Whether tasks wait for memory: the tensors are larger than a second-level cache, and a task does enough
@@ -277,7 +276,8 @@ void attention(const Attention& problem, int threads) {
     if (problem.kv_heads <= 0 || problem.heads % problem.kv_heads != 0) {
         throw std::invalid_argument("heads must be a multiple of kv_heads");
     }
-    const WorkList tasks(problem, kernel.row_step, std::max(threads, 1));
+    const int useful = useful_threads(problem, threads);
+    const WorkList tasks(problem, kernel.row_step, useful);
     const int64_t scratch_floats = kernel.scratch_floats(problem);
     if (!thread_scratch.reserve(scratch_floats)) throw std::bad_alloc();
     int64_t partial_floats = 0;
@@ -289,7 +289,7 @@ void attention(const Attention& problem, int threads) {
     }
     Job job{problem,  kernel,         tasks, scratch_floats,
             partials, partial_floats, is_worth_fetching(problem)};
-    run_parallel(threads, useful_threads(problem, tasks, threads), work_on, &job);
+    run_parallel(threads, static_cast<int>(std::min<int64_t>(useful, tasks.size())), work_on, &job);
     for (int64_t i = 0; partials && i < tasks.size(); i += tasks.parts()) {
         kernel.combine(problem, tasks[i], partials + i * partial_floats, tasks.parts(),
                         partial_floats);

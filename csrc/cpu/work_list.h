@@ -20,15 +20,8 @@ class WorkList {
           rows_(problem.heads / problem.kv_heads * problem.q_len),
           keys_(problem.k_len),
           longest_first_(problem.causal) {
-        // Large tasks pack keys less often; several a thread keep all threads busy to the end.
-        const int64_t one_each = threads > 1 ? up(threads, groups_) : 1;
-        const int64_t tasks_a_thread = problem.causal ? 4 : 2;
-        const int64_t several = threads > 1 ? up(tasks_a_thread * threads, groups_) : 1;
-        const int64_t wanted = std::max(one_each, std::min(several, up(rows_, short_task_rows)));
-        const int64_t longest = max_task_rows / row_step * row_step;
-        const int64_t blocks =
-            std::max(up(rows_, longest), std::min(wanted, up(rows_, row_step)));
-        block_rows_ = up(up(rows_, blocks), row_step) * row_step;
+        block_rows_ =
+            problem.causal ? uneven_block(row_step, threads) : even_block(row_step, threads);
         blocks_ = up(rows_, block_rows_);
 
         const int64_t parts = std::min(keys_ / fewest_part_keys, most_parts / groups_);
@@ -63,12 +56,53 @@ class WorkList {
     }
 
   private:
-    static constexpr int64_t short_task_rows = 48;
     static constexpr int64_t few_rows = 64;
     static constexpr int64_t most_parts = 32;
     static constexpr int64_t fewest_part_keys = 512;  // whole blocks
 
     static int64_t up(int64_t n, int64_t divisor) { return (n + divisor - 1) / divisor; }
+
+    // Rows of a block if there are to be at least so many, of about one size.
+    int64_t block_of(int64_t blocks, int64_t row_step) const {
+        const int64_t longest = max_task_rows / row_step * row_step;
+        const int64_t enough = std::max(blocks, up(rows_, longest));
+        return up(up(rows_, enough), row_step) * row_step;
+    }
+
+    // Rows take ever longer: blocks are several a thread, and the longest come first.
+    int64_t uneven_block(int64_t row_step, int threads) const {
+        constexpr int64_t tasks_a_thread = 4, short_task_rows = 48;
+        if (threads == 1) return block_of(1, row_step);
+        const int64_t several = up(tasks_a_thread * threads, groups_);
+        const int64_t wanted = std::max(up(threads, groups_),
+                                        std::min(several, up(rows_, short_task_rows)));
+        return block_of(std::min(wanted, up(rows_, row_step)), row_step);
+    }
+
+    // All rows take the same time: the blocks with which all threads are done first. A block packs the
+    // keys, which is as much work as some rows.
+    int64_t even_block(int64_t row_step, int threads) const {
+        constexpr int64_t packing = 8;
+        if (threads == 1) return block_of(1, row_step);
+        int64_t best = row_step, shortest = INT64_MAX;
+        for (int64_t block = row_step; block <= max_task_rows; block += row_step) {
+            const int64_t rest = rows_ % block, whole = groups_ * (rows_ / block);
+            const int64_t rounds = up(whole, threads);
+            int64_t time = rounds * (block + packing);
+            if (rest > 0) {  // one of them a group, some beside the last whole blocks
+                const int64_t each = (block + packing) / (rest + packing);
+                const int64_t beside = (rounds * threads - whole) * each;
+                const int64_t left = std::max<int64_t>(groups_ - beside, 0);
+                time += up(left, threads) * (rest + packing);
+            }
+            if (time <= shortest) {
+                shortest = time;
+                best = block;
+            }
+            if (block >= rows_) break;
+        }
+        return best;
+    }
 
     int64_t groups_;  // batch * kv_heads
     int64_t kv_heads_;
