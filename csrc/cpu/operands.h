@@ -22,6 +22,8 @@ struct Fp32 {
     static constexpr int64_t block_keys = 128;
     // The operand brings a product of its own for a panel.
     static constexpr bool own_product = false;
+    // Weights by short_exp2.
+    static constexpr bool short_exp = false;
     // Lives as long as a task is computed.
     struct Session {};
 
@@ -35,7 +37,6 @@ struct Fp32 {
     static Isa::Vec negate(Isa::Vec slots) { return Isa::mul(slots, Isa::broadcast(-1.0f)); }
     static Isa::Vec multiply_add(Isa::Vec a, Isa::Vec b, Isa::Vec c) { return Isa::fma(a, b, c); }
 
-    static Isa::Vec exp2(Isa::Vec x) { return FLASHBENCH_ISA::exp2(x); }
     // Weights take the place of the scores that they are made of, from the first on.
     static void store_weights(float* row, int64_t key, Isa::Vec x) { Isa::store(row + key, x); }
     static float weight(const float* row, int64_t key) { return row[key]; }
@@ -43,6 +44,12 @@ struct Fp32 {
     static float value(const float* column, int64_t width, int64_t key) {
         return column[key * width];
     }
+};
+
+// fp32 that 16-bit numbers were converted to: what rounding to those adds to the result hides what is saved.
+struct Widened : Fp32 {
+    static constexpr int64_t chain = 256;  // all that there is
+    static constexpr bool short_exp = true;
 };
 
 template <class Element>

@@ -34,7 +34,8 @@ template <class Operand>
 inline Isa::Vec weigh(float* scores, int64_t count, int64_t padded, Isa::Vec shift,
                       Isa::Vec factor) {
     const auto weights = [&](int64_t i) {
-        return Operand::exp2(Isa::mul(Isa::sub(Isa::load(scores + i), shift), factor));
+        const Isa::Vec x = Isa::mul(Isa::sub(Isa::load(scores + i), shift), factor);
+        return Operand::short_exp ? short_exp2(x) : exp2(x);
     };
     const int64_t whole = count / lanes * lanes;
     Isa::Vec sums = Isa::zero();

@@ -36,6 +36,24 @@ def test_lengths_that_find_bugs(
     random_truth((1, 2, 1, *lengths, 64), dtype, causal).judge_ours()
 
 
+def test_the_exponential(isa: str) -> None:
+    """Two keys with the scores 0 and x show 2^(x log2 e) as w / (1 + w), within 1.5 ulp.
+
+    The argument is rounded: an error of half a unit of its last place is one of |x| 2^-24 in w.
+    """
+    x = -torch.linspace(0, 87, 20_001)
+    q, k, v = (torch.zeros(1, 1, n, 32) for n in (len(x), 2, 2))
+    q[0, 0, :, 0] = x
+    k[0, 0, 1, 0] = 1
+    v[0, 0, 1, :] = 1
+    found = ours(q, k, v, False, scale=1.0)[0, 0, :, 0].double()
+    weights = x.double().exp()
+    expected = weights / (1 + weights)
+    quotient = 2 * 2.0**-23  # of the sum, and of the division
+    bound = 1.5 * 2.0**-23 + quotient + 2 * 2.0**-24 * x.double().abs()
+    assert bool(((found - expected).abs() <= bound * expected).all())
+
+
 def test_long_sequences(dtype: torch.dtype, causal: bool, isa: str) -> None:
     """Long sums stay as near to float64 as SDPA's."""
     random_truth((1, 1, 1, 4224, 4224, 32), dtype, causal).judge_ours()

@@ -10,6 +10,7 @@ namespace cpu {
 namespace FLASHBENCH_ISA {
 
 struct Fp32;
+struct Widened;
 
 struct Isa {
     using Vec = __m256;
@@ -18,8 +19,9 @@ struct Isa {
     static constexpr int tile_vectors = 2;
 
     // What is multiplied for a dtype (operands.h).
+    static Fp32 operand(float);
     template <class Element>
-    static Fp32 operand(Element);
+    static Widened operand(Element);
 
     static Vec zero() { return _mm256_setzero_ps(); }
     static Vec broadcast(float x) { return _mm256_set1_ps(x); }

@@ -20,6 +20,7 @@ namespace cpu {
 namespace FLASHBENCH_ISA {
 
 struct Fp32;
+struct Widened;
 
 struct Avx512 {
     using Vec = __m512;
@@ -28,8 +29,9 @@ struct Avx512 {
     static constexpr int tile_vectors = 4;
 
     // What is multiplied for a dtype (operands.h).
+    static Fp32 operand(float);
     template <class Element>
-    static Fp32 operand(Element);
+    static Widened operand(Element);
 
     static Vec zero() { return _mm512_setzero_ps(); }
     static Vec broadcast(float x) { return _mm512_set1_ps(x); }

@@ -16,6 +16,7 @@ struct Bf16PairsBase {
     static constexpr int64_t chain = 128;  // all that there is
     static constexpr int64_t block_keys = 128;
     static constexpr bool own_product = false;
+    static constexpr bool short_exp = true;
     struct Session {};
 
     static Isa::Vec load(const Bf16* from, int64_t stride, int64_t count) {
@@ -37,18 +38,6 @@ struct Bf16PairsBase {
     static Isa::Vec pair(Isa::Vec low, Isa::Vec high) {
         return _mm512_castsi512_ps(_mm512_or_si512(
             _mm512_srli_epi32(_mm512_castps_si512(low), 16), _mm512_castps_si512(high)));
-    }
-
-    // exp2.h's method with a polynomial of degree 4: off by at most 3e-6, where bf16 rounds by 2e-3.
-    static Isa::Vec exp2(Isa::Vec x) {
-        const Isa::Split n = Isa::split(x);
-        const __m512 f = n.fraction;
-        __m512 p = _mm512_set1_ps(0.009582576f);
-        p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.055906828f));
-        p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.24024107f));
-        p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.69312412f));
-        p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
-        return Isa::scale_by_pow2(p, n.whole);
     }
 
     static void store_weights(float* row, int64_t key, Isa::Vec x) {

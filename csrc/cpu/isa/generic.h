@@ -11,6 +11,7 @@ namespace cpu {
 namespace FLASHBENCH_ISA {
 
 struct Fp32;
+struct Widened;
 
 struct Isa {
     typedef float Vec __attribute__((vector_size(16)));
@@ -20,8 +21,9 @@ struct Isa {
     static constexpr int tile_vectors = 2;
 
     // What is multiplied for a dtype (operands.h).
+    static Fp32 operand(float);
     template <class Element>
-    static Fp32 operand(Element);
+    static Widened operand(Element);
 
     static Vec zero() { return Vec{}; }
     static Vec broadcast(float x) { return Vec{x, x, x, x}; }

@@ -10,6 +10,7 @@ namespace cpu {
 namespace FLASHBENCH_ISA {
 
 struct Fp32;
+struct Widened;
 
 struct Isa {
     using Vec = float32x4_t;
@@ -18,8 +19,9 @@ struct Isa {
     static constexpr int tile_vectors = 4;
 
     // What is multiplied for a dtype (operands.h).
+    static Fp32 operand(float);
     template <class Element>
-    static Fp32 operand(Element);
+    static Widened operand(Element);
 
     static Vec zero() { return vdupq_n_f32(0.0f); }
     static Vec broadcast(float x) { return vdupq_n_f32(x); }
