@@ -2,6 +2,12 @@
 
 import signal
 
+from hypothesis import settings
+
+# A busy machine is no failure.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
 
 def pytest_configure() -> None:
     """A shell starts jobs in the background deaf to Ctrl-C, and so all that tests start."""

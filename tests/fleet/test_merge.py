@@ -107,7 +107,7 @@ def runs(draw: st.DrawFn) -> RunFile:
     return run
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(run=runs(), data=st.data())
 def test_merge_undoes_split(run: RunFile, data: st.DataObject) -> None:
     """A run file taken apart by case and merged, in any order, is the document it was."""

@@ -69,7 +69,7 @@ def _places(value, path=()):
 PLACES = {name: [p for p in _places(json.loads(text)) if p] for name, text in TEXTS.items()}
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(data=st.data())
 def test_any_place_may_hold_anything(data, tmp_path_factory):
     """A value of another type or size anywhere is read or told in one line, never a traceback."""
@@ -92,7 +92,7 @@ def test_any_place_may_hold_anything(data, tmp_path_factory):
     _one_line(path)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(name=st.sampled_from(NAMES), share=st.floats(0, 0.999))
 def test_cut_short(name, share, tmp_path_factory):
     """A file that ends early is not taken for a whole one."""

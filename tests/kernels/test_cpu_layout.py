@@ -29,7 +29,7 @@ _layout = st.tuples(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     isa=st.sampled_from(_C.usable_isas()),
     dtype=st.sampled_from([torch.float32, torch.float16, torch.bfloat16]),

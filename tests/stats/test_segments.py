@@ -106,7 +106,7 @@ def cost_of(window, cuts, price):
     return sum(((level - level.mean()) ** 2).sum() for level in levels) + price * len(cuts)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.floats(0.5, 30), st.integers(FEWEST, 14))
 def test_no_segmentation_costs_less(seed, price, points):
     """Of all ways to cut a short window the one that is found is the cheapest, also in a batch of
@@ -136,7 +136,7 @@ def test_a_series_is_segmented_alike_among_others():
         assert found.residuals.tobytes() == alone.residuals.tobytes()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(0, 120),
