@@ -13,7 +13,7 @@ namespace flashbench {
 enum class Dtype { fp32, fp16, bf16 };
 
 // Distances between neighbours, in elements (not bytes). Any value is allowed, also zero and
-// negative, except for `dim`, the distance inside a head vector.
+// negative; those of `out` keep its elements apart.
 struct Strides {
     int64_t batch;
     int64_t head;

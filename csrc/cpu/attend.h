@@ -38,16 +38,19 @@ inline void add_values_apart(const Scratch<Operand>& scratch, int64_t head_dim, 
                              const float* rescale, float* out) {
     for (int64_t row = 0; row < rows; ++row) {
         const float* const weights = scores + row * scratch.block_keys;
-        for (int64_t dim = 0; dim < head_dim; ++dim) {
+        for (int64_t dim = 0; dim < head_dim; dim += lanes) {
             const float* const column =
                 scratch.value_rows + dim / panel_width * scratch.value_panel + dim % panel_width;
-            float sum = 0.0f;
+            Isa::Vec sum = Isa::zero();
             for (int64_t key = 0; key < visible[row]; ++key) {
-                sum += Operand::weight(weights, key) *
-                       Operand::value(column, scratch.value_stride, key);
+                sum = Isa::fma(Isa::broadcast(Operand::weight(weights, key)),
+                               Operand::values(column, scratch.value_stride, key), sum);
             }
-            float& to = out[row * scratch.out_floats + dim];
-            to = first_block ? sum : to * rescale[row] + sum;
+            float* const to = out + row * scratch.out_floats + dim;
+            if (!first_block) {
+                sum = Isa::fma(Isa::load(to), Isa::broadcast(rescale[row]), sum);
+            }
+            Isa::store(to, sum);
         }
     }
 }

@@ -13,8 +13,11 @@ inline int64_t partial_floats(const Attention& problem) {
     return round_up(problem.head_dim, lanes) + lanes;
 }
 
+// scale * log2(e), where that is beyond fp32 its largest number: weights are 0 or 1 then.
 inline float log2_of(float scale) {
-    return static_cast<float>(static_cast<double>(scale) * 1.4426950408889634);
+    constexpr float largest = -lowest;
+    const double product = static_cast<double>(scale) * 1.4426950408889634;
+    return product > largest && scale <= largest ? largest : static_cast<float>(product);
 }
 
 // Writes a row of the result.
@@ -83,9 +86,9 @@ void combine(const Attention& problem, const Task& task, float* partials, int64_
         for (int64_t part = 0; part < parts; ++part) {
             float* const from = first + part * stride;
             float rescale[lanes];
-            Isa::store(rescale, exp2(Isa::mul(Isa::sub(Isa::broadcast(from[max]),
-                                                       Isa::broadcast(largest)),
-                                              factor)));
+            const Isa::Vec below =
+                difference(Isa::broadcast(from[max]), Isa::broadcast(largest));
+            Isa::store(rescale, exp2(Isa::mul(below, factor)));
             total += from[sum] * rescale[0];
             for (int64_t dim = 0; dim < problem.head_dim; dim += lanes) {
                 const Isa::Vec x = Isa::mul(Isa::load(from + dim), Isa::broadcast(rescale[0]));

@@ -1,9 +1,9 @@
 // The kernel: fused, tiled attention with an online softmax, for one task (see kernel.h).
 //
 //     for each block of keys (those past the diagonal are skipped)
-//         pack K^T and V as panels
-//         for each tile of query rows
-//             S = Q K^T;  P = softmax step of S;  O = O * rescale + P V
+//         pack K^T and, unless it can be read where it is, V as panels
+//         for each strip of query rows, tile by tile
+//             S = Q K^T;  P = softmax step of S;  O = O * rescale + P V (of the first block: P V)
 //     O / sum
 //
 // A task that sees a part of the keys only (few rows, many keys) leaves O, max and sum of its rows to

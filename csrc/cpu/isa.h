@@ -1,5 +1,5 @@
 // Names the header of the instruction set that this unit is compiled for.
-// To add one: a file in isa/, its flags in CMakeLists.txt, its row in dispatch.cpp.
+// To add one: a file in isa/, its flags in kernels.cmake, its name and row in dispatch.cpp.
 #pragma once
 
 #ifndef FLASHBENCH_ISA

@@ -40,9 +40,9 @@ struct Fp32 {
     // Weights take the place of the scores that they are made of, from the first on.
     static void store_weights(float* row, int64_t key, Isa::Vec x) { Isa::store(row + key, x); }
     static float weight(const float* row, int64_t key) { return row[key]; }
-    // Of a column of a panel of V, whose rows are `width` slots.
-    static float value(const float* column, int64_t width, int64_t key) {
-        return column[key * width];
+    // Of a key, from a column of a panel of V on, whose rows are `width` slots.
+    static Isa::Vec values(const float* column, int64_t width, int64_t key) {
+        return Isa::load(column + key * width);
     }
 };
 

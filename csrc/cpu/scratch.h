@@ -9,6 +9,7 @@ namespace cpu {
 namespace FLASHBENCH_ISA {
 
 // Tasks begin with a tile: where a row's sums are broken off is up to the rows of its tile.
+// 24 rows are whole tiles of 6, and as many rows as are worth a task.
 constexpr int64_t row_step = 24 % Isa::tile_rows == 0 ? 24 : Isa::tile_rows;
 
 // Rows that meet a panel one tile after another (see attend.h).

@@ -1,4 +1,4 @@
-// One step of the online softmax: the rows of a tile meet the next block of keys.
+// One step of the online softmax: rows meet the next block of keys.
 // Source of the method: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 #pragma once
 
@@ -15,6 +15,11 @@ struct RowStates {
 };
 
 constexpr float lowest = -3.40282346638528859812e+38f;
+
+// old_max - new_max, not beyond `lowest`: an infinity times a scale of 0 is NaN.
+inline Isa::Vec difference(Isa::Vec old_max, Isa::Vec new_max) {
+    return Isa::max(Isa::broadcast(lowest), Isa::sub(old_max, new_max));
+}
 
 // The largest of `count` scores in each lane; `lowest` where there is none. A NaN does not count.
 inline Isa::Vec largest_in_lanes(const float* scores, int64_t count) {
@@ -88,7 +93,7 @@ inline void online_softmax(float* scores, int64_t stride, int64_t count, const i
             Isa::transpose(largest);
             for (const Isa::Vec& x : largest) new_max = Isa::max(new_max, x);
         }
-        Isa::store(rescale + first, exp2(Isa::mul(Isa::sub(old_max, new_max), factor)));
+        Isa::store(rescale + first, exp2(Isa::mul(difference(old_max, new_max), factor)));
         Isa::store(rows.max + first, Isa::first_lanes(left, new_max, old_max));
     }
     for (int64_t row = 0; row < count; ++row) {

@@ -103,19 +103,19 @@ std::atomic<bool> busy{false};
 // behind and makes its own. OpenMP's runtime knows nothing of that, and would wait for ever.
 std::atomic<bool> forked{false};
 
-bool watch_forks() {
+// Registered when the library is loaded: torch's threads may be lost before the first call.
+[[maybe_unused]] const bool watches_forks = [] {
     pthread_atfork(nullptr, nullptr, [] {
         the_pool = nullptr;
         busy = false;
         forked = true;
     });
     return true;
-}
+}();
 
 }  // namespace
 
 void run_parallel(int threads, int useful, void (*body)(void*), void* context) {
-    [[maybe_unused]] static const bool watched = watch_forks();
     if (useful <= 1 || busy.exchange(true)) {
         body(context);
         return;

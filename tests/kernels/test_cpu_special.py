@@ -41,6 +41,17 @@ def test_a_hidden_value_in_any_panel(dim: int, dtype: torch.dtype, isa: str) -> 
     truth_of(q, k, v, True).judge_ours()
 
 
+@pytest.mark.parametrize("scale", [0.0, 3e38, -3e38])
+def test_scales_at_the_ends(scale: float, isa: str) -> None:
+    """Scores near the largest number with a scale of 0 weigh the same; the largest scale is no infinity."""
+    q, k, v = random_inputs((1, 2, 2, 40, 300, 32), torch.float32)
+    if scale == 0:
+        q, k = q * 1e16, k * 1e16
+    truth_of(q, k, v, False, scale).judge_ours()
+    one = q[:, :, :1]
+    truth_of(one, k, v, False, scale).judge_ours()
+
+
 def test_scores_of_minus_infinity(dtype: torch.dtype, causal: bool, isa: str) -> None:
     """Keys with the score -inf weigh nothing; a row that sees no other is NaN, as in float64."""
     q, k, v = random_inputs((1, 2, 2, 150, 300, 32), dtype)

@@ -91,6 +91,25 @@ sys.exit(child(1))
     assert done.returncode == 0, done.stderr
 
 
+def test_works_after_a_fork_that_cost_torch_its_threads() -> None:
+    """A child computes whose parent had used torch's threads and not yet the kernels."""
+    code = """
+import os, signal, torch
+from flashbench import attention
+x = torch.randn(1, 8, 200, 64)
+torch.set_num_threads(2)
+torch.randn(4000, 600).softmax(-1)
+pid = os.fork()
+if pid == 0:
+    signal.alarm(30)
+    attention(x, x, x)
+    os._exit(0)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    done = _python(code)
+    assert done.returncode == 0, done.stderr
+
+
 def test_environment_chooses_the_instruction_set() -> None:
     """FLASHBENCH_CPU_ISA overrides the choice; otherwise the fastest usable one is taken."""
     code = "from flashbench.extension import load; print(load().selected_isa())"

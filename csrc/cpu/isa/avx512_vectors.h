@@ -73,7 +73,8 @@ struct Avx512 {
         const Vec f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
         return {sub(x, f), f};
     }
-    // x * 2^n for whole n or -inf; 0 for n < -126: subnormal results cost Intel's CPUs hundreds of cycles.
+    // x * 2^n for whole n or -inf; 0 for n < -126: nearly all results that are subnormal, each of which
+    // costs Intel's CPUs hundreds of cycles.
     static Vec scale_by_pow2(Vec x, Vec n) {
         const __mmask16 normal = _mm512_cmp_ps_mask(n, broadcast(-126.0f), _CMP_NLT_UQ);
         return _mm512_maskz_scalef_ps(normal, x, n);

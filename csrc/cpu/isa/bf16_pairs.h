@@ -45,8 +45,11 @@ struct Bf16PairsBase {
         std::memcpy(reinterpret_cast<char*>(row) + 2 * key, &rounded, sizeof rounded);
     }
     static float weight(const float* row, int64_t key) { return half(row[key / 2], key % 2); }
-    static float value(const float* column, int64_t width, int64_t key) {
-        return half(column[key / 2 * width], key % 2);
+    static Isa::Vec values(const float* column, int64_t width, int64_t key) {
+        const __m512i slots = _mm512_castps_si512(_mm512_loadu_ps(column + key / 2 * width));
+        return _mm512_castsi512_ps(
+            key % 2 == 0 ? _mm512_slli_epi32(slots, 16)
+                         : _mm512_and_si512(slots, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
     }
 
   private:
