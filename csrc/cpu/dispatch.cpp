@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
@@ -172,16 +173,22 @@ void work_on(void* context) {
     }
 }
 
-// Multiply-adds of Q K^T below which the caller works alone. On two Zen 4 cores, at 2^17 (8 heads of
-// 16 x 16 x 64) two threads take 6.4 us instead of 9.9 in a loop of calls, at 2^16 4.0 instead of 4.3; threads
-// that sleep cost 20 us and more, which SDPA pays there, too.
-constexpr double parallel_threshold = 1 << 17;
-
-int useful_threads(const Attention& problem, int threads) {
-    const double work = static_cast<double>(problem.batch) * static_cast<double>(problem.heads) *
-                        static_cast<double>(problem.q_len) * static_cast<double>(problem.k_len) *
+// How many threads are worth entering: all, or the caller alone. Of the multiply-adds of Q K^T, those that
+// others take off the caller have to outweigh the meeting of all threads before and after. On two Zen 4
+// cores, 8 heads of 16 x 16 x 64 (2^17 in all) take 6.4 us instead of 9.9 in a loop of calls and one of
+// 32 x 32 x 128 6.0 instead of 7.1; on 16 cores of a Sapphire Rapids the former gains, the latter loses.
+// Threads that sleep cost 20 us and more, which SDPA pays there, too.
+int useful_threads(const Attention& problem, int64_t row_step, int threads) {
+    constexpr double meeting = 60000.0, meeting_of_a_thread = 2500.0;
+    const double groups = static_cast<double>(problem.batch) * static_cast<double>(problem.kv_heads);
+    const double rows = static_cast<double>(problem.heads / problem.kv_heads) *
+                        static_cast<double>(problem.q_len);
+    const double work = groups * rows * static_cast<double>(problem.k_len) *
                         static_cast<double>(problem.head_dim);
-    return work < parallel_threshold ? 1 : std::max(threads, 1);
+    const double tasks = groups * std::ceil(rows / static_cast<double>(row_step));
+    const double shares = std::min<double>(threads, tasks);
+    const bool worthwhile = work - work / shares >= meeting + meeting_of_a_thread * threads;
+    return threads > 1 && worthwhile ? threads : 1;
 }
 
 // Whether tasks wait for memory: the tensors are larger than a second-level cache, and a task does enough
@@ -276,7 +283,7 @@ void attention(const Attention& problem, int threads) {
     if (problem.kv_heads <= 0 || problem.heads % problem.kv_heads != 0) {
         throw std::invalid_argument("heads must be a multiple of kv_heads");
     }
-    const int useful = useful_threads(problem, threads);
+    const int useful = useful_threads(problem, kernel.row_step, threads);
     const WorkList tasks(problem, kernel.row_step, useful);
     const int64_t scratch_floats = kernel.scratch_floats(problem);
     if (!thread_scratch.reserve(scratch_floats)) throw std::bad_alloc();
