@@ -23,6 +23,7 @@ from flashbench.history import names, tables
 from flashbench.history.tables import FAILED, SKIPPED, WRONG, Cell, Key
 from flashbench.launches import METRIC_LABELS, FloatArray, LaunchData, baseline_index, collect
 from flashbench.project import git
+from flashbench.project.commits import seconds_of
 from flashbench.project.revision import resolve
 from flashbench.runfile import Candidate, Environment, RunFile
 
@@ -304,9 +305,9 @@ def _json(content: dict[str, Any]) -> bytes:
 
 
 def _date(repository: Path, commit: str) -> int:
-    """The author's time in milliseconds, which is asv's date of a result."""
+    """The author's time in milliseconds, which is asv's date of a result; 0 without one."""
     shown = git.ask(repository, "log", "-1", "--no-show-signature", "--format=%at", commit, "--")
-    return int(shown.split()[-1]) * 1000
+    return seconds_of(shown.decode().strip()) * 1000
 
 
 def _started(run: RunFile) -> int:

@@ -10,6 +10,7 @@ from flashbench.project.revision import WORKTREE, Revision, resolve
 # Whatever the user's configuration says: no colours, signatures, notes or mail maps.
 _LOG = ("log", "-z", "--no-color", "--no-show-signature", "--no-notes", "--no-mailmap", "-s")
 # All but the body have no line breaks of their own.
+_DIGITS = 19  # of a date, which git passes on however long it is
 _FORMAT = "--format=%H%n%P%n%ct%n%an%n%s%n%b"
 
 
@@ -21,7 +22,7 @@ class Commit:
 
     id: str
     parents: tuple[str, ...]
-    time: int  # of the committer, seconds since 1970
+    time: int  # of the committer, seconds since 1970; 0 where the commit does not say
     author: str
     subject: str
     merged: tuple[str, ...] = ()
@@ -40,8 +41,13 @@ def log(repository: Path, *arguments: str, sent: bytes = b"") -> list[Commit]:
         name, parents, time, author, text = record.decode(errors="replace").split("\n", 4)
         subject, _, body = text.partition("\n")
         parts = tuple(parents.split())
-        found.append(Commit(name, parts, int(time), author, subject, body=body.strip("\n")))
+        found.append(Commit(name, parts, seconds_of(time), author, subject, body=body.strip("\n")))
     return found
+
+
+def seconds_of(date: str) -> int:
+    """git's %ct or %at as a number; 0 for a commit that has no date, or an impossible one."""
+    return int(date) if date.isdecimal() and len(date) < _DIGITS else 0
 
 
 def commits_between(
