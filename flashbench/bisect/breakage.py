@@ -31,7 +31,8 @@ def find_breakage(
     tell: Callable[[str], None],
 ) -> Found:
     """The last commit that works, and the first that does not. quick: halving alone, which is right
-    where nothing was broken and repaired. budget: seconds of building.
+    where nothing was broken and repaired. budget: seconds by the clock
+    after which no more commits are tried; the two ends always are.
 
     Raises NotMeasuredError where the good end does not work, or the bad one fails before that can
     be told of it.
@@ -41,8 +42,6 @@ def find_breakage(
     cost = Cost()
 
     def attempt(places: Sequence[int]) -> dict[int, bool | None]:
-        if budget is not None and time.monotonic() - started > budget:
-            raise _OutOfTimeError
         revisions = [asked.good if place < 0 else asked.commits[place].revision for place in places]
         built = preparer.prepare(revisions, purpose)
         for place, one in zip(places, built, strict=True):
@@ -50,6 +49,11 @@ def find_breakage(
             count(cost, one)
             tell(f"{one.revision.commit[:12]}: {one.status}")
         return {place: works(one, purpose) for place, one in zip(places, built, strict=True)}
+
+    def attempt_in_time(places: Sequence[int]) -> dict[int, bool | None]:
+        if budget is not None and time.monotonic() - started > budget:
+            raise _OutOfTimeError
+        return attempt(places)
 
     bad = asked.graph.size - 1
     ends = attempt([-1, bad])
@@ -62,7 +66,7 @@ def find_breakage(
     if ends[bad]:
         answer = f"nothing is broken: {asked.bad.label} {_WORKS[purpose]}"
         return Found(asked, purpose, Outcome.NONE, answer, _rows(tried), cost, last=bad)
-    search = FaultSearch(asked.graph, attempt, jobs)
+    search = FaultSearch(asked.graph, attempt_in_time, jobs)
     search.answers[bad] = False
     stopped = False
     try:

@@ -143,7 +143,7 @@ class Slowdown:
         values = search.launches[self.asked.graph.size - 1]
         slowdown = float(np.mean(values))
         sure = f"probability {100 * probability:.1f} %"
-        if probability < self.confidence:
+        if spent or probability < self.confidence:  # sure by too few launches is not sure
             outcome = Outcome.UNDECIDED
             why = spent or "nothing is left that could be measured"
             answer = f"{why}; so far the likeliest is {names[-1]} ({sure})"

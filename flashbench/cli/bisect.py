@@ -106,7 +106,8 @@ def command(context: click.Context, /, **options: Any) -> int:
 
     build, load, correct: the last commit that worked, the first that did not, and why. speed: which
     commit made a case slower, by launches of builds side by side, with a probability. What cannot
-    be built is skipped. --budget: of build seconds, or for speed of device seconds.
+    be built is skipped. --budget: the time by the clock after which no more commits are tried, or
+    for speed device seconds.
     """
     from flashbench.bisect.found import EXIT_CODES
     from flashbench.bisect.oracle import CutShortError
