@@ -10,8 +10,8 @@ from flashbench.project.revision import WORKTREE, Revision, resolve
 # Whatever the user's configuration says: no colours, signatures, notes or mail maps.
 _LOG = ("log", "-z", "--no-color", "--no-show-signature", "--no-notes", "--no-mailmap", "-s")
 # All but the body have no line breaks of their own.
-_DIGITS = 19  # of a date, which git passes on however long it is
 _FORMAT = "--format=%H%n%P%n%ct%n%an%n%s%n%b"
+_DIGITS = 19  # of a date, which git passes on however long it is
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from flashbench.history.keep import _date
 from flashbench.project.commits import commits_between, known_commits
 
 
-@pytest.mark.parametrize("date", ["", " x +0000", " 99999999999999999999999 +0000"])
+@pytest.mark.parametrize("date", ["", " x +0000", f" {'9' * 5000} +0000"])
 def test_a_commit_without_a_date_is_one_of_all(tmp_path: Path, date: str) -> None:
     """Where git finds no time in a commit, it is 0, and the others are read as ever."""
     repository = Repository(tmp_path / "repository")
@@ -30,6 +30,5 @@ def test_a_commit_without_a_date_is_one_of_all(tmp_path: Path, date: str) -> Non
     assert [one.id for one in found] == [first, odd]
     assert found[0].time > 0
     assert [one.subject for one in commits_between(repository.root, first, odd)] == ["Odd"]
-    if not date.startswith(" 9"):
-        assert found[1].time == 0
-        assert _date(repository.root, odd) == 0
+    assert found[1].time == 0
+    assert _date(repository.root, odd) == 0
