@@ -19,10 +19,10 @@ from flashbench.candidates import SDPA
 from flashbench.errors import InvalidInputError
 from flashbench.foreign import document
 from flashbench.foreign.series import SECONDS, find_case
-from flashbench.history import names, record, rows
+from flashbench.history import names, rows
+from flashbench.history.gaps import find_gaps
 from flashbench.history.model import (
     FloatArray,
-    Gap,
     History,
     IntArray,
     Machine,
@@ -109,8 +109,8 @@ def load(
 ) -> History:
     """Everything that asv's results folder holds of these commits.
 
-    failed: why a commit could not be built, by its hash, in words like "missing header: ...".
-    machine: only this one. cache: the build cache, where what was read of many files is kept.
+    failed: why a commit could not be built here, by its hash, in words like "missing header: ...";
+    no gap of a machine that has measured it. machine: only this one. cache: the build cache, where what was read of many files is kept.
     Raises InvalidInputError where there is no such folder or machine.
     """
     index = {commit.id: place for place, commit in enumerate(commits)}
@@ -148,11 +148,12 @@ def load(
         for key in _current(collected, described, notes)
         for one in _series(key, collected[key], described.get(key.benchmark))
     ]
+    machines = [folder.name for folder in folders]
     return History(
         tuple(commits),
         tuple(_machine(folder, notes) for folder in folders),
         tuple(_with_controls(series)),
-        tuple(_gaps(results, folders, failed or {}, index, notes)),
+        tuple(find_gaps(results, machines, failed or {}, index, series, notes)),
         tuple(off_axis),
         tuple(notes),
     )
@@ -400,31 +401,3 @@ def _quotient(points: Points, control: Points) -> Points:
         unknown,
         unknown,
     )
-
-
-def _gaps(
-    results: Path,
-    folders: list[Path],
-    failed: Mapping[str, str],
-    index: Mapping[str, int],
-    notes: list[str],
-) -> list[Gap]:
-    """Commits that could not be built or measured: as asv's environment recorded, and as told."""
-    found: dict[tuple[str, int], Gap] = {}
-    for folder in folders:
-        for path in record.paths(results, folder.name):
-            try:
-                kept = record.read(path)
-            except InvalidInputError as error:
-                notes.append(str(error))
-                continue
-            place = index.get(kept.commit)
-            if place is not None and kept.failure:
-                reason = kept.failure.removeprefix(f"{kept.status}: ")
-                found[folder.name, place] = Gap(place, folder.name, kept.status, reason)
-    for commit, text in failed.items():
-        place = index.get(commit)
-        if place is not None:
-            status, _, reason = text.partition(": ")
-            found["", place] = Gap(place, "", status, reason)
-    return sorted(found.values(), key=lambda gap: (gap.commit, gap.machine))

@@ -92,12 +92,32 @@ def test_reasons_of_failed_builds_are_gaps(project) -> None:
         "build": status | {"source_hash": ""},
     }
     path.write_text(json.dumps(kept))
+    (result,) = (root / "results" / "box").glob(f"{commits[4][:8]}-*.json")
+    result.unlink()
     history = load(root / "results", axis(root), failed={commits[4]: "link error: no symbol x"})
     first, second = history.gaps
     assert (first.commit, first.machine, first.status) == (2, "box", "missing header")
     assert first.reason == "no build_config.h"
     assert (second.commit, second.machine) == (4, "")
     assert (second.status, second.reason) == ("link error", "no symbol x")
+
+
+def test_what_a_machine_has_measured_is_no_gap_there(project) -> None:
+    """A commit that does not build here keeps its numbers of another machine, and is a gap of
+    those alone that have none of it."""
+    root, commits = project
+    told = {commits[1]: "compile error: no avx512", commits[2]: "link error: no symbol x"}
+    results = root / "results"
+    (gap,) = load(results, axis(root), failed=told).gaps
+    assert (gap.commit, gap.machine) == (2, "")
+    (path,) = (results / "box").glob(f"{commits[0][:8]}-*.json")
+    (results / "old").mkdir()
+    path.rename(results / "old" / path.name)
+    first, second = load(results, axis(root), failed=told).gaps
+    assert (first.commit, first.machine, first.status) == (1, "old", "compile error")
+    assert first.reason == "no avx512"
+    assert (second.commit, second.machine) == (2, "")
+    assert not load(results, axis(root), failed={commits[1]: "link error"}, machine="box").gaps
 
 
 def test_failures_of_the_build_cache_are_gaps_of_the_site(project, tmp_path, monkeypatch) -> None:

@@ -1,0 +1,61 @@
+"""Why commits have no numbers: what each machine recorded, and what is known here of any build."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from flashbench.errors import InvalidInputError
+from flashbench.history import record
+from flashbench.history.model import Gap, Series
+
+
+def find_gaps(
+    results: Path,
+    machines: Sequence[str],
+    failed: Mapping[str, str],
+    index: Mapping[str, int],
+    series: Iterable[Series],
+    notes: list[str],
+) -> list[Gap]:
+    """Commits that could not be built or measured: as asv's environment recorded, and as told.
+
+    failed: as of `load`; a machine that measured the commit all the same is no gap by that. index:
+    the place of each commit. notes: records that cannot be read are added.
+    """
+    found: dict[tuple[str, int], Gap] = {}
+    for machine in machines:
+        for path in record.paths(results, machine):
+            try:
+                kept = record.read(path)
+            except InvalidInputError as error:
+                notes.append(str(error))
+                continue
+            place = index.get(kept.commit)
+            if place is not None and kept.failure:
+                reason = kept.failure.removeprefix(f"{kept.status}: ")
+                found[machine, place] = Gap(place, machine, kept.status, reason)
+    told = {index[commit]: text for commit, text in failed.items() if commit in index}
+    measured = _measured(series, told)
+    for place, text in told.items():
+        status, _, reason = text.partition(": ")
+        gap = Gap(place, "", status, reason)
+        without = [machine for machine in machines if (machine, place) not in measured]
+        if len(without) == len(machines):
+            found["", place] = gap
+        else:
+            for machine in without:
+                found.setdefault((machine, place), replace(gap, machine=machine))
+    return sorted(found.values(), key=lambda gap: (gap.commit, gap.machine))
+
+
+def _measured(series: Iterable[Series], places: Collection[int]) -> set[tuple[str, int]]:
+    """The machines and those of these commits that have a number, SDPA's aside."""
+    if not places:
+        return set()
+    return {
+        (one.machine, place)
+        for one in series
+        if not one.baseline
+        for place in one.points.commit.tolist()
+        if place in places
+    }
