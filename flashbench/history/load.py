@@ -125,7 +125,8 @@ def load(
         return described[benchmark].version if benchmark in described else ""
 
     paths = [(folder, path) for folder in folders for path in _result_files(folder)]
-    read = _read([path for _, path in paths], ReadCache(cache, results) if cache else None)
+    known = ReadCache(cache, results) if cache else None
+    read = _read([path for _, path in paths], known, everything=machine is None)
     for (folder, _), file in zip(paths, read, strict=True):
         if isinstance(file, str):
             notes.append(file)
@@ -175,13 +176,17 @@ def _machine_folders(results: Path, machine: str | None) -> list[Path]:
     return folders
 
 
-def _read(paths: list[Path], cache: ReadCache | None) -> list[rows.ResultFile | str]:
-    """Each file, or what is wrong with it. cache: of few files it is no faster than they are."""
+def _read(
+    paths: list[Path], cache: ReadCache | None, *, everything: bool
+) -> list[rows.ResultFile | str]:
+    """Each file, or what is wrong with it. cache: of few files it is no faster than they are;
+    everything: whether these are all files of the history, so that the rest of it can go."""
     if cache is None or len(paths) < _MANY:
         return _decoded(paths, None)
     keys = [key_of(path) for path in paths]
     known = [cache.get(key) for key in keys]
-    cache.keep_only(set(keys))
+    if everything:
+        cache.keep_only(set(keys))
     new = iter(_decoded([path for path, file in zip(paths, known, strict=True) if not file], cache))
     return [file or next(new) for file in known]
 

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,22 @@ def test_other_content_of_the_same_size_and_time_is_seen(root: Path) -> None:
     path.unlink()
     assert _same(root)
     assert len(_entries(root)) == 11
+
+
+def test_reading_one_machine_forgets_no_other(root: Path) -> None:
+    """The entries of the machines that were not asked for stay."""
+    box = root / "results/box"
+    (root / "results/other").mkdir()
+    for path in _files(root):
+        text = path.read_text().replace("flashbench-py3.11", "flashbench-py3.12")
+        (root / "results/other" / path.name).write_text(text)
+    _load(root, cached=True)
+    assert len(_entries(root)) == 24
+    load(root / "results", axis(root), machine="other", cache=root / "cache")
+    assert len(_entries(root)) == 24
+    shutil.rmtree(box)
+    _load(root, cached=True)
+    assert len(_entries(root)) == 12
 
 
 def _cut(content: bytes) -> bytes:
