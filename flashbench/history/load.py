@@ -110,7 +110,8 @@ def load(
     """Everything that asv's results folder holds of these commits.
 
     failed: why a commit could not be built here, by its hash, in words like "missing header: ...";
-    no gap of a machine that has measured it. machine: only this one. cache: the build cache, where what was read of many files is kept.
+    no gap of a machine that has measured it. machine: only this one. cache: the build cache, where
+    what was read of many files is kept.
     Raises InvalidInputError where there is no such folder or machine.
     """
     index = {commit.id: place for place, commit in enumerate(commits)}

@@ -19,22 +19,33 @@ from flashbench.project.contents import is_document
 from flashbench.project.settings import Project
 
 
+class Result(msgspec.Struct, frozen=True, array_like=True):
+    """Whether a site computes the right thing ("built": it does), and where that was tried, as in
+    SiteRecord."""
+
+    status: Status
+    reason: str
+    environment: str
+    limit: float
+
+
 class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """What is known of a site. status: whether its callable imports, None before that was tried;
-    result: whether it computes the right thing; named: the same for cases that were named, by their
-    names; environment: the packages it was tried with."""
+    environment: the packages that was tried with; results: by the cases that were named, "" for
+    the small ones."""
 
     status: Status = "built"
     reason: str = ""
     library_hash: str = ""
     source_hash: str = ""  # of the build's sources and the revision's own files
     loaded: bool = False  # whether `status` was tried
-    result: Status | None = None  # "built": right
-    result_reason: str = ""
-    named: dict[str, tuple[Status, str]] = {}
     environment: str = ""
     limit: float = 0.0  # of a time-out: the seconds that it was allowed
-    # Not kept in the record: nothing was tried for this call; it says something of the sources.
+    results: dict[str, Result] = {}
+    # Not kept in the record: of the cases of this call, the status (None: not tried) and why;
+    # nothing was tried for this call; it says something of the sources.
+    result: Status | None = None
+    result_reason: str = ""
     reused: bool = False
     kept: bool = True
 
@@ -91,77 +102,67 @@ def checked(
     """
     site, lock = directory / "site", directory.with_name(f"{directory.name}.lock")
     here = toolchain.environment_digest()
-
     names = " ".join(cases)
 
     def known() -> SiteRecord:
         record = _read(directory)
         if record is None:
             raise FileNotFoundError(f"{directory} was removed while it was in use")
-        if not cases:
-            return record
-        result, reason = record.named.get(names, (None, ""))
-        return msgspec.structs.replace(record, result=result, result_reason=reason)
+        return record
 
-    def again(record: SiteRecord) -> bool:
+    def told(record: SiteRecord, *, reused: bool = False, kept: bool = True) -> SiteRecord:
+        found = record.results.get(names)
+        status, reason = (found.status, found.reason) if found else (None, "")
+        return msgspec.structs.replace(
+            record, result=status, result_reason=reason, reused=reused, kept=kept
+        )
+
+    def again(failed: SiteRecord | Result) -> bool:
         """Whether a failure is tried again."""
-        cut_short = "timeout" in (record.status, record.result) and checker.timeout > record.limit
-        return retry_failed or record.environment != here or cut_short
+        cut_short = failed.status == "timeout" and checker.timeout > failed.limit
+        return retry_failed or failed.environment != here or cut_short
 
-    def is_enough(record: SiteRecord) -> bool:
-        if not record.loaded:
+    def is_to_load(record: SiteRecord) -> bool:
+        return not record.loaded or (record.status != "built" and again(record))
+
+    def is_to_compute(record: SiteRecord) -> bool:
+        if not correct or record.status != "built":
             return False
-        if record.status != "built" or (correct and record.result not in (None, "built")):
-            return not again(record)
-        return not correct or record.result is not None
+        found = record.results.get(names)
+        return found is None or (found.status != "built" and again(found))
+
+    def limit_of(status: Status) -> float:
+        return checker.timeout if status == "timeout" else 0.0
 
     pruning.touch(directory)
     record = known()
-    if is_enough(record):  # also where the cache cannot be written
-        return msgspec.structs.replace(record, reused=True)
+    if not is_to_load(record) and not is_to_compute(record):  # also where nothing can be written
+        return told(record, reused=True)
     with locked(lock):
         record = known()
-        retried = again(record)
-        log, reused = directory / "log.txt", True
-        if not record.loaded or (record.status != "built" and retried):
+        log, why = directory / "log.txt", []
+        if is_to_load(record):
             status, reason = checker.loads(site, spec, log)
-            reused = False
+            why.append(reason)
             record = msgspec.structs.replace(
                 record,
                 status=status,
                 reason=reason,
                 loaded=True,
-                result=None,
-                result_reason="",
-                named={},
+                environment=here,
+                limit=limit_of(status),
+                results={},
             )
-        unsure = record.result is None or (record.result != "built" and retried)
-        if correct and record.status == "built" and unsure:
-            result, reason = checker.computes(site, spec, log, cases)
-            reused = False
-            record = msgspec.structs.replace(record, result=result, result_reason=reason)
-        told = f"{record.reason}\n{record.result_reason}"
-        if not reused and diagnosis.passing(told):
-            return msgspec.structs.replace(record, kept=False)
-        if not reused:
-            limit = checker.timeout if "timeout" in (record.status, record.result) else 0.0
-            record = msgspec.structs.replace(record, environment=here, limit=limit)
-            replace_file(
-                directory / "site.json", msgspec.json.encode(_kept(directory, record, names))
-            )
-    return msgspec.structs.replace(record, reused=reused)
-
-
-def _kept(directory: Path, record: SiteRecord, names: str) -> SiteRecord:
-    """What is written of a record whose result is that of the named cases; none: as it is."""
-    before = _read(directory)
-    if not names or before is None:
-        return record
-    named = dict(record.named)
-    if record.result is not None:
-        named[names] = (record.result, record.result_reason)
-    result, reason = (before.result, before.result_reason) if before.loaded else (None, "")
-    return msgspec.structs.replace(record, result=result, result_reason=reason, named=named)
+        if is_to_compute(record):
+            status, reason = checker.computes(site, spec, log, cases)
+            why.append(reason)
+            result = Result(status, reason, here, limit_of(status))
+            record = msgspec.structs.replace(record, results=record.results | {names: result})
+        if why and diagnosis.passing("\n".join(why)):
+            return told(record, kept=False)
+        if why:
+            replace_file(directory / "site.json", msgspec.json.encode(record))
+    return told(record, reused=not why)
 
 
 def located(directory: Path, record: SiteRecord, checkout: Path, made: Build) -> SiteRecord:

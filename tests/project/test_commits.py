@@ -19,8 +19,8 @@ def test_a_commit_without_a_date_is_one_of_all(tmp_path: Path, date: str) -> Non
     tree = repository.git("rev-parse", "HEAD^{tree}")
     text = f"tree {tree}\nparent {first}\nauthor A <a@b>{date}\ncommitter A <a@b>{date}\n\nOdd\n"
     made = subprocess.run(
-        ["git", "-C", str(repository.root), "hash-object", "-t", "commit", "-w", "--literally"]
-        + ["--stdin"],
+        ["git", "hash-object", "-t", "commit", "-w", "--literally", "--stdin"],
+        cwd=repository.root,
         input=text.encode(),
         capture_output=True,
         check=True,
