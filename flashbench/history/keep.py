@@ -28,6 +28,7 @@ from flashbench.project.revision import resolve
 from flashbench.runfile import Candidate, Environment, RunFile
 
 _MACHINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+_FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # another name may stand for another one
 _MACHINE_VERSION = 1
 _PARAMS = ("machine", "os", "arch", "cpu", "num_cpu", "ram", "gpu")  # what asv tells graphs by
 
@@ -75,13 +76,18 @@ def _owners(
             f"{name}: two builds that were measured until they were decided, which favours large "
             "changes; keep a file of `flashbench run`"
         )
-    stated = resolve(repository, commit).commit if commit else ""
+    stated = _stated(repository, commit) if commit else ""
     owners: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in run.candidates:
         if candidate.baseline:
             continue
         build = candidate.build
         shown = f"{name}: {candidate.name!r}"
+        if build.commit and not _FULL_HASH.fullmatch(build.commit):
+            raise InvalidInputError(
+                f"{shown} was built from {build.commit[:100]!r}, which is no full hash of a "
+                "commit; measure again"
+            )
         if build.dirty:
             raise InvalidInputError(
                 f"{shown} was built with uncommitted changes, so its numbers are no commit's; "
@@ -97,6 +103,13 @@ def _owners(
     if not owners:
         raise InvalidInputError(f"{name}: SDPA alone, which belongs to no commit")
     return dict(owners)
+
+
+def _stated(repository: Path, commit: str) -> str:
+    revision = resolve(repository, commit)
+    if revision.worktree:
+        raise InvalidInputError("--commit: the working tree is no commit; name the one measured")
+    return revision.commit
 
 
 def _machine_name(environment: Environment, machine: str | None, name: str) -> str:

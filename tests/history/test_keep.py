@@ -146,6 +146,24 @@ def test_what_belongs_to_no_commit_is_refused(root: Path) -> None:
         kept(root, run_of(root), commit="HEAD~1")
 
 
+@pytest.mark.parametrize("name", ["HEAD", "main", "WORKTREE", "HEAD~1", "abbreviated"])
+def test_a_run_file_names_its_commit_in_full(root: Path, name: str) -> None:
+    """What stands for one commit today and another tomorrow is no commit of a run file, and the
+    working tree none of --commit."""
+    run = run_of(root)
+    named = axis(root)[0].id[:12] if name == "abbreviated" else name
+    run.candidates[0].build.commit = named
+    with pytest.raises(InvalidInputError, match="no full hash"):
+        kept(root, run)
+    run.candidates[0].build.commit = ""
+    if name == "WORKTREE":
+        with pytest.raises(InvalidInputError, match="the working tree is no commit"):
+            kept(root, run, commit=name)
+        assert not (root / "results").exists()
+    else:
+        assert kept(root, run, commit=named).series
+
+
 def test_a_machine_is_one_machine(root: Path) -> None:
     """Another CPU under the same name, and a name that is a path, are refused."""
     first = run_of(root)
