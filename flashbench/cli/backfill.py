@@ -1,5 +1,6 @@
 """`flashbench backfill`: many commits built, measured side by side, and kept in the history."""
 
+import socket
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     -o goes on where it ended.
     """
     from flashbench import runfile
+    from flashbench.history.keep import check_machine, machine_name
     from flashbench.measure.progress import make_progress
     from flashbench.project import git, read
     from flashbench.run import measure, signals_ignored
@@ -85,17 +87,25 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     path = options["output"] or Path(f"backfill-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
     check_writable(path, "-o")
     resumed = runfile.load(path) if path.exists() else None
+    machine, host = options["machine"], socket.gethostname()
+    machine_name(machine, resumed.environment.hostname if resumed else host, str(path))
     builds = _build(project, chosen, options)
     plan = _plan(options, [built for built in builds if built.site is not None])
     if not plan.candidates:
         raise NotMeasuredError(f"none of {len(builds)} commits works: {builds[0].headline}")
     if resumed is not None:
         _check_same(resumed, plan, path)
-    outcome = measure(plan, path, make_progress(), resumed)
     repository = git.root_of(project.repository)
     results = options["results"] or repository / ".asv" / "results"
+
+    def all_wanted(run: "RunFile") -> tuple[str, ...]:
+        """No case is settled; but where it could not be kept, no launch more is measured."""
+        check_machine(results, run.environment, str(path), machine)
+        return ()
+
+    outcome = measure(plan, path, make_progress(), resumed, all_wanted)
     with signals_ignored():  # seconds at the most; `make` that is ended passes a signal on twice
-        _keep(outcome, builds, path, repository, results, options["machine"])
+        _keep(outcome, builds, path, repository, results, machine)
     return Exit.NOT_MEASURED if outcome.interrupted else Exit.PASS
 
 

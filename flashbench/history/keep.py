@@ -53,7 +53,7 @@ def keep(
     NotMeasuredError where there is nothing to keep; OSError.
     """
     owners = _owners(run, name, repository, commit)
-    place = results / _machine_name(run.environment, machine, name)
+    place = results / machine_name(machine, run.environment.hostname, name)
     written = []
     data = _data(run)
     found = {revision: _tables(run, data, mine) for revision, mine in owners.items()}
@@ -112,14 +112,27 @@ def _stated(repository: Path, commit: str) -> str:
     return revision.commit
 
 
-def _machine_name(environment: Environment, machine: str | None, name: str) -> str:
-    chosen = machine if machine is not None else environment.hostname
+def machine_name(machine: str | None, host: str, name: str) -> str:
+    """The machine's name in the history: as the user says, or the host's. name: of the run file.
+
+    Raises InvalidInputError for one that no folder can have.
+    """
+    chosen = machine if machine is not None else host
     if not _MACHINE_NAME.fullmatch(chosen):
         raise InvalidInputError(
             f"{name}: {chosen[:100]!r} cannot be a machine's name in the history; give it one of "
             "letters, digits, and . _ + - with --machine"
         )
     return chosen
+
+
+def check_machine(
+    results: Path, environment: Environment, name: str, machine: str | None = None
+) -> None:
+    """Raise InvalidInputError where `keep` would, for the machine that this is measured on."""
+    place = results / machine_name(machine, environment.hostname, name)
+    if (path := place / "machine.json").exists():
+        _compare(_object(path, "asv machine file"), place, environment, name)
 
 
 def _data(run: RunFile) -> dict[str, LaunchData]:
@@ -191,9 +204,14 @@ def _describe_machine(place: Path, environment: Environment, name: str) -> dict[
         replace_file(path, _json(made | {"version": _MACHINE_VERSION}))
         return made
     known = _object(path, "asv machine file")
+    _compare(known, place, environment, name)
     if environment.gpu and not known.get("gpu"):  # its CPU was measured first
         known["gpu"] = environment.gpu
         replace_file(path, _json(known))
+    return {key: known[key] for key in _PARAMS if isinstance(known.get(key), str)}
+
+
+def _compare(known: dict[str, Any], place: Path, environment: Environment, name: str) -> None:
     for key, ours in (("cpu", environment.cpu), ("gpu", environment.gpu)):
         theirs = known.get(key)
         if ours and theirs and ours != theirs:
@@ -201,7 +219,6 @@ def _describe_machine(place: Path, environment: Environment, name: str) -> dict[
                 f"{name}: measured on {ours}, and machine {place.name!r} of the history is "
                 f"{str(theirs)[:100]}; give it another name with --machine"
             )
-    return {key: known[key] for key in _PARAMS if isinstance(known.get(key), str)}
 
 
 def _add(

@@ -15,6 +15,7 @@ from flashbench import runfile
 from flashbench.errors import Exit
 from flashbench.history.axis import axis
 from flashbench.history.load import load
+from flashbench.measure.environment import cpu_name
 
 pytestmark = pytest.mark.slow
 
@@ -169,6 +170,34 @@ def test_refused(project: Repository, backfill, first, arguments, why) -> None: 
     assert done.returncode == Exit.USAGE
     assert why in done.stderr.splitlines()[-1]
     assert (project.root / "run.json").read_bytes() == before
+
+
+def test_a_name_no_machine_can_have_costs_nothing(project: Repository, backfill) -> None:  # type: ignore[no-untyped-def]
+    """It is refused in one line before anything is built or measured."""
+    done = backfill("HEAD", *GRID[:-1], "name.json", "--machine", "my box")
+    assert done.returncode == Exit.USAGE
+    (line,) = done.stderr.splitlines()
+    assert "'my box' cannot be a machine's name" in line
+    assert not (project.root / "name.json").exists()
+
+
+@pytest.mark.skipif(not cpu_name(), reason="the CPU does not say what it is")
+def test_another_machine_s_name_costs_one_launch(project: Repository, backfill) -> None:  # type: ignore[no-untyped-def]
+    """The name of a machine with another CPU is refused after a launch, which is not lost: under
+    another name the same command goes on."""
+    folder = project.root / ".asv" / "results" / "taken"
+    folder.mkdir(parents=True)
+    (folder / "machine.json").write_text('{"machine": "taken", "cpu": "another CPU", "version": 1}')
+    command = ["HEAD", *GRID[:-1], "taken.json", "--machine"]
+    done = backfill(*command, "taken")
+    assert done.returncode == Exit.USAGE
+    assert "is another CPU; give it another name" in done.stderr.splitlines()[-1]
+    measured = runfile.load(project.root / "taken.json")
+    assert sum(launch.complete for launch in measured.launches) == 1
+    done = backfill(*command, "free")
+    assert done.returncode == Exit.PASS, done.stderr
+    assert len(runfile.load(project.root / "taken.json").launches) == 2
+    shutil.rmtree(project.root / ".asv")
 
 
 def test_none_that_works_is_no_history(backfill, project: Repository) -> None:  # type: ignore[no-untyped-def]
