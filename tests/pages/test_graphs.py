@@ -135,6 +135,25 @@ def test_every_choice_passes_its_graphs(browser: Browser, tmp_path: Path) -> Non
     visited.close()
 
 
+LONG = """() => {
+    const count = 150_000;
+    const x = Array.from({ length: count }, (_, i) => i);
+    const v = x.map((i) => 1 + (i % 7) / 100);
+    const line = { role: "speedup", unit: "", scale: 1, x, v, lo: v.map((n) => n - 0.01), hi: v };
+    const commit = { hash: "0123456789", date: "2024-01-01", time: "00:00" };
+    const view = { show: "speedup", axis: "all", from: 0, to: count - 1 };
+    const svg = flashbench.shape("svg");
+    document.body.append(svg);
+    const graph = { lines: [line], failed: [], changes: [] };
+    return flashbench.draw(svg, graph, view, x.map(() => commit), new Map(), []).stops.length;
+}"""
+
+
+def test_a_graph_may_have_any_number_of_points(visit: Open) -> None:
+    """More of them than a function takes arguments are drawn."""
+    assert visit("graphs.html").evaluate(LONG) == 150_000
+
+
 def test_filters_pass_what_they_say(visit: Open) -> None:
     """Words, dtype, mask, machine and changes each leave the graphs that have them."""
     page = visit("graphs.html")

@@ -37,14 +37,23 @@
     return found;
   }
 
+  /** The least and the most of numbers and the two; there may be more than a call takes arguments. */
+  function span(numbers, least = Infinity, most = -Infinity) {
+    for (const number of numbers) {
+      least = Math.min(least, number);
+      most = Math.max(most, number);
+    }
+    return [least, most];
+  }
+
   /** What the y axis spans: every value, and intervals unless they dwarf the values (`cut`). */
   function extent(lines, isRatio, tail) {
     const values = lines.flatMap((line) => line.points.map((point) => point.v));
     if (isRatio) values.push(1);
-    let [low, high] = [Math.min(...values), Math.max(...values)];
+    const [low, high] = span(values);
     const room = Math.max(high - low, Math.abs(high) * 0.02, 1e-300);
     const ends = lines.flatMap((l) => l.points.flatMap((p) => [p.lo, p.hi, p.q25, p.q75, ...(tail ? [p.p90, p.p99] : [])].filter(Number.isFinite)));
-    const [least, most] = [Math.min(low, ...ends), Math.max(high, ...ends)];
+    const [least, most] = span(ends, low, high);
     const [bottom, top] = [Math.max(low - 0.6 * room, least), Math.min(high + 0.6 * room, most)];
     const edge = Math.max((top - bottom) * 0.06, room * 0.02);
     return { low: bottom - edge, high: top + edge, cut: least < bottom || most > top };
@@ -111,7 +120,7 @@
     svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
 
     const any = lines.some((line) => line.points.length);
-    const largest = Math.max(0, ...lines.flatMap((l) => l.points.map((p) => p.v)));
+    const [, largest] = span(lines.flatMap((l) => l.points.map((p) => p.v)), 0, 0);
     const [factor, unit] = isRatio ? [1, "×"] : scaled(lines[0].unit, largest);
     const { low, high, cut } = any ? extent(lines, isRatio, view.tail) : { low: 0, high: 1, cut: false };
     const notes = new Map(gaps);
