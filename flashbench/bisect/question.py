@@ -1,7 +1,7 @@
 """What is asked of the commits of a range, and who answers: the builds, or launches."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from flashbench.bisect.graph import Graph, graph_of
 from flashbench.build import Status
@@ -12,7 +12,6 @@ from flashbench.project.contents import contents_of
 from flashbench.project.ledger import Stage
 
 Purpose = Literal["build", "load", "correct", "speed"]
-PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
 # What says that a commit does not load, or computes the wrong thing: one that does not even build
 # says nothing about that.
@@ -83,11 +82,6 @@ def range_of(project: Project, good: str, bad: str, *, first_parent: bool = Fals
         raise InvalidInputError(f"--good {good} is no ancestor of --bad {bad}: {fix}")
     commits = commits_between(repository, old.commit, new.commit, first_parent=first_parent)
     return Range(project, old, new, tuple(commits), graph_of(commits), first_parent)
-
-
-def stage_of(purpose: Purpose) -> Stage:
-    """How far a commit is looked into for it."""
-    return "correct" if purpose == "speed" else purpose
 
 
 def works(built: Built, purpose: Stage) -> bool | None:

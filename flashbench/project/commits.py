@@ -117,12 +117,6 @@ def commits_of(repository: Path, text: str, *, first_parent: bool = False) -> li
     return [commit.revision for commit in found]
 
 
-def is_ancestor(repository: Path, old: str, new: str) -> bool:
-    """Whether `old` is `new` or one of its ancestors; full hashes."""
-    base = merge_base(repository, old, new)
-    return base == old
-
-
 def merge_base(repository: Path, one: str, other: str) -> str:
     """The best common ancestor of two commits, "" where they have none."""
     try:
