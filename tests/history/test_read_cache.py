@@ -13,7 +13,7 @@ import pytest
 from history.project import make_repository, measure
 
 from flashbench.build import pruning
-from flashbench.history import load as loading
+from flashbench.history import folder
 from flashbench.history.axis import axis
 from flashbench.history.load import load
 from flashbench.history.model import History
@@ -24,7 +24,7 @@ from flashbench.history.rows import COLUMNS, Reader
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Twelve measured commits, which is many here; one file has what is no strict JSON."""
-    monkeypatch.setattr(loading, "_MANY", 5)
+    monkeypatch.setattr(folder, "_MANY", 5)
     root = tmp_path / "project"
     commits = make_repository(root, [f"Change {number}" for number in range(12)])
     measure(root / "results", commits, lambda index, case: 1.0)
@@ -160,7 +160,7 @@ def test_a_damaged_entry_counts_as_none(
     for path in _entries(root)[::3]:
         path.write_bytes(damage(path.read_bytes()))
     seen = _decodings(monkeypatch)
-    monkeypatch.setattr(loading, "spread", lambda work, count, least: [*map(work, range(count))])
+    monkeypatch.setattr(folder, "spread", lambda work, count, least: [*map(work, range(count))])
     known = _load(root, cached=True)
     assert len(seen) == 4
     _load(root, cached=True)

@@ -14,7 +14,7 @@ import pytest
 from history.project import CASES, git, make_repository, measure
 
 from flashbench import runfile
-from flashbench.history import load as loading
+from flashbench.history import folder
 from flashbench.runfile import BuildIdentity
 from flashbench.site.collect import Source, collect
 from flashbench.site.publish import publish
@@ -106,7 +106,7 @@ def test_step_by_step_is_what_comes_at_once(
 ) -> None:
     """After commits, results that are removed, rewritten in place or damaged, and damage to what
     was kept of them: byte for byte the site that is made into an empty folder, with no cache."""
-    monkeypatch.setattr(loading, "_MANY", 10)
+    monkeypatch.setattr(folder, "_MANY", 10)
     draw = random.Random(seed)
     site = tmp_path / "site"
     steps = [_commit, _remove, _rewrite, _damage, _damage_cache]

@@ -1,0 +1,67 @@
+"""Puts SDPA, and the ratio to it, beside each series of a kernel."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from flashbench.candidates import SDPA
+from flashbench.foreign.series import SECONDS
+from flashbench.history import names
+from flashbench.history.model import Points, Series
+
+
+def with_controls(series: list[Series]) -> list[Series]:
+    """SDPA and the ratio to it beside each candidate; that ratio is no series of its own then."""
+    places = {_place(one): one for one in series}
+    used: set[int] = set()
+    made = []
+    for one in series:
+        timed = one.unit == SECONDS and one.case and not one.baseline
+        control = places.get(_place(one)._replace(candidate=SDPA)) if timed else None
+        if control is not None:
+            measured = places.get(_place(one)._replace(benchmark=_ratio_of(one.benchmark)))
+            if measured is not None:
+                used.add(id(measured))
+            ratio = measured.points if measured else _quotient(one.points, control.points)
+            made.append((one, replace(one, control=control.points, ratio=ratio)))
+        else:
+            made.append((one, one))
+    return [after for before, after in made if id(before) not in used]
+
+
+class _Place(NamedTuple):
+    machine: str
+    environment: str
+    benchmark: str
+    case: str
+    candidate: str
+
+
+def _place(series: Series) -> _Place:
+    return _Place(
+        series.machine, series.environment, series.benchmark, series.case, series.candidate
+    )
+
+
+def _ratio_of(benchmark: str) -> str:
+    """The benchmark that has the ratios to the times of this one; "" for what is not ours."""
+    ours = names.OURS.get(benchmark)
+    return str(ours._replace(quantity=names.RATIO)) if ours else ""
+
+
+def _quotient(points: Points, control: Points) -> Points:
+    """Of medians, at the commits that have both: without launches to pair it has no interval."""
+    commit, mine, theirs = np.intersect1d(points.commit, control.commit, return_indices=True)
+    unknown = np.full(len(commit), np.nan)
+    return Points(
+        commit,
+        points.value[mine] / control.value[theirs],
+        unknown,
+        unknown,
+        unknown,
+        unknown,
+        np.minimum(points.launches[mine], control.launches[theirs]),
+        unknown,
+        unknown,
+    )

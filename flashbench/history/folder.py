@@ -1,0 +1,125 @@
+"""The files of asv's results folder. What is wrong with one is a note, and hides no other."""
+
+from pathlib import Path
+
+import msgspec
+
+from flashbench.errors import InvalidInputError
+from flashbench.foreign import document
+from flashbench.history import names, rows
+from flashbench.history.model import Machine
+from flashbench.history.read_cache import ReadCache, key_of
+from flashbench.parallel import spread
+
+_MANY = 100  # files that are worth processes of their own
+
+
+class Benchmark(msgspec.Struct, kw_only=True):
+    """What benchmarks.json says of one."""
+
+    unit: str = ""
+    version: str = ""
+    param_names: list[str] = msgspec.field(default_factory=list)
+
+
+class _MachineFile(msgspec.Struct, kw_only=True):
+    cpu: str = ""
+    gpu: str = ""
+    os: str = ""
+    ram: str = ""
+
+
+def machine_folders(results: Path, machine: str | None) -> list[Path]:
+    """Of each machine, or this one alone. Raises InvalidInputError where there is none."""
+    try:
+        folders = sorted(path for path in results.iterdir() if path.is_dir())
+    except OSError as error:
+        raise InvalidInputError(
+            f"{results}: no history can be read ({error.strerror}); measure one with `asv run`, or "
+            "keep run files with `flashbench record`"
+        ) from None
+    if machine is not None:
+        known = ", ".join(folder.name for folder in folders) or "none"
+        folders = [folder for folder in folders if folder.name == machine]
+        if not folders:
+            raise InvalidInputError(f"{results}: no machine {machine!r}; there is {known}")
+    return folders
+
+
+def result_files(folder: Path) -> list[Path]:
+    """Of one machine, by name."""
+    found = sorted(folder.glob("[!.]*.json"), key=lambda path: path.name)  # paths compare slowly
+    return [path for path in found if path.name != "machine.json"]
+
+
+def read_files(
+    paths: list[Path], cache: ReadCache | None, *, everything: bool
+) -> list[rows.ResultFile | str]:
+    """Each file, or what is wrong with it. cache: of few files it is no faster than they are;
+    everything: whether these are all files of the history, so that the rest of it can go."""
+    if cache is None or len(paths) < _MANY:
+        return _decoded(paths, None)
+    keys = [key_of(path) for path in paths]
+    known = [cache.get(key) for key in keys]
+    if everything:
+        cache.keep_only(set(keys))
+    new = iter(_decoded([path for path, file in zip(paths, known, strict=True) if not file], cache))
+    return [file or next(new) for file in known]
+
+
+def _decoded(paths: list[Path], cache: ReadCache | None) -> list[rows.ResultFile | str]:
+    """Each file, or what is wrong with it; in `cache` as well."""
+    reader = rows.Reader()  # of each process its own
+
+    def decode(number: int) -> rows.ResultFile | str:
+        path = paths[number]
+        try:
+            content = document.content(path)
+            file = reader.decode(content, path)
+        except InvalidInputError as error:
+            return str(error)
+        if cache is not None:
+            cache.put(content, file)
+        return file
+
+    return spread(decode, len(paths), least=_MANY)
+
+
+def machine_of(folder: Path, notes: list[str]) -> Machine:
+    """What machine.json says."""
+    path = folder / "machine.json"
+    found = _MachineFile()
+    if path.is_file():
+        try:
+            found = msgspec.json.decode(document.content(path), type=_MachineFile)
+        except (InvalidInputError, *rows.UNREADABLE) as error:
+            notes.append(f"{path}: damaged asv machine file: {error}")
+    return Machine(folder.name, found.cpu, found.gpu, found.os, found.ram)
+
+
+def read_benchmarks(results: Path, notes: list[str]) -> dict[str, Benchmark]:
+    """benchmarks.json by name; ours are known without it."""
+    found = {
+        name: Benchmark(
+            unit=names.UNITS[parts.quantity],
+            version=names.VERSION,
+            param_names=list(names.PARAMETERS),
+        )
+        for name, parts in names.OURS.items()
+    }
+    path = results / "benchmarks.json"
+    if not path.is_file():
+        return found
+    try:
+        content = msgspec.json.decode(document.content(path), type=dict[str, msgspec.Raw])
+    except (InvalidInputError, *rows.UNREADABLE) as error:
+        notes.append(f"{path}: damaged asv benchmarks file: {error}")
+        return found
+    for name, value in content.items():
+        if name == "version" or name in names.OURS:
+            continue
+        try:
+            found[name] = msgspec.json.decode(value, type=Benchmark)
+        except rows.UNREADABLE as error:
+            notes.append(f"{path}: damaged asv benchmarks file: {name!r}: {error}")
+    return found
