@@ -62,6 +62,11 @@ class Document:
 NONE = Cell(None, "-")
 
 
+def cut_cell(text: str, width: int) -> Cell:
+    """A text, of which people see `width` characters."""
+    return Cell(text, text if len(text) <= width else f"{text[: width - 3]}...")
+
+
 def text_cell(text: str) -> Cell:
     """Text as it is; the renderers make it harmless."""
     return Cell(text, text)

@@ -6,7 +6,17 @@ import numpy as np
 
 from flashbench.bisect.found import Found, Tried
 from flashbench.build.unit import first_line
-from flashbench.table import NONE, Cell, Column, Document, Note, Value, count_cell, text_cell
+from flashbench.table import (
+    NONE,
+    Cell,
+    Column,
+    Document,
+    Note,
+    Value,
+    count_cell,
+    cut_cell,
+    text_cell,
+)
 
 _SHOWN, _SUBJECT = 12, 34
 
@@ -62,7 +72,6 @@ def _row(found: Found, one: Tried) -> dict[str, Cell]:
     else:
         commit = found.range.commits[one.place]
         name, subject = commit.id, commit.subject
-    cut = subject if len(subject) <= _SUBJECT else subject[: _SUBJECT - 3] + "..."
     slower = math.expm1(float(np.mean(one.launches))) if one.launches else None
     return {
         "commit": Cell(name, name[:_SHOWN]),
@@ -73,7 +82,7 @@ def _row(found: Found, one: Tried) -> dict[str, Cell]:
         "probability": NONE
         if one.probability is None
         else Cell(one.probability, f"{100 * one.probability:.1f}"),
-        "subject": Cell(subject, cut),
+        "subject": cut_cell(subject, _SUBJECT),
         "reason": Cell(one.reason, first_line(one.reason)),
     }
 

@@ -8,7 +8,7 @@ from flashbench.build.diagnosis import STATUSES
 from flashbench.build.unit import first_line
 from flashbench.project import WORKTREE, Built
 from flashbench.project.ledger import Tried
-from flashbench.table import NONE, Cell, Column, Document, Note, text_cell
+from flashbench.table import NONE, Cell, Column, Document, Note, cut_cell, text_cell
 
 NOT_TRIED = "not tried"
 _SHOWN = 12  # digits of a commit
@@ -60,8 +60,10 @@ def row_of(built: Built, subjects: Mapping[str, str]) -> Row:
 
 
 def _row(row: Row) -> dict[str, Cell]:
-    cut = row.subject if len(row.subject) <= _SUBJECT else row.subject[: _SUBJECT - 3] + "..."
-    cells = {"commit": Cell(row.label, row.label[:_SHOWN]), "subject": Cell(row.subject, cut)}
+    cells = {
+        "commit": Cell(row.label, row.label[:_SHOWN]),
+        "subject": cut_cell(row.subject, _SUBJECT),
+    }
     tried = row.tried
     if tried is None:
         empty = dict.fromkeys(("checked", "seconds", "build", "reason", "toolchain", "tried"), NONE)
