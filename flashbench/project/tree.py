@@ -10,14 +10,14 @@ import errno
 import os
 import shlex
 import shutil
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
+from flashbench.build.content import file_hash
 from flashbench.errors import NotMeasuredError
 from flashbench.project import git
+from flashbench.project.blobs import Blobs
 from flashbench.project.revision import Revision
 
 _LFS_HEAD = b"version https://git-lfs.github.com/spec/v1\n"
@@ -35,7 +35,7 @@ _OF_THE_TREE = (
     errno.EISDIR,
     errno.ELOOP,
 )
-_CHUNK = 1 << 20  # a huge file is never in memory as a whole
+_LIST = ("ls-tree", "-r", "-z", "--full-tree")
 
 
 @dataclass
@@ -114,94 +114,98 @@ def _is_behind_link(repository: Path, path: Path) -> bool:
     return any((repository / parent).is_symlink() for parent in parents if parent.name)
 
 
+@dataclass
+class _Listed:
+    """What one repository gives to a commit's files: the commit's own, or a submodule's."""
+
+    repository: Path
+    target: Path
+    files: list[tuple[str, str, bytes]] = field(default_factory=list)  # mode, object, name
+    links: list[tuple[str, bytes]] = field(default_factory=list)
+
+
 def _write_commit(
     repository: Path,
     commit: str,
     target: Path,
     done: Exported,
-    wanted: Callable[[bytes], bool] = lambda name: True,
+    wanted: Callable[[bytes], bool],
 ) -> None:
-    listed = git.ask(repository, "ls-tree", "-r", "-z", "--full-tree", commit)
-    entries = []
-    for line in filter(None, listed.split(b"\0")):
+    listed = list(_listed(repository, commit, target, done, wanted))
+    # Links last, after the submodules' files too: none can then be written through one.
+    for one in listed:
+        with Blobs(one.repository) as read:
+            for mode, thing, name in one.files:
+                place = one.target / os.fsdecode(name)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                read.into(thing, place)
+                if place.stat().st_size < _LFS_BYTES:
+                    _replace_pointer(one.repository, place, name, done)
+                if mode == _EXECUTABLE:
+                    place.chmod(0o755)
+    for one in listed:
+        with Blobs(one.repository) as read:
+            for thing, name in one.links:
+                _link(target, one.target / os.fsdecode(name), read.whole(thing), name)
+
+
+def _listed(
+    repository: Path,
+    commit: str,
+    target: Path,
+    done: Exported,
+    wanted: Callable[[bytes], bool] = lambda name: True,
+) -> Iterator[_Listed]:
+    """A commit, then the submodules that are here; UnreadableError where its names are no tree."""
+    found = _Listed(repository, target)
+    modules, names = [], set()
+    for line in filter(None, git.ask(repository, *_LIST, commit).split(b"\0")):
         about, _, name = line.partition(b"\t")
         mode, _, thing = about.decode().split()
-        if wanted(name):
-            entries.append((mode, thing, name))
         parts = name.split(b"/")
         if len(parts) > _DEEPEST or any(p.lower() in (b"", b".", b"..", b".git") for p in parts):
-            shown = os.fsdecode(name)[:_QUOTED]
-            raise UnreadableError(f"it holds a file named {shown!r}")
-    # Links last: no file can then be written through one.
-    entries.sort(key=lambda entry: entry[0] == _SYMLINK)
-    blobs = [entry for entry in entries if entry[0] != _SUBMODULE]
-    with _Blobs(repository) as read:
-        for mode, thing, name in blobs:
-            place = target / os.fsdecode(name)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if mode == _SYMLINK:
-                place.symlink_to(os.fsdecode(read.whole(thing)))
-                continue
-            read.into(thing, place)
-            if place.stat().st_size < _LFS_BYTES:
-                content = place.read_bytes()
-                if content.startswith(_LFS_HEAD):
-                    place.write_bytes(_lfs_content(repository, content, name, done))
-            if mode == _EXECUTABLE:
-                place.chmod(0o755)
-    for mode, thing, name in entries:
+            raise UnreadableError(f"it holds a file named {_shown(name)}")
+        if name in names:
+            raise UnreadableError(f"it holds two files named {_shown(name)}")
+        names.add(name)
+        if not wanted(name):
+            continue
         if mode == _SUBMODULE:
-            module = _submodule(repository, os.fsdecode(name), thing)
-            if module is None:
-                done.notes.append(_missing_submodule(name))
-            else:
-                _write_commit(module, thing, target / os.fsdecode(name), done)
+            modules.append((thing, name))
+        elif mode == _SYMLINK:
+            found.links.append((thing, name))
+        else:
+            found.files.append((mode, thing, name))
+    folders = {parent for name in names for parent in _parents(name)}
+    for name in folders & names:
+        raise UnreadableError(f"it holds a file and a directory named {_shown(name)}")
+    yield found
+    for thing, name in modules:
+        module = _submodule(repository, os.fsdecode(name), thing)
+        if module is None:
+            done.notes.append(_missing_submodule(name))
+        else:
+            yield from _listed(module, thing, target / os.fsdecode(name), done)
 
 
-class _Blobs:
-    """Reads blobs of a repository through one git process."""
+def _parents(name: bytes) -> Iterator[bytes]:
+    while b"/" in name:
+        name = name.rpartition(b"/")[0]
+        yield name
 
-    def __init__(self, repository: Path) -> None:
-        self._repository = repository
 
-    def __enter__(self) -> "_Blobs":
-        self._process = subprocess.Popen(
-            git.command(self._repository, "cat-file", "--batch"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        return self
+def _shown(name: bytes) -> str:
+    return repr(os.fsdecode(name)[:_QUOTED])
 
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
 
-    def whole(self, thing: str) -> bytes:
-        answer, size = self._ask(thing)
-        content = answer.read(size)
-        answer.read(1)  # the line's end
-        return content
-
-    def into(self, thing: str, place: Path) -> None:
-        """Write a blob into a new file."""
-        answer, left = self._ask(thing)
-        with place.open("wb") as file:
-            while left and (part := answer.read(min(left, _CHUNK))):
-                file.write(part)
-                left -= len(part)
-        answer.read(1)
-
-    def _ask(self, thing: str) -> tuple[IO[bytes], int]:
-        ask, answer = self._process.stdin, self._process.stdout
-        assert ask is not None
-        assert answer is not None
-        ask.write(thing.encode() + b"\n")
-        ask.flush()
-        head = answer.readline().split()
-        if len(head) != 3 or head[1] != b"blob":
-            raise git.GitError(f"object {thing} is missing; `git fsck` tells, `git fetch` may help")
-        return answer, int(head[2])
+def _link(root: Path, place: Path, text: bytes, name: bytes) -> None:
+    if not text or b"\0" in text:
+        raise UnreadableError(f"link {_shown(name)} leads to {_shown(text)}, which is no path")
+    # Where names differ in case alone, and the file system knows none, a link may be a directory.
+    if any((root / parent).is_symlink() for parent in place.relative_to(root).parents):
+        raise UnreadableError(f"link {_shown(name)} lies below another one")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(os.fsdecode(text))
 
 
 def lacks(repository: Path, modules: Sequence[tuple[bytes, str]]) -> tuple[str, ...]:
@@ -234,11 +238,19 @@ def _missing_submodule(name: bytes) -> str:
     return f"submodule {shown!r} is not here: `git submodule update --init {shlex.quote(shown)}`"
 
 
-def _lfs_content(repository: Path, pointer: bytes, name: bytes, done: Exported) -> bytes:
+def _replace_pointer(repository: Path, place: Path, name: bytes, done: Exported) -> None:
+    """A file in Git LFS gets its content, where that is here and whole."""
+    pointer = place.read_bytes()
+    if not pointer.startswith(_LFS_HEAD):
+        return
     digest = pointer.partition(b"oid sha256:")[2][:64].decode(errors="replace")
     common = os.fsdecode(git.ask(repository, "rev-parse", "--git-common-dir").strip())
     kept = repository / common / "lfs" / "objects" / digest[:2] / digest[2:4] / digest
-    if len(digest) == 64 and set(digest) <= set("0123456789abcdef") and kept.is_file():
-        return kept.read_bytes()
-    done.notes.append(f"{os.fsdecode(name)!r} is in Git LFS and not here: `git lfs fetch --all`")
-    return pointer
+    shown = repr(os.fsdecode(name))
+    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef") or not kept.is_file():
+        done.notes.append(f"{shown} is in Git LFS and not here: `git lfs fetch --all`")
+        return
+    shutil.copyfile(kept, place)
+    if file_hash(place).hexdigest() != digest:
+        place.write_bytes(pointer)
+        done.notes.append(f"{shown} is in Git LFS and damaged here: `git lfs fsck`")

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from project.foreign import Repository
 from flashbench.build.content import content_hash
 from flashbench.errors import NotMeasuredError
 from flashbench.project import WORKTREE, resolve
-from flashbench.project.tree import Exported, export
+from flashbench.project.tree import Exported, UnreadableError, export
 
 STRANGE = [
     b"line\nbreak",
@@ -103,7 +104,8 @@ def test_attributes_do_not_change_a_commit(repository: Repository, tmp_path: Pat
 
 
 def test_large_file_storage(repository: Repository, tmp_path: Path) -> None:
-    """A file in Git LFS has its content where that is here; where it is not, that is told."""
+    """A file in Git LFS has its content where that is here; where it is not, or
+    not what it should be, that is told."""
     content = b"weights" * 1000
     digest = hashlib.sha256(content).hexdigest()
     head = "version https://git-lfs.github.com/spec/v1\noid sha256:"
@@ -113,9 +115,18 @@ def test_large_file_storage(repository: Repository, tmp_path: Path) -> None:
     kept = repository.root / ".git" / "lfs" / "objects" / digest[:2] / digest[2:4] / digest
     kept.parent.mkdir(parents=True)
     kept.write_bytes(content)
+    damaged = hashlib.sha256(b"whole").hexdigest()
+    repository.write("damaged.bin", f"{head}{damaged}\nsize 5\n")
+    repository.commit("Another")
+    other = repository.root / ".git" / "lfs" / "objects" / damaged[:2] / damaged[2:4] / damaged
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"half")
     done = exported(repository, "HEAD", tmp_path / "tree")
     assert (tmp_path / "tree" / "here.bin").read_bytes() == content
-    assert done.notes == ["'absent.bin' is in Git LFS and not here: `git lfs fetch --all`"]
+    assert done.notes == [
+        "'absent.bin' is in Git LFS and not here: `git lfs fetch --all`",
+        "'damaged.bin' is in Git LFS and damaged here: `git lfs fsck`",
+    ]
 
 
 def test_submodules(repository: Repository, tmp_path: Path) -> None:
@@ -204,6 +215,54 @@ def test_file_below_a_link(repository: Repository, tmp_path: Path) -> None:
     with pytest.raises((NotMeasuredError, OSError)):
         exported(repository, commit, tmp_path / "tree")
     assert not list((tmp_path / "outside").iterdir())
+
+
+@pytest.mark.parametrize("link", [b"120000 module", b"120000 Module"])
+def test_submodule_below_a_link(repository: Repository, tmp_path: Path, link: bytes) -> None:
+    """A crafted commit cannot write a submodule's files through a link of the submodule's name."""
+    library = Repository(tmp_path / "library")
+    library.write("stolen", "x")
+    library.commit("Library")
+    add = ("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library.root))
+    repository.git(*add, "module")
+    module = repository.git("rev-parse", ":module")
+    (tmp_path / "outside").mkdir()
+    target = _object(repository, "blob", os.fsencode(tmp_path / "outside"))
+    top = b"%s\0%s160000 module\0%s" % (link, bytes.fromhex(target), bytes.fromhex(module))
+    commit = repository.git("commit-tree", _object(repository, "tree", top), "-m", "crafted")
+    if link.endswith(b"module"):
+        with pytest.raises(NotMeasuredError, match="two files named 'module'"):
+            exported(repository, commit, tmp_path / "tree")
+    else:
+        exported(repository, commit, tmp_path / "tree")
+        assert (tmp_path / "tree" / "module" / "stolen").is_file()
+    assert not list((tmp_path / "outside").iterdir())
+
+
+@pytest.mark.parametrize("text", [b"", b"a\0b"])
+def test_link_that_leads_to_no_path(repository: Repository, tmp_path: Path, text: bytes) -> None:
+    """A link that no file system takes makes its commit unreadable, and is named."""
+    link = _object(repository, "blob", text)
+    top = _object(repository, "tree", b"120000 odd\0" + bytes.fromhex(link))
+    commit = repository.git("commit-tree", top, "-m", "crafted")
+    with pytest.raises(UnreadableError, match="link 'odd' leads to"):
+        exported(repository, commit, tmp_path / "tree")
+
+
+def test_file_that_git_cuts_short(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A git that is ended in the middle of a file, as for want of memory, makes no shorter file."""
+    repository.write("file", "x" * 100_000)
+    repository.commit("File")
+    real = shutil.which("git")
+    script = f'#!/bin/sh\ncase "$*" in *cat-file*--batch) {real} "$@" | head -c 5000;; '
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").write_text(f'{script}*) exec {real} "$@";; esac\n')
+    (tmp_path / "bin" / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    with pytest.raises(UnreadableError, match="was cut short"):
+        exported(repository, "HEAD", tmp_path / "tree")
 
 
 def test_missing_object_is_told(repository: Repository, tmp_path: Path) -> None:
