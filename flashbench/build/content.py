@@ -72,6 +72,7 @@ def _below(root: Path, start: Path) -> list[Path]:
 def _target(root: Path, path: Path) -> list[Path]:
     """What a path leads to, relative to `root`; nothing where that is outside, or nowhere."""
     with contextlib.suppress(OSError, RuntimeError, ValueError):  # a loop; outside
+        path.stat()  # the system ends a loop at once, `resolve` after all of it
         return [path.resolve(strict=True).relative_to(root.resolve())]
     return []
 

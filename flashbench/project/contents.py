@@ -7,7 +7,9 @@ second costs one `git ls-tree`.
 import hashlib
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
@@ -19,6 +21,7 @@ from flashbench.project.settings import Project
 # At an import root, what no import needs and every second commit changes.
 _DOCUMENTS = (".md", ".rst")
 _SYMLINK, _SUBMODULE = b"120000 ", b"160000 "
+_FOLLOWED, _LONGEST = 40, 4096  # links that Linux follows on a path; bytes of one
 
 
 @dataclass(frozen=True)
@@ -77,24 +80,38 @@ def _with_targets(
 ) -> Callable[[bytes], bool]:
     """The rule `chosen`, and what the links that it chooses, or that its roots lead through, lead
     to inside the tree. `content_hash` knows the same rule for files."""
-    more: list[bytes] = []
-    left = [*roots, *filter(chosen, links)]
+    more: set[bytes] = set()
+    # With the links followed so far, the fewest first: a loop ends where the kernel ends it.
+    left = deque((0, path) for path in [*roots, *filter(chosen, links)])
     seen: set[bytes] = set()
+    ordered = sorted(links)
     while left:
-        path = left.pop()
-        if path in seen:
+        followed, path = left.popleft()
+        if path in seen or followed > _FOLLOWED or len(path) > _LONGEST:
             continue
         seen.add(path)
-        for name, target in links.items():
-            if path == name or path.startswith(name + b"/"):
-                led = posixpath.normpath(
-                    posixpath.join(posixpath.dirname(name), target) + path[len(name) :]
-                )
-                more += [name, led]
-                left.append(led)
-            elif name.startswith(path + b"/") and path in more:
-                left.append(name)
-    return (lambda name: chosen(name) or _below(name, more)) if more else chosen
+        # In a tree nothing lies below a link, so that a path leads through one at a time.
+        link = next((name for name in _with_parents(path) if name in links), None)
+        if link is not None:
+            target = posixpath.join(posixpath.dirname(link), links[link])
+            led = posixpath.normpath(target + path[len(link) :])
+            more |= {link, led}
+            left.append((followed + 1, led))
+        if path in more:
+            first, last = (bisect_left(ordered, path + end) for end in (b"/", b"0"))  # "/" + 1
+            left.extendleft((followed, name) for name in ordered[first:last])
+    if not more:
+        return chosen
+    return lambda name: (
+        chosen(name) or b"." in more or any(path in more for path in _with_parents(name))
+    )
+
+
+def _with_parents(name: bytes) -> Iterator[bytes]:
+    yield name
+    while b"/" in name:
+        name = name.rpartition(b"/")[0]
+        yield name
 
 
 def is_document(name: str) -> bool:

@@ -66,6 +66,26 @@ def test_what_a_link_leads_to_is_a_source(
     assert (built_text(first)[-2:], built_text(second)[-2:]) == ("2\n", "3\n")
 
 
+@pytest.mark.parametrize(
+    "links",
+    [
+        {"csrc/loop": "loop/x"},
+        {"csrc/loop": "../csrc/loop/../loop/x", "csrc/other": "loop/other/loop"},
+        {f"csrc/{number}": str((number + 1) % 1000) for number in range(1000)},
+    ],
+)
+def test_links_that_never_end(
+    repository: Repository, tmp_path: Path, links: dict[str, str]
+) -> None:
+    """Links that lead below themselves, and a thousand in a ring, are followed as far as the system
+    would, and are no more than their text to the build."""
+    for name, target in links.items():
+        (repository.root / name).symlink_to(target)
+    repository.edit("pyproject.toml", "csrc/*", "csrc/*.h")
+    repository.commit("Links")
+    assert prepared(repository, tmp_path / "cache").status == "built"
+
+
 def test_package_behind_a_link(repository: Repository, tmp_path: Path) -> None:
     """A package, or a file of it, that is a link in the tree is imported with what it leads to."""
     repository.git("mv", "src/fast", "impl")
