@@ -6,7 +6,7 @@ from typing import Literal
 from flashbench.bisect.graph import Graph, graph_of
 from flashbench.build import Status
 from flashbench.errors import InvalidInputError
-from flashbench.project import Built, Project, Revision, resolve
+from flashbench.project import Built, Project, Revision, git, resolve
 from flashbench.project.commits import Commit, commits_between, is_shallow, merge_base
 from flashbench.project.contents import contents_of
 from flashbench.project.ledger import Stage
@@ -37,25 +37,24 @@ class Range:
 
     def changes(self) -> list[bool]:
         """Of each commit, whether it has anything that is built or imported and that none of its
-        parents has. Raises git.GitError."""
-        known: dict[str, tuple[str, str]] = {}
-
-        def of(commit: str) -> tuple[str, str]:
-            if commit not in known:
-                contents = contents_of(self.project, commit)
-                known[commit] = (contents.sources, contents.site)
-            return known[commit]
-
+        parents has."""
         parents = slice(1) if self.first_parent else slice(None)
         return [
-            all(of(commit.id) != of(parent) for parent in commit.parents[parents])
+            all(self._of(commit.id) != self._of(one) for one in commit.parents[parents])
             for commit in self.commits
         ]
 
     def builds(self) -> int:
         """How many different builds the commits have at most."""
-        found = {contents_of(self.project, commit.id).sources for commit in self.commits}
-        return len(found)
+        return len({sources for sources, _ in map(self._of, (one.id for one in self.commits))})
+
+    def _of(self, commit: str) -> tuple[str, str]:
+        """What is built and what is imported; of a commit that cannot be read, nothing else's."""
+        try:
+            contents = contents_of(self.project, commit)
+        except git.GitError:
+            return commit, commit
+        return contents.sources, contents.site
 
 
 def range_of(project: Project, good: str, bad: str, *, first_parent: bool = False) -> Range:

@@ -118,11 +118,13 @@ def commits_of(repository: Path, text: str, *, first_parent: bool = False) -> li
 
 
 def merge_base(repository: Path, one: str, other: str) -> str:
-    """The best common ancestor of two commits, "" where they have none."""
+    """The best common ancestor of two commits, "" where they have none. Raises GitError."""
     try:
         return git.ask(repository, "merge-base", one, other).decode().strip()
-    except git.GitError:
-        return ""
+    except git.GitError as error:
+        if error.is_no:
+            return ""
+        raise  # it cannot tell, as where the repository lacks a commit
 
 
 def is_shallow(repository: Path) -> bool:

@@ -20,8 +20,13 @@ _QUIET = (
 )
 
 
-class GitError(Exception):
-    """git did not do it; the message is its own first line."""
+class GitError(NotMeasuredError):
+    """git did not do it; the message is its own first line. is_no: it ended with 1 and without a
+    word, which of some commands is an answer."""
+
+    def __init__(self, message: str, *, is_no: bool = False) -> None:
+        super().__init__(message)
+        self.is_no = is_no
 
 
 def command(repository: Path, *arguments: str) -> list[str]:
@@ -42,7 +47,8 @@ def ask(repository: Path, *arguments: str, sent: bytes = b"") -> bytes:
         raise NotMeasuredError(f"git cannot be run ({error}); install git") from None
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
-        raise GitError(lines[0] if lines else f"git ended with {done.returncode}")
+        said = lines[0] if lines else f"git {arguments[0]} ended with {done.returncode}"
+        raise GitError(said, is_no=done.returncode == 1 and not lines)
     return done.stdout
 
 
