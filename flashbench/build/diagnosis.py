@@ -38,14 +38,20 @@ _SIGNS: tuple[tuple[Status, str], ...] = (
     ("build error", r"CMake Error|^(flashbench: |error: |[\w.]*(Error|Exception)(: |$))"),
 )
 
-# The machine's fault, not the sources': such a failure says nothing about the commit.
+# The machine's fault, not the sources': such a failure says nothing about the commit. As tools
+# print it, behind a colon or in brackets: the same words in a program's text are followed by more.
 _PASSING = re.compile(
-    r"No space left on device|Cannot allocate memory|virtual memory exhausted|"
-    r"Killed signal terminated program|Resource temporarily unavailable|Disk quota exceeded|"
-    r"File too large|File size limit exceeded|^MemoryError|out of memory allocating|"
-    r"CUDA out of memory|std::bad_alloc|\bended with SIGKILL|died with <Signals.SIGKILL|"
-    r"^(.*: )?Killed\s*$",
+    r"(^\s*|[:\](] ?)'?(No space left on device|Cannot allocate memory|Disk quota exceeded|"
+    r"Resource temporarily unavailable|File too large|File size limit exceeded)($|[^\w\"\\])|"
+    r"^([^\"\n]*: )?(virtual memory exhausted|out of memory allocating|Killed[ \t\r]*$)|"
+    r": Killed signal terminated program|\bended with SIGKILL|died with <Signals.SIGKILL|"
+    r"^MemoryError|Error: (CUDA out of memory|std::bad_alloc)|^\s*what\(\):\s+std::bad_alloc|"
+    r"^([^\"\n]*: )?terminate called after throwing an instance of 'std::bad_alloc'",
     re.MULTILINE,
+)
+# A compiler's words about a line of the sources, and that line.
+_ABOUT_SOURCES = re.compile(
+    r"\s*\d* \| |[^\s:]+:\d+(:\d+)?: (error|warning|note): |[^\s(]+\(\d+\): (error|warning|note)"
 )
 
 
@@ -61,11 +67,12 @@ def diagnose(log: str) -> tuple[Status, str]:
 def passing(log: str) -> str:
     """The line that says that it failed for want of memory or disk, so that it deserves another
     try; "" where there is none."""
-    found = _PASSING.search(log)
-    if found is None:
-        return ""
-    start, end = log.rfind("\n", 0, found.start()) + 1, log.find("\n", found.start())
-    return log[start : end if end >= 0 else None].strip()[:300]
+    for found in _PASSING.finditer(log):
+        start, end = log.rfind("\n", 0, found.end() - 1) + 1, log.find("\n", found.end() - 1)
+        line = log[start : end if end >= 0 else None]
+        if not _ABOUT_SOURCES.match(line):
+            return line.strip()[:300]
+    return ""
 
 
 def _lines(text: str) -> str:
