@@ -10,6 +10,7 @@ A build is shared by revisions with equal sources, a site by those with equal Py
 """
 
 import datetime
+import os
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -129,6 +130,10 @@ def prepare(
     except UnreadableError as error:
         return _unreadable(project, revision, str(error), stage)
     except OSError as error:
+        if _is_elsewhere(error, cache):
+            raise NotMeasuredError(
+                f"{revision.label}: {error.filename} cannot be used ({error.strerror})"
+            ) from None
         raise NotMeasuredError(
             f"the build cache {cache} cannot be used ({_told(error)}); set FLASHBENCH_CACHE"
         ) from None
@@ -139,6 +144,12 @@ def _unreadable(project: Project, revision: Revision, reason: str, stage: Stage)
     none = Build(key="", status="build error", reason=reason, source_hash="", toolchain={})
     identity = BuildIdentity(revision=revision.text, commit=revision.commit)
     return Built(project, revision, none.status, reason, none, identity, stage=stage, kept=False)
+
+
+def _is_elsewhere(error: OSError, cache: Path) -> bool:
+    """Whether all that it names lies outside of the cache, as a file of the working tree does."""
+    named = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if name]
+    return bool(named) and not any(path.is_relative_to(cache) for path in named)
 
 
 def _told(error: OSError) -> str:

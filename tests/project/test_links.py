@@ -154,6 +154,7 @@ def test_commit_that_cannot_be_read_fails_alone(repository: Repository, tmp_path
         )
         return done.stdout.decode().strip()
 
+    empty = repository.git("hash-object", "-w", "-t", "blob", "/dev/null")
     blob = b"\0" + bytes.fromhex(repository.git("rev-parse", "HEAD:csrc/a.h"))
     deep = tree_of(b"100644 file" + blob)
     for _ in range(300):
@@ -162,6 +163,7 @@ def test_commit_that_cannot_be_read_fails_alone(repository: Repository, tmp_path
         "named": b"100644 .." + blob,
         "File name too long": b"100644 " + b"z" * 300 + blob,
         "a file named": b"40000 z\0" + bytes.fromhex(deep),
+        "leads to": b"120000 z\0" + bytes.fromhex(empty),
         "is missing": b"100644 z\0" + b"\x12" * 20,
     }
     project = read(repository.root)

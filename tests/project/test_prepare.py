@@ -208,6 +208,22 @@ def test_unwritable_cache_is_one_line(repository: Repository, tmp_path: Path) ->
         prepared(repository, "HEAD", tmp_path / "file" / "cache")
 
 
+def test_unreadable_file_is_one_line(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of the working tree that cannot be read is told by its name; the cache is not
+    blamed."""
+
+    def refuse(source: Path, place: Path, **_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(source))
+
+    monkeypatch.setattr(shutil, "copy2", refuse)
+    with pytest.raises(NotMeasuredError, match=r"the working tree .*Permission denied") as told:
+        prepared(repository, WORKTREE, tmp_path / "cache")
+    assert str(repository.root) in str(told.value)
+    assert "cache" not in str(told.value).replace(str(tmp_path), "")
+
+
 def test_build_sees_no_repository(
     repository: Repository, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
