@@ -25,6 +25,7 @@ from asv.environment import Environment, EnvironmentUnavailable
 from asv.machine import Machine, MachineCollection
 
 from flashbench.build import Build, build, cache_directory, toolchain
+from flashbench.build.delivered import copy_delivered
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import record
 from flashbench.project import git, ledger
@@ -141,8 +142,7 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         assert self._built is not None
         target = self._site / PACKAGE
         shutil.copytree(Path(build_dir) / PACKAGE, target, symlinks=True)
-        delivered = Path(self._built.directory) / "lib" / PACKAGE
-        shutil.copytree(delivered, target, dirs_exist_ok=True)
+        copy_delivered(Path(self._built.directory) / "lib" / PACKAGE, target)
 
     def run(self, args: list[str], **kwargs: Any) -> Any:
         """Run Python in the environment; say the last line of what asv would hide of a failure."""

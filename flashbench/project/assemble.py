@@ -12,6 +12,7 @@ import msgspec
 from flashbench.build import Build, Status, diagnosis, pruning, toolchain, unit
 from flashbench.build.builder import locked
 from flashbench.build.content import content_hash, library_hash
+from flashbench.build.delivered import copy_delivered
 from flashbench.build.recipe import read_log
 from flashbench.files import remove_tree, replace_file
 from flashbench.project.check import Checker
@@ -58,7 +59,7 @@ def put_together(project: Project, checkout: Path, scratch: Path, made: Build, c
     assembled = scratch / "site"
     _copy_files(project, checkout, assembled)
     own = content_hash(assembled)
-    _copy_delivered(assembled, made)
+    copy_delivered(Path(made.directory) / "lib", assembled)
     described = [project.callable, made.key, content_hash(assembled)]
     key = hashlib.sha256(msgspec.json.encode(described)).hexdigest()[:32]
     directory = cache / f"site-{key}"
@@ -220,17 +221,3 @@ def _replace_links(root: Path, target: Path, everything: Path) -> None:
 def _real(path: Path) -> Path:
     """Without links; of a loop of links, some path that is not there."""
     return Path(os.path.realpath(path))
-
-
-def _copy_delivered(target: Path, made: Build) -> None:
-    delivered = Path(made.directory) / "lib"
-    for folder, _, files in os.walk(delivered):
-        for name in files:
-            source = Path(folder) / name
-            place = target / source.relative_to(delivered)
-            for parent in reversed(place.relative_to(target).parents):
-                if (target / parent).is_symlink():  # nothing is written through one
-                    (target / parent).unlink()
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.unlink(missing_ok=True)
-            shutil.copy2(source, place)
