@@ -1,5 +1,6 @@
 """`flashbench build` and `flashbench builds`: ranges of commits, by real builds."""
 
+import contextlib
 import json
 import os
 import signal
@@ -61,6 +62,21 @@ def flashbench(project: Repository):  # type: ignore[no-untyped-def]
         )
 
     return run
+
+
+def require_no_process_of(cache: Path) -> None:
+    """All that was started with this cache in its environment is gone, at once or nearly so."""
+    mark = b"FLASHBENCH_CACHE=" + os.fsencode(cache)
+    for _ in range(100):
+        alive = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it ended while it was looked at
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    alive.append((process / "cmdline").read_bytes())
+        if not alive:
+            return
+        time.sleep(0.1)
+    raise AssertionError(alive)
 
 
 def rows(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, object]]:
@@ -158,21 +174,28 @@ def test_commits_of_one_second_are_in_order(tmp_path: Path, monkeypatch) -> None
     assert [commit.id for commit in known_commits(repository.root, sorted(made))] == made
 
 
-def test_hung_revision_is_stopped(project: Repository, tmp_path: Path) -> None:
-    """A build and an import that never end are time-outs, and leave no process behind."""
+def test_hung_revision_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that never ends is a time-out, which is kept, and leaves no process behind."""
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
     repository = fastattn(tmp_path / "fastattn")
-    repository.edit("setup.py", "from setuptools", "import time; time.sleep(1000)\nfrom setuptools")
+    hang = "import subprocess; subprocess.run(['sleep', '1000'], start_new_session=True)"
+    repository.edit("setup.py", "from setuptools", f"{hang}\nfrom setuptools")
     repository.commit("Hang")
     settings = read(repository.root)
     hung = prepare(settings, resolve(settings.repository, "HEAD"), tmp_path / "cache", timeout=1)
     assert (hung.status, hung.build.status) == ("timeout", "timeout")
     assert "longer than 1 s" in hung.reason
     assert ledger.find(tmp_path / "cache", settings.repository, hung.revision.commit) is not None
+    require_no_process_of(tmp_path / "cache")
 
 
-def test_hung_import_has_the_time_of_a_build(tmp_path: Path) -> None:
+def test_hung_import_has_the_time_of_a_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An import that hangs is stopped after the time limit of a build, where that is shorter than
-    its own; with more time it is tried again, with less it is known."""
+    its own, and leaves no process behind; with more time it is tried again, with less it is
+    known."""
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
     repository = fastattn(tmp_path / "fastattn")
     text = (repository.root / "src/fastattn/api.py").read_text()
     repository.write("src/fastattn/api.py", f"import time\ntime.sleep(1000)\n{text}")
@@ -190,6 +213,7 @@ def test_hung_import_has_the_time_of_a_build(tmp_path: Path) -> None:
     assert tried(2) == ("loading took longer than 2 s", False)
     assert tried(1) == ("loading took longer than 2 s", True)
     assert tried(3) == ("loading took longer than 3 s", False)
+    require_no_process_of(tmp_path / "cache")
 
 
 def test_two_at_once_and_kills_leave_the_cache_sound(project: Repository, tmp_path: Path) -> None:
@@ -200,7 +224,9 @@ def test_two_at_once_and_kills_leave_the_cache_sound(project: Repository, tmp_pa
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     command = [sys.executable, "-m", "flashbench", "build", "good", "HEAD~5", "HEAD~3", "-j", "2"]
+    logs = ".scratch.*/files/build/log.txt"
     for number in (signal.SIGKILL, signal.SIGINT):
+        before = set(tmp_path.glob(f"builds/{logs}"))
         both = [
             subprocess.Popen(
                 command,
@@ -211,12 +237,14 @@ def test_two_at_once_and_kills_leave_the_cache_sound(project: Repository, tmp_pa
             )
             for _ in range(2)
         ]
-        while not list(tmp_path.glob("builds/.*/log.txt")) and both[0].poll() is None:
-            time.sleep(0.05)
+        while not set(tmp_path.glob(f"builds/{logs}")) - before and both[0].poll() is None:
+            time.sleep(0.01)
+        assert [process.poll() for process in both] == [None, None]  # in the middle of a build
         for process in both:
             process.send_signal(number)
         for process in both:
             process.wait()
+        require_no_process_of(tmp_path)
     done = subprocess.run(
         command, cwd=project.root, env=environment, capture_output=True, text=True
     )
