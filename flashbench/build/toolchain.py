@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-# Everything that compilers, CMake and setup.py read from the environment and that can change the
-# library. FLASHBENCH_JOBS, for one, cannot.
+# What compilers, CMake, torch and setup.py read from the environment and that can change the
+# library; of paths their text, not what lies there. FLASHBENCH_JOBS, for one, cannot, and
+# CUDA_VISIBLE_DEVICES differs from one worker to the next: so no prefix is taken as a whole.
 VARIABLES = (
     "CC",
     "CXX",
@@ -25,9 +26,22 @@ VARIABLES = (
     "CPLUS_INCLUDE_PATH",
     "LIBRARY_PATH",
     "CMAKE_ARGS",
+    "CMAKE_BUILD_TYPE",
+    "CMAKE_GENERATOR",
+    "CMAKE_INCLUDE_PATH",
+    "CMAKE_LIBRARY_PATH",
+    "CMAKE_PREFIX_PATH",
+    "CMAKE_TOOLCHAIN_FILE",
+    "CUDAARCHS",
     "CUDACXX",
     "CUDAFLAGS",
+    "CUDAHOSTCXX",
     "CUDA_HOME",
+    "CUDA_PATH",
+    "NVCC_APPEND_FLAGS",
+    "NVCC_CCBIN",
+    "NVCC_PREPEND_FLAGS",
+    "TORCH_CUDA_ARCH_LIST",
     "FLASHBENCH_CUDA",
     "FLASHBENCH_CUDA_ARCHS",
     "FLASHBENCH_DTYPES",
