@@ -6,7 +6,10 @@ import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
+
+from flashbench.errors import NotMeasuredError
 
 Made = TypeVar("Made")
 
@@ -17,7 +20,8 @@ _work: Callable[[int], Any] | None = None  # what the processes that are forked 
 def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]:
     """work(0), ..., work(count - 1); with fewer than `least` of them in this very process.
 
-    `work` may be any callable, as processes inherit it; what it gives or raises is pickled.
+    `work` may be any callable, as processes inherit it; what it gives or raises is pickled. Raises
+    NotMeasuredError where one of the processes is killed.
     """
     global _work
     workers = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
@@ -30,6 +34,11 @@ def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts)
     try:
         made = list(pool.map(_each, parts))
+    except BrokenProcessPool:
+        raise NotMeasuredError(
+            f"one of {workers} processes was killed, as for want of memory; free some, or give "
+            "fewer processors (`taskset -c 0`)"
+        ) from None
     finally:
         _work = None
         pool.shutdown(cancel_futures=True)

@@ -1,9 +1,11 @@
 """Work that is spread over processes is the same work."""
 
 import os
+import signal
 
 import pytest
 
+from flashbench.errors import NotMeasuredError
 from flashbench.parallel import spread
 
 
@@ -31,3 +33,16 @@ def test_an_error_comes_through():
     with pytest.raises(OSError, match="No space left") as caught:
         spread(fails, 64, least=2)
     assert caught.value.filename == "page.html"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor makes no process")
+def test_a_killed_process_is_told():
+    """A process that the system kills, as for want of memory, is one line that says so."""
+
+    def dies(number: int) -> int:
+        if number == 30:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    with pytest.raises(NotMeasuredError, match="was killed, as for want of memory"):
+        spread(dies, 64, least=2)
