@@ -59,14 +59,13 @@ def run(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        _running.add(process.pid)
         try:
-            code = process.wait(timeout)
+            with stoppable(process.pid):
+                code = process.wait(timeout)
         except subprocess.TimeoutExpired:
             code = None
         finally:
             _end(process)
-            _running.discard(process.pid)
     if _stopping.is_set():
         raise StoppedError
     return code
@@ -95,9 +94,12 @@ def stop_all() -> None:
 
 @contextlib.contextmanager
 def stoppable(process: int) -> Iterator[None]:
-    """Within it `stop_all` ends this process too, with SIGTERM."""
+    """Within it `stop_all` ends this process too, with SIGTERM. Raises StoppedError where it was
+    called before, and may have missed it."""
     _running.add(process)
     try:
+        if _stopping.is_set():
+            raise StoppedError
         yield
     finally:
         _running.discard(process)

@@ -136,6 +136,8 @@ class Checker:
     def _answer(self, request: bytes) -> tuple[bytes, int]:
         """The server's line; of one that ended, or had to be, before it answered, b"" and its exit
         code. Raises StoppedError after `running.stop_all`."""
+        if running.stopped():
+            raise running.StoppedError
         server = self._server or self._start()
         assert server.stdin is not None
         answer = b""
