@@ -61,10 +61,13 @@ class OwnExtension:
     variables = ()
 
     def source_hash(self, checkout: Path) -> str:
-        """As the library states it; of a commit whose sources are links, of everything, so that
-        none is followed out of the checkout."""
-        if any((checkout / source).is_symlink() for source in source_hash.SOURCES):
-            return content_hash(checkout)
+        """As the library states it; of a commit with a link among its sources, of everything, so
+        that none is followed out of the checkout."""
+        for source in source_hash.SOURCES:
+            path = checkout / source
+            above = (checkout / parent for parent in Path(source).parents if parent.name)
+            if any(place.is_symlink() for place in (*above, path, *path.rglob("*"))):
+                return content_hash(checkout)
         return source_hash.of_tree(checkout)
 
     def make(self, checkout: Path, work: Path, timeout: float) -> Outcome:
