@@ -94,7 +94,7 @@ def test_exponential(isa: str) -> None:
 def test_exponential_of_16_bits(isa: str) -> None:
     """In fp16 the shorter polynomial is off by 3e-6 of a weight at most.
 
-    The values of two keys nearly cancel, so that what is left shows the weight beyond fp16's digits.
+    The values of two keys nearly cancel: what is left shows the weight beyond fp16's digits.
     """
     x = torch.linspace(0, 8, 4000).half()
     weights = torch.exp(-x.double())

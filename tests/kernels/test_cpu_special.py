@@ -43,7 +43,7 @@ def test_a_hidden_value_in_any_panel(dim: int, dtype: torch.dtype, isa: str) -> 
 
 @pytest.mark.parametrize("scale", [0.0, 3e38, -3e38])
 def test_scales_at_the_ends(scale: float, isa: str) -> None:
-    """Scores near the largest number with a scale of 0 weigh the same; the largest scale is no infinity."""
+    """With a scale of 0 scores near the largest number weigh the same; no scale is infinite."""
     q, k, v = random_inputs((1, 2, 2, 40, 300, 32), torch.float32)
     if scale == 0:
         q, k = q * 1e16, k * 1e16
