@@ -10,6 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 from flashbench.errors import NotMeasuredError
+from flashbench.parent import signal_when_parent_dies
 
 Made = TypeVar("Made")
 
@@ -20,8 +21,8 @@ _work: Callable[[int], Any] | None = None  # what the processes that are forked 
 def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]:
     """work(0), ..., work(count - 1); with fewer than `least` of them in this very process.
 
-    `work` may be any callable, as processes inherit it; what it gives or raises is pickled. Raises
-    NotMeasuredError where one of the processes is killed.
+    `work` may be any callable, as processes inherit it; what it gives or raises is pickled.
+    No process outlives this one (Linux). Raises NotMeasuredError where one of them was killed.
     """
     global _work
     workers = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
@@ -31,13 +32,15 @@ def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]
     parts = [range(start, count, workers * _PARTS) for start in range(1, workers * _PARTS + 1)]
     _work = work
     context = multiprocessing.get_context("fork")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts)
+    pool = ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
+    )
     try:
         made = list(pool.map(_each, parts))
     except BrokenProcessPool:
         raise NotMeasuredError(
-            f"one of {workers} processes was killed, as for want of memory; free some, or give "
-            "fewer processors (`taskset -c 0`)"
+            f"one of {workers} processes that share the work was killed, as for want of memory; "
+            "free some and run the same command again, or with fewer processors (taskset)"
         ) from None
     finally:
         _work = None
@@ -48,8 +51,11 @@ def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]
     return together
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C is for the process that waits."""
+def _begin(parent: int) -> None:
+    """End with the process that waits, however it ends; Ctrl-C is for that one."""
+    signal_when_parent_dies(signal.SIGKILL)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

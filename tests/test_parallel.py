@@ -1,12 +1,21 @@
 """Work that is spread over processes is the same work."""
 
+import contextlib
 import os
+import select
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from flashbench.errors import NotMeasuredError
 from flashbench.parallel import spread
+
+several = pytest.mark.skipif(
+    sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="one process does it all"
+)
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 100])
@@ -35,14 +44,47 @@ def test_an_error_comes_through():
     assert caught.value.filename == "page.html"
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor makes no process")
-def test_a_killed_process_is_told():
-    """A process that the system kills, as for want of memory, is one line that says so."""
+@several
+def test_a_killed_process_is_one_line():
+    """A process that the system kills, as for want of memory, is told in a line with the fix."""
 
-    def dies(number: int) -> int:
+    def dies(number: int) -> None:
         if number == 30:
             os.kill(os.getpid(), signal.SIGKILL)
-        return number
 
-    with pytest.raises(NotMeasuredError, match="was killed, as for want of memory"):
+    with pytest.raises(NotMeasuredError, match=r"was killed, as for want of memory; free some"):
         spread(dies, 64, least=2)
+
+
+# Says which processes there are; none of them ends by itself.
+WAITING = """
+import os, signal
+from flashbench.parallel import spread
+def waits(number):
+    if number:
+        os.write(1, b"%d\\n" % os.getpid())
+        signal.pause()
+spread(waits, 64, least=2)
+"""
+
+
+@several
+def test_processes_end_with_a_parent_that_is_killed():
+    """Nothing of a command that was killed stays behind: its output is closed at once."""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", WAITING], env=environment, stdout=subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    with parent.stdout as output:
+        workers = [int(output.readline()) for _ in range(2)]
+        try:
+            parent.kill()
+            assert select.select([output], [], [], 30)[0], "they hold the output"
+            while output.readline():  # of processes that began meanwhile
+                pass
+        finally:
+            parent.wait()
+            for worker in workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
