@@ -43,3 +43,33 @@ def test_unit_that_instantiates_others(tmp_path: Path) -> None:
     (tmp_path / "compiled.cpp").write_text("void K<T>::run() {}\ntemplate struct K<float>;\n")
     found = should_have_held("undefined symbol: K<double>::run()", tmp_path, LOG)
     assert found == "compiled.cpp should hold it: it instantiates run for others"
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("", False),
+        ("/usr/bin/ld: bind.cpp:(.text+0x1f): undefined reference to `K<double>::run()'\n", False),
+        ("csrc/bind.cpp:3:1: warning: unused\nld: x/bind.cpp.o: in function `f':\n", False),
+        ("[ 50%] Building CXX object CMakeFiles/x.dir/csrc/bind.cpp.o\n", True),
+        ("ccache c++ -c csrc/bind.cpp", True),
+    ],
+)
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        ("template struct K<float>;  // run", "instantiates run for others"),
+        ("void run(int) {}", "defines another run"),
+    ],
+)
+def test_a_log_that_names_no_unit(
+    tmp_path: Path, log: str, told: bool, text: str, does: str
+) -> None:
+    """Where the log names what is compiled nowhere but in diagnostics, no unit is said to be left
+    out for certain."""
+    (tmp_path / "bind.cpp").write_text("int main();\n")
+    (tmp_path / "core.cpp").write_text(f"{text}\n")
+    found = should_have_held("undefined symbol: K<double>::run()", tmp_path, log)
+    unsure = f"it {does}, or was not compiled (the build's log does not say)"
+    sure = "core.cpp should hold it, and was not compiled"
+    assert found == (sure if told else f"core.cpp should hold it: {unsure}")
