@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.measuring import (
+    build_timeout_option,
     check_writable,
     effort_options,
     grid_options,
     plan_options,
     tell,
+    tell_still,
 )
 from flashbench.cli.output import METRICS
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 256),
     help="Builds at once.  [default: cores, 4 at most]",
 )
+@build_timeout_option
 @click.option("--retry-build", is_flag=True, help="Build again what failed before.")
 @click.option("--machine", help="Its name in the history  [default: the host's name].")
 @click.option(
@@ -147,10 +150,18 @@ def _build(project: "Project", chosen: "list[Revision]", options: dict[str, Any]
         tell(f"{len(ready)}/{len(chosen)}: {what}")
 
     jobs, retry = options["jobs"] or default_jobs(), options["retry_build"]
+    timeout = options["build_timeout"]
     try:
         with (
             sigterm_as_interrupt(),
-            Preparer(project, cache_directory(), jobs=jobs, retry_failed=retry) as preparer,
+            Preparer(
+                project,
+                cache_directory(),
+                jobs=jobs,
+                retry_failed=retry,
+                timeout=timeout,
+                still=tell_still(timeout, "--build-timeout"),
+            ) as preparer,
         ):
             return preparer.prepare(chosen, "load", done)
     except (KeyboardInterrupt, StoppedError):

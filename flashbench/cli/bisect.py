@@ -11,13 +11,14 @@ import click
 
 from flashbench.cli.build import TABLES
 from flashbench.cli.measuring import (
-    Duration,
+    build_timeout_option,
     effort_options,
     grid_options,
     is_given,
     plan_options,
     refuse_given,
     tell,
+    tell_still,
 )
 from flashbench.cli.output import METRICS, Fraction, deliver
 from flashbench.errors import InvalidInputError, NotMeasuredError
@@ -95,7 +96,7 @@ _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the es
     help="Builds at once; for speed also of commits that may not be needed, and never beside a "
     "launch.  [default: cores, 4 at most; for speed 1]",
 )
-@click.option("--build-timeout", type=Duration(), default="30m", show_default=True)
+@build_timeout_option
 @click.option("--retry-build", is_flag=True, help="Build again what did not build the last time.")
 @click.option("--resume", is_flag=True, help="Use the launches of the same bisection before.")
 @click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
@@ -145,6 +146,7 @@ def command(context: click.Context, /, **options: Any) -> int:
                 jobs=jobs,
                 retry_failed=options["retry_build"],
                 timeout=options["build_timeout"],
+                still=tell_still(options["build_timeout"], "--build-timeout"),
                 cases=[case.id for case in cases] if purpose == "correct" else [],
             ) as preparer,
         ):

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from flashbench.cli.measuring import Duration, tell
+from flashbench.cli.measuring import Duration, tell, tell_still
 from flashbench.cli.output import deliver
 from flashbench.errors import Exit
 from flashbench.settings import SettingsCommand
@@ -88,6 +88,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
                 jobs=options["jobs"] or default_jobs(),
                 retry_failed=options["retry"],
                 timeout=options["timeout"],
+                still=tell_still(options["timeout"], "--timeout"),
             ) as preparer,
         ):
             found = preparer.prepare(chosen, options["stage"], done)

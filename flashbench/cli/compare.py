@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import effort_options, grid_options, refuse_given
+from flashbench.cli.measuring import (
+    build_timeout_option,
+    effort_options,
+    grid_options,
+    refuse_given,
+)
 from flashbench.cli.output import deliver, judging_options, report_options
 from flashbench.errors import Exit
 from flashbench.settings import SettingsCommand
@@ -65,6 +70,7 @@ _REPORTS = ("markdown", "json", "github", "junit")
     metavar="FILE",
     help="Go on with the run file of an earlier comparison of the same revisions.",
 )
+@build_timeout_option
 @click.option("--retry-build", is_flag=True, help="Build again what did not build the last time.")
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:

@@ -73,7 +73,9 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
 def _build(options: dict[str, Any]) -> dict[str, "Built"]:
     """Both revisions, built. Both are tried, so that all that is wrong is said at once."""
     from flashbench.build import cache_directory
+    from flashbench.build.recipe import PROBE_TIMEOUT_SECONDS
     from flashbench.project import prepare, read, resolve
+    from flashbench.project.check import Checker
 
     try:
         project = read(Path.cwd())
@@ -84,9 +86,18 @@ def _build(options: dict[str, Any]) -> dict[str, "Built"]:
     texts = {OLD: options["a"], NEW: options["b"] or WORKTREE}
     revisions = {name: resolve(project.repository, text) for name, text in texts.items()}
     builds = {}
+    timeout = options["build_timeout"]
     for name, revision in revisions.items():
-        tell(f"{name} = {revision.label}: building")
-        built = prepare(project, revision, cache_directory(), retry_failed=options["retry_build"])
+        tell(f"{name} = {revision.label}: building, for {timeout:g} s at the most")
+        with Checker(min(timeout, PROBE_TIMEOUT_SECONDS)) as checker:
+            built = prepare(
+                project,
+                revision,
+                cache_directory(),
+                retry_failed=options["retry_build"],
+                timeout=timeout,
+                checker=checker,
+            )
         for note in built.notes:
             tell(f"{name}: {note}")
         how = "built before" if built.build.reused else f"built in {built.build.seconds:.0f} s"

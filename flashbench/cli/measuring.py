@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -13,6 +13,9 @@ from click.core import ParameterSource
 from flashbench.case import DTYPES, PRESETS, Shape, parse_shape
 from flashbench.errors import InvalidInputError
 from flashbench.render.escape import printable
+
+if TYPE_CHECKING:
+    from flashbench.project.revision import Revision
 
 _UNITS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(us|ms|s|m|h|)")
@@ -105,6 +108,16 @@ _EFFORT = [
 ]
 
 
+# Of the commands that build before they measure.
+build_timeout_option = click.option(
+    "--build-timeout",
+    type=Duration(),
+    default="30m",
+    show_default=True,
+    help="Of one build; an import, and its calls, may take 2m at the most.",
+)
+
+
 def grid_options(command: Command) -> Command:
     """Add the options that choose cases and device."""
     return _add(_GRID, command)
@@ -141,6 +154,16 @@ def tell(text: str) -> None:
     """A line on stderr."""
     # Reasons quote what candidates printed and what run files say: nothing may steer the terminal.
     click.echo(f"flashbench: {printable(text)}", err=True)
+
+
+def tell_still(timeout: float, flag: str) -> Callable[[Sequence["Revision"]], None]:
+    """A function for a line on stderr while builds take long; timeout: seconds, set by the flag."""
+
+    def still(revisions: Sequence["Revision"]) -> None:
+        labels = ", ".join(revision.label for revision in revisions)
+        tell(f"still building or checking {labels}; a build may take {timeout:g} s ({flag})")
+
+    return still
 
 
 def plan_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from flashbench.project.prepare import Built, prepare
 from flashbench.project.revision import Revision
 from flashbench.project.settings import Project
 
+_SILENCE_SECONDS = 30.0  # after which a word is due; twice as many from word to word
 _INNER_JOBS = "FLASHBENCH_JOBS"  # compilers that one build of ours may start
 
 
@@ -38,10 +39,12 @@ class Preparer:
         retry_failed: bool = False,
         timeout: float = TIMEOUT_SECONDS,
         cases: Sequence[str] = (),
+        still: Callable[[Sequence[Revision]], None] = lambda revisions: None,
     ) -> None:
+        """still: called now and then while none gets ready, with those that are on their way."""
         self._project, self._cache = project, cache
         self._retry_failed, self._timeout = retry_failed, timeout
-        self._cases = cases
+        self._cases, self._still = cases, still
         self._limit = min(timeout, PROBE_TIMEOUT_SECONDS)  # of an import, and of the calls
         self._pool = ThreadPoolExecutor(jobs)
         self._thread = threading.local()
@@ -79,9 +82,18 @@ class Preparer:
             futures: dict[Future[Built], int] = {
                 self._pool.submit(self._one, revisions[place], stage): place for place in places
             }
-            for future in as_completed(futures):
-                found[futures[future]] = future.result()
-                done(future.result())
+            waiting, patience = set(futures), _SILENCE_SECONDS
+            while waiting:
+                ready, waiting = wait(waiting, patience, FIRST_COMPLETED)
+                for future in ready:
+                    found[futures[future]] = future.result()
+                    done(future.result())
+                patience = _SILENCE_SECONDS if ready else 2 * patience
+                if not ready:
+                    going = [future for future in waiting if future.running()]
+                    self._still(
+                        [revisions[place] for place in sorted(futures[one] for one in going)]
+                    )
         return [found[place] for place in range(len(revisions))]
 
     def _one(self, revision: Revision, stage: Stage) -> Built:
