@@ -7,7 +7,13 @@ from flashbench.bisect.graph import Graph, graph_of
 from flashbench.build import Status
 from flashbench.errors import InvalidInputError
 from flashbench.project import Built, Project, Revision, git, resolve
-from flashbench.project.commits import Commit, commits_between, is_shallow, merge_base
+from flashbench.project.commits import (
+    Commit,
+    commits_between,
+    is_shallow,
+    known_commits,
+    merge_base,
+)
 from flashbench.project.contents import contents_of
 from flashbench.project.ledger import Stage
 
@@ -26,7 +32,8 @@ _NOT_BUILT: tuple[Status, ...] = (
 
 @dataclass(frozen=True)
 class Range:
-    """The commits from a good one, left out, to a bad one, the last."""
+    """The commits from a good one, left out, to a bad one, the last. good_subject: of the first,
+    a stranger's text."""
 
     project: Project
     good: Revision
@@ -34,6 +41,7 @@ class Range:
     commits: tuple[Commit, ...]
     graph: Graph
     first_parent: bool = False
+    good_subject: str = ""
 
     def changes(self) -> list[bool]:
         """Of each commit, whether it has anything that is built or imported and that none of its
@@ -80,7 +88,8 @@ def range_of(project: Project, good: str, bad: str, *, first_parent: bool = Fals
                 fix += " in this shallow clone: `git fetch --unshallow`"
         raise InvalidInputError(f"--good {good} is no ancestor of --bad {bad}: {fix}")
     commits = commits_between(repository, old.commit, new.commit, first_parent=first_parent)
-    return Range(project, old, new, tuple(commits), graph_of(commits), first_parent)
+    subject = "".join(commit.subject for commit in known_commits(repository, [old.commit]))
+    return Range(project, old, new, tuple(commits), graph_of(commits), first_parent, subject)
 
 
 def works(built: Built, purpose: Stage) -> bool | None:

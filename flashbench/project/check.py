@@ -185,7 +185,9 @@ def _status(error: str, site: Path, spec: str) -> tuple[Status, str]:
     error = error.replace(f"{site}{os.sep}", "")
     if wanted := _missing(error, spec):
         built = [path.relative_to(site).as_posix() for path in libraries(site)]
-        if built and not any(_is_module(name, wanted) for name in built):
+        # A module in a package that is the callable's own is mostly Python: not what was built.
+        own = "." in wanted and f"{spec.partition(':')[0]}.".startswith(f"{wanted}.")
+        if built and not own and not any(_is_module(name, wanted) for name in built):
             return "wrong module name", f"expected {wanted}, got {', '.join(built)}"
     status, reason = diagnosis.diagnose(error)
     return ("import error", error) if status == "build error" else (status, reason)

@@ -68,7 +68,7 @@ def cost_line(found: Found) -> str:
 
 def _row(found: Found, one: Tried) -> dict[str, Cell]:
     if one.place < 0:
-        name, subject = found.range.good.commit, found.range.good.text
+        name, subject = found.range.good.commit, found.range.good_subject
     else:
         commit = found.range.commits[one.place]
         name, subject = commit.id, commit.subject

@@ -84,6 +84,7 @@ def test_last_that_builds_and_loads(bisect, project: Repository) -> None:  # typ
     assert found["last_working"] == project.git("rev-parse", "good")
     assert found["culprit"] == project.git("rev-parse", "no-header")
     assert "missing header: csrc/kernels.cpp" in str(found["answer"])
+    assert json.loads(done.stdout)["rows"][0]["subject"] == "A kernel"
     done = bisect("--good", "good", "--for", "load", "-j", "2")
     assert done.returncode == Exit.REGRESSION, done.stderr
     found = summary(done)

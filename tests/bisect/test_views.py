@@ -22,7 +22,8 @@ HOSTILE = "<script>x</script>\x1b[31m@all"
 def found() -> Found:
     commits = (Commit(SLOW, (GOOD,), 0, "A", HOSTILE), Commit(BAD, (SLOW,), 1, "A", "Later"))
     project = Project(Path("repository"), "kernel:attention")
-    asked = Range(project, Revision("v1", GOOD), Revision("HEAD", BAD), commits, graph_of(commits))
+    ends = Revision("v1", GOOD), Revision("HEAD", BAD)
+    asked = Range(project, *ends, commits, graph_of(commits), good_subject="A kernel")
     return Found(
         asked,
         "speed",
@@ -44,7 +45,7 @@ v1 (aaaaaaaaaaaa) to HEAD (cccccccccccc): 2 commits, for speed
 
 commit        status  role          launches  slower %   P %  subject
 ------------  ------  ------------  --------  --------  ----  ------------------------------
-aaaaaaaaaaaa  built                        0         -     -  v1
+aaaaaaaaaaaa  built                        0         -     -  A kernel
 bbbbbbbbbbbb  built   first slower         2     +3.10  99.1  <script>x</script>\\x1b[31m@all
 cccccccccccc  built                        1     +3.05   0.9  Later
 

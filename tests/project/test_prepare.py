@@ -127,6 +127,10 @@ def no_function(repository: Repository) -> None:
     repository.edit("src/fastattn/api.py", "def sdpa_like", "def sdpa")
 
 
+def no_module(repository: Repository) -> None:
+    (repository.root / "src/fastattn/api.py").unlink()
+
+
 def no_setup(repository: Repository) -> None:
     (repository.root / "setup.py").unlink()
 
@@ -146,6 +150,7 @@ def no_import_root(repository: Repository) -> None:
         (import_error, "import error", "absent_module"),
         (crash_at_import, "import error", "loading ended with SIG"),
         (no_function, "import error", "no function fastattn.api.sdpa_like"),
+        (no_module, "import error", "No module named 'fastattn.api'"),
         (no_setup, "build error", "setup.py"),
         (no_import_root, "build error", "path 'src' is not there"),
     ],
