@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from flashbench.site.content import Spot
 from flashbench.table import digits, ratio_text
@@ -74,22 +75,16 @@ class _Log:
         return [{"at": self(number), "text": f"{number:.6g}"} for number in inside]
 
 
-def speedups(spots: Sequence[Spot]) -> dict[str, object] | None:
+def speedups(spots: Sequence[Spot]) -> dict[str, Any] | None:
     """A row a case: its speed-up with the table's interval, on a log axis; None without any."""
     timed = [(spot, spot.speedup) for spot in spots if spot.speedup is not None]
     if not timed:
         return None
     several = len({spot.candidate for spot, _ in timed}) > 1
     values = [1.0, 0.9, 1.1, *(value for _, (value, _, _) in timed)]
-    # An interval may be endless; the picture is of the values.
-    low, high = min(values) / 1.05, max(values) * 1.05
-    axis = _Log([low, high])
+    axis = _Log([min(values) / 1.05, max(values) * 1.05])  # an interval may be endless
     rows = []
     for spot, (value, least, most) in timed:
-        ends = [
-            low if least is None else max(low, least),
-            high if most is None else min(high, most),
-        ]
         text = f"{spot.case}, {spot.candidate}: {ratio_text(value)}"
         if least is not None and most is not None:
             text += f" [{ratio_text(least)}, {ratio_text(most)}]"
@@ -99,14 +94,31 @@ def speedups(spots: Sequence[Spot]) -> dict[str, object] | None:
                 "dtype": spot.dtype,
                 "title": f"{text} {spot.verdict}",
                 "x": axis(value),
-                "low": axis(ends[0]),
-                "high": axis(ends[1]),
+                "whisker": _whisker(axis, least, most),
             }
         )
+    whiskers = [row["whisker"] for row in rows]
     return {
         "rows": rows,
         "ticks": axis.ticks(),
         "dtypes": _dtypes(spots),
+        "open": any(one and (one["open_low"] or one["open_high"]) for one in whiskers),
+        "without": None in whiskers,
+    }
+
+
+def _whisker(axis: _Log, least: float | None, most: float | None) -> dict[str, Any] | None:
+    """Where an interval lies, and which of its ends lie outside of the picture, or nowhere; None
+    where it has no end at all."""
+    if least is None and most is None:
+        return None
+    low = -math.inf if least is None else axis(least)
+    high = math.inf if most is None else axis(most)
+    return {
+        "low": max(0, low),
+        "high": min(100, high),
+        "open_low": low < 0,
+        "open_high": high > 100,
     }
 
 

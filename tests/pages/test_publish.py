@@ -17,8 +17,17 @@ from flashbench.errors import InvalidInputError
 from flashbench.history.model import Points
 from flashbench.project.commits import Commit
 from flashbench.site import encode, pages
-from flashbench.site.content import Content, Graph, commit_page, drawn, machine_page, shown
-from flashbench.site.pictures import peak_of, roofline
+from flashbench.site.commit_pages import CommitPages
+from flashbench.site.content import (
+    Content,
+    Graph,
+    Latest,
+    commit_page,
+    drawn,
+    machine_page,
+    shown,
+)
+from flashbench.site.pictures import peak_of, roofline, speedups
 from flashbench.site.project_name import project_name
 from flashbench.site.publish import publish
 from flashbench.site.writer import MANIFEST
@@ -267,6 +276,37 @@ def test_peaks_are_of_the_device_that_is_meant() -> None:
         assert picture is not None
         assert bool(picture["roofs"]) is (latest.device == "cuda")
         assert len(picture["dots"]) == len(latest.spots)
+
+
+def test_a_picture_has_the_intervals_of_the_table() -> None:
+    """A case without an interval has no line; what is endless or leaves the picture ends at its
+    edge with an arrow; both are said below."""
+    latest = SAMPLE.latest[0]
+    intervals = [(1.1, 1.0, 1.2), (1.1, None, None), (1.1, 1.0, 90.0), (1.1, None, 1.2)]
+    spots = tuple(replace(latest.spots[0], speedup=one) for one in intervals)
+    bounded, none, long, endless = (row["whisker"] for row in speedups(spots)["rows"])
+    assert 0 < bounded["low"] < bounded["high"] < 100
+    assert none is None
+    assert (long["low"], long["high"], long["open_low"], long["open_high"]) == (
+        bounded["low"],
+        100,
+        False,
+        True,
+    )
+    assert (endless["low"], endless["open_low"], endless["open_high"]) == (0, True, False)
+    for some, open_, without in ((spots[:1], 0, 0), (spots[1:2], 0, 1), (spots, 2, 1)):
+        text = _machine_page(replace(latest, spots=some))
+        assert text.count('class="open"') == open_
+        assert ("with an arrow where it leaves the picture" in text) is bool(open_)
+        assert ("A case without a line has no interval" in text) is bool(without)
+
+
+def _machine_page(latest: Latest) -> str:
+    """The page of its machine when it is the newest there."""
+    known = replace(SAMPLE, latest=(latest,))
+    changes = pages.change_rows(known)
+    made = dict(pages.listing_pages(known, changes, CommitPages(known, changes)))
+    return made[machine_page(latest.machine)].decode()
 
 
 def _luminance(colour: str) -> float:
