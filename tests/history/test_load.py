@@ -120,6 +120,36 @@ def test_what_a_machine_has_measured_is_no_gap_there(project) -> None:
     assert not load(results, axis(root), failed={commits[1]: "link error"}, machine="box").gaps
 
 
+def test_a_failure_is_told_once_on_the_site(project, tmp_path, monkeypatch) -> None:
+    """What the build cache and a machine's record both say is one failure of every machine, with
+    the reason in full; a machine's other failure stays its own."""
+    root, commits = project
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
+    for place, status in ((2, "link error"), (4, "wrong result")):
+        commit = commits[place]
+        tried = ledger.Tried(
+            commit=commit,
+            status="link error",
+            reason="no symbol x\n  in y.o",
+            stage="build",
+            build="key",
+            toolchain="tools",
+        )
+        ledger.record(tmp_path / "cache" / "builds", root, tried)
+        build = {"status": "built", "reason": "", "key": "", "toolchain": {}, "source_hash": ""}
+        kept = {"commit": commit, "environment": "e", "status": status, "build": build}
+        path = record.path_of(root / "results", "box", commit, "e")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(kept | {"failure": f"{status}: no symbol x\n  in y.o"}))
+    gaps = collect(Source(root, root / "results")).history.gaps
+    assert [(gap.commit, gap.machine, gap.status) for gap in gaps] == [
+        (2, "", "link error"),
+        (4, "", "link error"),
+        (4, "box", "wrong result"),
+    ]
+    assert gaps[0].reason == "no symbol x\n  in y.o"
+
+
 def test_failures_of_the_build_cache_are_gaps_of_the_site(project, tmp_path, monkeypatch) -> None:
     """A commit that `flashbench build` could not build is marked in what publish shows."""
     root, commits = project
