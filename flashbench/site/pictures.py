@@ -83,7 +83,7 @@ def speedups(spots: Sequence[Spot]) -> dict[str, Any] | None:
     several = len({spot.candidate for spot, _ in timed}) > 1
     values = [1.0, 0.9, 1.1, *(value for _, (value, _, _) in timed)]
     axis = _Log([min(values) / 1.05, max(values) * 1.05])  # an interval may be endless
-    rows = []
+    rows: list[dict[str, Any]] = []
     for spot, (value, least, most) in timed:
         text = f"{spot.case}, {spot.candidate}: {ratio_text(value)}"
         if least is not None and most is not None:

@@ -280,7 +280,7 @@ def test_peaks_are_of_the_device_that_is_meant() -> None:
 
 def test_a_picture_has_the_intervals_of_the_table() -> None:
     """A case without an interval has no line; what is endless or leaves the picture ends at its
-    edge with an arrow; both are said below."""
+    edge with an arrow; both are said, and how the speed-ups of graphs differ."""
     latest = SAMPLE.latest[0]
     intervals = [(1.1, 1.0, 1.2), (1.1, None, None), (1.1, 1.0, 90.0), (1.1, None, 1.2)]
     spots = tuple(replace(latest.spots[0], speedup=one) for one in intervals)
@@ -299,6 +299,7 @@ def test_a_picture_has_the_intervals_of_the_table() -> None:
         assert text.count('class="open"') == open_
         assert ("with an arrow where it leaves the picture" in text) is bool(open_)
         assert ("A case without a line has no interval" in text) is bool(without)
+        assert "graphs and the pages of commits have the median of the launches" in text
 
 
 def _machine_page(latest: Latest) -> str:
