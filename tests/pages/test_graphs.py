@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from pages.browser import Visit, figures
 from pages.sample import (
     BROKEN,
@@ -299,6 +300,36 @@ def test_labels_of_the_axes_differ_and_are_no_longer_than_needed(few: Page, visi
     assert len(numbers) >= 3
     assert any(not number.endswith("0") for number in numbers)
     assert len({len(number) for number in numbers}) == 1
+
+
+@pytest.mark.parametrize("hours", [0.03, 0.36, 3.0])
+@pytest.mark.parametrize("tried", [SPARSE // EVERY, 12])
+def test_labels_of_the_axis_do_not_touch(
+    browser: Browser, tmp_path: Path, hours: float, tried: int
+) -> None:
+    """On every screen, also where neighbours both have a date and a time of day."""
+    known = sparse()
+    commits = tuple(
+        replace(one, time=1_760_048_040 + round(3600 * hours * i))
+        for i, one in enumerate(known.history.commits)
+    )
+    (graph,) = known.graphs
+    points = graph.series.points[:tried]
+    series = replace(graph.series, points=points, control=None, ratio=None)
+    history = replace(known.history, commits=commits, series=(series,), gaps=())
+    publish(replace(known, history=history, graphs=(Graph(series),)), tmp_path / "site")
+    for width in (320, 390, 768, 1024, 1280, 1600):
+        visited = Visit(browser, tmp_path / "site", width=width)
+        page = visited.open("graphs.html")
+        figures(page, 1)
+        edges = page.eval_on_selector_all(
+            ".plot text.commit",
+            "all => all.map(one => one.getBoundingClientRect()).map(box => [box.left, box.right])",
+        )
+        assert len(edges) >= 2
+        assert all(right + 5 < left for (_, right), (left, _) in pairwise(edges)), (width, edges)
+        assert visited.complaints == []
+        visited.close()
 
 
 def test_the_pointer_shows_the_nearest_commit(visit: Open) -> None:

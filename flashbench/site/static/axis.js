@@ -2,7 +2,10 @@
 "use strict";
 
 {
-  const LABEL = 130; // units of width that a date with a time of day takes, with room beside it
+  // Units of width from one label to the next: one and a half times the longest, as the first starts
+  // where others have their middle, and some room.
+  const DATE = 130;
+  const TIME = 175; // of a date with a time of day
   const SHORT = 8; // digits of a hash
 
   /**
@@ -29,11 +32,23 @@
       return places[low] === commit ? low : low - 0.5;
     }
 
+    /** The commits that get a label: the first, the last, and as many as stand `room` apart. */
+    function marked(width, room) {
+      for (let count = Math.min(places.length, Math.floor(width / room)); count > 2; count--) {
+        const step = last / (count - 1); // rounded, two are no less than its whole part apart
+        if ((Math.floor(step) * width) / last >= room) {
+          return Array.from({ length: count }, (_, k) => places[Math.round(k * step)]);
+        }
+      }
+      return last ? [places[0], places[last]] : places;
+    }
+
     function labels(width) {
-      const count = Math.min(places.length, Math.max(2, Math.floor(width / LABEL)));
-      const chosen = Array.from({ length: count }, (_, k) => places[count === 1 ? 0 : Math.round((k * last) / (count - 1))]);
       const differ = (texts) => new Set(texts).size === texts.length;
-      const dates = chosen.map((i) => commits[i].date);
+      const days = (some) => some.map((i) => commits[i].date);
+      const close = marked(width, DATE);
+      const chosen = differ(days(close)) ? close : marked(width, TIME);
+      const dates = days(chosen);
       const times = chosen.map((i, k) => (k && dates[k] === dates[k - 1] ? commits[i].time : `${dates[k]} ${commits[i].time}`));
       const hashes = chosen.map((i) => commits[i].hash.slice(0, SHORT));
       const [texts, kind] = differ(dates) ? [dates, ""]
