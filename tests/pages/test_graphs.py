@@ -94,6 +94,46 @@ def test_percentiles_of_single_samples_can_be_shown(visit: Open) -> None:
     assert figures(page, 8).first.locator("path.p90").count() == 0
 
 
+def test_the_legend_says_what_leaves_the_picture(browser: Browser, tmp_path: Path) -> None:
+    """Of the percentiles of single samples that which is drawn along the edge, and no other."""
+    known = sparse()
+    (graph,) = known.graphs
+    points = replace(graph.series.points, p99=graph.series.points.value * 30)
+    series = replace(graph.series, points=points)
+    history = replace(known.history, series=(series,))
+    publish(replace(known, history=history, graphs=(Graph(series),)), tmp_path / "site")
+    visited = Visit(browser, tmp_path / "site")
+    page = visited.open("graphs.html#show=time&tail=1")
+    items = figures(page, 1).first.locator(".legend li").all_text_contents()
+    cut = [text for text in items if "cut where it leaves the picture" in text]
+    assert [text.split()[0] for text in cut] == ["99th"]
+    assert visited.complaints == []
+    visited.close()
+
+
+# Of each field the width of its text, and that which is there for it.
+FIELDS = "form select:visible, form input[placeholder]:visible"
+ROOM = """(fields) => fields.map((field) => {
+  const style = getComputedStyle(field);
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = style.font;
+  const text = field.options ? field.selectedOptions[0].text : field.placeholder;
+  const arrow = field.options ? 16 : 0;
+  const room = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  return [field.name, pen.measureText(text).width, room - arrow];
+})"""
+
+
+def test_what_a_filter_says_is_read_whole(visit: Open) -> None:
+    """The choices and the example of a date fit into their fields on every screen."""
+    for width in (320, 390, 768, 1024, 1600):
+        page = visit("graphs.html", width=width)
+        figures(page, 8)
+        fields = page.eval_on_selector_all(FIELDS, ROOM)
+        assert {"show", "axis", "from"} <= {name for name, _, _ in fields}
+        assert all(needed <= room for _, needed, room in fields), (width, fields)
+
+
 def test_every_choice_passes_its_graphs(browser: Browser, tmp_path: Path) -> None:
     """Of each filter, each value leaves the series that have it, and no other."""
     alone = sparse()

@@ -122,7 +122,7 @@
     const any = lines.some((line) => line.points.length);
     const [, largest] = span(lines.flatMap((l) => l.points.map((p) => p.v)), 0, 0);
     const [factor, unit] = isRatio ? [1, "×"] : scaled(lines[0].unit, largest);
-    const { low, high, cut } = any ? extent(lines, isRatio, view.tail) : { low: 0, high: 1, cut: false };
+    const { low, high } = any ? extent(lines, isRatio, view.tail) : { low: 0, high: 1 };
     const notes = new Map(gaps);
     for (const i of graph.failed) if (!notes.has(i)) notes.set(i, "not measured");
     const axis = flashbench.axis(view, commits, [...measured, ...notes.keys()]);
@@ -194,7 +194,7 @@
 
     const stops = [...new Set([...lines.flatMap((l) => l.points.map((p) => p.x)), ...notes.keys()])];
     return {
-      lines, isRatio, factor, unit, notes, cut,
+      lines, isRatio, factor, unit, notes, low, high,
       stops: stops.filter((i) => i >= view.from && i <= view.to).sort((a, b) => a - b),
       nearest(clientX) {
         const box = svg.getBoundingClientRect();

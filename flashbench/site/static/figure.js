@@ -39,18 +39,21 @@
     }
     const { role } = made.lines[0];
     const has = (column) => made.lines.some((line) => line[column]);
+    const beyond = (value) => Number.isFinite(value) && (value < made.low || value > made.high);
+    /** What to add where some of these columns lie outside of the picture. */
+    const cut = (...columns) => made.lines.some((line) => line.points.some((point) => columns.some((one) => beyond(point[one]))))
+      ? ", cut where it leaves the picture" : "";
     if (has("lo")) {
       const area = shape("path", { d: "M0,1H24V11H0Z", class: `band ${role}` });
-      const cut = made.cut ? ", cut where it leaves the picture" : "";
-      items.push(item(`${100 * graph.confidence} % interval of the median${cut}`, area));
+      items.push(item(`${100 * graph.confidence} % interval of the median${cut("lo", "hi")}`, area));
     }
     if (view.quartiles && has("q25")) {
       const dotted = shape("path", { d: "M0,3H24M0,9H24", class: `quartile ${role}` });
-      items.push(item("25th and 75th percentile of the launches", dotted));
+      items.push(item(`25th and 75th percentile of the launches${cut("q25", "q75")}`, dotted));
     }
     for (const name of view.tail ? ["p90", "p99"] : []) {
       const line = shape("path", { d: "M0,6H24", class: `${name} ${role}` });
-      if (has(name)) items.push(item(`${name.slice(1)}th percentile of the samples of all launches`, line));
+      if (has(name)) items.push(item(`${name.slice(1)}th percentile of the samples of all launches${cut(name)}`, line));
     }
     if (graph.changes.length) {
       const line = shape("path", { d: "M12,0V12", class: "change down" });
