@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -109,11 +110,19 @@ std::vector<std::string> dtypes();
 std::vector<std::string> archs();
 // Whether this is the device that the calling thread works on now.
 bool is_current(int device);
+// That device. Throws std::runtime_error when there is no usable one.
+int current_device();
+
+// Gives so many bytes of GPU memory, 16-byte aligned, that nothing else uses until what the call
+// enqueues is done; null if there is none.
+using Scratch = std::function<void*(int64_t bytes)>;
 
 // Enqueues on `stream` (a cudaStream_t) of the current device and returns without waiting.
-// One GPU operation a call: no memset, no second kernel, no allocation.
+// One GPU operation a call: no memset, no allocation. For a few queries of very few heads with many
+// keys `scratch` is asked once, and if it gives memory, the call is two operations (a graph holds both).
+// The same problem gives the same bits every time; with scratch memory other ones than without.
 // Throws std::invalid_argument when the problem is not supported, std::runtime_error on a CUDA error.
-void attention(const Attention& problem, void* stream);
+void attention(const Attention& problem, const Scratch& scratch, void* stream);
 // The same by the plainest kernel there is, for tests: heads a multiple of kv_heads, fp16 or bf16.
 void reference_attention(const Attention& problem, void* stream);
 

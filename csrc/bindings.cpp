@@ -157,7 +157,7 @@ PYBIND11_MODULE(_C, m) {
             compute(a, reinterpret_cast<void*>(stream));
         });
     };
-    def_on_stream("cuda_attention", &flashbench::cuda::attention);
+    def_on_stream("cuda_attention", &flashbench::cuda_attention);
     def_on_stream("cuda_reference_attention", &flashbench::cuda::reference_attention);
     m.def("cuda_attention_e4m3", &cuda_attention_e4m3);
 #endif

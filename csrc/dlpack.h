@@ -1,5 +1,5 @@
 // The part of DLPack's C exchange API (https://dmlc.github.io/dlpack, version 1) that reading a
-// tensor of another library takes: torch (2.10 and later) offers it as the attribute
+// tensor of another library, and memory from it, takes: torch (2.10 and later) offers it as the attribute
 // `__dlpack_c_exchange_api__` of torch.Tensor, so that nothing here is compiled against torch.
 //
 // An ABI: order, types and numbers are DLPack's.
@@ -13,7 +13,7 @@ constexpr const char* kCapsuleName = "dlpack_exchange_api";
 constexpr uint32_t kMajorVersion = 1;
 
 enum DeviceType : int32_t { kCpu = 1, kCuda = 2 };
-enum TypeCode : uint8_t { kFloat = 2, kBfloat = 4 };
+enum TypeCode : uint8_t { kUnsigned = 1, kFloat = 2, kBfloat = 4 };
 
 struct Device {
     int32_t type;
@@ -42,11 +42,23 @@ struct Version {
     uint32_t minor;
 };
 
+// A tensor and its owner.
+struct OwnedTensor {
+    Version version;
+    void* owner;
+    void (*release)(OwnedTensor* self);
+    uint64_t flags;
+    Tensor tensor;
+};
+
 struct ExchangeApi {
     Version version;
     ExchangeApi* previous;
-    // Owning tensors, which are not used here.
-    void* allocate;
+    // Makes an uninitialised tensor of the shape, dtype and device of `like`; not 0, and a call of
+    // `report`, if it cannot.
+    int (*allocate)(const Tensor* like, OwnedTensor** out, void* context,
+                    void (*report)(void* context, const char* kind, const char* message));
+    // Other owning tensors, which are not used here.
     void* export_owning;
     void* import_owning;
     // Describes `object`, which stays the owner; not 0, and a Python exception, if it cannot.

@@ -1,11 +1,13 @@
 #include "tensor_call.h"
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <stdexcept>
 
 #include "attention.h"
 #include "dlpack.h"
+#include "torch_scratch.h"
 
 namespace py = pybind11;
 
@@ -17,11 +19,15 @@ namespace {
 struct Torch {
     const dlpack::ExchangeApi* exchange = nullptr;
     PyObject* tensor_type = nullptr;
+    PyObject* storage_type = nullptr;
+    // Methods of the types, which no attribute of an object hides.
+    PyObject* is_neg = nullptr;
+    PyObject* storage_offset = nullptr;
+    PyObject* untyped_storage = nullptr;
     PyObject* empty_like = nullptr;
     PyObject* contiguous_format = nullptr;
     PyObject* get_num_threads = nullptr;
-    PyObject* requires_grad = nullptr;  // names
-    PyObject* is_neg = nullptr;
+    PyObject* requires_grad = nullptr;  // a name
     PyObject* memory_format = nullptr;  // ("memory_format",)
     int64_t min_head_dim = 0;
     int64_t max_head_dim = 0;
@@ -44,17 +50,21 @@ const dlpack::ExchangeApi* exchange_of(const py::object& tensor_type) {
     return usable ? api : nullptr;
 }
 
-void bind_torch(const py::object& tensor_type, const py::object& empty_like,
-                const py::object& contiguous_format, const py::object& get_num_threads,
-                int64_t min_head_dim, int64_t max_head_dim, int64_t head_dim_step) {
+void bind_torch(const py::object& tensor_type, const py::object& storage_type,
+                const py::object& empty_like, const py::object& contiguous_format,
+                const py::object& get_num_threads, int64_t min_head_dim, int64_t max_head_dim,
+                int64_t head_dim_step) {
     Torch& torch = torch_objects;
     torch.exchange = exchange_of(tensor_type);
     torch.tensor_type = py::object(tensor_type).release().ptr();
+    torch.storage_type = py::object(storage_type).release().ptr();
+    torch.is_neg = py::getattr(tensor_type, "is_neg").release().ptr();
+    torch.storage_offset = py::getattr(tensor_type, "storage_offset").release().ptr();
+    torch.untyped_storage = py::getattr(tensor_type, "untyped_storage").release().ptr();
     torch.empty_like = py::object(empty_like).release().ptr();
     torch.contiguous_format = py::object(contiguous_format).release().ptr();
     torch.get_num_threads = py::object(get_num_threads).release().ptr();
     torch.requires_grad = py::str("requires_grad").release().ptr();
-    torch.is_neg = py::str("is_neg").release().ptr();
     torch.memory_format = py::make_tuple("memory_format").release().ptr();
     torch.min_head_dim = min_head_dim;
     torch.max_head_dim = max_head_dim;
@@ -81,11 +91,50 @@ bool has_memory(const dlpack::Tensor& tensor) {
     return false;
 }
 
+// The bytes that the storage of `object` holds; negative where only the Python side can judge.
+int64_t storage_bytes(PyObject* object) {
+    const Torch& torch = torch_objects;
+    const py::object storage =
+        py::reinterpret_steal<py::object>(PyObject_CallOneArg(torch.untyped_storage, object));
+    int64_t bytes = -1;
+    // A subclass can say anything of its length. Of torch's own, len costs less than nbytes().
+    if (storage && reinterpret_cast<PyObject*>(Py_TYPE(storage.ptr())) == torch.storage_type) {
+        bytes = PyObject_Size(storage.ptr());
+    }
+    PyErr_Clear();
+    return bytes;
+}
+
+// Whether every element lies in the storage, which may have been resized since the tensor was made.
+bool is_in_storage(PyObject* object, const dlpack::Tensor& tensor) {
+    int64_t last = 0;
+    for (int i = 0; i < tensor.dimensions; ++i) {
+        int64_t distance = 0;
+        if (tensor.shape[i] == 0) {
+            return true;
+        }
+        if (__builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i], &distance) ||
+            __builtin_add_overflow(last, distance, &last)) {
+            return false;
+        }
+    }
+    const py::object offset = py::reinterpret_steal<py::object>(
+        PyObject_CallOneArg(torch_objects.storage_offset, object));
+    const int64_t first = offset ? PyLong_AsLongLong(offset.ptr()) : -1;
+    if (first < 0) {
+        PyErr_Clear();
+        return false;
+    }
+    // Elements, rounded down, as bytes could overflow.
+    const int64_t held = storage_bytes(object) / (tensor.dtype.bits / 8);
+    return last < held && first < held - last;
+}
+
 bool describe(PyObject* object, dlpack::Tensor& tensor) {
     const Torch& torch = torch_objects;
     if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != torch.tensor_type ||
         !is_false(PyObject_GetAttr(object, torch.requires_grad)) ||
-        !is_false(PyObject_CallMethodNoArgs(object, torch.is_neg))) {
+        !is_false(PyObject_CallOneArg(torch.is_neg, object))) {
         return false;
     }
     if (torch.exchange->describe(object, &tensor) != 0) {
@@ -182,6 +231,28 @@ PyObject* new_output(PyObject* q) {
     return PyObject_Vectorcall(torch.empty_like, arguments, 1, torch.memory_format);
 }
 
+// Whether the kernels may write it, described in `out`, as the output of `q`.
+bool is_output_like(PyObject* object, const dlpack::Tensor& q, dlpack::Tensor& out) {
+    if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != torch_objects.tensor_type) {
+        return false;
+    }
+    if (torch_objects.exchange->describe(object, &out) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    if (out.dimensions != 4 || out.strides == nullptr || !alike(out, q) || !has_memory(out)) {
+        return false;
+    }
+    int64_t contiguous = 1;
+    for (int i = 3; i >= 0; --i) {
+        if (out.shape[i] != q.shape[i] || (out.shape[i] > 1 && out.strides[i] != contiguous)) {
+            return false;
+        }
+        contiguous *= std::max<int64_t>(out.shape[i], 1);
+    }
+    return true;
+}
+
 // Throws what the backends throw.
 void compute(const Attention& problem, const dlpack::Device& device) {
     if (device.type == dlpack::kCpu) {
@@ -200,7 +271,7 @@ void compute(const Attention& problem, const dlpack::Device& device) {
     if (torch_objects.exchange->current_stream(device.type, device.index, &stream) != 0) {
         throw py::error_already_set();
     }
-    cuda::attention(problem, stream);
+    cuda_attention(problem, stream);
 #endif
 }
 
@@ -224,7 +295,9 @@ PyObject* plain_attention_or_throw(PyObject* const* arguments) {
         (enable_gqa != Py_True && enable_gqa != Py_False) || !describe(q_object, q) ||
         !describe(arguments[1], k) || !describe(arguments[2], v) || !is_usable(q.device) ||
         !find_problem(q, k, v, enable_gqa == Py_True, problem) ||
-        !find_scale(arguments[4], problem.head_dim, problem.scale)) {
+        !find_scale(arguments[4], problem.head_dim, problem.scale) ||
+        !is_in_storage(q_object, q) || !is_in_storage(arguments[1], k) ||
+        !is_in_storage(arguments[2], v)) {
         return py::none().release().ptr();
     }
     problem.causal = causal == Py_True;
@@ -232,14 +305,8 @@ PyObject* plain_attention_or_throw(PyObject* const* arguments) {
     if (!result) {
         throw py::error_already_set();
     }
-    // A mode of torch may have made something else.
-    if (reinterpret_cast<PyObject*>(Py_TYPE(result.ptr())) != torch_objects.tensor_type) {
-        return py::none().release().ptr();
-    }
-    if (torch_objects.exchange->describe(result.ptr(), &out) != 0) {
-        throw py::error_already_set();
-    }
-    if (!has_memory(out)) {
+    // An implementation of empty_like that torch was given may have made something else.
+    if (!is_output_like(result.ptr(), q, out)) {
         return py::none().release().ptr();
     }
     problem.out = const_cast<void*>(address_of(out));
@@ -274,6 +341,13 @@ PyMethodDef plain_attention_method = {
     METH_FASTCALL, "The attention of plain torch tensors, or None."};
 
 }  // namespace
+
+#ifdef FLASHBENCH_CUDA
+void cuda_attention(const Attention& problem, void* stream) {
+    TorchScratch scratch(torch_objects.exchange, {dlpack::kCuda, cuda::current_device()});
+    cuda::attention(problem, [&](int64_t bytes) { return scratch.get(bytes); }, stream);
+}
+#endif
 
 void add_tensor_call(py::module_& module) {
     module.def("bind_torch", &bind_torch);

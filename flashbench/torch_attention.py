@@ -2,8 +2,9 @@
 
 `flashbench._C` is not compiled against torch. Plain tensors it reads itself, through torch's
 DLPack exchange API (`csrc/tensor_call.h`): checks, output and launch in one call. Everything else
-this module checks, to say what is wrong, and hands over as pointers, shapes and strides. It never
-falls back to SDPA: what it cannot do is an error.
+this module checks, to say what is wrong, and hands over as pointers, shapes and strides that
+`flashbench.tensor_memory` has held against the storage. It never falls back to SDPA: what it cannot
+do is an error.
 """
 
 import math
@@ -11,11 +12,17 @@ from numbers import Real
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from flashbench.extension import load
+from flashbench.tensor_memory import (
+    address_and_strides,
+    not_dense,
+    plain,
+    require_apart,
+    require_new,
+)
 
 MIN_HEAD_DIM, MAX_HEAD_DIM, HEAD_DIM_STEP = 32, 256, 8
 
@@ -30,6 +37,7 @@ _CPU_DTYPES = frozenset(_C.cpu_dtypes())
 _CUDA_DTYPES = frozenset(_C.cuda_dtypes())
 _C.bind_torch(
     Tensor,
+    torch.UntypedStorage,
     torch.empty_like,
     torch.contiguous_format,
     torch.get_num_threads,
@@ -39,6 +47,7 @@ _C.bind_torch(
 )
 _plain_attention = _C.plain_attention
 _dispatch_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._len_torch_function_stack
 _trace_of_jit = torch._C._get_tracing_state
 
 
@@ -64,10 +73,25 @@ def attention(
 
     Forward only. Raises TypeError or ValueError naming the argument that is not supported.
     """
-    if forward_ad._current_level >= 0 or _dispatch_modes() > 0 or _trace_of_jit() is not None:
-        _refuse_what_cannot_be_followed(q, k, v)
+    if (
+        forward_ad._current_level >= 0
+        or _dispatch_modes() > 0
+        or _function_modes() > 0
+        or _trace_of_jit() is not None
+    ):
+        return _watched_attention(q, k, v, is_causal, scale, enable_gqa)
     out: Tensor | None = _plain_attention(q, k, v, is_causal, scale, enable_gqa)
     return _checked_attention(q, k, v, is_causal, scale, enable_gqa) if out is None else out
+
+
+def _watched_attention(
+    q: Tensor, k: Tensor, v: Tensor, is_causal: bool, scale: float | None, enable_gqa: bool
+) -> Tensor:
+    """Where a mode of torch may change what torch's functions return."""
+    _refuse_what_cannot_be_followed(q, k, v)
+    # As in SDPA, modes see no function of torch inside; those of dispatch see the output made.
+    with torch._C.DisableTorchFunction():
+        return _checked_attention(q, k, v, is_causal, scale, enable_gqa)
 
 
 def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -86,7 +110,7 @@ def _checked_attention(
     q: Tensor, k: Tensor, v: Tensor, is_causal: bool, scale: float | None, enable_gqa: bool
 ) -> Tensor:
     """What `attention` does of everything that `plain_attention` of csrc/tensor_call.h leaves."""
-    _require_tensors(q, k, v)
+    q, k, v = plain("q", q), plain("k", k), plain("v", v)
     if q.dim() == 3 and k.dim() == 3 and v.dim() == 3:
         batched = (x.unsqueeze(0) for x in (q, k, v))
         out = attention(*batched, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
@@ -94,20 +118,16 @@ def _checked_attention(
     _validate_options(is_causal, scale, enable_gqa)
     _validate(q, k, v, enable_gqa)
     batch, heads, q_len, head_dim = q.shape
-    out = torch.empty((batch, heads, q_len, head_dim), dtype=q.dtype, device=q.device)
-    for name, x in (("q", q), ("k", k), ("v", v), ("the output", out)):
-        _require_memory(name, x)
-    shape = (batch, heads, k.shape[1], q_len, k.shape[2], head_dim)
+    made = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    out = plain("the output", made)
+    require_new("the output", out, tuple(q.shape), q.dtype, q.device)
+    named = (("q", q), ("k", k), ("v", v), ("the output", out))
+    addresses, strides = zip(*(address_and_strides(name, x) for name, x in named), strict=True)
+    require_apart(out, q, k, v)
     problem = (
-        q.data_ptr(),
-        k.data_ptr(),
-        v.data_ptr(),
-        out.data_ptr(),
-        shape,
-        q.stride(),
-        k.stride(),
-        v.stride(),
-        out.stride(),
+        *addresses,
+        (batch, heads, k.shape[1], q_len, k.shape[2], head_dim),
+        *strides,
         1 / math.sqrt(head_dim) if scale is None else float(scale),
         is_causal,
         _DTYPE_CODES[q.dtype],
@@ -122,27 +142,7 @@ def _checked_attention(
                 _C.cuda_attention(*problem, stream)
     else:
         _C.cpu_attention(*problem, torch.get_num_threads())
-    return out
-
-
-def _require_tensors(q: object, k: object, v: object) -> None:
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
-
-
-def _require_memory(name: str, x: Tensor) -> None:
-    """What torch's tracing modes make stands for a tensor and has no memory to read or write."""
-    message = f"{name} has no memory of its own; flashbench.attention takes no traced or batched "
-    message += "tensors (vmap, jvp, functionalize)"
-    if type(x) is not Tensor and isinstance(x, FakeTensor):
-        raise ValueError(message)
-    try:
-        address = x.data_ptr()
-    except RuntimeError:  # a wrapper of vmap or jvp
-        raise ValueError(message) from None
-    if x.numel() and not address:
-        raise ValueError(message)
+    return made
 
 
 def _validate_options(is_causal: object, scale: float | None, enable_gqa: object) -> None:
@@ -178,7 +178,7 @@ def _validate(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> None:
                 "call it under torch.no_grad() or detach the tensor"
             )
         if x.layout != torch.strided or x.is_nested:
-            raise ValueError(f"{name} is sparse or nested; pass a dense tensor")
+            raise ValueError(not_dense(name))
         if x.is_conj() or x.is_neg():
             raise ValueError(f"{name} is a lazily negated view; call .resolve_neg() first")
     _validate_device(q)

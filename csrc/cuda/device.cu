@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include <algorithm>
+#include <deque>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -26,7 +27,45 @@ std::vector<Device> query_devices() {
     return devices;
 }
 
+ClusterCounts count_clusters(const void* kernel, int threads, int (*shared_bytes)(int),
+                             int device) {
+    ClusterCounts counts{};
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               shared_bytes(1)));
+    int blocks = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads,
+                                                        shared_bytes(1)));
+    counts.of[1] = blocks * device_at(device).multiprocessors;
+    cudaFuncAttributes attributes;
+    check(cudaFuncGetAttributes(&attributes, kernel));
+    if (device_at(device).compute_capability != 90 || attributes.ptxVersion < 90) {
+        return counts;
+    }
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               std::max(shared_bytes(1), shared_bytes(kMostClusterBlocks))));
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    for (int size = 2; size <= kMostClusterBlocks; ++size) {
+        cudaLaunchAttribute cluster;
+        cluster.id = cudaLaunchAttributeClusterDimension;
+        cluster.val.clusterDim = {1, static_cast<unsigned>(size), 1};
+        cudaLaunchConfig_t config{};
+        config.gridDim = dim3(1, static_cast<unsigned>(size));
+        config.blockDim = dim3(static_cast<unsigned>(threads));
+        config.dynamicSmemBytes = static_cast<size_t>(shared_bytes(size));
+        config.attrs = &cluster;
+        config.numAttrs = 1;
+        check(cudaOccupancyMaxActiveClusters(&counts.of[size], kernel, &config));
+    }
+    return counts;
+}
+
 }  // namespace
+
+int current_device() {
+    int index = 0;
+    check(cudaGetDevice(&index));
+    return index;
+}
 
 const Device& device_at(int index) {
     static const std::vector<Device> devices = query_devices();
@@ -44,6 +83,25 @@ void allow_shared_bytes(const void* kernel, int bytes, int device) {
         check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
         done.push_back(wanted);
     }
+}
+
+const ClusterCounts& allow_clusters(const void* kernel, int threads, int (*shared_bytes)(int),
+                                    int device) {
+    struct Entry {
+        const void* kernel;
+        int device;
+        ClusterCounts counts;
+    };
+    static std::mutex mutex;
+    static std::deque<Entry> done;  // entries stay where they are
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (const Entry& entry : done) {
+        if (entry.kernel == kernel && entry.device == device) {
+            return entry.counts;
+        }
+    }
+    done.push_back({kernel, device, count_clusters(kernel, threads, shared_bytes, device)});
+    return done.back().counts;
 }
 
 }  // namespace flashbench::cuda

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "../attention.h"  // current_device
+
 namespace flashbench::cuda {
 
 struct Device {
@@ -21,15 +23,21 @@ inline void check(cudaError_t status) {
     }
 }
 
-// Throws std::runtime_error when there is no usable device.
-inline int current_device() {
-    int index = 0;
-    check(cudaGetDevice(&index));
-    return index;
-}
-
 // Asked once a process.
 const Device& device_at(int index);
+
+// How many clusters of a size run at once: of so many blocks at [size], sizes from 1 on.
+constexpr int kMostClusterBlocks = 16;
+struct ClusterCounts {
+    int of[kMostClusterBlocks + 1];
+};
+
+// Asked once a kernel and device, which must be the current one; lets the kernel have clusters of
+// every size and `shared_bytes(size)` of dynamic shared memory. May be called from several threads.
+// Only [1] is not zero on other devices than those of compute capability 9.0, and if the kernel was not
+// compiled for that.
+const ClusterCounts& allow_clusters(const void* kernel, int threads, int (*shared_bytes)(int),
+                                    int device);
 
 // Lets a kernel use `bytes` of dynamic shared memory on `device`, which must be the current one.
 // Calls CUDA once a kernel and device; may be called from several threads.

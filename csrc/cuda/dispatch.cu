@@ -14,6 +14,7 @@
 
 #include "../attention.h"
 #include "constants.h"
+#include "decode/forward.h"
 #include "device.h"
 #include "sm80/forward.h"
 #include "sm90/forward.h"
@@ -54,6 +55,33 @@ constexpr Family kSm90Short{FLASHBENCH_FP16(sm90::forward_short_fp16),
                             FLASHBENCH_BF16(sm90::forward_short_bf16)};
 #endif
 
+// The family for few queries, which may ask for scratch memory; null as in Family.
+using DecodeForward = void (*)(const Attention&, const Scratch&, cudaStream_t);
+constexpr DecodeForward kDecodeFp16 = FLASHBENCH_FP16(decode::forward_fp16);
+constexpr DecodeForward kDecodeBf16 = FLASHBENCH_BF16(decode::forward_bf16);
+
+// The decode rows of the table below.
+bool is_decode(const Attention& problem, const Device& device) {
+    const int64_t group = problem.heads / problem.kv_heads;
+    const int64_t rows = group * problem.q_len;
+    if (problem.causal || problem.k_len < 1 || !(problem.scale > 0.0f) ||
+        !std::isfinite(problem.scale)) {
+        return false;
+    }
+    if (device.compute_capability != 90) {
+        return problem.head_dim <= 128 && rows <= 16 && problem.k_len > 256;
+    }
+    if (group == 1) {
+        const bool few = 4 * problem.batch * problem.heads <= device.multiprocessors;
+        if (problem.head_dim > 128 && problem.q_len <= 8) {
+            return true;
+        }
+        return problem.k_len > 512 &&
+               (problem.q_len <= 8 || (problem.q_len <= 32 && (few || problem.k_len > 2048)));
+    }
+    return problem.q_len <= 16 && (rows <= 16 || problem.k_len > (rows <= 32 ? 256 : 1024));
+}
+
 #ifdef FLASHBENCH_CUDA_SM90
 // The Hopper rows of the table below for head dims to 128; `tiles` counts those of all heads.
 template <typename Tiles>
@@ -79,9 +107,15 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 
 // Which family computes a problem. Measured on an H200 (docs/kernels.md): the first row that fits
 // wins; ";" separates alternatives. Tiles are those of all heads, of so many rows; "an SM" is their
-// number over that of the SMs.
+// number over that of the SMs. Rows are q_len times the query heads of a key head (GQA).
 //
 //   GPU   head dim  when                                                         family
+//   9.0        any  full, GQA, q_len <= 16: rows <= 16;                          decode
+//                     rows <= 32 and k_len > 256; k_len > 1024
+//   9.0        any  full, no GQA, k_len > 512: q_len <= 8; q_len <= 32 and       decode
+//                     k_len > 2048 or heads: 1/4 an SM
+//   9.0      > 128  full, no GQA: q_len <= 8                                     decode
+//   other   <= 128  full: rows <= 16 and k_len > 256                             decode
 //   9.0     <= 128  tiles of 32 rows: 1 an SM, and k_len <= 256                  sm90, split
 //   9.0     <= 128  tiles of 64 rows: 1 an SM                                    sm90, short
 //   9.0      <= 64  causal: k_len <= 1024; tiles of 64 rows: 2 an SM             sm90, short
@@ -94,8 +128,8 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //   9.0      > 128  tiles of 128 rows: 64; any number if q_len > 256             sm90
 //   any        any                                                               sm80
 //
-// The sm90 kernels need a key and a scale that is positive and finite. Strides play no part, so
-// that every layout gives the same bits.
+// The sm90 and decode kernels need a key and a scale that is positive and finite. Strides play no
+// part, so that every layout gives the same bits.
 const Family& family_of(const Attention& problem, const Device& device) {
 #ifdef FLASHBENCH_CUDA_SM90
     const auto tiles = [&problem](int64_t rows) {
@@ -184,7 +218,7 @@ bool is_current(int device) {
     return cudaGetDevice(&current) == cudaSuccess && current == device;
 }
 
-void attention(const Attention& problem, void* stream) {
+void attention(const Attention& problem, const Scratch& scratch, void* stream) {
     if (kSm80.of(problem.dtype) == nullptr) {
         throw std::invalid_argument(std::string("dtype ") + name_of(problem.dtype) +
                                     " is not supported on CUDA: this build has " +
@@ -201,7 +235,13 @@ void attention(const Attention& problem, void* stream) {
                                  std::to_string(device.compute_capability % 10) +
                                  "; the CUDA kernels need 8.0 or later");
     }
-    family_of(problem, device).of(problem.dtype)(problem, static_cast<cudaStream_t>(stream));
+    const auto cuda_stream = static_cast<cudaStream_t>(stream);
+    if (is_decode(problem, device)) {
+        const DecodeForward forward = problem.dtype == Dtype::fp16 ? kDecodeFp16 : kDecodeBf16;
+        forward(problem, scratch, cuda_stream);
+    } else {
+        family_of(problem, device).of(problem.dtype)(problem, cuda_stream);
+    }
 }
 
 bool has_e4m3() {

@@ -10,7 +10,7 @@ def dtype(request: pytest.FixtureRequest) -> torch.dtype:
     from flashbench.torch_attention import _C
 
     if request.param not in _C.cuda_dtypes():
-        pytest.skip(f"{request.param} was not compiled in")
+        pytest.skip(f"flashbench._C was built without {request.param}")
     return {"fp16": torch.float16, "bf16": torch.bfloat16}[request.param]
 
 

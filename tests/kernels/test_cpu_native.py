@@ -12,7 +12,7 @@ _SOURCE = Path(__file__).parent / "native"
 def _need(*tools: str) -> None:
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
-        pytest.skip(f"not installed: {', '.join(missing)}")
+        pytest.skip(f"no emulator of Arm: not installed are {', '.join(missing)}")
 
 
 def _run(*command: str | Path) -> str:

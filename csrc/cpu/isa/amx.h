@@ -35,14 +35,15 @@ struct Bf16Tiles : Bf16PairsBase {
     static constexpr int64_t block_keys = 256;
     static constexpr bool own_product = true;
 
-    // All eight registers are 16 rows of 64 bytes.
+    // All eight registers are 16 rows of 64 bytes. Static, as GCC's _tile_loadconfig says that it
+    // reads 8 bytes of the 64: stores of the others to a local object may be left out.
     struct Session {
         Session() {
-            struct alignas(64) {
+            static constexpr struct alignas(64) {
                 uint8_t palette = 1, start_row = 0, reserved[14] = {};
                 uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
                 uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-            } const config;
+            } config;
             _tile_loadconfig(&config);
         }
         ~Session() { _tile_release(); }

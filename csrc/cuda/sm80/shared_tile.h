@@ -63,7 +63,9 @@ struct CopyPlan {
     static constexpr int kRowStep = kThreads / Layout::kGroup;
     static constexpr int kSteps = kTileRows / kRowStep;
     static constexpr int kStepBytes = kRowStep * Layout::kRowBytes;
-    static_assert(kRowStep % 8 == 0, "a step must leave the swizzle unchanged");
+    // A step of four rows, that of a single warp, exchanges the halves of eight chunks.
+    static constexpr int kSwizzleFlip = kRowStep == 4 && Layout::kGroup == 8 ? 4 * kChunkBytes : 0;
+    static_assert(kRowStep % 8 == 0 || kSwizzleFlip, "a step must leave the swizzle unchanged");
     static_assert(kTileRows % kRowStep == 0);
 
     int row;
@@ -74,6 +76,11 @@ struct CopyPlan {
         : row(thread / Layout::kGroup),
           chunk(thread % Layout::kGroup),
           offset(Layout::offset(row, chunk)) {}
+
+    // Where the chunk of a step lies, in the first group of columns.
+    __device__ __forceinline__ uint32_t at(int step) const {
+        return (step % 2 == 0 ? offset : offset ^ kSwizzleFlip) + step * kStepBytes;
+    }
 };
 
 // Starts the copy of kTileRows rows from `first_row` on; rows and dims that do not exist become
@@ -86,7 +93,6 @@ __device__ __forceinline__ void load_tile(uint32_t shared, const Rows<const T>& 
     const int column = plan.chunk * kChunkElements;
     const int rows_left = rows.count - first_row;
     const T* source = rows.first + (first_row + plan.row) * rows.seq_stride;
-    shared += plan.offset;
     if (rows.vectors) {
         source += column;
 #pragma unroll
@@ -96,7 +102,7 @@ __device__ __forceinline__ void load_tile(uint32_t shared, const Rows<const T>& 
             for (int group = 0; group < Layout::kGroups; ++group) {
                 const bool exists =
                     row_exists && group * Layout::kGroupElements + column < rows.head_dim;
-                ptx::cp_async_16(shared + step * plan.kStepBytes + group * Layout::kGroupBytes,
+                ptx::cp_async_16(shared + plan.at(step) + group * Layout::kGroupBytes,
                                  source + group * Layout::kGroupElements, exists);
             }
             source += plan.kRowStep * rows.seq_stride;
@@ -114,7 +120,7 @@ __device__ __forceinline__ void load_tile(uint32_t shared, const Rows<const T>& 
                 chunk = gather_chunk(source + group * Layout::kGroupElements * rows.dim_stride,
                                      rows.dim_stride);
             }
-            ptx::st_shared_128(shared + step * plan.kStepBytes + group * Layout::kGroupBytes,
+            ptx::st_shared_128(shared + plan.at(step) + group * Layout::kGroupBytes,
                                chunk);
         }
         source += plan.kRowStep * rows.seq_stride;

@@ -1,0 +1,12 @@
+// The bf16 kernels for few queries and many keys. See kernel.h for the method and launch.h for the
+// tiles.
+#include "forward.h"
+#include "launch.h"
+
+namespace flashbench::cuda::decode {
+
+void forward_bf16(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    forward_any<__nv_bfloat16>(problem, scratch, stream);
+}
+
+}  // namespace flashbench::cuda::decode

@@ -1,0 +1,305 @@
+// Forward attention for a few query rows and many keys: reads K and V once, as fast as memory gives
+// them.
+//
+// The query heads that share a key head are rows of one tile: row r is query r / group of the
+// head r % group of them ("pack-GQA"). The keys of a tile are divided among blocks of threads, those
+// of a block among groups of warps. A group streams its keys through a ring of buffers that no
+// other group touches, so nothing but the ring's own copies is ever waited for; the arithmetic is
+// that of a warp of ../sm80/kernel.h. What each group has at the end (output, base, sum) is put
+// together in a fixed order:
+//
+//   groups of a block      through shared memory
+//   blocks of a cluster    (sm_90) each block owns a part of the output and gets what the others
+//                          have of it by st.async
+//   clusters of a tile     through a workspace and a second kernel, `merge_partials`; the launcher
+//                          does so only where a cluster is too small to fill the GPU
+//
+// No causal mask: aligned at the top left it leaves a short query next to nothing to read. NaN and
+// infinity propagate as in a softmax; a row whose scores are all -inf gives NaN.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "../../attention.h"
+#include "../constants.h"
+#include "../rows.h"
+#include "../sm80/ptx.h"
+#include "../sm80/shared_tile.h"
+#include "../sm80/warp_tile.h"
+#include "../sm90/ptx.h"
+#include "merge.h"
+#include "split.h"
+#include "tile.h"
+
+namespace flashbench::cuda::decode {
+
+// 32-bit counts: divisions of 64 bits take longer than a copy.
+struct DecodeLaunch {
+    Attention problem;
+    Division division;
+    // Values, base and sum of each row (of all heads) and cluster; null if a tile has one cluster.
+    float* partial_values;
+    float2* partial_statistics;
+    int barrier_offset;  // in shared memory, of the cluster's mbarrier
+    float scale_log2;    // scale * log2(e), positive
+    int rows;            // of a key head
+    unsigned row_tiles;
+    unsigned kv_heads;
+    unsigned group;      // query heads of a key head
+    bool q_vectors;      // as in Rows
+    bool k_vectors;
+    bool v_vectors;
+    bool out_vectors;
+};
+
+// Where the first dim of a packed row is.
+template <typename T>
+__device__ __forceinline__ T* packed_row(const void* base, const Strides& strides, unsigned batch,
+                                         unsigned kv_head, unsigned group, unsigned row) {
+    const unsigned position = group == 1 ? row : row / group;
+    const unsigned head = kv_head * group + (row - position * group);
+    return static_cast<T*>(const_cast<void*>(base)) + batch * strides.batch +
+           head * strides.head + position * strides.seq;
+}
+
+// Copies the tile's rows of Q to shared memory, zeros where there is none.
+template <typename Tile>
+__device__ __forceinline__ void load_query(const DecodeLaunch& launch, uint32_t shared,
+                                           unsigned batch, unsigned kv_head, int first_row) {
+    using T = typename Tile::Type;
+    using Layout = sm80::Swizzle<Tile::kHeadDim>;
+    const Attention& problem = launch.problem;
+    const int64_t stride = problem.q_strides.dim;
+#pragma unroll
+    for (int i = threadIdx.x; i < Tile::kRows * Layout::kChunks; i += Tile::kThreads) {
+        const int row = i / Layout::kChunks;
+        const int chunk = i % Layout::kChunks;
+        const int column = chunk * kChunkElements;
+        uint4 elements = make_uint4(0, 0, 0, 0);
+        if (first_row + row < launch.rows && column < problem.head_dim) {
+            const T* source = packed_row<const T>(problem.q, problem.q_strides, batch, kv_head,
+                                                  launch.group, first_row + row);
+            elements = launch.q_vectors ? *reinterpret_cast<const uint4*>(source + column)
+                                        : gather_chunk(source + column * stride, stride);
+        }
+        sm80::ptx::st_shared_128(shared + Layout::offset(row, chunk), elements);
+    }
+}
+
+// Where a group's output lies: rows of head_dim floats, their chunks of eight swizzled so that the
+// stores of the accumulators and the 16-byte loads after them are free of bank conflicts.
+template <int head_dim>
+__device__ __forceinline__ int part_offset(int row, int column) {
+    return row * head_dim + ((column / 8) ^ (row & 3)) * 8 + column % 8;
+}
+
+template <typename Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
+    forward_decode(const __grid_constant__ DecodeLaunch launch) {
+    using Warp = typename Tile::Warp;
+    using T = typename Tile::Type;
+    constexpr int kHeadDim = Tile::kHeadDim;
+    constexpr int kKeys = Tile::kKeys;
+    constexpr int kStages = Tile::kStages;
+    constexpr int kGroups = Tile::kGroups;
+    constexpr int kRowQuads = kHeadDim / 4;
+    extern __shared__ __align__(1024) unsigned char shared_memory[];
+    const Attention& problem = launch.problem;
+
+    const unsigned batch_head =
+        launch.row_tiles == 1 ? blockIdx.x : blockIdx.x / launch.row_tiles;
+    const unsigned batch = batch_head / launch.kv_heads;
+    const unsigned kv_head = batch_head - batch * launch.kv_heads;
+    const int first_row = static_cast<int>(blockIdx.x - batch_head * launch.row_tiles) * Tile::kRows;
+    const int rows = min(Tile::kRows, launch.rows - first_row);
+    const int cluster = launch.division.cluster;
+
+    // Shuffled, so that the compiler knows it to be the same in the whole warp.
+    const int warp = __shfl_sync(0xffffffffu, threadIdx.x / kWarpSize, 0);
+    const int lane = static_cast<int>(threadIdx.x % kWarpSize);
+    const int group = warp / (Tile::kGroupThreads / kWarpSize);
+    const int warp_row = warp % (Tile::kGroupThreads / kWarpSize) * 16;
+    const unsigned group_thread = threadIdx.x % Tile::kGroupThreads;
+    const auto meet = [&] {
+        if constexpr (Tile::kGroupThreads == kWarpSize) {
+            __syncwarp();
+        } else {
+            sm90::ptx::bar_sync(1 + group, Tile::kGroupThreads);
+        }
+    };
+
+    const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
+    const uint32_t ring = shared + Tile::kQueryBytes + group * Tile::kRingBytes;
+    const auto key = key_rows<T>(problem, batch, kv_head, launch.k_vectors);
+    const auto value = value_rows<T>(problem, batch, kv_head, launch.v_vectors);
+    const int first_step = launch.division.first_step(blockIdx.y) + group;
+    const int end_step = launch.division.first_step(blockIdx.y + 1);
+    const auto load = [&](int stage, int step) {
+        if (step < end_step) {
+            const uint32_t target = ring + stage * Tile::kStageBytes;
+            sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(target, key, step * kKeys,
+                                                                  group_thread);
+            sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(target + Tile::kKeyBytes, value,
+                                                                  step * kKeys, group_thread);
+        }
+        sm80::ptx::cp_async_commit_group();
+    };
+
+#pragma unroll
+    for (int stage = 0; stage < kStages; ++stage) {
+        load(stage, first_step + stage * kGroups);
+    }
+    load_query<Tile>(launch, shared, batch, kv_head, first_row);
+#if __CUDA_ARCH__ >= 900
+    const uint32_t barrier = shared + launch.barrier_offset;
+    const int quads = rows * kRowQuads;
+    const int quads_a_block = (quads + cluster - 1) / cluster;
+    const int rank = cluster == 1 ? 0 : sm90::ptx::cluster_ctarank();
+    const int own_quads = max(0, min(quads_a_block, quads - rank * quads_a_block));
+    if (cluster > 1 && threadIdx.x == 0) {
+        sm90::ptx::mbarrier_init(barrier, 1);
+        sm90::ptx::fence_mbarrier_init();
+        sm90::ptx::mbarrier_arrive_expect_tx(barrier,
+                                             (cluster - 1) * own_quads * Tile::kQuadBytes);
+    }
+    if (launch.partial_values != nullptr) {
+        asm volatile("griddepcontrol.launch_dependents;\n");
+    }
+#endif
+    sm80::WarpTile<Warp> part(lane, 0,
+                              shared + warp_row * sm80::Swizzle<kHeadDim>::kRowBytes);
+    __syncthreads();  // Q is here
+    part.load_query();
+
+    int stage = 0;
+#pragma unroll 1
+    for (int step = first_step; step < end_step; step += kGroups) {
+        const uint32_t buffer = ring + stage * Tile::kStageBytes;
+        sm80::ptx::cp_async_wait_group<kStages - 1>();
+        meet();  // K and V of this step are here
+        if (warp_row < rows) {
+            part.multiply_keys(buffer);
+            if ((step + 1) * kKeys > problem.k_len) {
+                part.mask(step * kKeys, static_cast<int>(problem.k_len), false);
+            }
+            part.softmax(launch.scale_log2);
+            part.multiply_values(buffer + Tile::kKeyBytes);
+        }
+        meet();  // all are done with them
+        load(stage, step + kStages * kGroups);
+        stage = stage + 1 == kStages ? 0 : stage + 1;
+    }
+    __syncthreads();  // every group is done with its ring
+#if __CUDA_ARCH__ >= 900
+    if (cluster > 1) {
+        sm90::ptx::cluster_arrive_relaxed();  // the others may send
+    }
+#endif
+
+    // The groups of this block.
+    auto* parts = reinterpret_cast<float*>(shared_memory);
+    auto* statistics = reinterpret_cast<float2*>(shared_memory + kGroups * Tile::kPartBytes);
+    constexpr int kPartFloats = Tile::kRows * kHeadDim;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int row = warp_row + half * 8 + lane / 4;
+        float sum = part.row_sum[0][half];
+        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        if (row >= rows) {
+            continue;
+        }
+        if (lane % 4 == 0) {
+            statistics[group * Tile::kRows + row] = make_float2(part.row_max[0][half], sum);
+        }
+#pragma unroll
+        for (int n = 0; n < kHeadDim / 8; ++n) {
+            *reinterpret_cast<float2*>(parts + group * kPartFloats +
+                                       part_offset<kHeadDim>(row, n * 8 + 2 * (lane % 4))) =
+                make_float2(part.out[0][n][2 * half], part.out[0][n][2 * half + 1]);
+        }
+    }
+    __syncthreads();
+    const auto block_quad = [&](int row, int column) {
+        return add_quads(
+            kGroups, [&](int i) { return statistics[i * Tile::kRows + row]; },
+            [&](int i) {
+                return *reinterpret_cast<const float4*>(parts + i * kPartFloats +
+                                                        part_offset<kHeadDim>(row, column));
+            });
+    };
+    const auto finish = [&](int row, int column, const Quad& quad) {
+        if (launch.partial_values != nullptr) {
+            const int64_t index =
+                (static_cast<int64_t>(batch_head) * launch.rows + first_row + row) *
+                    launch.division.clusters() +
+                blockIdx.y / cluster;
+            reinterpret_cast<float4*>(launch.partial_values)[index * kRowQuads + column / 4] =
+                quad.values;
+            if (column == 0) {
+                launch.partial_statistics[index] = make_float2(quad.base, quad.sum);
+            }
+        } else if (column < problem.head_dim) {
+            const int64_t stride = problem.out_strides.dim;
+            T* target = packed_row<T>(problem.out, problem.out_strides, batch, kv_head,
+                                      launch.group, first_row + row);
+            store_quad(target + column * stride, stride, launch.out_vectors, quad);
+        }
+    };
+
+#if __CUDA_ARCH__ >= 900
+    if (cluster > 1) {
+        // The blocks of this cluster.
+        const uint32_t received = shared + Tile::kPartsBytes;
+        const uint32_t received_statistics =
+            received + cluster * quads_a_block * static_cast<int>(sizeof(float4));
+        sm90::ptx::cluster_wait();  // all are done with their rings
+#pragma unroll 1
+        for (int i = threadIdx.x; i < quads; i += Tile::kThreads) {
+            const Quad quad = block_quad(i / kRowQuads, i % kRowQuads * 4);
+            const int owner = i / quads_a_block;
+            const int index = rank * quads_a_block + i - owner * quads_a_block;
+            const uint32_t to_values = received + index * static_cast<int>(sizeof(float4));
+            const uint32_t to_statistics =
+                received_statistics + index * static_cast<int>(sizeof(float2));
+            if (owner == rank) {
+                sm80::ptx::st_shared_float4(to_values, quad.values.x, quad.values.y, quad.values.z,
+                                            quad.values.w);
+                sm80::ptx::st_shared_64(to_statistics, make_float2(quad.base, quad.sum));
+                continue;
+            }
+            const uint32_t far_barrier = sm90::ptx::mapa(barrier, owner);
+            sm90::ptx::st_async_128(sm90::ptx::mapa(to_values, owner), far_barrier, quad.values);
+            sm90::ptx::st_async_64(sm90::ptx::mapa(to_statistics, owner), far_barrier,
+                                   make_float2(quad.base, quad.sum));
+        }
+        __syncthreads();  // the quads of this block are here
+        // The mbarrier says that the others' are here. The barrier of the cluster says it again, to
+        // racecheck, which does not know st.async.
+        sm90::ptx::cluster_arrive_relaxed();
+        sm90::ptx::mbarrier_wait(barrier, 0);
+        sm90::ptx::cluster_wait();
+        const auto* values = reinterpret_cast<const float4*>(shared_memory + Tile::kPartsBytes);
+        const auto* pairs = reinterpret_cast<const float2*>(values + cluster * quads_a_block);
+#pragma unroll 1
+        for (int i = threadIdx.x; i < own_quads; i += Tile::kThreads) {
+            const int quad = rank * quads_a_block + i;
+            finish(quad / kRowQuads, quad % kRowQuads * 4,
+                   add_quads(
+                       cluster, [&](int part) { return pairs[part * quads_a_block + i]; },
+                       [&](int part) { return values[part * quads_a_block + i]; }));
+        }
+        return;
+    }
+#endif
+#pragma unroll 1
+    for (int i = threadIdx.x; i < rows * kRowQuads; i += Tile::kThreads) {
+        const int row = i / kRowQuads;
+        const int column = i % kRowQuads * 4;
+        finish(row, column, block_quad(row, column));
+    }
+}
+
+}  // namespace flashbench::cuda::decode

@@ -1,0 +1,65 @@
+// How parts of a row, each computed from other keys, become one.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cfloat>
+#include <cmath>
+
+#include "../constants.h"
+#include "../sm80/ptx.h"
+#include "../types.h"
+
+namespace flashbench::cuda::decode {
+
+// Four neighbouring dims of a row: values relative to 2^base, and the sum of the row's
+// probabilities, relative to it, too. A part without keys has the base -FLT_MAX and is all zeros.
+struct Quad {
+    float4 values;
+    float base;
+    float sum;
+};
+
+// Adds up `count` parts, always in the same order. `statistics(i)` gives base and sum of part i,
+// `values(i)` its values.
+template <typename Statistics, typename Values>
+__device__ __forceinline__ Quad add_quads(int count, const Statistics& statistics,
+                                          const Values& values) {
+    Quad whole{make_float4(0.0f, 0.0f, 0.0f, 0.0f), -FLT_MAX, 0.0f};
+#pragma unroll 4
+    for (int i = 0; i < count; ++i) {
+        whole.base = fmaxf(whole.base, statistics(i).x);
+    }
+#pragma unroll 4
+    for (int i = 0; i < count; ++i) {
+        const float2 statistic = statistics(i);
+        const float weight = sm80::ptx::ex2(statistic.x - whole.base);
+        const float4 part = values(i);
+        whole.sum = fmaf(statistic.y, weight, whole.sum);
+        whole.values.x = fmaf(part.x, weight, whole.values.x);
+        whole.values.y = fmaf(part.y, weight, whole.values.y);
+        whole.values.z = fmaf(part.z, weight, whole.values.z);
+        whole.values.w = fmaf(part.w, weight, whole.values.w);
+    }
+    return whole;
+}
+
+// Divides by the sum and stores the four dims from `target` on.
+template <typename T>
+__device__ __forceinline__ void store_quad(T* target, int64_t dim_stride, bool vectors,
+                                           const Quad& quad) {
+    const float inverse = 1.0f / quad.sum;
+    const Pair low = Element<T>::pack(quad.values.x * inverse, quad.values.y * inverse);
+    const Pair high = Element<T>::pack(quad.values.z * inverse, quad.values.w * inverse);
+    if (vectors) {
+        *reinterpret_cast<uint2*>(target) = make_uint2(low, high);
+        return;
+    }
+    auto* bits = reinterpret_cast<uint16_t*>(target);
+    bits[0] = static_cast<uint16_t>(low);
+    bits[dim_stride] = static_cast<uint16_t>(low >> 16);
+    bits[2 * dim_stride] = static_cast<uint16_t>(high);
+    bits[3 * dim_stride] = static_cast<uint16_t>(high >> 16);
+}
+
+}  // namespace flashbench::cuda::decode

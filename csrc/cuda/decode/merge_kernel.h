@@ -1,0 +1,58 @@
+// The second kernel of a split that one cluster is too small for: adds up what the clusters of a
+// tile left in the workspace, one block of threads a row.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernel.h"
+#include "merge.h"
+
+namespace flashbench::cuda::decode {
+
+constexpr int kMergeThreads = 512;
+
+template <typename T, int head_dim>
+__global__ void __launch_bounds__(kMergeThreads)
+    merge_partials(const __grid_constant__ DecodeLaunch launch) {
+    constexpr int kRowQuads = head_dim / 4;
+    constexpr int kShares = kMergeThreads / kRowQuads;  // of a row's parts
+    __shared__ float4 shared_values[kShares][kRowQuads];
+    __shared__ float2 shared_statistics[kShares];
+    const Attention& problem = launch.problem;
+    const unsigned batch_head = blockIdx.x / launch.rows;
+    const unsigned row = blockIdx.x - batch_head * launch.rows;
+    const unsigned batch = batch_head / launch.kv_heads;
+    const unsigned kv_head = batch_head - batch * launch.kv_heads;
+    const int quad_index = threadIdx.x % kRowQuads;
+    const int share = threadIdx.x / kRowQuads;
+    const int parts = launch.division.clusters();
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * parts + share;
+    const float2* statistics = launch.partial_statistics + first;
+    const float4* values =
+        reinterpret_cast<const float4*>(launch.partial_values) + first * kRowQuads + quad_index;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+#endif
+    const Quad own = add_quads(
+        (parts - share + kShares - 1) / kShares, [&](int i) { return statistics[i * kShares]; },
+        [&](int i) { return values[i * kShares * kRowQuads]; });
+    shared_values[share][quad_index] = own.values;
+    if (quad_index == 0) {
+        shared_statistics[share] = make_float2(own.base, own.sum);
+    }
+    __syncthreads();
+    const int column = quad_index * 4;
+    if (share == 0 && column < problem.head_dim) {
+        const Quad whole =
+            add_quads(kShares, [&](int i) { return shared_statistics[i]; },
+                      [&](int i) { return shared_values[i][quad_index]; });
+        const int64_t stride = problem.out_strides.dim;
+        T* target =
+            packed_row<T>(problem.out, problem.out_strides, batch, kv_head, launch.group, row);
+        store_quad(target + column * stride, stride, launch.out_vectors, whole);
+    }
+}
+
+}  // namespace flashbench::cuda::decode

@@ -1,0 +1,110 @@
+// How the keys of a tile are divided among blocks of threads. Plain C++, for tests too.
+#pragma once
+
+#include <cstdint>
+
+namespace flashbench::cuda::decode {
+
+#ifdef __CUDACC__
+#define FLASHBENCH_BOTH_SIDES __host__ __device__
+#else
+#define FLASHBENCH_BOTH_SIDES
+#endif
+
+// Keys come in steps, what a group of warps takes at a time. Split i takes the steps from
+// first_step(i) to first_step(i + 1); no two splits differ by more than one. Every `cluster` splits
+// are a cluster of blocks; if a tile has several clusters, a second kernel puts them together.
+struct Division {
+    int splits;
+    int cluster;
+    int steps_each;
+    int steps_left;  // the first so many splits take one more
+
+    FLASHBENCH_BOTH_SIDES int first_step(int split) const {
+        return split * steps_each + (split < steps_left ? split : steps_left);
+    }
+    FLASHBENCH_BOTH_SIDES int clusters() const { return splits / cluster; }
+};
+
+inline Division divide(int steps, int splits, int cluster) {
+    return {splits, cluster, steps / splits, steps % splits};
+}
+
+// What a division takes besides reading keys and values, as the bytes a block could have read in that
+// time (docs/kernels.md has the measurements).
+constexpr int64_t kBlockCost = 192 << 10;   // to start and to end a block
+constexpr int64_t kClusterCost = 64 << 10;  // more, if it is one of a cluster
+constexpr int64_t kKernelCost = 256 << 10;  // more, if a second kernel follows
+constexpr int64_t kPartCost = 2 << 10;      // more, for each part of a row that it adds up
+
+// Blocks of a cluster share the way to memory of one part of the GPU (a GPC), so they read slower:
+// the more, the larger the cluster. Sizes between do not divide the parts well.
+struct ClusterSize {
+    int blocks;
+    int percent;  // time to read, of that of blocks on their own
+};
+constexpr ClusterSize kClusterSizes[] = {{2, 110}, {3, 110}, {4, 110}, {5, 110},
+                                         {6, 110}, {7, 110}, {8, 110}, {16, 125}};
+// Of the clusters that a second kernel puts together. A part of the GPU has room for two.
+constexpr ClusterSize kManyClusters{8, 110};
+
+inline int64_t rounded_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The work of a launch and the room for it.
+struct Room {
+    int64_t tiles;
+    int steps;          // of a tile
+    int groups;         // a block takes so many steps in a round
+    int64_t round_bytes;
+    int multiprocessors;
+    const int* at_once;  // [size]: clusters of so many blocks that run at once; 0 for none
+    bool scratch;        // a second kernel may follow
+};
+
+// The division that takes least time, by the costs above.
+inline Division best_division(const Room& room) {
+    int splits = 1;
+    int cluster = 1;
+    // Every SM has a block and none waits: dividing would only add to the work.
+    if (room.tiles >= room.multiprocessors && room.tiles <= room.at_once[1]) {
+        return divide(room.steps, splits, cluster);
+    }
+    int64_t least = INT64_MAX;
+    const auto consider = [&](int new_splits, ClusterSize size, int64_t cost) {
+        if (new_splits > room.steps || room.at_once[size.blocks] == 0) {
+            return;
+        }
+        const int64_t bytes =
+            rounded_up(rounded_up(room.steps, new_splits), room.groups) * room.round_bytes;
+        const int64_t rounds = rounded_up(room.tiles * (new_splits / size.blocks),
+                                          room.at_once[size.blocks]);
+        const int64_t total = rounds * (bytes * size.percent / 100 + kBlockCost) + cost;
+        if (total < least) {
+            least = total;
+            splits = new_splits;
+            cluster = size.blocks;
+        }
+    };
+    consider(1, {1, 100}, 0);
+    for (const ClusterSize& size : kClusterSizes) {
+        // Where tiles come in several rounds, halves are enough to even out the last one.
+        if (room.tiles <= room.at_once[1] || size.blocks == 2) {
+            consider(size.blocks, size, kClusterCost);
+        }
+    }
+    const auto consider_two_kernels = [&](ClusterSize size, int64_t clusters) {
+        const int64_t most = room.steps / size.blocks;
+        const int parts = static_cast<int>(clusters < most ? clusters : most);
+        if (parts > 1) {
+            consider(parts * size.blocks, size, kClusterCost + kKernelCost + parts * kPartCost);
+        }
+    };
+    if (room.scratch) {
+        consider_two_kernels({1, 100}, room.at_once[1] / room.tiles);
+        consider_two_kernels(kManyClusters,
+                             (room.at_once[kManyClusters.blocks] + 1) / 2 / room.tiles);
+    }
+    return divide(room.steps, splits, cluster);
+}
+
+}  // namespace flashbench::cuda::decode
