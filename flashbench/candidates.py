@@ -15,6 +15,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashbench.baseline_names import SDPA as SDPA
+from flashbench.baseline_names import is_baseline_name
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.runfile import BuildIdentity, Candidate
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 OURS = "flashbench"
 OUR_CALLABLE = "flashbench:attention"  # the same as a function, of any revision
-SDPA = "sdpa"
 # torch's names of SDPA's backends, by ours.
 BACKENDS = {
     "cudnn": "CUDNN_ATTENTION",
@@ -53,18 +54,25 @@ def parse_candidate(text: str) -> Candidate:
     """
     name, equals, spec = text.partition("=")
     if not equals:
-        name, spec = text.rpartition(":")[2], text
+        name, spec = name_of(text), text
     if spec != OURS and not _SPEC.fullmatch(spec):
         raise InvalidInputError(
             f"candidate {text!r} is not understood; write name=module:function or {OURS}"
         )
+    if is_baseline_name(name):
+        raise InvalidInputError(f"candidate name {name!r} is taken by the baseline; use another")
     if not _NAME.fullmatch(name):
         raise InvalidInputError(
             f"candidate name {name!r} is not usable; use letters, digits and . _ + - (64 at most)"
         )
-    if name == SDPA:
-        raise InvalidInputError(f"candidate name {SDPA!r} is taken by the baseline; use another")
     return Candidate(name=name, spec=spec)
+
+
+def name_of(spec: str) -> str:
+    """What a candidate is called that nobody named: its function, or `module.function` where the
+    function is called as a baseline is."""
+    function = spec.rpartition(":")[2]
+    return spec.replace(":", ".") if is_baseline_name(function) else function
 
 
 def is_function(text: str) -> bool:
@@ -109,7 +117,8 @@ class Loaded:
     """A candidate ready to be called.
 
     call(q, k, v, is_causal=..., [enable_gqa=True]) -> Tensor; `scope()` is entered around calls
-    (it selects SDPA's backend), so that its own cost stays out of every timing.
+    (it selects SDPA's backend), so that its own cost stays out of every timing. disproof(call), of
+    a built revision: makes a call and says what proves that it ran other code; empty: nothing.
     """
 
     def __init__(
@@ -117,11 +126,13 @@ class Loaded:
         candidate: Candidate,
         call: "Attention",
         scope: Callable[[], AbstractContextManager[None]] = nullcontext,
+        disproof: "Callable[[Callable[[], Tensor]], str] | None" = None,
     ) -> None:
         self.candidate = candidate
         self.name = candidate.name
         self.call = call
         self.scope = scope
+        self.disproof = disproof
 
     def refuses(self, error: Exception) -> bool:
         """Whether the error says "not supported" rather than "broken".
@@ -138,10 +149,15 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a built revision is imported from (flashbench/project/), and where to copy it to."""
+    """Where a built revision is imported from (flashbench/project/), and where to copy it to.
+
+    alone: no other revision is loaded in this process. tree: the project's working tree.
+    """
 
     directory: Path
     copies: Path
+    alone: bool
+    tree: str = ""
 
 
 def load(candidate: Candidate, site: Site | None = None) -> tuple[Loaded, BuildIdentity]:
@@ -156,10 +172,13 @@ def load(candidate: Candidate, site: Site | None = None) -> tuple[Loaded, BuildI
         from flashbench.project.load import load_copy
 
         try:
-            call = load_copy(site.directory, site.copies, candidate)
+            loaded = load_copy(
+                site.directory, site.copies, candidate, alone=site.alone, tree=site.tree
+            )
         except NotMeasuredError as error:
             raise NotMeasuredError(f"candidate {candidate.name}: {error}") from error
-        return Loaded(candidate, call), candidate.build
+        witness = loaded.witness.disproof
+        return Loaded(candidate, loaded.call, disproof=witness), candidate.build
     if candidate.spec == OURS:
         from flashbench.extension import build_info
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.errors import InvalidInputError
-from flashbench.launches import LaunchData, baseline_index, own_candidates
+from flashbench.launches import LaunchData, baseline_index, baselines_of, own_candidates
 from flashbench.stats.family import holm, simultaneous_alpha
 from flashbench.stats.modes import Modes, two_modes
 from flashbench.stats.order import (
@@ -84,23 +84,25 @@ def against_sdpa(
     "best" is the SDPA backend with the lowest median time on the case. Choosing it from the same
     data favours it, so its family counts every backend that could have been chosen.
     """
-    default = baseline_index(data.run)
-    if default is None:
-        raise InvalidInputError(
-            "no SDPA baseline in the run file; measure again with the candidate `sdpa`"
-        )
-    baselines = [i for i, c in enumerate(data.run.candidates) if c.baseline]
+    choices = 1
     found: list[Comparison] = []
     for index, candidate in own_candidates(data.run):
+        default = baseline_index(data.run, candidate.name)
+        if default is None:
+            raise InvalidInputError(
+                "no SDPA baseline in the run file; measure again with the candidate `sdpa`"
+            )
+        baselines = baselines_of(data.run, candidate.name)
+        choices = len(baselines) if against == BEST else 1
         ratios = {b: data.speedups(index, b) for b in (baselines if against == BEST else [default])}
         for case_index, case in enumerate(data.run.cases):
-            base = best_baseline(data, case_index) if against == BEST else default
+            best = best_baseline(data, case_index, candidate.name)
+            base = best if against == BEST else default
             base = default if base is None else base
             name = data.run.candidates[base].name
             blank = Comparison(case, candidate.name, name, data.metrics[case_index])
             ratio = ratios[base][case_index]
             found.append(_prepare(data, index, base, case_index, blank, ratio, tolerance))
-    choices = len(baselines) if against == BEST else 1
     return decide_family(found, alpha, tolerance, choices)
 
 
@@ -110,9 +112,8 @@ def between_runs(a: LaunchData, b: LaunchData, alpha: float, tolerance: float) -
     Candidates go by name; where each file has exactly one, the two are compared whatever the names.
     Raises InvalidInputError when the files have nothing in common.
     """
-    base_a, base_b = baseline_index(a.run), baseline_index(b.run)
-    if base_a is None or base_b is None:
-        side = "first" if base_a is None else "second"
+    if baseline_index(a.run) is None or baseline_index(b.run) is None:
+        side = "first" if baseline_index(a.run) is None else "second"
         raise InvalidInputError(
             f"the {side} run file has no SDPA, the control of the comparison; measure again"
         )
@@ -123,6 +124,9 @@ def between_runs(a: LaunchData, b: LaunchData, alpha: float, tolerance: float) -
     found: list[Comparison] = []
     for index_a, index_b in pairs:
         name_a, name_b = a.run.candidates[index_a].name, b.run.candidates[index_b].name
+        base_a, base_b = baseline_index(a.run, name_a), baseline_index(b.run, name_b)
+        assert base_a is not None
+        assert base_b is not None
         ratios_a, ratios_b = a.speedups(index_a, base_a), b.speedups(index_b, base_b)
         for case_a, case in enumerate(a.run.cases):
             case_b = b.case_index.get(case.id)
@@ -157,11 +161,14 @@ def between_builds(data: LaunchData, alpha: float, tolerance: float) -> list[Com
     return decide_family(found, alpha, tolerance, 1, anytime=True)
 
 
-def best_baseline(data: LaunchData, case: int) -> int | None:
-    """Index of the SDPA backend with the lowest median over launches, or None: none was timed."""
+def best_baseline(data: LaunchData, case: int, candidate: str = "") -> int | None:
+    """Index of the SDPA backend with the lowest median over launches, or None: none was timed.
+
+    candidate: in whose process, as of `baselines_of`.
+    """
     found = {}
-    for index, candidate in enumerate(data.run.candidates):
-        time = data.median_us(index, case) if candidate.baseline else None
+    for index in baselines_of(data.run, candidate):
+        time = data.median_us(index, case)
         if time is not None:
             found[index] = time
     return min(found, key=found.__getitem__) if found else None

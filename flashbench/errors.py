@@ -1,5 +1,6 @@
 """The exit codes of the contract, and the one exception that carries them to the user."""
 
+import errno
 from enum import IntEnum
 
 
@@ -28,7 +29,24 @@ class InvalidInputError(FlashbenchError):
     """A flag, a file or a setting that cannot be used (exit code 2)."""
 
 
+def is_out_of_files(error: BaseException) -> bool:
+    """Whether this process, or the system, has too few file descriptors; the command line says so
+    with the fix, so that whoever handles errors of files lets it pass."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
 class NotMeasuredError(FlashbenchError):
     """No build, no import, no device, nothing measured (exit code 4)."""
 
     exit_code = Exit.NOT_MEASURED
+
+
+class UnprovenError(NotMeasuredError):
+    """Revisions that share a process are not proven to run their own code there. seconds: the
+    device seconds that were spent before this was known. failure: one failed there, which it may do
+    alone as well; else they are known not to go together."""
+
+    def __init__(self, message: str, seconds: float = 0.0, *, failure: bool = False) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+        self.failure = failure

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError, NotMeasuredError
 
 _UNDEFINED = re.compile(r"undefined symbol: (\S+)")
@@ -50,6 +51,9 @@ class _Report(msgspec.Struct):
     kernels: list[Kernel]
 
 
+_REPORT = msgspec.json.Decoder(_Report)
+
+
 def load() -> ModuleType:
     """Import `flashbench._C`; NotMeasuredError says why it cannot be imported, and the fix."""
     try:
@@ -61,7 +65,7 @@ def load() -> ModuleType:
 def _why(error: ImportError) -> str:
     undefined = _UNDEFINED.search(str(error))
     if undefined:
-        from flashbench.build.diagnosis import demangle  # only a failed load pays for it
+        from flashbench.builds.diagnosis import demangle  # only a failed load pays for it
 
         return (
             f"flashbench._C does not load: undefined symbol {demangle(undefined[1])}; the unit "
@@ -86,10 +90,10 @@ def kernels() -> list[Kernel]:
     """The ptxas report kept beside the library; empty for a build without CUDA kernels."""
     report = Path(str(load().__file__)).with_name("_build.json")
     try:
-        return msgspec.json.decode(report.read_bytes(), type=_Report).kernels
-    except (OSError, msgspec.DecodeError) as error:
+        return _REPORT.decode(report.read_bytes()).kernels
+    except (OSError, *UNREADABLE) as error:
         raise NotMeasuredError(
-            f"{report}: the build report is missing or damaged ({error}); build again"
+            f"{report}: the build report is missing or damaged ({damage(error)}); build again"
         ) from None
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from flashbench import torch_attention
+from flashbench.tensor_memory import address_and_strides, plain, require_apart, require_new
 from flashbench.torch_attention import _C, HEAD_DIM_STEP
 
 # Rows of a head that share one scale: a tile of the kernel (csrc/cuda/sm90/fp8_tile.h).
@@ -70,6 +71,7 @@ def quantize_e4m3(q: Tensor, k: Tensor, v: Tensor) -> Quantized:
     NaN and infinite elements do not count for the scale and become NaN: e4m3 has no infinity.
     Raises TypeError or ValueError naming the argument that is not supported.
     """
+    q, k, v = plain("q", q), plain("k", k), plain("v", v)
     _validate(q, k, v)
     head_dim = q.shape[3]
     width = next(width for width in WIDTHS if head_dim <= width)
@@ -107,7 +109,7 @@ def attention_e4m3(
         )
     if not isinstance(is_causal, bool):
         raise TypeError(f"is_causal must be True or False, got {type(is_causal).__name__}")
-    q, k, head_dim = quantized.q, quantized.k, quantized.head_dim
+    head_dim = quantized.head_dim
     if scale is None:
         scale = 1 / math.sqrt(head_dim)
     elif not isinstance(scale, Real) or isinstance(scale, bool):
@@ -117,6 +119,8 @@ def attention_e4m3(
         raise ValueError(
             f"scale must be positive and finite in float32 for e4m3, got {float(scale)}"
         )
+    tensors = _as_quantized(quantized)
+    q, k = tensors[:2]
     if not q.is_cuda:
         raise ValueError(f"q is on {q.device}; attention_e4m3 needs a Hopper GPU (cuda)")
     if not _C.has_cuda_e4m3():
@@ -125,20 +129,64 @@ def attention_e4m3(
             "FLASHBENCH_CUDA_ARCHS"
         )
     batch, heads, q_len, width = q.shape
-    out = torch.empty((batch, heads, q_len, head_dim), dtype=quantized.dtype, device=q.device)
+    shape = (batch, heads, q_len, head_dim)
+    with torch._C.DisableTorchFunction():
+        made = torch.empty(shape, dtype=quantized.dtype, device=q.device)
+        out = plain("the output", made)
+        require_new("the output", out, shape, quantized.dtype, q.device)
+        address_and_strides("the output", out)
+        require_apart(out, *tensors)
     if k.shape[2] == 0:
         return out.zero_()
-    tensors = (q, k, quantized.v, quantized.q_scale, quantized.k_scale, quantized.v_scale, out)
     with torch.cuda.device(q.device):
         _C.cuda_attention_e4m3(
-            *(x.data_ptr() for x in tensors),
+            *(Tensor.data_ptr(x) for x in (*tensors, out)),
             (batch, heads, k.shape[1], q_len, k.shape[2], width, head_dim),
             float(scale),
             is_causal,
             _OUT_CODES[quantized.dtype],
             torch._C._cuda_getCurrentRawStream(q.device.index),
         )
-    return out
+    return made
+
+
+def _as_quantized(quantized: Quantized) -> tuple[Tensor, ...]:
+    """Its tensors, plain, once they are what `Quantized` says: the kernel takes that for true.
+
+    Raises TypeError or ValueError that names the one that is not.
+    """
+    fields = ("q", "k", "v", "q_scale", "k_scale", "v_scale")
+    tensors = tuple(plain(name, getattr(quantized, name)) for name in fields)
+    q, k = tensors[:2]
+    for name, x in zip(fields[:2], (q, k), strict=True):
+        if x.dim() != 4:
+            raise ValueError(f"{name} must have 4 dimensions, got shape {tuple(x.shape)}")
+    batch, heads, q_len, width = q.shape
+    kv_heads, k_len = k.shape[1:3]
+    q_blocks, k_blocks = (-(-length // BLOCK) for length in (q_len, k_len))
+    shapes = (
+        (batch, heads, q_len, width),
+        (batch, kv_heads, k_len, width),
+        (batch, kv_heads, width, k_blocks * BLOCK),
+        (batch, heads, q_blocks),
+        (batch, kv_heads, k_blocks),
+        (batch, kv_heads, k_blocks),
+    )
+    for name, x, shape in zip(fields, tensors, shapes, strict=True):
+        dtype = torch.float32 if name.endswith("_scale") else E4M3
+        if x.dtype != dtype:
+            raise TypeError(f"{name} has dtype {x.dtype}; quantize_e4m3 makes {dtype}")
+        if tuple(x.shape) != shape or not Tensor.is_contiguous(x) or x.device != q.device:
+            raise ValueError(
+                f"{name} has shape {tuple(x.shape)} and strides {Tensor.stride(x)} on {x.device}; "
+                f"quantize_e4m3 makes contiguous {shape} on {q.device}"
+            )
+        address_and_strides(name, x)
+    if width not in WIDTHS or quantized.head_dim not in range(HEAD_DIM_STEP, width + 1):
+        raise ValueError(f"head_dim {quantized.head_dim} does not fit a width of {width}")
+    if quantized.dtype not in _OUT_CODES:
+        raise TypeError(f"dtype is {quantized.dtype}; e4m3 is made of float16 and bfloat16")
+    return tensors
 
 
 def dequantize(quantized: Quantized) -> tuple[Tensor, Tensor, Tensor]:
@@ -161,11 +209,12 @@ def dequantize(quantized: Quantized) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _validate(q: Tensor, k: Tensor, v: Tensor) -> None:
-    torch_attention._require_tensors(q, k, v)
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dtype not in _OUT_CODES:
             raise TypeError(f"{name} has dtype {x.dtype}; e4m3 is made of float16 and bfloat16")
     torch_attention._validate(q, k, v, enable_gqa=True)
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        address_and_strides(name, x)  # torch's own operations read past a storage too small
     if q.shape[3] > WIDTHS[-1]:
         raise ValueError(
             f"q has head_dim {q.shape[3]}; supported for e4m3 are 32 to {WIDTHS[-1]} in steps of "

@@ -15,7 +15,12 @@ _TRIES = 2  # launches in which a case fails before it is given up: as often as 
 
 
 def measure_pair(
-    plan: Plan, path: Path, progress: Progress, resumed: RunFile | None = None
+    plan: Plan,
+    path: Path,
+    progress: Progress,
+    resumed: RunFile | None = None,
+    *,
+    check: bool = False,
 ) -> Outcome:
     """Measure `plan.pair` into the run file `path`, launch by launch; decided cases leave the plan.
 
@@ -25,7 +30,9 @@ def measure_pair(
     assert plan.pair is not None
     alpha, tolerance = 1 - plan.pair.confidence, plan.pair.tolerance
     metric = plan.pair.metric or None
-    return measure(plan, path, progress, resumed, decided_cases(metric, tolerance, alpha))
+    return measure(
+        plan, path, progress, resumed, decided_cases(metric, tolerance, alpha), check=check
+    )
 
 
 def decided_cases(

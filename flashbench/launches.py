@@ -209,12 +209,18 @@ def collect(run: RunFile, metric: str | None = None) -> LaunchData:
     )
 
 
-def baseline_index(run: RunFile) -> int | None:
-    """Index of SDPA's default among the candidates; None where the file has no such candidate."""
-    for index, candidate in enumerate(run.candidates):
-        if candidate.spec == "sdpa":
-            return index
-    return next((i for i, c in enumerate(run.candidates) if c.baseline), None)
+def baselines_of(run: RunFile, candidate: str = "") -> list[int]:
+    """Indices of the baselines in the process of a candidate; of none: of the first process."""
+    baselines = [(i, c) for i, c in enumerate(run.candidates) if c.baseline]
+    beside = candidate or (baselines[0][1].beside if baselines else "")
+    return [i for i, c in baselines if c.beside in ("", beside)]
+
+
+def baseline_index(run: RunFile, candidate: str = "") -> int | None:
+    """Index of SDPA's default in the process of a candidate, as `baselines_of`; None where the file
+    has no such candidate."""
+    found = baselines_of(run, candidate)
+    return next((i for i in found if run.candidates[i].spec == "sdpa"), found[0] if found else None)
 
 
 def own_candidates(run: RunFile) -> list[tuple[int, Candidate]]:

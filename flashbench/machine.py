@@ -10,8 +10,11 @@ from typing import Any
 
 import msgspec
 
+from flashbench import locks
+from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
-from flashbench.files import replace_file
+from flashbench.files import write_file
+from flashbench.inputs import open_input
 from flashbench.runfile import Environment
 
 FORMAT = "flashbench-machine"
@@ -50,6 +53,9 @@ class Profile(msgspec.Struct, kw_only=True):
     noise: list[Noise] = msgspec.field(default_factory=list)
 
 
+_PROFILE = msgspec.json.Decoder(Profile)
+
+
 def path() -> Path:
     """$FLASHBENCH_MACHINE, or machine.json in the user's configuration directory."""
     if chosen := os.environ.get("FLASHBENCH_MACHINE"):
@@ -61,13 +67,13 @@ def path() -> Path:
 def load(file: Path) -> Profile:
     """The profile; an empty one where there is no file. Raises InvalidInputError."""
     try:
-        with file.open("rb") as stream:
-            profile = msgspec.json.decode(stream.read(_MAX_BYTES), type=Profile)
+        with open_input(file) as stream:
+            profile = _PROFILE.decode(stream.read(_MAX_BYTES))
     except FileNotFoundError:
         return Profile()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise InvalidInputError(
-            f"{file}: not a machine profile ({error}); delete it, or measure it again with "
+            f"{file}: not a machine profile ({damage(error)}); delete it, or measure it again with "
             "`flashbench aa --save`"
         ) from None
     if (profile.format, profile.version) != (FORMAT, VERSION):
@@ -80,11 +86,11 @@ def load(file: Path) -> Profile:
 
 def keep(noise: Noise, file: Path) -> None:
     """Add what was learned to the profile, in place of what was known of this device."""
-    profile = load(file)
-    profile.noise = [known for known in profile.noise if known.key != noise.key] + [noise]
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(file, msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n")
+        with locks.exclusive(file.with_name(f".{file.name}.lock")):
+            profile = load(file)
+            profile.noise = [known for known in profile.noise if known.key != noise.key] + [noise]
+            write_file(file, msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n")
     except OSError as error:
         raise InvalidInputError(f"{file}: cannot be written: {error.strerror}") from None
 

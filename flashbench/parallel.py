@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 from flashbench.errors import NotMeasuredError
-from flashbench.parent import signal_when_parent_dies
+from flashbench.parent import end_with
 
 Made = TypeVar("Made")
 
@@ -53,9 +53,7 @@ def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]
 
 def _begin(parent: int) -> None:
     """End with the process that waits, however it ends; Ctrl-C is for that one."""
-    signal_when_parent_dies(signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we asked
-        os._exit(1)
+    end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -12,7 +12,7 @@ from flashbench.comparison import (
     geometric_mean,
 )
 from flashbench.errors import InvalidInputError
-from flashbench.launches import LaunchData, baseline_index, collect, own_candidates
+from flashbench.launches import LaunchData, baseline_index, baselines_of, collect, own_candidates
 from flashbench.runfile import Candidate, RunFile
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Verdict, judge
@@ -66,7 +66,7 @@ def report_one(
     best: list[Comparison] = []
     if own_candidates(run) and baseline_index(run) is not None:
         comparisons = against_sdpa(data, against, alpha, tolerance)
-        only_default = sum(candidate.baseline for candidate in run.candidates) == 1
+        only_default = len(baselines_of(run)) == 1
         best = (
             comparisons
             if against == BEST or only_default
@@ -208,4 +208,7 @@ def _same_library(a: Iterable[Candidate], b: Iterable[Candidate]) -> list[Caveat
     libraries_b = {candidate.build.library_hash for candidate in b} - {""}
     if not libraries_a or libraries_a != libraries_b:
         return []
-    return [Caveat("same-build", "A and B are the same library: no verdict but SAME is true")]
+    message = (
+        "A and B have the same library: only what differs in their Python can change a verdict"
+    )
+    return [Caveat("same-library", message)]

@@ -5,19 +5,22 @@ measured is in the file.
 """
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
 from flashbench.candidates import parse_candidates
-from flashbench.errors import InvalidInputError
-from flashbench.measure.bench import Bench, Settled
+from flashbench.errors import InvalidInputError, UnprovenError
+from flashbench.measure.bench import Bench
 from flashbench.measure.plan import Plan
 from flashbench.measure.progress import Progress
-from flashbench.runfile import Pair, RunFile
+from flashbench.measure.remaining import Settled
+from flashbench.runfile import RunFile
 from flashbench.shard import cases_of_shard
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 __all__ = ["Outcome", "Plan", "measure", "plan_to_resume"]
 
@@ -61,16 +64,17 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
         budget_seconds=settings.budget_seconds,
         hourly_rate=run.hourly_rate,
         shard=settings.shard,
+        processes=settings.processes,
         pair=run.pair,
-        metrics=_metrics(run.pair),
+        metrics=_metrics(run),
     )
 
 
-def _metrics(pair: Pair | None) -> list[str] | None:
-    """What is timed again: of two builds, the one metric that they are judged by."""
-    if pair is None:
-        return None
-    return [pair.metric] if pair.metric else []
+def _metrics(run: RunFile) -> list[str] | None:
+    """What is timed again; files of older versions say it of two builds alone."""
+    if run.settings.metrics is not None or run.pair is None:
+        return run.settings.metrics
+    return [run.pair.metric] if run.pair.metric else []
 
 
 def measure(
@@ -79,50 +83,95 @@ def measure(
     progress: Progress,
     resumed: RunFile | None = None,
     settled: Settled = lambda run: (),
+    *,
+    check: bool = False,
 ) -> Outcome:
     """Measure the plan into the run file `path`, saving after each case.
 
     settled: from what was measured so far, the ids of the cases that need no more launches.
 
+    check: whether machine and builds are those of `resumed` even where it lacks nothing.
+
     resumed: the run to go on with; its results are kept and what it lacks is added. Raises
     NotMeasuredError if no candidate loads, and InvalidInputError if machine or builds are not
     those of `resumed`. Ctrl-C and SIGTERM end it early; everything measured is in the file.
+
+    Revisions that are not proven to run their own code in one process get one each, from the first
+    launch on; UnprovenError where `resumed`, or the plan, says one process.
     """
-    bench = Bench(plan, path, progress, resumed, settled)
+    if resumed is not None and plan.processes in ("auto", resumed.settings.processes):
+        plan = replace(plan, processes=resumed.settings.processes)
+    elif resumed is not None:
+        raise InvalidInputError(
+            f"{path}: was measured with --processes {resumed.settings.processes}; drop the flag, "
+            "or measure into a new file"
+        )
+    bench = Bench(plan, path, progress, resumed, settled, check=check)
     outcome = Outcome(None)
-    try:
-        with sigterm_as_interrupt(), progress:
-            bench.measure()
-    except KeyboardInterrupt:
-        outcome.interrupted = True
-    finally:
-        with signals_ignored():
-            bench.close(interrupted=outcome.interrupted)
+    with progress:
+        try:
+            _run(bench, outcome)
+        except UnprovenError as error:
+            if plan.processes != "auto":
+                raise UnprovenError(
+                    f"no proof that revisions in one process run their own code: {error}; measure "
+                    "into a new file with --processes paired"
+                ) from None
+            why = (
+                "one failed in a shared one" if error.failure else "one cannot hold these revisions"
+            )
+            progress.note(f"paired processes, as {why}: {error}")
+            plan = replace(plan, processes="paired")
+            bench = Bench(plan, path, progress, None, settled, spent=error.seconds)
+            _run(bench, outcome)
     outcome.run = bench.run
+    if outcome.run is not None:
+        bench.saving.end(outcome.run)
     outcome.over_budget = bench.over_budget
     return outcome
 
 
+def _run(bench: Bench, outcome: Outcome) -> None:
+    try:
+        with signals_as_interrupt():
+            bench.measure()
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+    except UnprovenError:
+        bench.discard()
+        raise
+    finally:
+        with signals_ignored():
+            bench.close(interrupted=outcome.interrupted)
+
+
 @contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """SIGTERM (a scheduler, a preempted machine) ends a run as Ctrl-C does."""
+def signals_as_interrupt() -> Iterator[None]:
+    """SIGTERM (a scheduler, a preempted machine) and SIGHUP (a terminal that closes) end a run as
+    Ctrl-C does; what `nohup` ignores stays ignored."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
+    with _handled([n for n in _ENDING if signal.getsignal(n) is not signal.SIG_IGN], interrupt):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 @contextmanager
 def signals_ignored() -> Iterator[None]:
     """While the file is saved for the last time, a second Ctrl-C waits for nothing."""
-    previous = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGTERM)}
+    with _handled([signal.SIGINT, *_ENDING], signal.SIG_IGN):
+        yield
+
+
+@contextmanager
+def _handled(
+    numbers: Sequence[signal.Signals],
+    handler: Callable[[int, FrameType | None], None] | signal.Handlers,
+) -> Iterator[None]:
+    previous = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        for number, before in previous.items():
+            signal.signal(number, before)

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from flashbench.damage import UNREADABLE, damage
 from flashbench.runfile import (
-    UNREADABLE,
     Launch,
     Result,
     RunFile,
@@ -46,6 +46,7 @@ class _WrittenRunFile(RunFile, kw_only=True):
     launches: list[_WrittenLaunch] = msgspec.field(default_factory=list)  # type: ignore[assignment]
 
 
+_run = msgspec.json.Decoder(_WrittenRunFile)
 _seconds = msgspec.json.Decoder(list[float])
 _block = msgspec.json.Decoder(list[int])
 
@@ -62,7 +63,7 @@ def decode(document: bytes, name: str) -> RunFile:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        run = decode_as(document, _WrittenRunFile, name)
+        run = decode_as(document, _run, name)
         _read_numbers(run, name)
     finally:
         if collecting:
@@ -82,7 +83,7 @@ def _read_numbers(run: _WrittenRunFile, name: str) -> None:
                     seconds = array("d", _seconds.decode(written.seconds))
                     block = _block_list(written.block, blocks)
                 except UNREADABLE as error:
-                    problem = f"{written.metric}: {error}"
+                    problem = f"{written.metric}: {damage(error)}"
                     raise bad_result(launch, result, name, problem) from None
                 timing: Timing = written
                 timing.seconds, timing.block = seconds, block

@@ -11,15 +11,19 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from flashbench.baseline_names import is_baseline_name
 from flashbench.case import Case
+from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
-from flashbench.files import replace_file
+from flashbench.files import write_file
+from flashbench.inputs import read_input
 
 FORMAT = "flashbench-run"
 VERSION = 1
 # A time outside a picosecond to thirty years is damage.
 MIN_SECONDS, MAX_SECONDS = 1e-12, 1e9
 MAX_COUNT = 2**53  # dimensions, bytes, block numbers: the integers that a float holds
+MAX_LAUNCHES = 10**6
 MAX_BYTES = 2**31  # msgspec builds the whole document in memory
 
 Status = Literal[
@@ -49,11 +53,15 @@ class BuildIdentity(msgspec.Struct, kw_only=True):
 
 
 class Candidate(msgspec.Struct, kw_only=True):
-    """A named callable with the signature of SDPA."""
+    """A named callable with the signature of SDPA.
+
+    beside: of a baseline, the candidate whose process it was measured in; empty: that of all.
+    """
 
     name: str
     spec: str  # "flashbench", "sdpa", "sdpa:cudnn", or "module:function"
     baseline: bool = False  # True for SDPA's default and its backends
+    beside: str = ""
     build: BuildIdentity = msgspec.field(default_factory=BuildIdentity)
 
 
@@ -73,8 +81,14 @@ class Environment(msgspec.Struct, kw_only=True):
     system: str = ""
 
 
+Processes = Literal["shared", "paired"]
+
+
 class Settings(msgspec.Struct, kw_only=True):
-    """What was asked for. A run is resumed with these; the command line may change some."""
+    """What was asked for. A run is resumed with these; the command line may change some.
+
+    processes: whether all candidates shared the process of a launch, or each had its own.
+    """
 
     launches: int
     samples: int
@@ -83,6 +97,8 @@ class Settings(msgspec.Struct, kw_only=True):
     timeout_seconds: float
     budget_seconds: float | None = None
     shard: str = ""  # "2/4": results are of that part of the cases alone; "": of all
+    metrics: list[str] | None = None  # None: all that the device has; []: that of its verdicts
+    processes: Processes = "shared"
 
 
 class Correctness(msgspec.Struct, kw_only=True):
@@ -132,7 +148,7 @@ class DeviceState(msgspec.Struct, kw_only=True):
 
 
 class Launch(msgspec.Struct, kw_only=True):
-    """One worker process (or several, when one died): the unit of evidence."""
+    """One worker process, or one for each candidate (more, when one died): the unit of evidence."""
 
     index: int
     seed: int
@@ -179,8 +195,13 @@ class RunFile(msgspec.Struct, kw_only=True):
         return sum(launch.device_seconds for launch in self.launches)
 
 
+def baseline_beside(baseline: str, candidate: str) -> str:
+    """The name of a baseline in the process of a candidate; "": in that of all. No name that can be
+    given has a `/`."""
+    return f"{baseline}/{candidate}" if candidate else baseline
+
+
 _Document = TypeVar("_Document", bound=RunFile)
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 
 
 class _Head(msgspec.Struct):
@@ -188,9 +209,13 @@ class _Head(msgspec.Struct):
     version: int = 0
 
 
+_RUN = msgspec.json.Decoder(RunFile)
+_HEAD = msgspec.json.Decoder(_Head)
+
+
 def save(run: RunFile, path: Path) -> None:
-    """Replace `path` in one step, so that a kill at any moment leaves the old or the new file."""
-    replace_file(path, msgspec.json.encode(run) + b"\n")
+    """Write a run file: a kill at any moment leaves the old or the new one. Raises OSError."""
+    write_file(path, msgspec.json.encode(run) + b"\n")
 
 
 def load(path: Path) -> RunFile:
@@ -200,19 +225,12 @@ def load(path: Path) -> RunFile:
 
 def content(path: Path) -> bytes:
     """The bytes of a file; InvalidInputError where it cannot be read or is too large."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InvalidInputError(f"{path}: too large for a run file (limit {MAX_BYTES} bytes)")
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES)  # of a device, never more
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInputError(f"{path}: cannot be read: {reason}") from None
+    return read_input(path, MAX_BYTES, "a run file")
 
 
 def decode(document: bytes, name: str) -> RunFile:
     """Decode the bytes of a run file; `name` is how messages call it."""
-    run = decode_as(document, RunFile, name)
+    run = decode_as(document, _RUN, name)
     for launch in run.launches:
         for result in launch.results:
             check_lists(launch, result, name)
@@ -221,23 +239,23 @@ def decode(document: bytes, name: str) -> RunFile:
     return run
 
 
-def decode_as(document: bytes, type_: type[_Document], name: str) -> _Document:
-    """The document as `type_`: its fields have the right types, and a version that we read."""
+def decode_as(document: bytes, decoder: msgspec.json.Decoder[_Document], name: str) -> _Document:
+    """The document by `decoder`: its fields have the right types, and a version that we read."""
     try:
-        run = msgspec.json.decode(document, type=type_)
+        run = decoder.decode(document)
     except UNREADABLE as error:
         _check_head(document, name)  # another format or version is told as that
-        raise InvalidInputError(f"{name}: damaged run file: {error}") from None
+        raise InvalidInputError(f"{name}: damaged run file: {damage(error)}") from None
     _check_version(run.format, run.version, name)
     return run
 
 
 def _check_head(document: bytes, name: str) -> None:
     try:
-        head = msgspec.json.decode(document, type=_Head)
+        head = _HEAD.decode(document)
     except UNREADABLE as error:
         raise InvalidInputError(
-            f"{name}: not a JSON run file, or cut short ({error}); measure again"
+            f"{name}: not a JSON run file, or cut short ({damage(error)}); measure again"
         ) from None
     _check_version(head.format, head.version, name)
 
@@ -262,12 +280,23 @@ def check_references(run: RunFile, name: str) -> None:
     candidates = {candidate.name for candidate in run.candidates}
     if len(cases) != len(run.cases) or len(candidates) != len(run.candidates):
         raise _damaged(name, "a case or a candidate is listed twice")
+    for candidate in run.candidates:
+        if is_baseline_name(candidate.name.partition("/")[0]) and not (
+            candidate.baseline
+            and candidate.name == baseline_beside(candidate.spec, candidate.beside)
+        ):
+            problem = f"{candidate.name!r} is a baseline's name, but {candidate.spec!r} is none"
+            raise _damaged(name, problem)
+    own = {candidate.name for candidate in run.candidates if not candidate.baseline}
+    if not {candidate.beside for candidate in run.candidates} <= {"", *own}:
+        raise _damaged(name, "a baseline stands beside a candidate that is not listed")
     if any(max(msgspec.structs.astuple(case.shape)) >= MAX_COUNT for case in run.cases):
         raise _damaged(name, "a dimension is not a possible number")
     if len({launch.index for launch in run.launches}) != len(run.launches):
         raise _damaged(name, "two launches have the same index")
     if not all(0 <= launch.device_seconds < MAX_SECONDS for launch in run.launches):
         raise _damaged(name, "a launch's device_seconds is not a possible time")
+    _check_settings(run.settings, name)
     if run.hourly_rate is not None and not 0 <= run.hourly_rate < MAX_SECONDS:
         raise _damaged(name, "hourly_rate is not a possible price")
     if run.pair is not None and not (
@@ -287,6 +316,22 @@ def check_references(run: RunFile, name: str) -> None:
             seen.add((result.case, result.candidate))
             if not 0 <= (result.peak_memory_bytes or 0) < MAX_COUNT:
                 raise bad_result(launch, result, name, "peak_memory_bytes is not a possible number")
+
+
+def _check_settings(settings: Settings, name: str) -> None:
+    """Numbers that a resumed run would count to, or wait for."""
+    budget = settings.budget_seconds
+    possible = {
+        "launches": 0 <= settings.launches <= MAX_LAUNCHES,
+        "samples": 0 <= settings.samples < MAX_COUNT,
+        "seed": 0 <= settings.seed <= MAX_COUNT,
+        "min_sample_seconds": 0 <= settings.min_sample_seconds < MAX_SECONDS,
+        "timeout_seconds": 0 <= settings.timeout_seconds < MAX_SECONDS,
+        "budget_seconds": budget is None or 0 <= budget < MAX_SECONDS,
+    }
+    for what, holds in possible.items():
+        if not holds:
+            raise _damaged(name, f"the setting {what} is not a possible number")
 
 
 def check_lists(launch: Launch, result: Result, name: str) -> None:

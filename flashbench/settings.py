@@ -5,8 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
+from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
+
+_NUMBERS = 2**64  # below it; what is larger is no setting
 
 
 def find_pyproject(start: Path) -> Path | None:
@@ -17,42 +21,65 @@ def find_pyproject(start: Path) -> Path | None:
     return None
 
 
-def defaults(command: click.Command, start: Path) -> dict[str, Any]:
-    """Defaults of a command's options, by parameter name.
+def read_pyproject(path: Path) -> dict[str, Any]:
+    """The whole document; InvalidInputError says why it cannot be read."""
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except (OSError, *UNREADABLE) as error:
+        raise InvalidInputError(f"{path}: cannot be read: {damage(error)}") from None
+
+
+def table_of(path: Path, document: dict[str, Any], name: str) -> dict[str, Any]:
+    """`[tool.flashbench.name]`, {} without it; InvalidInputError where it is no table."""
+    table = document
+    for key in ("tool", "flashbench", name):
+        table = table.get(key, {})
+        if not isinstance(table, dict):
+            raise InvalidInputError(f"{path}: [tool.flashbench.{name}] must be a table")
+    return table
+
+
+def defaults(command: click.Command, path: Path) -> dict[str, Any]:
+    """Defaults of a command's options from this pyproject.toml, by parameter name.
 
     A key is an option's long name without dashes; the value is what one would write after the
     flag, a list for options that repeat. Raises InvalidInputError naming file and key.
     """
-    path = find_pyproject(start)
-    if path is None:
-        return {}
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{path}: cannot be read: {error}") from None
-    where = f"[tool.flashbench.{command.name}]"
-    table = document.get("tool", {}).get("flashbench", {}).get(command.name, {})
-    if not isinstance(table, dict):
-        raise InvalidInputError(f"{path}: {where} must be a table")
+    name = str(command.name)
     options = {
         flag.removeprefix("--"): parameter
         for parameter in command.params
-        if isinstance(parameter, click.Option)
+        if isinstance(parameter, click.Option) and not parameter.hidden
         for flag in parameter.opts
         if flag.startswith("--")
     }
     found: dict[str, Any] = {}
-    for key, value in table.items():
+    for key, value in table_of(path, read_pyproject(path), name).items():
+        where = f"{path}: [tool.flashbench.{name}]"
         option = options.get(key)
         if option is None or option.name is None:
             raise InvalidInputError(
-                f"{path}: {where} has no setting {key!r}; settings are {', '.join(sorted(options))}"
+                f"{where} has no setting {key!r}; settings are {', '.join(sorted(options))}"
             )
-        if isinstance(value, list) != option.multiple or isinstance(value, dict):
-            kind = "a list" if option.multiple else "one value"
-            raise InvalidInputError(f"{path}: {where} {key} must be {kind}")
-        found[option.name] = value
+        found[option.name] = _as_written(option, value, f"{where} {key}")
     return found
+
+
+def _as_written(option: click.Option, value: Any, where: str) -> Any:
+    """What the command line would have given for a setting: texts, or true or false."""
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise InvalidInputError(f"{where} must be true or false")
+        return value
+    if isinstance(value, list) != option.multiple:
+        raise InvalidInputError(f"{where} must be {'a list' if option.multiple else 'one value'}")
+    values = value if option.multiple else [value]
+    for one in values:
+        number = isinstance(one, int | float) and not isinstance(one, bool) and abs(one) < _NUMBERS
+        if not number and not (isinstance(one, str) and "\0" not in one):
+            kind = "a list of texts and numbers" if option.multiple else "a text or a number"
+            raise InvalidInputError(f"{where} must be {kind}")
+    return [str(one) for one in values] if option.multiple else str(value)
 
 
 class SettingsCommand(click.Command):
@@ -65,5 +92,24 @@ class SettingsCommand(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        extra["default_map"] = defaults(self, Path.cwd())
-        return super().make_context(info_name, args, parent, **extra)
+        path = find_pyproject(Path.cwd())
+        extra["default_map"] = defaults(self, path) if path else {}
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.BadParameter as error:
+            setting = _setting(error)
+            if setting is None:
+                raise
+            raise InvalidInputError(
+                f"{path}: [tool.flashbench.{self.name}] {setting}: {error.message}"
+            ) from None
+
+
+def _setting(error: click.BadParameter) -> str | None:
+    """The key of the setting that is wrong; None where the command line is."""
+    option, context = error.param, error.ctx
+    if option is None or option.name is None or context is None:
+        return None
+    if context.get_parameter_source(option.name) is not ParameterSource.DEFAULT_MAP:
+        return None
+    return next(flag for flag in option.opts if flag.startswith("--")).removeprefix("--")

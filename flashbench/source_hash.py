@@ -6,6 +6,7 @@ loads this file by its path, before the package can be imported.
 """
 
 import hashlib
+import os
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -48,7 +49,10 @@ def of_revision(repository: Path, commit: str) -> str:
 
 
 def _git(repository: Path, *arguments: str) -> bytes:
-    done = subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True)
+    # Nothing is fetched into a partial clone, as in flashbench/project/git.py.
+    environment = os.environ | {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+    command = ["git", "-C", str(repository), *arguments]
+    done = subprocess.run(command, capture_output=True, env=environment)
     if done.returncode:
         raise ValueError(done.stderr.decode(errors="replace").strip())
     return done.stdout

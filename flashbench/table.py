@@ -7,23 +7,25 @@ from typing import Literal
 from flashbench.case import Case
 from flashbench.stats.shift import Shift
 
-# "text": in every format; "wide": not in text, which has 100 columns; "data": CSV and JSON only.
+# "text": in every format; "wide": not in text, to be read at a glance; "data": CSV and JSON only.
 Shown = Literal["text", "wide", "data"]
 Value = str | float | int | bool | None
 
-# Verdicts that need somebody, the most urgent first; the first two fail a gate.
-ATTENTION = ("WRONG", "SLOWER", "NOT MEASURED", "UNDECIDED")
-FAILED = frozenset(ATTENTION[:2])
+# Verdicts that need somebody, the most urgent first; the first three fail a gate.
+ATTENTION = ("WRONG", "SLOWER", "FAILED", "NOT MEASURED", "UNDECIDED")
+FAILED = frozenset(ATTENTION[:3])
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """key: its name in CSV and JSON (with the unit); title: its heading for readers."""
+    """key: its name in CSV and JSON (with the unit); title: its heading for readers; identifies:
+    whether it tells rows apart, so that it stands in every part of a table that is split."""
 
     key: str
     title: str
     shown: Shown = "text"
     numeric: bool = True
+    identifies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,11 @@ class Document:
 
 
 NONE = Cell(None, "-")
+
+
+def name_column(key: str, title: str, shown: Shown = "text") -> Column:
+    """A column of text that tells rows apart."""
+    return Column(key, title, shown, numeric=False, identifies=True)
 
 
 def cut_cell(text: str, width: int) -> Cell:

@@ -1,7 +1,12 @@
 """What holds for the whole suite."""
 
+import os
 import signal
+from collections.abc import Generator
+from pathlib import Path
 
+import pytest
+import skip_reasons
 from hypothesis import settings
 
 # A busy machine is no failure.
@@ -13,3 +18,39 @@ def pytest_configure() -> None:
     """A shell starts jobs in the background deaf to Ctrl-C, and so all that tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin the share of each worker with files of slow tests, whole, as they share builds; so what
+    workers steal from each other near the end is short."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow"):
+            files.setdefault(item.path, []).append(item)
+    slow = sorted(files.values(), key=len, reverse=True)
+    fast = [item for item in items if not item.get_closest_marker("slow")]
+    items.clear()
+    for worker in range(workers):
+        items += [item for tests in slow[worker::workers] for item in tests]
+        items += fast[worker * len(fast) // workers : (worker + 1) * len(fast) // workers]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that is skipped for no good reason."""
+    return _justified((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a whole file."""
+    return _justified((yield))
+
+
+def _justified(report):  # type: ignore[no-untyped-def]
+    if report.skipped and not hasattr(report, "wasxfail"):
+        assert isinstance(report.longrepr, tuple)
+        if wrong := skip_reasons.fault(report.longrepr[2].removeprefix("Skipped: ")):
+            report.outcome, report.longrepr = "failed", wrong
+    return report

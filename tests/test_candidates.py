@@ -14,6 +14,7 @@ from flashbench.runfile import BuildIdentity
         ("package.module:function", "function", "package.module:function"),
         ("mine=package:function", "mine", "package:function"),
         ("before=flashbench", "before", "flashbench"),
+        ("package.module:sdpa", "package.module.sdpa", "package.module:sdpa"),
     ],
 )
 def test_forms_of_a_candidate(text: str, name: str, spec: str) -> None:
@@ -26,6 +27,13 @@ def test_forms_of_a_candidate(text: str, name: str, spec: str) -> None:
 def test_other_forms_are_refused(text: str) -> None:
     """Nothing but a dotted module and a function in it is taken."""
     with pytest.raises(InvalidInputError):
+        parse_candidate(text)
+
+
+@pytest.mark.parametrize("text", ["sdpa=m:f", "sdpa:math=m:f", "sdpa:anything=flashbench"])
+def test_no_candidate_has_the_name_of_a_baseline(text: str) -> None:
+    """Results are kept by name: it would be read as SDPA, and replace its times."""
+    with pytest.raises(InvalidInputError, match="is taken by the baseline"):
         parse_candidate(text)
 
 

@@ -49,8 +49,40 @@ def test_what_is_no_shape_is_refused_with_the_forms(text: str) -> None:
         parse_shape(text)
 
 
+def test_models_have_what_square_shapes_lack() -> None:
+    """The preset `models` has grouped heads, other lengths of keys, and no case twice."""
+    models = PRESETS["models"]
+    assert any(shape.kv_heads < shape.heads for shape in models)
+    assert any(shape.q_len == 1 < shape.k_len for shape in models)
+    assert any(shape.q_len > shape.k_len for shape in models)
+    assert len(set(models)) == len(models)
+
+
 def test_grid_has_every_combination_once() -> None:
     """The grid is the product of shapes, dtypes and masks without repeats."""
     twice = (*PRESETS["tiny"], *PRESETS["tiny"])
     found = grid(twice, ["fp16", "bf16"], [False, True], "cpu")
     assert len(found) == len({case.id for case in found}) == 2 * 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1,x,3,4", "'x' is no number"),
+        ("1,2,3", "3 numbers, not 4"),
+        ("0,1,1,1", "'0' is no number from 1"),
+        ("1,2,3,99999999999999999999", "'99999999999999999999' is no number"),
+        ("b1-h2-q3", "d is missing"),
+        ("b1-b1-h2-q3-d4", "b is there twice"),
+        ("b1-h2-z3-d4", "'z3' is no letter of b, h, g, q, k, d and a number"),
+        ("b1-h3-g2-q4-d4", "heads (3) must be a multiple of kv heads (2)"),
+        ("", "'' is no letter"),
+    ],
+)
+def test_what_is_wrong_with_a_shape_is_said_in_words(text: str, words: str) -> None:
+    """What does not fit is named, without Python's words for it."""
+    with pytest.raises(InvalidInputError) as caught:
+        parse_shape(text)
+    assert words in str(caught.value)
+    assert "int()" not in str(caught.value)
+    assert "unpack" not in str(caught.value)

@@ -113,10 +113,30 @@ def test_annotations_are_at_most_ten_of_a_kind(slower):
     speedups = [0.8 if index < slower else 1.0 for index in range(64)]
     lines = github.annotations(_document(_run(64, speedups))).splitlines()
     errors = [line for line in lines if line.startswith("::error ")]
-    assert len(errors) == min(slower, 10)
-    assert len(lines) == len(errors) + 1
-    if slower > 10:
-        assert f"title={slower - 9} more" in errors[-1]
+    assert len(errors) == min(slower + 1, 10)  # the first is the verdict
+    assert lines == errors
+    assert errors[0].startswith("::error title=flashbench%3A Regression::of 64 cases")
+    if slower > 9:
+        assert f"title={slower - 8} more" in errors[-1]
+
+
+def test_the_verdict_is_annotated_as_what_it_is():
+    """A wrong result is an error titled so, no notice of a regression; a pass is a notice."""
+    run = _run(2, 1.0)
+    assert github.annotations(_document(run)).startswith("::notice title=flashbench%3A Pass::of 2")
+    first = run.launches[0].results
+    place = next(i for i, result in enumerate(first) if result.candidate != "sdpa")
+    case, name = first[place].case, first[place].candidate
+    first[place] = Result(case=case, candidate=name, status="wrong", reason="NaN")
+    lines = github.annotations(_document(run)).splitlines()
+    assert lines[0].startswith("::error title=flashbench%3A Wrong result::of 2 cases 1 ")
+    crashed = Result(case=case, candidate=name, status="crashed", reason="SIGSEGV")
+    for launch in run.launches:
+        launch.results[place] = crashed
+    lines = github.annotations(_document(run)).splitlines()
+    assert lines[0].startswith("::error title=flashbench%3A Not measured::of 2 cases 1 ")
+    assert lines[1].startswith("::error title=NOT MEASURED%3A")
+    assert "crashed: SIGSEGV" in lines[1]
 
 
 @pytest.mark.parametrize("bad", HOSTILE)

@@ -30,13 +30,14 @@ def test_output_file(run_path, tmp_path):
     assert target.read_text() == plain.stdout
 
 
-def test_output_that_cannot_be_written(run_path, capsys):
+def test_output_that_cannot_be_written(run_path, tmp_path, capsys):
     """A folder that does not exist is one line and exit 2."""
+    target = tmp_path / "missing" / "table.txt"
     with pytest.raises(SystemExit) as stop:
-        main(["show", "-o", "/nowhere/table.txt", str(run_path)])
+        main(["show", "-o", str(target), str(run_path)])
     assert stop.value.code == 2
     assert capsys.readouterr().err == (
-        "flashbench: /nowhere/table.txt: cannot be written: No such file or directory\n"
+        f"flashbench: {target}: cannot be written: No such file or directory\n"
     )
 
 

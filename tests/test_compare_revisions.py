@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ UNCHANGED, SLOWER = "b1-h1-q16-d8-fp32-full-cpu", "b1-h2-q32-d8-fp32-full-cpu"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """Commits: good, the same with other words, far slower, slower where there are many planes,
+    """Commits: good, the same with another marker, far slower, slower where there are many planes,
     wrong, and one that does not compile; aside, two whose time is another in each launch where
     there are few planes, of which one is slower where there are many. The cache is shared, so
     each is built once."""
@@ -33,8 +34,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     repository = fastattn(root / "fastattn")
     repository.git("tag", "good")
     repository.write("NOTES", "nothing that is built\n")
-    repository.edit("csrc/config.h", "#pragma once", "#pragma once\n// the same")
-    repository.commit("Say the same in other words")
+    repository.edit("csrc/config.h", "MARKER = 1", "MARKER = 2")
+    repository.commit("Do the same in another library")
     repository.git("tag", "same")
     repository.edit("csrc/config.h", "DELAY = 0", "DELAY = 200000")
     repository.commit("Wait in each call")
@@ -101,7 +102,8 @@ def test_slower_commit_is_found_and_stops_early(compare, tmp_path: Path) -> None
     run = runfile.load(file)
     assert len(run.launches) < 30
     assert run.pair is not None
-    assert [c.build.revision for c in run.candidates] == ["", "good", "slower"]
+    own = [c.build.revision for c in run.candidates if not c.baseline]
+    assert own == ["good", "slower"]
     again = compare(str(file), "--format", "json")
     assert again.returncode == Exit.REGRESSION
     assert again.stdout == done.stdout
@@ -111,7 +113,7 @@ def test_only_the_slower_case_is_slower(compare, tmp_path: Path) -> None:  # typ
     """Where one case of two is slower, the other is not called so."""
     file = tmp_path / "run.json"
     done = compare(
-        "same", "slower-on-one", *SHAPES, *FAST, "--launches", "12", "--tolerance", "20%",
+        "same", "slower-on-one", *SHAPES, *FAST, "--launches", "8", "--tolerance", "20%",
         "--format", "json", "--run-file", str(file),
     )  # fmt: skip
     assert done.returncode == Exit.REGRESSION, done.stderr
@@ -127,7 +129,7 @@ def test_decided_case_leaves_while_the_other_goes_on(compare, tmp_path: Path) ->
     far more than the tolerance is measured in every launch."""
     file = tmp_path / "run.json"
     done = compare(
-        "noisy", "noisy-slower", *SHAPES, *FAST, "--launches", "14", "--tolerance", "5%",
+        "noisy", "noisy-slower", *SHAPES, *FAST, "--launches", "9", "--tolerance", "5%",
         "--format", "json", "--run-file", str(file),
     )  # fmt: skip
     assert done.returncode == Exit.REGRESSION, done.stderr
@@ -135,19 +137,19 @@ def test_decided_case_leaves_while_the_other_goes_on(compare, tmp_path: Path) ->
     run = runfile.load(file)
     measured = Counter(result.case for launch in run.launches for result in launch.results)
     counts = {case: count // len(run.candidates) for case, count in measured.items()}
-    assert counts[UNCHANGED] == len(run.launches) == 14
-    assert counts[SLOWER] < 14
+    assert counts[UNCHANGED] == len(run.launches) == 9
+    assert counts[SLOWER] < 9
     rows = {row["case"]: row["launches"] for row in json.loads(done.stdout)["rows"]}
     assert rows == counts
 
 
 def test_wrong_commit_is_a_regression(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """A wrong result in B is exit code 1 and has no speed; in A it is exit code 4, told as A's."""
-    flags = [*SHAPES[:2], *FAST, "--launches", "3", "--run-file", str(tmp_path / "run.json")]
+    flags = [*SHAPES[:2], *FAST, "--launches", "2", "--run-file", str(tmp_path / "run.json")]
     done = compare("good", "wrong", *flags)
     assert done.returncode == Exit.REGRESSION
     assert "WRONG" in done.stdout
-    done = compare("wrong", "good", *flags)
+    done = compare("wrong", "good", *flags, "--force")
     assert done.returncode == Exit.NOT_MEASURED
     assert "A itself is wrong" in done.stdout
 
@@ -164,7 +166,7 @@ def test_commit_that_does_not_build_is_never_a_pass(compare, tmp_path: Path) -> 
         assert "local_only.h" in last
         assert not file.exists()
     for form, words in (
-        ("github", "::warning title=NOT MEASURED"),
+        ("github", "::error title=flashbench%3A Not measured"),
         ("junit", '<error message="NOT MEASURED'),
         ("markdown", "Not measured: B = unbuildable"),
         ("json", '"verdict": "NOT MEASURED"'),
@@ -173,6 +175,66 @@ def test_commit_that_does_not_build_is_never_a_pass(compare, tmp_path: Path) -> 
         assert done.returncode == Exit.NOT_MEASURED
         assert words in done.stdout
         assert "only.h" in done.stdout
+
+
+@pytest.fixture
+def words(project: Repository) -> Iterator[Repository]:
+    """The project with a branch of commits that change words alone: of a file that is no part of
+    the build, then of the Python that is imported."""
+    project.git("checkout", "-q", "-b", "words", "good")
+    project.write("README.md", "other words\n")
+    project.commit("Document it otherwise")
+    project.git("tag", "documented")
+    project.edit("src/fastattn/api.py", "return ", "return  ")
+    project.commit("Space the Python otherwise")
+    project.git("tag", "spaced")
+    yield project
+    project.git("checkout", "-q", "main")
+    project.git("branch", "-q", "-D", "words")
+    project.git("tag", "-d", "documented", "spaced")
+
+
+def test_same_build_is_said_and_not_measured(compare, words: Repository, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A commit against itself, one that changed documents alone, and a clean working tree: exit
+    code 0, nothing measured, in every format."""
+    file = tmp_path / "run.json"
+    words.git("checkout", "-q", "documented")
+    for pair in (["good", "good"], ["good", "documented"], ["good"]):
+        done = compare(*pair, *FAST, "--run-file", str(file))
+        assert done.returncode == Exit.PASS, done.stderr
+        assert "same-build: " in done.stdout
+        assert "flashbench aa" in done.stdout
+        assert f"{file}: not written" in done.stderr
+        assert not file.exists()
+    for form, said in (
+        ("markdown", "**Pass: good against documented: same build**"),
+        ("json", '"same_build": true'),
+        ("csv", 'good against documented,B,,SAME,"same build: '),
+        ("junit", 'tests="1" failures="0" errors="0" skipped="0"'),
+        ("github", "::notice title=flashbench%3A Pass::good against documented: same build"),
+    ):
+        done = compare("good", "documented", *FAST, "--format", form)
+        assert done.returncode == Exit.PASS, done.stderr
+        assert said in done.stdout
+        assert "launch 1" not in done.stderr
+
+
+def test_other_python_is_another_build(compare, words: Repository, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Equal libraries under Python that differs by a byte are measured; so is the same build with
+    --even-if-same, and gone on with from its file."""
+    file = tmp_path / "run.json"
+    few = [*SHAPES[:2], *FAST, "--launches", "2", "--run-file"]
+    done = compare("documented", "spaced", *few, str(file))
+    assert done.returncode == Exit.UNDECIDED, done.stderr
+    a, b = [c.build for c in runfile.load(file).candidates if not c.baseline]
+    assert a.library_hash == b.library_hash
+    assert "same-library: " in done.stdout
+    same = tmp_path / "same.json"
+    done = compare("good", "good", "--even-if-same", *few, str(same))
+    assert done.returncode == Exit.UNDECIDED, done.stderr
+    done = compare("good", "good", "--resume", str(same), "--launches", "3")
+    assert done.returncode == Exit.UNDECIDED, done.stderr
+    assert len(runfile.load(same).launches) == 3
 
 
 def test_budget_ends_undecided_and_resume_goes_on(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -206,7 +268,7 @@ def test_budget_stops_and_resume_goes_on(compare, tmp_path: Path) -> None:  # ty
     )
     assert done.returncode == stopped(done.stdout), done.stderr
     again = f"flashbench compare good same --resume {file}"
-    assert f"stopped by --budget; go on with: {again}" in done.stderr
+    assert f"stopped by --budget; resume with: {again}" in done.stderr
     before = runfile.load(file)
     assert before.settings.budget_seconds == 8
     assert 0 < len(before.launches) < 1000
@@ -235,7 +297,8 @@ def test_interrupt_keeps_what_was_measured(project: Repository, tmp_path: Path) 
         command, cwd=project.root, env=environment(project), stderr=subprocess.PIPE, text=True
     )
     while not file.exists() and process.poll() is None:
-        time.sleep(0.1)
+        time.sleep(0.01)
+    assert process.poll() is None  # in the middle of its work
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == Exit.NOT_MEASURED

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import pty
-import random
 import signal
 import subprocess
 import sys
@@ -17,6 +16,8 @@ from synthetic import make_cases, make_run
 from flashbench import runfile
 from flashbench.cli.run import _exit_code
 from flashbench.runfile import Result, RunFile
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = "tests.measure.candidates_for_tests"
@@ -119,14 +120,21 @@ def test_environment_and_builds_are_in_the_file(everything_fails: RunFile) -> No
 
 
 def test_killed_run_leaves_a_valid_file_and_is_resumed(tmp_path: Path) -> None:
-    """SIGKILL at random moments: the file is whole, no worker remains, the rest is added."""
+    """SIGKILL as a worker starts, in the first launch and in a later one: the file is whole, no
+    worker remains, the rest is added."""
     path = tmp_path / "run.json"
     fresh = [*QUICK, *candidates("correct"), "-o", path, "--launches", 4, "--samples", 100]
-    moments = random.Random(4)
     arguments: list[object] = fresh
-    for _ in range(3):
+    moments = (
+        lambda process: workers_of(process.pid),
+        lambda process: path.exists(),
+        lambda process: runfile.load(path).launches[0].complete and workers_of(process.pid),
+    )
+    for come in moments:
         process = subprocess.Popen(command(*arguments), cwd=ROOT, stderr=subprocess.DEVNULL)
-        time.sleep(moments.uniform(0.3, 6))
+        while not come(process):  # pytest's time limit ends a wait in vain
+            assert process.poll() is None
+            time.sleep(0.005)
         process.kill()
         process.wait()
         assert_no_worker_of(process.pid)
@@ -146,10 +154,14 @@ def assert_no_worker_of(parent: int) -> None:
     """Workers are killed by the kernel with their parent, at once."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        if not any(is_worker_of(parent, process) for process in Path("/proc").glob("[0-9]*")):
+        if not workers_of(parent):
             return
         time.sleep(0.05)
     pytest.fail("a worker outlived its parent")
+
+
+def workers_of(parent: int) -> list[Path]:
+    return [one for one in Path("/proc").glob("[0-9]*") if is_worker_of(parent, one)]
 
 
 def is_worker_of(parent: int, process: Path) -> bool:
@@ -163,9 +175,9 @@ def is_worker_of(parent: int, process: Path) -> bool:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupt_keeps_what_was_measured(tmp_path: Path, number: signal.Signals) -> None:
-    """Ctrl-C and SIGTERM end with code 4, say how to go on, and lose no finished case."""
+    """Ctrl-C, SIGTERM and SIGHUP end with code 4, say how to go on, and lose no finished case."""
     path = tmp_path / "run.json"
     arguments = [*QUICK, *candidates("correct"), "-o", path, "--launches", 1000]
     process = subprocess.Popen(command(*arguments), cwd=ROOT, stderr=subprocess.PIPE, text=True)
@@ -176,7 +188,7 @@ def test_interrupt_keeps_what_was_measured(tmp_path: Path, number: signal.Signal
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 4, errors
-    assert f"interrupted; go on with: flashbench run --resume {path}" in errors
+    assert f"interrupted; resume with: flashbench run --resume {path}" in errors
     assert "Traceback" not in errors
     assert_no_worker_of(process.pid)
     run = runfile.load(path)

@@ -10,8 +10,9 @@ from flashbench.settings import defaults
 
 
 def settings(directory: Path, text: str) -> dict[str, object]:
-    (directory / "pyproject.toml").write_text(f"[tool.flashbench.run]\n{text}\n")
-    return defaults(command, directory)
+    path = directory / "pyproject.toml"
+    path.write_text(f"[tool.flashbench.run]\n{text}\n")
+    return defaults(command, path)
 
 
 def test_settings_are_defaults_by_flag_name(

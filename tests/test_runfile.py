@@ -35,12 +35,27 @@ def _refusal(document: object) -> str:
         messages.append(str(caught.value))
     plain, for_report = messages
     # The two say differently where a value of the wrong type is.
-    assert plain == for_report or (" - at `$" in plain and "damaged run file" in for_report)
+    assert plain == for_report or ("].timings[" in plain and "damaged run file" in for_report)
     return plain
 
 
 def _result(document: dict[str, object]) -> dict[str, object]:
     return document["launches"][0]["results"][0]  # type: ignore[index,no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "baseline"),
+    [("sdpa", "m:f", False), ("sdpa:math", "sdpa:math", False), ("sdpa", "sdpa:flash", True)],
+)
+def test_names_of_baselines_are_theirs(name: str, spec: str, baseline: bool) -> None:
+    """A file whose candidate would be read as SDPA, or as another backend, is refused."""
+    document = _document()
+    document["candidates"] = [
+        *(c for c in document["candidates"] if not c["baseline"]),  # type: ignore[attr-defined]
+        {"name": name, "spec": spec, "baseline": baseline},
+    ]
+    document["launches"] = []
+    assert f"{name!r} is a baseline's name" in _refusal(document)
 
 
 def test_saved_and_loaded_is_the_same(tmp_path):
@@ -236,3 +251,15 @@ def test_paths_that_are_no_files(tmp_path):
         os.truncate(file.fileno(), 3 * 2**30)  # sparse: takes no room
     with pytest.raises(InvalidInputError, match="too large"):
         load(huge)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("launches", 10**15), ("launches", -1), ("seed", -1), ("samples", 2**60)]
+    + [(f"{name}_seconds", value) for name in ("timeout", "budget") for value in (1e300, -1.0)],
+)
+def test_settings_that_no_run_could_have(setting, value):
+    """A resumed run would count to them, or wait for them."""
+    document = _document()
+    document["settings"][setting] = value
+    assert f"the setting {setting} is not a possible number" in _refusal(document)

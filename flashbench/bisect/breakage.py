@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from flashbench.bisect.faults import Fault, FaultSearch
 from flashbench.bisect.found import Cost, Found, Outcome, Tried
 from flashbench.bisect.question import Range, works
-from flashbench.build.unit import first_line
+from flashbench.builds.unit import first_line
 from flashbench.errors import NotMeasuredError
 from flashbench.project import Built
 from flashbench.project.ledger import Stage
@@ -14,6 +14,7 @@ from flashbench.project.many import Preparer
 
 _WORKS = {"build": "builds", "load": "loads", "correct": "is right"}
 _FAILS = {"build": "does not build", "load": "does not load", "correct": "is wrong"}
+_FAILS_NAMED = "is wrong on a named case or refuses it"
 
 
 class _OutOfTimeError(Exception):
@@ -28,11 +29,13 @@ def find_breakage(
     jobs: int,
     quick: bool,
     budget: float | None,
+    named: bool = False,
     tell: Callable[[str], None],
 ) -> Found:
     """The last commit that works, and the first that does not. quick: halving alone, which is right
     where nothing was broken and repaired. budget: seconds by the clock
-    after which no more commits are tried; the two ends always are.
+    after which no more commits are tried; the two ends always are. named: the preparer checks cases
+    that the user named, and a commit that refuses one does not work.
 
     Raises NotMeasuredError where the good end does not work, or the bad one fails before that can
     be told of it.
@@ -45,10 +48,13 @@ def find_breakage(
         revisions = [asked.good if place < 0 else asked.commits[place].revision for place in places]
         built = preparer.prepare(revisions, purpose)
         for place, one in zip(places, built, strict=True):
-            tried[place] = Tried(place, one.status, one.reason)
+            tried[place] = Tried(place, one.status, one.reason, checked=one.checked)
             count(cost, one)
             tell(f"{one.revision.commit[:12]}: {one.status}")
-        return {place: works(one, purpose) for place, one in zip(places, built, strict=True)}
+        return {
+            place: works(one, purpose, named=named)
+            for place, one in zip(places, built, strict=True)
+        }
 
     def attempt_in_time(places: Sequence[int]) -> dict[int, bool | None]:
         if budget is not None and time.monotonic() - started > budget:
@@ -62,9 +68,14 @@ def find_breakage(
             line = first_line(tried[place].reason)
             why = f"--{label} {(asked.good if wanted else asked.bad).label}: "
             why += f"{tried[place].status}: {line}"
-            raise NotMeasuredError(f"{why}; name another commit, or another --for")
+            fix = "name another commit, or another --for"
+            if tried[place].status == "unchecked":
+                fix = "name a case that it takes with --case, another commit, or another --for"
+            raise NotMeasuredError(f"{why}; {fix}")
     if ends[bad]:
         answer = f"nothing is broken: {asked.bad.label} {_WORKS[purpose]}"
+        if tried[bad].checked:
+            answer += f" on {tried[bad].checked}"
         return Found(asked, purpose, Outcome.NONE, answer, _rows(tried), cost, last=bad)
     search = FaultSearch(asked.graph, attempt_in_time, jobs)
     search.answers[bad] = False
@@ -75,12 +86,14 @@ def find_breakage(
             search.prove()
     except _OutOfTimeError:
         stopped = True
-    return _found(asked, purpose, search.answer(), tried, cost, stopped=stopped)
+    fails = _FAILS_NAMED if named else _FAILS[purpose]
+    return _found(asked, purpose, fails, search.answer(), tried, cost, stopped=stopped)
 
 
 def _found(
     asked: Range,
     purpose: Stage,
+    fails: str,
     fault: Fault,
     tried: dict[int, Tried],
     cost: Cost,
@@ -102,7 +115,7 @@ def _found(
         notes.append(("not-tried", f"{why}: {fault.untried} later commits were not tried"))
     for place, one in tried.items():
         if place == fault.first:
-            one.role = f"first that {_FAILS[purpose]}"
+            one.role = f"first that {fails}"
         elif place in fault.candidates:
             one.role = "candidate"
         elif place == (-1 if fault.last is None else fault.last):
@@ -113,14 +126,14 @@ def _found(
     if stopped and fault.untried:
         outcome = Outcome.UNDECIDED
         answer = f"stopped by --budget; so far the {last}, and {_name(asked, fault.first)} "
-        answer += f"{_FAILS[purpose]}"
+        answer += f"{fails}"
     elif len(fault.candidates) > 1:
         outcome = Outcome.HIDDEN
-        answer = f"{last}; the first that {_FAILS[purpose]} is one of {len(fault.candidates)} "
-        answer += f"commits, of which {len(fault.candidates) - 1} cannot be tried"
+        answer = f"{last}; the first that {fails} is one of {len(fault.candidates)} "
+        answer += f"commits, of which {len(fault.candidates) - 1} cannot be told"
     else:
         outcome = Outcome.FOUND
-        answer = f"{last}; first that {_FAILS[purpose]}: {_name(asked, fault.first)}: "
+        answer = f"{last}; first that {fails}: {_name(asked, fault.first)}: "
         answer += f"{first.status}: {why}"
     return Found(
         asked,

@@ -28,7 +28,7 @@ EXIT_CODES = {
 @dataclass
 class Tried:
     """What is known of one commit. place: in the range, -1 the good end; launches: log(time of it /
-    time of good), one a launch."""
+    time of good), one a launch; checked: the cases on which it is right."""
 
     place: int
     status: str = ""
@@ -36,6 +36,7 @@ class Tried:
     launches: list[float] = field(default_factory=list)
     probability: float | None = None
     role: str = ""
+    checked: str = ""
 
 
 @dataclass

@@ -2,16 +2,14 @@
 learns from. Each commit has a run file, which `flashbench show` and `compare` read."""
 
 import contextlib
-import fcntl
-import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
 
-from flashbench import runfile
+from flashbench import locks, runfile
 from flashbench.case import Case
 from flashbench.comparison import Comparison
-from flashbench.errors import FlashbenchError, InvalidInputError, NotMeasuredError
+from flashbench.errors import FlashbenchError, InvalidInputError, NotMeasuredError, UnprovenError
 from flashbench.files import remove_tree
 from flashbench.head_to_head import measure_pair
 from flashbench.measure.progress import LineProgress, Progress
@@ -40,36 +38,29 @@ class Silent(LineProgress):
         pass
 
 
-def own(directory: Path, *, resume: bool) -> IO[str]:
-    """Make the directory of one bisection's run files, empty unless `resume`, and keep every other
-    process out of it until the file that is returned is closed.
+@contextlib.contextmanager
+def own(directory: Path, *, force: bool = False) -> Iterator[None]:
+    """Make the directory of one bisection's run files and keep every other process out of it
+    meanwhile. What is there is used again, or removed with `force`.
 
     Raises NotMeasuredError where another process has it, or it cannot be made.
     """
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        lock = directory.with_name(f"{directory.name}.lock").open("a+")
+    with contextlib.ExitStack() as held:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            with lock:
-                lock.seek(0)
-                holder = lock.read(20).strip()
+            lock = directory.with_name(f"{directory.name}.lock")
+            held.enter_context(locks.exclusive(lock, wait=False))
+            if force:
+                remove_tree(directory)
+            directory.mkdir(exist_ok=True)
+        except locks.BusyError as holder:
             raise NotMeasuredError(
-                f"process {holder} is doing the same bisection; wait for it, or end it and go on "
-                "with --resume"
+                f"{holder} is doing the same bisection; wait for it, or end it and start this again"
             ) from None
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        if not resume:
-            remove_tree(directory)
-        directory.mkdir(exist_ok=True)
-    except OSError as error:
-        raise NotMeasuredError(
-            f"{directory}: cannot be made: {error.strerror}; make room, or set FLASHBENCH_CACHE"
-        ) from None
-    return lock
+        except OSError as error:
+            raise NotMeasuredError(
+                f"{directory}: cannot be made: {error.strerror}; make room, or set FLASHBENCH_CACHE"
+            ) from None
+        yield
 
 
 @dataclass
@@ -97,7 +88,10 @@ class Oracle:
         plan = self._plan(bad, (), launches)
         done = sum(launch.device_seconds for launch in resumed.launches) if resumed else 0.0
         self._finish(measure_pair(plan, path, progress, resumed), done)
-        return self._report(runfile.load(path))
+        run = runfile.load(path)
+        if run.settings.processes == "paired":  # so are those in between, from the first one on
+            self.plan = replace(self.plan, processes="paired")
+        return self._report(run)
 
     def known(self, commit: Built, case: Case) -> list[float]:
         """What earlier launches of a commit told, none if its file is of other builds."""
@@ -115,6 +109,11 @@ class Oracle:
             done = resumed.device_seconds if resumed is not None else 0.0
             try:
                 self._finish(measure(plan, self._path(commit), Silent(), resumed), done)
+            except UnprovenError:
+                if self.plan.processes != "auto":
+                    raise
+                self.plan = replace(self.plan, processes="paired")
+                continue
             except NotSavedError:  # says nothing of the commit: the next one would be no better
                 raise
             except NotMeasuredError as error:
@@ -141,6 +140,7 @@ class Oracle:
             self.plan,
             candidates=[built.candidate(name) for name, built in builds.items()],
             sites={name: str(built.require()) for name, built in builds.items()},
+            repository=str(next(iter(builds.values())).project.repository),
             backends="default",
             launches=launches,
             budget_seconds=left,
@@ -171,13 +171,19 @@ class Oracle:
     def _known(self, commit: Built) -> RunFile | None:
         """The run file of a commit, where it is of the builds that are compared now."""
         path = self._path(commit)
+        if not path.exists():
+            return None
         with contextlib.suppress(FlashbenchError):
             run = runfile.load(path)
             mine = {NEW: commit.identity.library_hash, OLD: self.good.identity.library_hash}
             there = {c.name: c.build.library_hash for c in run.candidates if c.name in mine}
-            if there == mine and run.pair is not None:
+            processes = self.plan.processes in ("auto", run.settings.processes)
+            if there == mine and run.pair is not None and processes:
                 return run
-        path.unlink(missing_ok=True)
+        other = 1  # of other builds, or damaged: not used, and not lost
+        while (aside := path.with_suffix(f".{other}.json")).exists():
+            other += 1
+        path.rename(aside)
         return None
 
     def _report(self, run: RunFile) -> Report:

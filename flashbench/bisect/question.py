@@ -4,18 +4,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from flashbench.bisect.graph import Graph, graph_of
-from flashbench.build import Status
+from flashbench.builds import Status
 from flashbench.errors import InvalidInputError
 from flashbench.project import Built, Project, Revision, git, resolve
 from flashbench.project.commits import (
     Commit,
     commits_between,
-    is_shallow,
     known_commits,
     merge_base,
 )
 from flashbench.project.contents import contents_of
 from flashbench.project.ledger import Stage
+from flashbench.project.revision import is_shallow
 
 Purpose = Literal["build", "load", "correct", "speed"]
 
@@ -92,11 +92,14 @@ def range_of(project: Project, good: str, bad: str, *, first_parent: bool = Fals
     return Range(project, old, new, tuple(commits), graph_of(commits), first_parent, subject)
 
 
-def works(built: Built, purpose: Stage) -> bool | None:
+def works(built: Built, purpose: Stage, *, named: bool = False) -> bool | None:
     """Whether a commit that was prepared for it works; None: it cannot be told, as it fails
-    earlier."""
+    earlier, or as nothing of it could be checked. named: of cases that the user named, one that is
+    refused does not work."""
     if built.status == "built":
         return True
+    if built.status == "unchecked":
+        return False if named else None
     if not built.kept:  # for want of memory or disk, or to read it: no answer
         return None
     if purpose == "build":

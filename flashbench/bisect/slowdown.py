@@ -10,7 +10,7 @@ from flashbench.bisect.breakage import count
 from flashbench.bisect.culprit import Search
 from flashbench.bisect.found import Cost, Found, Outcome, Tried
 from flashbench.bisect.oracle import Oracle, SpentError, slowest
-from flashbench.bisect.question import Range, works
+from flashbench.bisect.question import Range
 from flashbench.case import Case
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.measure.progress import Progress
@@ -44,10 +44,9 @@ class Slowdown:
         NotMeasuredError where the ends cannot be compared, CutShortError after Ctrl-C.
         """
         last = self.asked.graph.size - 1
-        self.tried[-1] = Tried(-1, "built")
-        self.tried[last] = Tried(last, "built")
         self.built[last] = bad
-        for end in (self.oracle.good, bad):
+        for number, end in ((-1, self.oracle.good), (last, bad)):
+            self.tried[number] = Tried(number, end.status, end.reason)
             count(self.cost, end)
         try:
             report = self.oracle.ends(bad, launches, progress)
@@ -110,7 +109,7 @@ class Slowdown:
             count(self.cost, one)
             self.built[place] = one
             self.tried[place] = Tried(place, one.status, one.reason)
-            if works(one, "correct") is not True:
+            if not one.is_measurable:
                 self.tell(f"{commit.id[:12]}: skipped: {one.status}")
                 search.skip(place)
                 continue

@@ -7,11 +7,20 @@ import gc
 import sys
 import traceback
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import click
 
 from flashbench import __version__
-from flashbench.errors import Exit, FlashbenchError
+from flashbench.cli.streams import guard
+from flashbench.errors import (
+    Exit,
+    FlashbenchError,
+    InvalidInputError,
+    NotMeasuredError,
+    is_out_of_files,
+)
 from flashbench.render.escape import printable
 
 _COLLECT_AFTER = 200_000  # new containers, in place of 700
@@ -45,6 +54,14 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        _require_directory()  # of commands; --version and --help need none
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            # Not of stdout or stderr, which raise none. Click would exit with 1, a regression.
+            raise NotMeasuredError("a process that was written to ended early") from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -66,8 +83,10 @@ def main(arguments: list[str] | None = None) -> None:
     # What a command reads it keeps until it ends, and it has few cycles: the collector would look
     # through all of it again and again.
     gc.set_threshold(_COLLECT_AFTER)
+    guard()
     try:
         result = cli.main(arguments, standalone_mode=False)
+        sys.stdout.flush()
     except FlashbenchError as error:
         _fail(str(error), error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -78,14 +97,24 @@ def main(arguments: list[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         # Nothing has been measured by whoever lets Ctrl-C come this far; `run` handles its own.
         _fail("interrupted", Exit.NOT_MEASURED)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away: nobody to tell
-        sys.exit(Exit.PASS)
     except Exception as error:
+        if is_out_of_files(error):
+            _fail("too many open files; allow more with: ulimit -n 1024", Exit.NOT_MEASURED)
         # Python's own exit code, 1, would read as a regression.
         traceback.print_exc()
         _fail(f"a bug in flashbench: {type(error).__name__}: {error}", Exit.NOT_MEASURED)
     sys.exit(result if isinstance(result, int) else Exit.PASS)
+
+
+def _require_directory() -> None:
+    """Relative paths, settings and the repository are those of the working directory."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise InvalidInputError(
+            f"the working directory cannot be used ({error.strerror}): it may have been removed; "
+            "cd to one that is there"
+        ) from None
 
 
 def _fail(message: str, code: Exit) -> None:

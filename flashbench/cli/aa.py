@@ -2,22 +2,28 @@
 
 import math
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flashbench.cli.measuring import (
-    check_writable,
+    Count,
+    build_timeout_option,
     effort_options,
     grid_options,
+    new_run_file,
     plan_options,
+    processes_of,
+    processes_option,
+    retry_build_option,
     tell,
 )
-from flashbench.cli.output import Fraction, deliver, judging_options
+from flashbench.cli.output import Fraction, ReportFile, deliver, judging_options
+from flashbench.cli.paths import PathType
+from flashbench.cli.run_file import continued, force_option, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
-from flashbench.runfile import Candidate, Pair
+from flashbench.runfile import BuildIdentity, Candidate, Pair
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -38,44 +44,47 @@ TABLES = ("text", "markdown", "csv", "json")  # there is no verdict to annotate
 )
 @click.option(
     "--candidate",
-    default="flashbench:attention",
-    show_default=True,
     metavar="MODULE:FUNCTION",
-    help="What is compared with itself.",
+    help="What is compared with itself.  [default: the callable of [tool.flashbench.project], "
+    "built from the working tree; without that table flashbench:attention]",
 )
 @click.option(
     "--comparisons",
-    type=click.IntRange(1, 10_000),
+    type=Count(1, 10_000),
     default=20,
     show_default=True,
     help="Of all cases together; each has its own launches.",
 )
 @click.option(
     "--launches",
-    type=click.IntRange(2, 1000),
+    type=Count(2, 1000),
     default=12,
     show_default=True,
     help="Of a comparison.",
 )
 @grid_options
 @effort_options
+@build_timeout_option
+@retry_build_option
+@processes_option
 @click.option("--tolerance", type=Fraction(0, 1), default="1%", show_default=True)
 @click.option("--confidence", type=Fraction(0.5, 1), default="95%", show_default=True)
 @click.option(
     "--run-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PathType(folder=False),
     metavar="FILE",
     help="Where the measurements go.  [default: aa-<date>-<time>.json]",
 )
 @click.option(
     "--resume",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PathType(folder=False),
     metavar="FILE",
     help="Go on with the run file of an earlier `aa`, or print its table again.",
 )
+@force_option
 @click.option("--save", is_flag=True, help="Keep what was learned in the machine's profile.")
 @click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("-o", "--output", type=ReportFile())
 def command(**options: Any) -> int:
     """Compare a build with itself, over and over: whatever is found is a false alarm.
 
@@ -83,19 +92,15 @@ def command(**options: Any) -> int:
     by the same code. Prints how often that gave a false alarm on this machine, the smallest change
     that 5, 10, 20 and 40 launches would have found, and the launches to plan for.
     """
-    from flashbench import runfile
     from flashbench.aa import compare_with_itself
     from flashbench.launches import collect
     from flashbench.views import noise
 
-    resumed = None
-    if options["resume"] is not None:
-        resumed = runfile.load(options["resume"])
-        _require_one_build(resumed, options["resume"])
-    path = options["run_file"] or options["resume"]
-    path = path or Path(f"aa-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
-    check_writable(path, "--run-file")
-    run = _measure(options, resumed, path)
+    path = options["run_file"] or options["resume"] or new_run_file("aa")
+    with run_file(path, "--run-file", options["resume"], force=options["force"]) as resumed:
+        if resumed is not None:
+            _require_one_build(resumed, options["resume"] or path)
+        run = _measure(options, resumed, path)
     tell(f"analysing {len(run.launches)} launches of {len(run.cases)} cases")
     judging = judging_options(resumed, {**options, "metric": None})
     data = collect(run, judging["metric"])
@@ -128,35 +133,31 @@ def _require_one_build(run: "RunFile", path: Path) -> None:
 
 
 def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> "RunFile":
-    from flashbench.build import cache_directory
-    from flashbench.build.scratch import scratch
+    from flashbench.builds import cache_directory
+    from flashbench.builds.scratch import scratch
     from flashbench.measure.progress import make_progress
     from flashbench.run import measure
 
     with scratch(cache_directory()) as directory:
-        plan = _plan(options, resumed, directory)
-        outcome = measure(plan, path, make_progress(), resumed)
+        again = options["resume"] is not None
+        plan = _plan(options, resumed if again else None, directory)
+        if resumed is not None and not again:
+            plan = continued(resumed, plan, path, "--run-file")
+        outcome = measure(plan, path, make_progress(), resumed, check=not again)
     run = outcome.run
     if run is None or not run.launches:
         raise NotMeasuredError("interrupted before anything was measured")
     if outcome.interrupted:
-        raise NotMeasuredError(f"interrupted; go on with: flashbench aa --resume {path}")
+        raise NotMeasuredError(f"interrupted; resume with: flashbench aa --resume {path}")
     tell(f"{path}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")
     return run
 
 
 def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -> "Plan":
-    from flashbench.candidates import OUR_CALLABLE, OURS, parse_candidate
-    from flashbench.project.installed import copy_installed
+    from flashbench.project import find
     from flashbench.run import Plan, plan_to_resume
 
-    if resumed is not None:
-        assert resumed.pair is not None
-        spec = next(c.spec for c in resumed.candidates if c.name == resumed.pair.old)
-    else:
-        spec = parse_candidate(options["candidate"]).spec
-        spec = OUR_CALLABLE if spec == OURS else spec
-    site, identity = copy_installed(spec, directory)
+    spec, site, identity = _build(options, resumed, directory)
     both: dict[str, Any] = {
         "candidates": [Candidate(name=name, spec=spec, build=identity) for name in (OLD, NEW)],
         "sites": {OLD: str(site), NEW: str(site)},
@@ -166,13 +167,41 @@ def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -
     if resumed is not None:
         return replace(plan_to_resume(resumed, options["resume"]), **both)
     return Plan(
-        **plan_options(options),
+        **plan_options(options | {"processes": processes_of(find(Path.cwd()), options)}),
         metrics=[],
         pair=Pair(
             old=OLD, new=NEW, tolerance=options["tolerance"], confidence=options["confidence"]
         ),
         **both,
     )
+
+
+def _build(
+    options: dict[str, Any], resumed: "RunFile | None", directory: Path
+) -> tuple[str, Path, BuildIdentity]:
+    """What is compared with itself: its name, where it is imported from, its build."""
+    from flashbench.candidates import OUR_CALLABLE, OURS, parse_candidate
+    from flashbench.cli.building import build_working_tree, rebuild
+    from flashbench.project import WORKTREE, find
+    from flashbench.project.installed import copy_installed
+
+    project = find(Path.cwd())
+    if resumed is not None:
+        assert resumed.pair is not None
+        old = next(c for c in resumed.candidates if c.name == resumed.pair.old)
+        if old.build.revision == WORKTREE:
+            built = rebuild(project, old, options, options["resume"])
+            return old.spec, built.require(), built.identity
+        spec = old.spec
+    elif options["candidate"] is None and project is not None:
+        built = build_working_tree(project, options)
+        return project.callable, built.require(), built.identity
+    else:
+        spec = parse_candidate(options["candidate"] or OURS).spec
+        spec = OUR_CALLABLE if spec == OURS else spec
+        tell(f"measuring {spec}, as it is imported here")
+    roots = [str(project.import_root)] if project is not None else []
+    return spec, *copy_installed(spec, directory, roots)
 
 
 def _save(run: "RunFile", found: "SelfComparison") -> None:

@@ -1,49 +1,61 @@
 """`flashbench backfill`: many commits built, measured side by side, and kept in the history."""
 
 import socket
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flashbench.cli.measuring import (
+    Count,
     build_timeout_option,
-    check_writable,
     effort_options,
     grid_options,
+    jobs_option,
+    new_run_file,
     plan_options,
+    processes_of,
+    processes_option,
+    retry_build_option,
     tell,
     tell_still,
 )
 from flashbench.cli.output import METRICS
+from flashbench.cli.paths import PathType
+from flashbench.cli.run_file import continued, force_option, run_file
+from flashbench.damage import damage
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
+from flashbench.inputs import read_input
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.project import Built, Project
     from flashbench.project.revision import Revision
-    from flashbench.run import Outcome, Plan
+    from flashbench.run import Plan
     from flashbench.runfile import RunFile
+
+_LIST_BYTES = 2**27
 
 
 @click.command(
     "backfill",
     cls=SettingsCommand,
-    epilog="Exit codes: 0 measured and kept, 2 usage, 4 no commit works, or it was interrupted. A "
-    "commit that does not build or is wrong is kept as that. Defaults: "
+    epilog="Exit codes: 0 every commit that builds was measured and is right, 1 one is wrong, 2 "
+    "usage, 4 nothing was measured, a commit that builds crashed, hung or was not reached, or it "
+    "was interrupted. That a commit does not build, or supports none of the cases, is an answer, "
+    "kept with its reason, and changes no exit code beside commits that were measured. Defaults: "
     "[tool.flashbench.backfill] of pyproject.toml.",
 )
 @click.argument("revisions", nargs=-1, metavar="[REV|A..B] ...")
 @click.option(
     "--list",
     "listed",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PathType(folder=False),
     metavar="FILE",
     help="Commits from a file as well: a revision a line, then whatever it is there for.",
 )
 @grid_options
-@click.option("--launches", type=click.IntRange(1, 10_000), default=6, show_default=True)
+@click.option("--launches", type=Count(1, 10_000), default=6, show_default=True)
 @click.option(
     "--metric",
     "metrics",
@@ -52,64 +64,71 @@ if TYPE_CHECKING:
     help="Repeatable.  [default: the one of the device's verdicts]",
 )
 @effort_options
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1, 256),
-    help="Builds at once.  [default: cores, 4 at most]",
-)
+@jobs_option
+@processes_option
 @build_timeout_option
-@click.option("--retry-build", is_flag=True, help="Build again what failed before.")
-@click.option("--machine", help="Its name in the history  [default: the host's name].")
+@retry_build_option
+@click.option("--machine", help="Its name in the history  [default: asv's, else the host's].")
 @click.option(
     "--results",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=PathType(file=False),
     help="asv's results folder  [default: .asv/results of the repository].",
 )
+@click.option("--exit-zero", is_flag=True, help="Exit 0 once what was measured is kept.")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The run file; one that is there is gone on with.  [default: backfill-<date>-<time>.json]",
+    type=PathType(folder=False),
+    help="The run file; one of the same plan is resumed.  [default: backfill-<date>-<time>.json]",
 )
+@force_option
 def command(revisions: tuple[str, ...], **options: Any) -> int:
     """Measure commits against SDPA and each other, and keep them in the history.
 
-    All are built first. Each launch, a process of its own, then loads all of them and times them
-    in turns with SDPA, so that what drifts with time is no commit's. The same command with the same
-    -o goes on where it ended.
+    All are built first. Each launch, a process of its own (or one for each), then times them in
+    turns with SDPA, so that what drifts with time is no commit's. The same command with the same
+    -o resumes it.
     """
-    from flashbench import runfile
-    from flashbench.history.keep import check_machine, machine_name
+    from flashbench.history import machines
     from flashbench.measure.progress import make_progress
     from flashbench.project import git, read
     from flashbench.run import measure, signals_ignored
 
     project = read(Path.cwd())
     chosen = _chosen(project, revisions, options["listed"])
-    path = options["output"] or Path(f"backfill-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
-    check_writable(path, "-o")
-    resumed = runfile.load(path) if path.exists() else None
-    machine, host = options["machine"], socket.gethostname()
-    machine_name(machine, resumed.environment.hostname if resumed else host, str(path))
-    builds = _build(project, chosen, options)
-    plan = _plan(options, [built for built in builds if built.site is not None])
-    if not plan.candidates:
-        raise NotMeasuredError(f"none of {len(builds)} commits works: {builds[0].headline}")
-    if resumed is not None:
-        _check_same(resumed, plan, path)
+    path = options["output"] or new_run_file("backfill")
     repository = git.root_of(project.repository)
     results = options["results"] or repository / ".asv" / "results"
+    machine, host = options["machine"], socket.gethostname()
+    with run_file(path, "-o", None, force=options["force"]) as resumed:
+        measured_on = resumed.environment.hostname if resumed else host
+        named = machines.choose(machine, measured_on, str(path))
+        tell(f"kept as machine {named.name}: {named.why}")
+        builds = _build(project, chosen, options)
+        plan = _plan(options, project, [built for built in builds if built.site is not None])
+        if not plan.candidates:
+            raise NotMeasuredError(f"none of {len(builds)} commits works: {builds[0].headline}")
+        if resumed is not None:
+            plan = continued(resumed, plan, path, "-o", called="commits")
 
-    def all_wanted(run: "RunFile") -> tuple[str, ...]:
-        """No case is settled; but where it could not be kept, no launch more is measured."""
-        check_machine(results, run.environment, str(path), machine)
-        return ()
+        def all_wanted(run: "RunFile") -> tuple[str, ...]:
+            """No case is settled; but where it could not be kept, no launch more is measured."""
+            machines.check(results, run.environment, str(path), machine)
+            return ()
 
-    outcome = measure(plan, path, make_progress(), resumed, all_wanted)
+        outcome = measure(plan, path, make_progress(), resumed, all_wanted, check=True)
+    run = outcome.run
+    if run is None or not run.launches:
+        raise NotMeasuredError("interrupted before anything was measured")
+    code = _tell_fates(run, builds)
     with signals_ignored():  # seconds at the most; `make` that is ended passes a signal on twice
-        _keep(outcome, builds, path, repository, results, machine)
-    return Exit.NOT_MEASURED if outcome.interrupted else Exit.PASS
+        _keep(run, builds, path, repository, results, machine)
+    if outcome.interrupted or outcome.over_budget:
+        why = "interrupted" if outcome.interrupted else "stopped by --budget"
+        tell(f"{why}; the same command with -o {path} goes on")
+    if outcome.interrupted:
+        return Exit.NOT_MEASURED
+    return Exit.PASS if options["exit_zero"] else code
 
 
 def _chosen(
@@ -129,18 +148,18 @@ def _chosen(
 
 def _lines(path: Path) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"{path}: cannot be read: {error}") from None
+        lines = read_input(path, _LIST_BYTES, "a list of commits").decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{path}: cannot be read: {damage(error)}") from None
     return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
 
 
 def _build(project: "Project", chosen: "list[Revision]", options: dict[str, Any]) -> "list[Built]":
-    from flashbench.build import cache_directory
-    from flashbench.build.running import StoppedError
+    from flashbench.builds import cache_directory
+    from flashbench.builds.running import StoppedError
     from flashbench.project import Built
     from flashbench.project.many import Preparer, default_jobs, refuse_interrupted
-    from flashbench.run import sigterm_as_interrupt
+    from flashbench.run import signals_as_interrupt
 
     ready: list[Built] = []
 
@@ -153,7 +172,7 @@ def _build(project: "Project", chosen: "list[Revision]", options: dict[str, Any]
     timeout = options["build_timeout"]
     try:
         with (
-            sigterm_as_interrupt(),
+            signals_as_interrupt(),
             Preparer(
                 project,
                 cache_directory(),
@@ -168,57 +187,36 @@ def _build(project: "Project", chosen: "list[Revision]", options: dict[str, Any]
         raise refuse_interrupted() from None
 
 
-def _plan(options: dict[str, Any], builds: "list[Built]") -> "Plan":
+def _plan(options: dict[str, Any], project: "Project", builds: "list[Built]") -> "Plan":
     from flashbench.history.names import candidate_of
     from flashbench.run import Plan
 
     names = {built.revision.commit: candidate_of(built) for built in builds}
     return Plan(
-        **plan_options(options),
+        **plan_options(options | {"processes": processes_of(project, options)}),
         candidates=[built.candidate(names[built.revision.commit]) for built in builds],
         sites={names[built.revision.commit]: str(built.require()) for built in builds},
+        repository=str(project.repository),
         backends="default",
         launches=options["launches"],
         metrics=list(options["metrics"]),
     )
 
 
-def _check_same(run: "RunFile", plan: "Plan", path: Path) -> None:
-    """A file is gone on with by the command that began it."""
-    device = run.cases[0].device if run.cases else ""
-    there = {c.name for c in run.candidates if not c.baseline}
-    different = [
-        what
-        for what, same in (
-            ("commits", there == {c.name for c in plan.candidates}),
-            ("device", plan.device in (device, "auto")),
-            ("cases", bool(device) and plan.cases(device) == run.cases),
-            ("--samples", plan.samples == run.settings.samples),
-            ("--seed", plan.seed == run.settings.seed),
-            ("--launches (fewer)", plan.launches >= run.settings.launches),
-        )
-        if not same
-    ]
-    if different:
-        raise InvalidInputError(
-            f"{path}: was measured with other {', '.join(different)}; measure into a new file (-o)"
-        )
-
-
 def _keep(
-    outcome: "Outcome",
+    run: "RunFile",
     builds: "list[Built]",
     path: Path,
     repository: Path,
     results: Path,
     machine: str | None,
 ) -> None:
+    from flashbench.history.doubts import doubts
     from flashbench.history.keep import keep
     from flashbench.history.keep_builds import keep_builds
 
-    run = outcome.run
-    if run is None or not run.launches:
-        raise NotMeasuredError("interrupted before anything was measured")
+    for doubt in doubts(run):  # what was measured is kept
+        tell(f"warning: {path}: {doubt}")
     try:
         written = keep(run, str(path), results, repository, machine=machine)
         keep_builds(builds, run, results, machine)
@@ -227,9 +225,31 @@ def _keep(
             f"{error.filename or results}: cannot be written: {error.strerror}"
         ) from None
     tell(
-        f"{path}: {len(run.launches)} launches of {len(written)} commits, "
-        f"{run.device_seconds:.1f} device seconds; kept in {written[0].parent}"
+        f"{path}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds; kept in "
+        f"{written[0].parent}"
     )
-    if outcome.interrupted or outcome.over_budget:
-        why = "interrupted" if outcome.interrupted else "stopped by --budget"
-        tell(f"{why}; the same command with -o {path} goes on")
+
+
+def _tell_fates(run: "RunFile", builds: "list[Built]") -> Exit:
+    """Name each commit that lacks something, with the reason; then how many are what. The exit
+    code: 1 if a commit is wrong, 4 if none was measured or one that builds was not, else 0."""
+    from flashbench.history.names import candidate_of
+    from flashbench.tally import Fate, counted, told
+
+    fates = []
+    for built in builds:
+        if built.site is None:
+            tell(f"warning: {built.headline}")
+            continue
+        found = told(run, candidate_of(built))
+        fates.append(found.fate)
+        if found.reason:
+            tell(f"warning: {built.revision.label}: {found.reason}")
+    unbuilt = len(builds) - len(fates)
+    rest = f", {unbuilt} did not build" if unbuilt else ""
+    tell(f"{len(builds)} commit{'s' * (len(builds) != 1)}: {counted(fates)}{rest}")
+    if Fate.WRONG in fates:
+        return Exit.REGRESSION
+    if Fate.MEASURED not in fates or {Fate.FAILED, Fate.UNREACHED} & set(fates):
+        return Exit.NOT_MEASURED
+    return Exit.PASS

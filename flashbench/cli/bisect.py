@@ -11,16 +11,20 @@ import click
 
 from flashbench.cli.build import TABLES
 from flashbench.cli.measuring import (
+    Count,
     build_timeout_option,
     effort_options,
     grid_options,
     is_given,
     plan_options,
+    processes_of,
+    processes_option,
     refuse_given,
+    retry_build_option,
     tell,
     tell_still,
 )
-from flashbench.cli.output import METRICS, Fraction, deliver
+from flashbench.cli.output import METRICS, Fraction, ReportFile, deliver
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.settings import SettingsCommand
 
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 
 _OF_SPEED = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
 _OF_SPEED |= {"threads", "seed", "timeout", "hourly_rate", "launches", "metric", "tolerance"}
-_OF_SPEED |= {"confidence", "resume"}
+_OF_SPEED |= {"confidence", "processes", "resume", "force"}
 _OF_GRID = {"presets", "shapes", "dtypes", "causal", "device"}
 _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the estimate alone
 
@@ -81,7 +85,7 @@ _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the es
 )
 @click.option(
     "--launches",
-    type=click.IntRange(2, 10_000),
+    type=Count(2, 10_000),
     default=40,
     show_default=True,
     help="To compare the two ends, at the most.",
@@ -92,15 +96,22 @@ _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the es
 @click.option(
     "-j",
     "--jobs",
-    type=click.IntRange(1, 256),
+    type=Count(1, 256),
     help="Builds at once; for speed also of commits that may not be needed, and never beside a "
     "launch.  [default: cores, 4 at most; for speed 1]",
 )
+@processes_option
 @build_timeout_option
-@click.option("--retry-build", is_flag=True, help="Build again what did not build the last time.")
-@click.option("--resume", is_flag=True, help="Use the launches of the same bisection before.")
+@retry_build_option
+@click.option("--resume", is_flag=True, hidden=True)  # as without it, since files are kept
+@click.option(
+    "--force",
+    is_flag=True,
+    help="For speed: measure all of it anew. Without it the launches of the same bisection before "
+    "are used again.",
+)
 @click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("-o", "--output", type=ReportFile())
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
     """Find the commit between --good and --bad that broke something.
@@ -113,12 +124,12 @@ def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.bisect.found import EXIT_CODES
     from flashbench.bisect.oracle import CutShortError
     from flashbench.bisect.question import range_of
-    from flashbench.build import cache_directory
-    from flashbench.build.running import StoppedError
+    from flashbench.builds import cache_directory
+    from flashbench.builds.running import StoppedError
     from flashbench.case import parse_case
     from flashbench.project import read
     from flashbench.project.many import Preparer, default_jobs
-    from flashbench.run import sigterm_as_interrupt
+    from flashbench.run import signals_as_interrupt
     from flashbench.views import bisect
 
     purpose = options["purpose"]
@@ -139,7 +150,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     jobs = options["jobs"] or (1 if purpose == "speed" else default_jobs())
     try:
         with (
-            sigterm_as_interrupt(),
+            signals_as_interrupt(),
             Preparer(
                 project,
                 cache_directory(),
@@ -159,8 +170,8 @@ def command(context: click.Context, /, **options: Any) -> int:
         for name, end in (("--good", asked.good), ("--bad", asked.bad)):
             if not end.commit.startswith(end.text):  # HEAD and branches move: the last one counts
                 again += [name, end.commit]
-        again += ["--resume"] * (purpose == "speed" and "--resume" not in again)
-        raise NotMeasuredError(f"interrupted; go on with: {shlex.join(again)}") from None
+        again = [word for word in again if word != "--force"]
+        raise NotMeasuredError(f"interrupted; resume with: {shlex.join(again)}") from None
     tell(bisect.cost_line(found))
     deliver(bisect.document(found), options["output_format"], options["output"])
     return EXIT_CODES[found.outcome]
@@ -183,6 +194,7 @@ def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str
         jobs=jobs,
         quick=options["quick"],
         budget=options["budget"],
+        named=bool(options["cases"]),
         tell=tell,
     )
 
@@ -197,7 +209,8 @@ def _slowdown(
     from flashbench.bisect.found import Found, Outcome
     from flashbench.bisect.oracle import Oracle, own
     from flashbench.bisect.slowdown import Slowdown
-    from flashbench.build import cache_directory
+    from flashbench.builds import cache_directory
+    from flashbench.builds.unit import first_line
     from flashbench.measure.plan import Plan
     from flashbench.measure.progress import make_progress
 
@@ -210,18 +223,22 @@ def _slowdown(
         return Found(asked, "speed", Outcome.NONE, answer, [], Cost())
     if cases:
         options = options | {"device": cases[0].device}
+    options = options | {"processes": processes_of(asked.project, options)}
     plan = Plan(**plan_options(options), candidates=[], launches=1, chosen=cases)
     _estimate(asked, suspects, plan)
     ends = preparer.prepare([asked.good, asked.bad], "correct")
     for name, built in zip(("good", "bad"), ends, strict=True):
         for note in built.notes:
             tell(f"--{name}: {note}")
-        if built.status != "built":
+        if built.status == "unchecked":
+            tell(f"--{name}: unchecked on small cases, {first_line(built.reason)}")
+        if not built.is_measurable:
             hint = "; bisect --for correct" if name == "bad" else ""
             raise NotMeasuredError(f"--{name} {built.headline}{hint}")
     directory = cache_directory() / "bisect" / _digest(asked, options)
-    with own(directory, resume=options["resume"]):
-        tell(f"run files: {directory}; --resume uses them again")
+    with own(directory, force=options["force"]):
+        there = len(list(directory.glob("*.json")))
+        tell(f"run files: {directory}; of an earlier call: {there}; --force measures all anew")
         oracle = Oracle(
             plan,
             ends[0],
@@ -257,7 +274,7 @@ def _each(asked: "Range") -> str:
     """How long a build took here, where one is known."""
     from statistics import median
 
-    from flashbench.build import cache_directory
+    from flashbench.builds import cache_directory
     from flashbench.project import ledger
 
     known = list(ledger.everything(cache_directory(), asked.project.repository))
@@ -267,7 +284,7 @@ def _each(asked: "Range") -> str:
 
 def _digest(asked: "Range", options: dict[str, Any]) -> str:
     """Of what makes it the same bisection."""
-    kept = sorted({"cases", *_OF_SPEED} - {"resume", "timeout", "hourly_rate", "launches"})
+    kept = sorted({"cases", *_OF_SPEED} - {"resume", "force", "timeout", "hourly_rate", "launches"})
     described = [asked.project.repository, asked.good.commit, asked.bad.commit, asked.first_parent]
     text = repr([*map(str, described), *(options[name] for name in kept)])
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

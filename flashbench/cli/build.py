@@ -2,14 +2,17 @@
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import Duration, tell, tell_still
-from flashbench.cli.output import deliver
-from flashbench.errors import Exit
+from flashbench.cli.measuring import Duration, jobs_option, tell, tell_still
+from flashbench.cli.output import ReportFile, deliver
+from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand
+
+if TYPE_CHECKING:
+    from flashbench.builds import Status
 
 TABLES = ("text", "markdown", "csv", "json")
 
@@ -17,16 +20,13 @@ TABLES = ("text", "markdown", "csv", "json")
 @click.command(
     "build",
     cls=SettingsCommand,
-    epilog="Exit codes: 0 all are built, 2 usage, 4 any is not, or the cache cannot be written. "
-    "How a project is built: [tool.flashbench.project]. The cache: $FLASHBENCH_CACHE.",
+    epilog="Exit codes: 0 all are built, and right where that was asked; 1 any gives a wrong "
+    "result; else 4 any is not built, or refuses every case that was tried (unchecked), or the "
+    "cache cannot be written; 2 usage. How a project is built: [tool.flashbench.project]. The "
+    "cache: $FLASHBENCH_CACHE.",
 )
 @click.argument("revisions", nargs=-1, metavar="REV|A..B|. ...")
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1, 256),
-    help="Builds at once.  [default: cores, 4 at most]",
-)
+@jobs_option
 @click.option(
     "--for",
     "stage",
@@ -34,6 +34,14 @@ TABLES = ("text", "markdown", "csv", "json")
     default="correct",
     show_default=True,
     help="How far to look: it builds, its callable imports, it is right on small cases.",
+)
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="CASE",
+    help="For correct: check this case in place of small ones, such as "
+    "b1-h8-q512-d128-fp16-full-cuda. Repeatable.",
 )
 @click.option("--retry", is_flag=True, help="Try again what failed before.")
 @click.option(
@@ -45,7 +53,7 @@ TABLES = ("text", "markdown", "csv", "json")
 )
 @click.option("--first-parent", is_flag=True, help="Of merges, only the branch merged into.")
 @click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("-o", "--output", type=ReportFile())
 def command(revisions: tuple[str, ...], **options: Any) -> int:
     """Build revisions, ranges of them (A..B, without A) or the working tree (`.`, the default).
 
@@ -53,14 +61,18 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     one build. A failure is kept with the lines that say why, and tried again when the toolchain is
     another, or with --retry. `flashbench builds` lists what is known.
     """
-    from flashbench.build import cache_directory
-    from flashbench.build.running import StoppedError
+    from flashbench.builds import cache_directory
+    from flashbench.builds.running import StoppedError
+    from flashbench.case import parse_case
     from flashbench.project import Built, read
     from flashbench.project.commits import commits_of, known_commits
     from flashbench.project.many import Preparer, default_jobs, refuse_interrupted
-    from flashbench.run import sigterm_as_interrupt
+    from flashbench.run import signals_as_interrupt
     from flashbench.views import builds
 
+    if options["cases"] and options["stage"] != "correct":
+        raise InvalidInputError("--case is for --for correct; drop it")
+    cases = [parse_case(text).id for text in options["cases"]]
     project = read(Path.cwd())
     first_parent = options["first_parent"]
     chosen = [
@@ -81,13 +93,14 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
 
     try:
         with (
-            sigterm_as_interrupt(),
+            signals_as_interrupt(),
             Preparer(
                 project,
                 cache,
                 jobs=options["jobs"] or default_jobs(),
                 retry_failed=options["retry"],
                 timeout=options["timeout"],
+                cases=cases,
                 still=tell_still(options["timeout"], "--timeout"),
             ) as preparer,
         ):
@@ -108,4 +121,11 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     tell(cost)
     table = builds.document(f"builds of {project.repository.name}", rows)
     deliver(table, options["output_format"], options["output"])
-    return Exit.PASS if all(b.status == "built" for b in found) else Exit.NOT_MEASURED
+    return _exit_code({built.status for built in found})
+
+
+def _exit_code(statuses: "set[Status]") -> Exit:
+    """The worst of all, as in `verdict.exit_code`: what is wrong, then what nothing is known of."""
+    if "wrong result" in statuses:
+        return Exit.REGRESSION
+    return Exit.NOT_MEASURED if statuses - {"built"} else Exit.PASS

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.build import TABLES
-from flashbench.cli.output import deliver
+from flashbench.cli.measuring import Number
+from flashbench.cli.output import ReportFile, deliver
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
-    from flashbench.build.pruning import Entry
+    from flashbench.builds.pruning import Entry
 
 
 @click.command(
@@ -27,16 +28,14 @@ if TYPE_CHECKING:
 @click.option("--prune", is_flag=True, help="Remove what was not used for long; list nothing.")
 @click.option(
     "--keep-days",
-    type=click.FloatRange(min=0),
+    type=Number(),
     default=30,
     show_default=True,
     help="--prune: what was used in as many days stays,",
 )
-@click.option(
-    "--keep-gb", type=click.FloatRange(min=0), help="as far as it is not more than this together."
-)
+@click.option("--keep-gb", type=Number(), help="as far as it is not more than this together.")
 @click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("-o", "--output", type=ReportFile())
 def command(revisions: tuple[str, ...], **options: Any) -> int:
     """List the builds of this repository's commits: status, reason, cost.
 
@@ -44,7 +43,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     ranges: these, also where nothing is known of them. --prune makes the cache smaller, of all
     repositories; what is known of commits stays.
     """
-    from flashbench.build import cache_directory, pruning, toolchain
+    from flashbench.builds import cache_directory, pruning, toolchain
     from flashbench.project import ledger, read
     from flashbench.project.commits import commits_of, known_commits
     from flashbench.project.prepare import recipe_of
@@ -93,15 +92,15 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
 
 
 def _prune(cache: Path, days: float, gigabytes: float | None) -> str:
-    from flashbench.build import pruning
+    from flashbench.builds import pruning
 
     try:
         removed = pruning.prune(
             cache, days * 86400, math.inf if gigabytes is None else gigabytes * 1e9
         )
+        return f"removed {_told(removed)}; {cache} has {_told(pruning.entries(cache))}"
     except OSError as error:
         raise InvalidInputError(f"{cache}: cannot be pruned: {error.strerror}") from None
-    return f"removed {_told(removed)}; {cache} has {_told(pruning.entries(cache))}"
 
 
 def _told(found: "list[Entry]") -> str:

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.measuring import (
+    Count,
     build_timeout_option,
     effort_options,
     grid_options,
+    processes_option,
     refuse_given,
+    retry_build_option,
+    tell,
 )
 from flashbench.cli.output import deliver, judging_options, report_options
-from flashbench.errors import Exit
+from flashbench.cli.paths import PathType
+from flashbench.cli.run_file import force_option
+from flashbench.errors import Exit, InvalidInputError
+from flashbench.inputs import descriptor
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -36,8 +43,9 @@ _REPORTS = ("markdown", "json", "github", "junit")
     "as the control? Files may be those of asv, pytest-benchmark or pyperf, or folders of them, a "
     "file a process. Two git revisions (WORKTREE: the working tree, also what a missing B is): "
     "builds both and measures them in the same launches until every case is decided, or --launches "
-    "or --budget are spent. Exits 1 if any case is SLOWER or wrong, else 4 if any could not be "
-    "built or measured, else 3 if any is UNDECIDED, else 0.",
+    "or --budget are spent; two that are the same build are not measured. Exits 1 if any case is "
+    "SLOWER or wrong, else 4 if any could not be built or measured, else 3 if any is UNDECIDED, "
+    "else 0.",
 )
 @click.argument("a")
 @click.argument("b", required=False)
@@ -52,7 +60,7 @@ _REPORTS = ("markdown", "json", "github", "junit")
 @grid_options
 @click.option(
     "--launches",
-    type=click.IntRange(2, 10_000),
+    type=Count(2, 10_000),
     default=40,
     show_default=True,
     help="Of a case at the most.",
@@ -60,18 +68,26 @@ _REPORTS = ("markdown", "json", "github", "junit")
 @effort_options
 @click.option(
     "--run-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PathType(folder=False),
     metavar="FILE",
     help="Where the measurements of two revisions go.  [default: compare-<date>-<time>.json]",
 )
 @click.option(
     "--resume",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PathType(folder=False),
     metavar="FILE",
     help="Go on with the run file of an earlier comparison of the same revisions.",
 )
+@click.option(
+    "--even-if-same",
+    is_flag=True,
+    help="Measure two revisions also where they are the same build. (`flashbench aa` measures what "
+    "this machine makes of one build.)",
+)
+@force_option
+@processes_option
 @build_timeout_option
-@click.option("--retry-build", is_flag=True, help="Build again what did not build the last time.")
+@retry_build_option
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.errors import NotMeasuredError
@@ -79,6 +95,8 @@ def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.views import speedup
 
     a, b = options["a"], options["b"]
+    if "" in (a, b):  # a variable of a script that is not set
+        raise InvalidInputError("an empty argument names no file and no revision")
     if _is_file(a) or (b is not None and _is_file(b)):
         refuse_given(
             context,
@@ -98,19 +116,24 @@ def command(context: click.Context, /, **options: Any) -> int:
         report = _of_files(options)
     else:
         from flashbench.cli.compare_revisions import compare_revisions
+        from flashbench.project import WORKTREE
+        from flashbench.views import unmeasured
 
+        what = f"{a} against {b or WORKTREE}"
         try:
-            report = compare_revisions(context, options)
+            measured = compare_revisions(context, options)
         except NotMeasuredError as error:
             if options["output_format"] in _REPORTS:
-                from flashbench.project import WORKTREE
-                from flashbench.views import failure
-
-                what = f"{a} against {b or WORKTREE}"
-                deliver(
-                    failure.document(what, str(error)), options["output_format"], options["output"]
-                )
+                found = unmeasured.failed(what, str(error))
+                try:
+                    deliver(found, options["output_format"], options["output"])
+                except InvalidInputError as undelivered:
+                    tell(str(undelivered))  # the error is why nothing was measured
             raise
+        if measured is None:
+            deliver(unmeasured.same_build(what), options["output_format"], options["output"])
+            return Exit.PASS
+        report = measured
     if not report.comparisons:
         raise NotMeasuredError(
             f"{a}: nothing to compare: it has no candidate besides SDPA, or no SDPA, or no case; "
@@ -122,17 +145,20 @@ def command(context: click.Context, /, **options: Any) -> int:
 
 
 def _is_file(text: str) -> bool:
-    """A file, a folder of them, or what can only be meant as a file."""
+    """A file of any kind, a folder of run files, or what can only be meant as a file."""
     path = Path(text)
     try:
-        return path.is_file() or text.endswith((".json", "/")) or any(path.glob("*.json"))
+        return (
+            (path.exists() and not path.is_dir())  # a pipe too: its reader says what it is
+            or text.endswith((".json", "/"))
+            or descriptor(path) is not None
+            or any(path.glob("*.json"))
+        )
     except (OSError, ValueError):  # too long for a path, or of no form that one has
         return False
 
 
 def _require_files(a: str, b: str | None) -> None:
-    from flashbench.errors import InvalidInputError
-
     for side, other in ((a, b), (b, a)):
         if side is not None and other is not None and not _is_file(side):
             raise InvalidInputError(f"{side}: no such file; {other} is one, so both have to be")
@@ -154,7 +180,6 @@ def _of_other_tools(options: dict[str, Any]) -> "ForeignReport | None":
 
 
 def _of_files(options: dict[str, Any]) -> "Report":
-    from flashbench.errors import InvalidInputError
     from flashbench.report import report_one, report_two
     from flashbench.run_reader import load
 

@@ -2,19 +2,21 @@
 
 import shlex
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from flashbench.cli.building import build_revision
 from flashbench.cli.measuring import (
-    check_writable,
     is_given,
+    new_run_file,
     plan_options,
+    processes_of,
     refuse_given,
     tell,
 )
+from flashbench.cli.run_file import continued, run_file
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.project import WORKTREE
 from flashbench.runfile import Pair
@@ -28,13 +30,14 @@ if TYPE_CHECKING:
 OLD, NEW = "A", "B"
 # With --resume the file says what is measured; only what does not change that may be given.
 _OF_THE_GRID = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
-_OF_THE_GRID |= {"threads", "seed", "metric", "tolerance", "confidence"}
+_OF_THE_GRID |= {"threads", "seed", "metric", "tolerance", "confidence", "processes"}
 
 
-def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Report":
-    """The report of both revisions. NotMeasuredError (exit code 4) for one that cannot be built or
-    loaded, or when the comparison was interrupted; what was measured is in the run file."""
-    from flashbench import runfile
+def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Report | None":
+    """The report of both revisions; None where they are the same build, which is not measured.
+
+    NotMeasuredError (exit code 4) for one that cannot be built or loaded, or when the comparison
+    was interrupted; what was measured is in the run file."""
     from flashbench.head_to_head import measure_pair
     from flashbench.measure.progress import make_progress
     from flashbench.report import report_builds
@@ -43,23 +46,30 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
         raise InvalidInputError(
             "--against is for one run file; revisions are compared with another"
         )
-    resumed = None
-    path = options["run_file"] or Path(f"compare-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
-    if options["resume"] is not None:
+    resume = options["resume"]
+    if resume is not None:
         refuse_given(
             context,
             _OF_THE_GRID.__contains__,
             "cannot be changed by --resume, the file says it; drop the flag, or compare into a new "
             "file",
         )
-        resumed = runfile.load(options["resume"])
-        path = options["run_file"] or options["resume"]
-    check_writable(path, "--run-file")
-    builds = _build(options)
-    plan = (
-        _plan(options, builds) if resumed is None else _resumed(context, options, resumed, builds)
-    )
-    outcome = measure_pair(plan, path, make_progress(), resumed)
+    path = options["run_file"] or resume or new_run_file("compare")
+    with run_file(path, "--run-file", resume, force=options["force"]) as resumed:
+        builds = _build(options)
+        # What was measured already was asked for.
+        if resumed is None and not options["even_if_same"] and builds[OLD].is_same_as(builds[NEW]):
+            if options["run_file"] is not None:
+                tell(f"{path}: not written, as nothing is measured of one build")
+            return None
+        if resume is not None:
+            assert resumed is not None
+            plan = _resumed(context, options, resumed, builds)
+        else:
+            plan = _plan(options, builds)
+            if resumed is not None:
+                plan = continued(resumed, plan, path, "--run-file")
+        outcome = measure_pair(plan, path, make_progress(), resumed, check=resume is None)
     run = _finish(outcome, path, options)
     assert run.pair is not None
     return report_builds(
@@ -72,10 +82,7 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
 
 def _build(options: dict[str, Any]) -> dict[str, "Built"]:
     """Both revisions, built. Both are tried, so that all that is wrong is said at once."""
-    from flashbench.build import cache_directory
-    from flashbench.build.recipe import PROBE_TIMEOUT_SECONDS
-    from flashbench.project import prepare, read, resolve
-    from flashbench.project.check import Checker
+    from flashbench.project import read, resolve
 
     try:
         project = read(Path.cwd())
@@ -85,25 +92,10 @@ def _build(options: dict[str, Any]) -> dict[str, "Built"]:
         ) from None
     texts = {OLD: options["a"], NEW: options["b"] or WORKTREE}
     revisions = {name: resolve(project.repository, text) for name, text in texts.items()}
-    builds = {}
-    timeout = options["build_timeout"]
-    for name, revision in revisions.items():
-        tell(f"{name} = {revision.label}: building, for {timeout:g} s at the most")
-        with Checker(min(timeout, PROBE_TIMEOUT_SECONDS)) as checker:
-            built = prepare(
-                project,
-                revision,
-                cache_directory(),
-                retry_failed=options["retry_build"],
-                timeout=timeout,
-                checker=checker,
-            )
-        for note in built.notes:
-            tell(f"{name}: {note}")
-        how = "built before" if built.build.reused else f"built in {built.build.seconds:.0f} s"
-        if built.site is not None:
-            tell(f"{name}: {how}")
-        builds[name] = built
+    builds = {
+        name: build_revision(project, revision, name, options)
+        for name, revision in revisions.items()
+    }
     failed = [f"{name} = {built.headline}" for name, built in builds.items() if built.site is None]
     if failed:
         raise NotMeasuredError("; ".join(failed))
@@ -114,9 +106,10 @@ def _plan(options: dict[str, Any], builds: dict[str, "Built"]) -> "Plan":
     from flashbench.run import Plan
 
     return Plan(
-        **plan_options(options),
+        **plan_options(options | {"processes": processes_of(builds[OLD].project, options)}),
         candidates=[built.candidate(name) for name, built in builds.items()],
         sites=_sites(builds),
+        repository=_repository(builds),
         backends="default",
         launches=options["launches"],
         metrics=[options["metric"]] if options["metric"] else [],
@@ -134,13 +127,17 @@ def _sites(builds: dict[str, "Built"]) -> dict[str, str]:
     return {name: str(built.require()) for name, built in builds.items()}
 
 
+def _repository(builds: dict[str, "Built"]) -> str:
+    return str(next(iter(builds.values())).project.repository)
+
+
 def _resumed(
     context: click.Context, options: dict[str, Any], run: "RunFile", builds: dict[str, "Built"]
 ) -> "Plan":
     from flashbench.run import plan_to_resume
 
     if run.pair is None:
-        raise InvalidInputError(f"{options['resume']}: no comparison of two builds to go on with")
+        raise InvalidInputError(f"{options['resume']}: not a comparison of two builds")
     measured = {candidate.name: candidate.build for candidate in run.candidates}
     for name, built in builds.items():
         then, now = measured.get(name), built.identity
@@ -162,6 +159,7 @@ def _resumed(
         plan,
         candidates=[built.candidate(name) for name, built in builds.items()],
         sites=_sites(builds),
+        repository=_repository(builds),
         backends="default",
         launches=max(fresh.get("launches", 0), plan.launches),
         budget_seconds=fresh.get("budget"),
@@ -178,9 +176,9 @@ def _finish(outcome: "Outcome", path: Path, options: dict[str, Any]) -> "RunFile
     again = shlex.join(["flashbench", "compare", *revisions, "--resume", str(path)])
     if outcome.interrupted:
         raise NotMeasuredError(
-            f"interrupted; go on with: {again}; the verdicts so far: flashbench compare {path}"
+            f"interrupted; resume with: {again}; the verdicts so far: flashbench compare {path}"
         )
     tell(f"{path}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")
     if outcome.over_budget:
-        tell(f"stopped by --budget; go on with: {again}")
+        tell(f"stopped by --budget; resume with: {again}")
     return run

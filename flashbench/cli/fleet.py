@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import is_given, tell
+from flashbench.cli.measuring import Count, is_given, tell
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ _OPTIONS = [
     ),
     click.option(
         "--slurm",
-        type=click.IntRange(1, 10_000),
+        type=Count(1, 10_000),
         metavar="N",
         help="Measure as a job array of N tasks on a Slurm cluster; the cases are shared out.",
     ),
     click.option("--slurm-partition", metavar="NAME", help="Of the job.  [default: Slurm's]"),
     click.option(
         "--slurm-time",
-        type=click.IntRange(1, 525_600),
+        type=Count(1, 525_600),
         default=60,
         show_default=True,
         metavar="MINUTES",
@@ -68,7 +68,7 @@ _OPTIONS = [
     click.option("--child", is_flag=True, hidden=True),
 ]
 # Options of `run` that do not say what is measured, and --budget, which tasks share.
-_NOT_PLAN = {"shard", "child", "resume", "output", "format_", "budget"}
+_NOT_PLAN = {"shard", "child", "resume", "output", "force", "format_", "budget"}
 FREE_ON_RESUME = {
     "gpus", "slurm", "slurm_partition", "slurm_time", "slurm_gres", "slurm_options", "dry_run",
     "no_wait",

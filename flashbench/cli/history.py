@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flashbench.cli.output import METRICS, Fraction, deliver
+from flashbench.cli.output import METRICS, Fraction, ReportFile, deliver
+from flashbench.cli.paths import PathType
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand
 
@@ -57,7 +58,7 @@ FORMATS = ("text", "markdown", "csv", "json")
 @click.option("--baselines", is_flag=True, help="SDPA and its backends as well.")
 @click.option(
     "--results",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=PathType(file=False),
     help="asv's results folder [default: .asv/results of the repository].",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 after any table.")
@@ -67,7 +68,7 @@ FORMATS = ("text", "markdown", "csv", "json")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=ReportFile(),
     help="Write the table there instead of to stdout.",
 )
 def command(
@@ -90,9 +91,10 @@ def command(
     ratio to SDPA, in all of the history up to the end of REV-RANGE (A..B, or B alone; HEAD by
     default); shown are those that may lie in it.
     """
-    from flashbench.build.builder import cache_directory
+    from flashbench.builds.builder import cache_directory
     from flashbench.history.axis import axis
     from flashbench.history.changes import find
+    from flashbench.history.folder import results_folder
     from flashbench.history.load import load
     from flashbench.project import git, ledger
     from flashbench.views import history as view
@@ -106,7 +108,7 @@ def command(
         since = frozenset(place for place, one in enumerate(commits) if one.id in before)
     cache = cache_directory()
     failed = ledger.failures(cache, repository)
-    folder = results or repository / ".asv" / "results"
+    folder = results_folder(results, repository)
     loaded = load(folder, commits, failed=failed, machine=machine, cache=cache)
     chosen = [
         one
@@ -136,7 +138,7 @@ def command(
 def _ends(text: str | None) -> tuple[str | None, str]:
     """What A..B, A.. or B stand for: the revision before the range, if any, and its last one."""
     if text is None or ".." not in text:
-        return None, text or "HEAD"
+        return None, "HEAD" if text is None else text
     begin, _, end = text.partition("..")
     if not begin or ".." in end or end.startswith("."):
         raise InvalidInputError(f"range {text[:100]!r} is not understood; write A..B")

@@ -4,6 +4,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.render.escape import printable
 
 if TYPE_CHECKING:
+    from flashbench.project import Project
     from flashbench.project.revision import Revision
 
 _UNITS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -39,6 +41,51 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
+class Count(click.IntRange):
+    """A whole number between two bounds, both included."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(super().convert(value, param, ctx))
+        except click.BadParameter:
+            least, most = self.min, self.max
+            bounds = f"from {least} to {most}" if most is not None else f"of {least} or more"
+            self.fail(f"{value!r} is no whole number {bounds}", param, ctx)
+
+
+class Number(click.ParamType[float]):
+    """A number that is zero or more, or above zero, and not infinite."""
+
+    name = "number"
+
+    def __init__(self, *, above_zero: bool = False) -> None:
+        self.above_zero = above_zero
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not 0 <= number < math.inf or (self.above_zero and not number):
+            bound = "above zero" if self.above_zero else "of zero or more"
+            self.fail(f"{value!r} is no number {bound}; write one such as 2.5", param, ctx)
+        return number
+
+
+def _shapes(
+    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Refuse a wrong shape before anything is built or read."""
+    try:
+        for text in texts:
+            parse_shape(text)
+    except InvalidInputError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+    return texts
+
+
 _GRID = [
     click.option(
         "--preset",
@@ -51,6 +98,7 @@ _GRID = [
         "--shape",
         "shapes",
         multiple=True,
+        callback=_shapes,
         metavar="SHAPE",
         help="1,8,512,64 or b1-h8-g2-q512-k1024-d64.",
     ),
@@ -80,7 +128,7 @@ _GRID = [
 _EFFORT = [
     click.option(
         "--samples",
-        type=click.IntRange(2, 100_000),
+        type=Count(2, 100_000),
         default=40,
         show_default=True,
         help="A launch, metric and candidate; slow calls get fewer.",
@@ -90,8 +138,8 @@ _EFFORT = [
         type=Duration(),
         help="A sample averages as many calls as last this long.  [default: 2ms cpu, 100us cuda]",
     ),
-    click.option("--threads", type=click.IntRange(1, 4096), help="CPU threads of torch."),
-    click.option("--seed", type=click.IntRange(0, 2**53), default=0, show_default=True),
+    click.option("--threads", type=Count(1, 4096), help="CPU threads of torch."),
+    click.option("--seed", type=Count(0, 2**53), default=0, show_default=True),
     click.option(
         "--budget", type=Duration(), help="Device time to spend, e.g. 60s, 10m: a hard stop."
     ),
@@ -102,9 +150,7 @@ _EFFORT = [
         show_default=True,
         help="For one candidate's check, or one block of its samples.",
     ),
-    click.option(
-        "--hourly-rate", type=click.FloatRange(min=0), help="Price of an hour of the device."
-    ),
+    click.option("--hourly-rate", type=Number(), help="Price of an hour of the device."),
 ]
 
 
@@ -116,6 +162,35 @@ build_timeout_option = click.option(
     show_default=True,
     help="Of one build; an import, and its calls, may take 2m at the most.",
 )
+retry_build_option = click.option(
+    "--retry-build", is_flag=True, help="Build again what did not build the last time."
+)
+# Of those that build many commits.
+jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=Count(1, 256),
+    help="Builds at once.  [default: cores, 4 at most]",
+)
+
+
+# Of those that measure revisions beside each other.
+processes_option = click.option(
+    "--processes",
+    type=click.Choice(["auto", "shared", "paired"]),
+    default="auto",
+    show_default=True,
+    help="shared: a launch is one process with all revisions; paired: one for each, in turns; "
+    "auto: paired, but shared for flashbench's own kernel, which leaves nothing in a process.",
+)
+
+
+def processes_of(project: "Project | None", options: dict[str, Any]) -> str:
+    """How revisions of a project are measured. What a process holds once cannot be listed, so only
+    code that is known to leave nothing there shares one unasked; None: flashbench's own."""
+    asked: str = options["processes"]
+    is_foreign = project is not None and project.build is not None
+    return "paired" if asked == "auto" and is_foreign else asked
 
 
 def grid_options(command: Command) -> Command:
@@ -135,19 +210,14 @@ def chosen_shapes(options: dict[str, Any]) -> list[Shape]:
     return shapes + [parse_shape(text) for text in options["shapes"]]
 
 
-def check_writable(path: Path, flag: str) -> None:
-    """Said before anything is measured, not after."""
-    import tempfile
-
-    directory = path.absolute().parent
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise InvalidInputError(
-            f"{path}: cannot be written ({error.strerror}); name another file with {flag}"
-        ) from None
+def new_run_file(prefix: str) -> Path:
+    """A new file for a run that the user gave no name: `prefix`, and the time in UTC."""
+    name = f"{prefix}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    path, count = Path(f"{name}.json"), 1
+    while path.exists():
+        count += 1
+        path = Path(f"{name}-{count}.json")
+    return path
 
 
 def tell(text: str) -> None:
@@ -180,6 +250,7 @@ def plan_options(options: dict[str, Any]) -> dict[str, Any]:
         "timeout_seconds": options["timeout"],
         "budget_seconds": options["budget"],
         "hourly_rate": options["hourly_rate"],
+        "processes": options.get("processes", "auto"),
         "command": ["flashbench", *sys.argv[1:]],
     }
 

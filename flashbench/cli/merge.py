@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from flashbench.cli.measuring import tell
+from flashbench.cli.paths import PathType
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.render.escape import printable
 
@@ -14,31 +16,37 @@ from flashbench.render.escape import printable
     epilog="Exit codes: 0 merged, also when parts are missing or unfinished (a warning says so, "
     "and `compare` says NOT MEASURED of their cases); 2 they cannot be merged.",
 )
-@click.argument(
-    "parts", metavar="PART...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
+@click.argument("parts", metavar="PART...", nargs=-1, required=True, type=PathType())
 @click.option(
     "-o",
     "--output",
     required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The run file to write.",
+    type=PathType(folder=False),
+    help="The run file to write; one that is there has to be a part of it.",
 )
-def command(parts: tuple[Path, ...], output: Path) -> int:
+@click.option("--force", is_flag=True, help="Replace a run file that has other results.")
+def command(parts: tuple[Path, ...], output: Path, force: bool) -> int:
     """Join the run files of the shards of one run into one run file.
 
     The parts have to be of one plan, one kind of machine and the same builds. `flashbench run
     --resume` on the merged file measures what it lacks.
     """
-    from flashbench.fleet.merge import merge, warnings
+    from flashbench.fleet.merge import lost, merge, warnings
+    from flashbench.measure.claim import claimed
     from flashbench.runfile import load, save
 
     named = [(str(path), load(path)) for path in parts]
     merged = merge(named, ["flashbench", *sys.argv[1:]])
-    try:
-        save(merged, output)
-    except OSError as error:
-        raise InvalidInputError(f"{output}: cannot be written: {error.strerror}") from None
+    with claimed(output, "-o", force=force, tell=tell) as known:
+        if known is not None and (count := lost(known, merged)):
+            raise InvalidInputError(
+                f"{output}: has {count} results that the parts lack; name another file with -o, or "
+                "replace it with --force"
+            )
+        try:
+            save(merged, output)
+        except OSError as error:
+            raise InvalidInputError(f"{output}: cannot be written: {error.strerror}") from None
     for line in warnings(named, merged):
         click.echo(f"flashbench: warning: {printable(line)}", err=True)
     count = sum(len(launch.results) for launch in merged.launches)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from flashbench.cli.paths import PathType
 from flashbench.errors import InvalidInputError
+from flashbench.files import write_file
 
 if TYPE_CHECKING:
     from flashbench.runfile import RunFile
@@ -17,6 +19,33 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "markdown", "csv", "json", "github", "junit")
 METRICS = ("wall", "gpu_warm", "gpu_cold", "graph")
+
+
+class ReportFile(PathType):
+    """Where a report goes, by -o. It may replace another one, but nothing that was measured."""
+
+    def __init__(self) -> None:
+        super().__init__(folder=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(str(super().convert(value, param, ctx)))
+        refuse_measurements(path)
+        return path
+
+
+def refuse_measurements(path: Path) -> None:
+    """Raise InvalidInputError for a file of measurements: they cannot be made again."""
+    try:
+        if not path.is_file():
+            return
+    except OSError as error:  # as of a name that is too long
+        raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
+    from flashbench.foreign.detect import holds_measurements
+
+    if holds_measurements(path):
+        raise InvalidInputError(
+            f"{path}: holds measurements, which no report replaces; name another file with -o"
+        )
 
 
 class Fraction(click.ParamType[float]):
@@ -84,7 +113,7 @@ _OPTIONS = [
     click.option(
         "-o",
         "--output",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=ReportFile(),
         help="Write the table there instead of to stdout; with `github` a table fit for a comment, "
         "beside the rest.",
     ),
@@ -121,18 +150,18 @@ def deliver(document: "Document", output_format: str, output: Path | None) -> No
 
     "github": annotations to stdout, and the table to `output`, to the file that
     $GITHUB_STEP_SUMMARY names (added to what is there), or without either to stdout.
-    Raises InvalidInputError naming the file that cannot be written.
+    Raises InvalidInputError naming the file, or stdout, that cannot be written.
     """
     from flashbench.render import render
 
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if output_format != "github" or not (output or summary):
-        text = render(document, output_format)
-        _write(output, text) if output else to_stdout(text)
+        text = render(document, output_format, None if output else terminal_width())
+        _write(output, text) if output else click.echo(text, nl=False)
         return
     from flashbench.render import github, markdown
 
-    to_stdout(github.annotations(document))
+    click.echo(github.annotations(document), nl=False)
     if output:
         _write(output, markdown.comment(document))
     if summary:
@@ -140,25 +169,32 @@ def deliver(document: "Document", output_format: str, output: Path | None) -> No
         used = path.stat().st_size if path.is_file() else 0
         # The limit is that of everything that the step writes there.
         text = markdown.comment(document, github.SUMMARY_LIMIT - used - 1)
-        _write(path, f"\n{text}" if used else text, mode="a")
+        _append(path, f"\n{text}" if used else text)
 
 
-def to_stdout(text: str) -> None:
-    """A reader of stdout that goes away (`| head`) changes nothing about the verdicts: the command
-    goes on to its exit code."""
+def terminal_width() -> int | None:
+    """Columns that stdout has: as $COLUMNS says, else the terminal; None where it is none."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isascii() and said.isdigit() and int(said):
+        return int(said)
     try:
-        click.echo(text, nl=False)
-    except BrokenPipeError:
-        # What is left in the buffer would be written, and fail again, when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
+
+
+def _write(path: Path, text: str) -> None:
+    refuse_measurements(path)
+    try:
+        path.parent.stat()  # a mistyped folder is not made
+        write_file(path, text.encode())
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise InvalidInputError(f"stdout: cannot be written: {error.strerror}") from None
+        raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _write(path: Path, text: str, mode: str = "w") -> None:
+def _append(path: Path, text: str) -> None:
     try:
-        with path.open(mode, encoding="utf-8") as file:
+        with path.open("a", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from flashbench.cli.paths import PathType
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.render.escape import printable
 from flashbench.settings import SettingsCommand
@@ -20,13 +21,13 @@ from flashbench.settings import SettingsCommand
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=PathType(file=False),
     help="The folder of the site: a new or empty one, or that of an earlier call [default: "
     ".asv/site of the repository].",
 )
 @click.option(
     "--results",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=PathType(file=False),
     help="asv's results folder [default: .asv/results of the repository].",
 )
 @click.option("--revision", default="HEAD", show_default=True, help="The last commit to show.")
@@ -44,13 +45,15 @@ def command(
     all_parents: bool,
     machine: str | None,
 ) -> int:
-    from flashbench.cli.output import to_stdout
+    from flashbench.history.folder import results_folder
+    from flashbench.project import resolve
     from flashbench.project.git import root_of
     from flashbench.site.collect import Source, collect
     from flashbench.site.publish import publish
 
     repository = root_of(Path.cwd())
-    results = results or repository / ".asv" / "results"
+    resolve(repository, revision)  # what is no commit is refused before results are looked for
+    results = results_folder(results, repository)
     output = output or repository / ".asv" / "site"
     content = collect(Source(repository, results, revision, not all_parents, machine))
     for note in content.notes:
@@ -69,5 +72,5 @@ def command(
         f"{made.written} of {made.files} files written, {made.removed} removed",
         err=True,
     )
-    to_stdout(f"{output / 'index.html'}\n")
+    click.echo(output / "index.html")
     return Exit.PASS

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from flashbench.cli.paths import PathType
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.render.escape import printable
 from flashbench.settings import SettingsCommand
@@ -12,26 +13,42 @@ from flashbench.settings import SettingsCommand
 @click.command(
     "record",
     cls=SettingsCommand,
-    epilog="Exit codes: 0 all were kept, 2 a file cannot be (those before it were), 4 a file holds "
-    "no times. Defaults: [tool.flashbench.record] of pyproject.toml.",
+    epilog="Exit codes: 0 all were kept, 2 a file cannot be, or not without --anyway (those before "
+    "it were), 4 a file holds no times. Defaults: [tool.flashbench.record] of pyproject.toml.",
 )
-@click.argument("files", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--machine", help="Its name in the history [default: the run file's host name].")
+@click.argument("files", metavar="RUN...", nargs=-1, required=True, type=PathType())
+@click.option(
+    "--machine",
+    help="Its name in the history [default: asv's name of this machine, in ~/.asv-machine.json, "
+    "else the run file's host name].",
+)
 @click.option("--commit", help="The revision that was measured, where the run file does not say.")
 @click.option(
     "--results",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=PathType(file=False),
     help="asv's results folder [default: .asv/results of the repository].",
 )
+@click.option(
+    "--anyway",
+    is_flag=True,
+    help="Keep also a run that is unfinished, has fewer than 3 launches, was throttled or was "
+    "measured on a busy machine.",
+)
 def command(
-    files: tuple[Path, ...], machine: str | None, commit: str | None, results: Path | None
+    files: tuple[Path, ...],
+    machine: str | None,
+    commit: str | None,
+    results: Path | None,
+    anyway: bool,
 ) -> int:
     """Keep run files of `flashbench run` in the history, beside the results of `asv run`.
 
     Numbers go to the commit that the run file says was measured. Keeping a file twice changes
     nothing; `flashbench history` and `asv publish` read what was kept.
     """
+    from flashbench.history.doubts import doubts
     from flashbench.history.keep import keep
+    from flashbench.history.machines import choose
     from flashbench.project import git
     from flashbench.run_reader import load
 
@@ -39,6 +56,9 @@ def command(
     folder = results or repository / ".asv" / "results"
     for file in files:
         run = load(file)
+        wrong = "; ".join(doubts(run))
+        if wrong and run.launches and run.pair is None and not anyway:
+            raise InvalidInputError(f"{file}: {wrong}; measure again, or keep it with --anyway")
         try:
             written = keep(run, str(file), folder, repository, machine=machine, commit=commit)
         except OSError as error:
@@ -46,8 +66,14 @@ def command(
                 f"{error.filename or folder}: cannot be written: {error.strerror}; mend that and "
                 f"record {file} again: what was kept before is whole"
             ) from None
+        if wrong:
+            _tell(f"warning: {file}: {wrong}")
+        named = choose(machine, run.environment.hostname, str(file))
+        _tell(f"{file}: of machine {named.name}: {named.why}")
         for path in written:
-            click.echo(
-                f"flashbench: {printable(str(file))}: kept in {printable(str(path))}", err=True
-            )
+            _tell(f"{file}: kept in {path}")
     return Exit.PASS
+
+
+def _tell(text: str) -> None:
+    click.echo(f"flashbench: {printable(text)}", err=True)

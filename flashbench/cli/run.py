@@ -1,34 +1,41 @@
 """`flashbench run`: measure candidates against SDPA; write a run file; print its table."""
 
+import os
 import signal
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flashbench.candidates import OURS, baselines, parse_candidates
+from flashbench.cli.building import of_project
 from flashbench.cli.fleet import FREE_ON_RESUME, fleet_options, measure_on_fleet, spread
 from flashbench.cli.measuring import (
-    check_writable,
+    Count,
+    build_timeout_option,
     effort_options,
     grid_options,
     is_given,
+    new_run_file,
     plan_options,
     refuse_given,
+    retry_build_option,
     tell,
 )
 from flashbench.cli.output import FORMATS, deliver
+from flashbench.cli.paths import PathType
+from flashbench.cli.run_file import continued, force_option, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.run import Outcome, Plan
-    from flashbench.runfile import Result, RunFile
+    from flashbench.runfile import RunFile
 
 # With --resume the file says what is measured; only what does not change that may be given.
-_FREE_ON_RESUME = {"resume", "launches", "budget", "timeout", "hourly_rate", "output", "format_"}
-_FREE_ON_RESUME |= FREE_ON_RESUME
+_FREE_ON_RESUME = {"resume", "launches", "budget", "timeout", "hourly_rate"}
+_FREE_ON_RESUME |= {"output", "force", "format_"}
+_FREE_ON_RESUME |= FREE_ON_RESUME | {"build_timeout", "retry_build"}
 
 
 @click.command(
@@ -44,7 +51,8 @@ _FREE_ON_RESUME |= FREE_ON_RESUME
     "candidates",
     multiple=True,
     metavar="[NAME=]MODULE:FUNCTION",
-    help="What is measured against SDPA; repeatable.  [default: flashbench, the extension here]",
+    help="What is measured against SDPA; repeatable.  [default: the callable of "
+    "[tool.flashbench.project], built from the working tree; without that table flashbench itself]",
 )
 @click.option("--baseline-only", is_flag=True, help="SDPA alone; needs no extension.")
 @click.option(
@@ -54,21 +62,24 @@ _FREE_ON_RESUME |= FREE_ON_RESUME
     metavar="default|auto|all|NAME,...",
     help="SDPA's backends besides its default: cudnn, flash, efficient, math.",
 )
-@click.option("--launches", type=click.IntRange(1, 10_000), default=10, show_default=True)
+@click.option("--launches", type=Count(1, 10_000), default=10, show_default=True)
 @effort_options
+@build_timeout_option
+@retry_build_option
 @fleet_options
 @click.option(
     "--resume",
-    type=click.Path(path_type=Path),
+    type=PathType(),
     metavar="FILE",
     help="Add what this run file lacks.",
 )
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The run file.  [default: bench-<date>-<time>.json]",
+    type=PathType(folder=False),
+    help="The run file; one of the same plan is resumed.  [default: bench-<date>-<time>.json]",
 )
+@force_option
 @click.option(
     "--format",
     "format_",
@@ -83,40 +94,43 @@ def command(context: click.Context, /, **options: Any) -> int:
 
     Every launch is a process of its own; in it the candidates of a case are checked against
     float64 and timed in turns (A/B/B/A). The run file is saved as it grows: what was measured
-    stays, whatever happens, and --resume goes on.
+    stays, whatever happens, and --resume continues it.
     """
-    from flashbench import runfile
+    if options["child"]:  # first: what is imported next takes long
+        _follow_parent(options)
     from flashbench.measure.progress import make_progress
     from flashbench.run import measure
 
-    resumed: RunFile | None = None
-    if options["child"]:
-        _follow_parent(options)
-    elif options["resume"] is not None:
+    if not options["child"] and options["resume"] is not None:
         refuse_given(
             context,
             lambda name: name not in _FREE_ON_RESUME,
             "cannot be changed by --resume, the file says it; drop the flag, or measure into a new "
             "file",
         )
-    if options["resume"] is not None:
-        resumed = runfile.load(options["resume"])
-        plan = _resumed_plan(context, options, resumed)
-        path = options["output"] if is_given(context, "output") else options["resume"]
-    else:
-        plan = _plan(options)
-        path = options["output"] or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
-    check_writable(path, "-o")
-    fleet = spread(context)
-    if fleet and plan.shard:
-        raise InvalidInputError(f"{path} is a shard; merge it first, or go on without {fleet}")
-    outcome: Outcome | None
-    if fleet:
-        outcome = measure_on_fleet(context, plan, path, resumed, fleet)
-        if outcome is None:
-            return Exit.PASS
-    else:
-        outcome = measure(plan, path, make_progress(), resumed)
+    resume, output = options["resume"], options["output"]
+    if resume is not None and not is_given(context, "output"):
+        output = resume
+    path = output or new_run_file("bench")
+    with run_file(path, "-o", resume, force=options["force"]) as resumed:
+        if resume is not None:
+            assert resumed is not None
+            plan = _resumed_plan(context, options, resumed)
+        else:
+            plan = _plan(options)
+        fleet = spread(context)
+        if fleet and plan.shard:
+            raise InvalidInputError(f"{path} is a shard; merge it first, or go on without {fleet}")
+        plan = of_project(plan, options, None if resume is None else resumed, fleet)
+        if resume is None and resumed is not None:
+            plan = continued(resumed, plan, path, "-o")
+        outcome: Outcome | None
+        if fleet:
+            outcome = measure_on_fleet(context, plan, path, resumed, fleet)
+            if outcome is None:
+                return Exit.PASS
+        else:
+            outcome = measure(plan, path, make_progress(), resumed, check=resume is None)
     format_ = options["format_"]
     if plan.shard and not is_given(context, "format_"):
         format_ = "none"  # most of the table would say NOT MEASURED: the merged file has verdicts
@@ -128,7 +142,9 @@ def _follow_parent(options: dict[str, Any]) -> None:
     """A task of a fleet goes on with its part if there is one, and ends with who started it."""
     from flashbench.parent import signal_when_parent_dies
 
-    signal_when_parent_dies(signal.SIGTERM)
+    # Slurm's tasks are not started by us, and die with their job.
+    parent = os.environ.get("FLASHBENCH_TASK_OF", os.getppid())
+    signal_when_parent_dies(signal.SIGTERM, int(parent))
     if options["output"] is not None and options["output"].exists():
         options["resume"] = options["output"]
 
@@ -179,20 +195,21 @@ def _finish(outcome: "Outcome", path: Path, format_: str, again: str) -> int:
 
     again: the command that goes on with a run that ended early.
     """
+    from flashbench.tally import counted, fate
+
     run = outcome.run
     if run is None or not run.launches:
         raise NotMeasuredError("interrupted before anything was measured")
     results = [result for launch in run.launches for result in launch.results]
-    measured = sum(map(_has_time, results))
     tell(
-        f"{path}: {measured} of {len(results)} results measured, "
+        f"{path}: {counted(map(fate, results))}, "
         f"{run.device_seconds:.1f} device seconds{_cost(run)}"
     )
     if outcome.interrupted or outcome.failed or outcome.over_budget:
         why = "stopped by --budget"
         if outcome.interrupted or outcome.failed:
             why = "interrupted" if outcome.interrupted else "unfinished"
-        tell(f"{why}; go on with: {again}" if again else why)
+        tell(f"{why}; resume with: {again}" if again else why)
     if outcome.interrupted or outcome.failed:
         return Exit.NOT_MEASURED
     if format_ != "none":
@@ -210,27 +227,16 @@ def _cost(run: "RunFile") -> str:
 
 def _exit_code(run: "RunFile") -> int:
     """1 if a candidate is wrong anywhere, 4 if one has no time at all, else 0; says why."""
+    from flashbench.tally import Fate, told
+
     code = Exit.PASS
     subjects = [c.name for c in run.candidates if not c.baseline]
     for name in subjects or [c.name for c in run.candidates if c.name == "sdpa"]:
-        results = [r for launch in run.launches for r in launch.results if r.candidate == name]
-        wrong = [r for r in results if r.status == "wrong"]
-        if wrong:
-            cases = {r.case for r in wrong}
-            tell(
-                f"warning: {name} is wrong on {len(cases)} of {len(run.cases)} cases; "
-                f"{wrong[0].case}: {wrong[0].reason}"
-            )
+        found = told(run, name)
+        if found.fate is Fate.WRONG:
+            tell(f"warning: {name} is {found.reason}")
             code = Exit.REGRESSION
-        elif not any(map(_has_time, results)):
-            why = (
-                f"; {results[0].case}: {results[0].status}: {results[0].reason}" if results else ""
-            )
-            tell(f"warning: {name} could not be measured at all{why}")
+        elif found.fate is not Fate.MEASURED:
+            tell(f"warning: {name} could not be measured at all; {found.reason}")
             code = code or Exit.NOT_MEASURED
     return code
-
-
-def _has_time(result: "Result") -> bool:
-    """A right result without any time (no metric could be had, all blocks throttled) is none."""
-    return result.status == "ok" and any(timing.seconds for timing in result.timings)

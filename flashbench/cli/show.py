@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.output import deliver, judging_options, report_options
+from flashbench.cli.paths import PathType
 from flashbench.errors import Exit
 from flashbench.runfile import RunFile
 from flashbench.settings import SettingsCommand
@@ -52,7 +53,7 @@ def render(run: RunFile, output_format: str = "text", **options: Any) -> str:
     "folder of such: its series. Exits 0 whatever the verdicts are; `compare` is "
     "the gate.",
 )
-@click.argument("file", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("file", metavar="RUN", type=PathType())
 @click.option("--view", type=click.Choice(VIEWS), default="speedup", show_default=True)
 @report_options
 def command(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.fleet.local import Slot
+from flashbench.inputs import reason
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ def visible_gpus() -> list[Gpu]:
         done = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError) as error:
         raise NotMeasuredError(
-            f"--gpus: nvidia-smi does not work here ({type(error).__name__}); no GPU, no driver?"
+            f"--gpus: nvidia-smi does not work here ({_why(error)}); no GPU, no driver?"
         ) from None
     rows = [[part.strip() for part in line.split(",")] for line in done.stdout.splitlines()]
     gpus = [Gpu(*row) for row in rows if len(row) == 3]
@@ -35,6 +36,16 @@ def visible_gpus() -> list[Gpu]:
     if not gpus:
         raise NotMeasuredError("--gpus: no GPU is visible here; see nvidia-smi")
     return gpus
+
+
+def _why(error: OSError | subprocess.SubprocessError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "not on PATH"
+    if isinstance(error, OSError):
+        return reason(error)
+    if isinstance(error, subprocess.CalledProcessError):
+        return f"exit code {error.returncode}"
+    return "no answer within 30 s"
 
 
 def _find(name: str, gpus: Sequence[Gpu]) -> Gpu:

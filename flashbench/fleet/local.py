@@ -11,7 +11,7 @@ from threading import Thread
 
 from flashbench.errors import Exit, FlashbenchError
 from flashbench.fleet.parts import Parts, budget_flag, over_budget
-from flashbench.run import Outcome, Plan, signals_ignored, sigterm_as_interrupt
+from flashbench.run import Outcome, Plan, signals_as_interrupt, signals_ignored
 from flashbench.runfile import RunFile
 
 # After SIGTERM a task ends its worker and saves; one that hangs is killed: its last save counts.
@@ -88,7 +88,7 @@ def run_on_slots(tasks: Sequence[tuple[Slot, Sequence[str]]], tell: Tell) -> End
     ended = Ended()
     running: list[_Task] = []
     try:
-        with sigterm_as_interrupt():
+        with signals_as_interrupt():
             for slot, command in tasks:
                 running.append(_Task(slot, command, tell))
             for task in running:
@@ -112,7 +112,7 @@ class _Task:
         self._slot, self._tell = slot, tell
         self.process = subprocess.Popen(
             command,
-            env={**os.environ, **slot.environment},
+            env={**os.environ, **slot.environment, "FLASHBENCH_TASK_OF": str(os.getpid())},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

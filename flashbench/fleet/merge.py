@@ -59,6 +59,21 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
     return merged
 
 
+def lost(known: RunFile, merged: RunFile) -> int:
+    """How many results of a run file, other than those whose turn did not come, `merged` lacks."""
+    there = {
+        (launch.index, result.case, result.candidate): result
+        for launch in merged.launches
+        for result in launch.results
+    }
+    return sum(
+        result.status not in UNFINISHED
+        and there.get((launch.index, result.case, result.candidate)) != result
+        for launch in known.launches
+        for result in launch.results
+    )
+
+
 def split(run: RunFile, count: int) -> list[RunFile]:
     """The parts that merge into `run` again, each as `run --shard i/count` would have left it.
 

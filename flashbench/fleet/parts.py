@@ -11,6 +11,7 @@ from pathlib import Path
 import flashbench
 from flashbench.errors import InvalidInputError
 from flashbench.fleet.merge import merge, split, unfinished_launches
+from flashbench.measure.claim import lock_of
 from flashbench.measure.plan import Plan
 from flashbench.runfile import RunFile, load, save
 
@@ -120,6 +121,7 @@ class Parts:
         """Take the parts away: they are in the output. Other files (logs) keep the directory."""
         for index in range(1, self.count + 1):
             self.path(index).unlink(missing_ok=True)
+            lock_of(self.path(index)).unlink(missing_ok=True)  # of a task that was killed
         if not any(self.directory.iterdir()):
             self.directory.rmdir()
 

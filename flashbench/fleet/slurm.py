@@ -19,7 +19,7 @@ from typing import Any
 
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.fleet.parts import Parts, budget_flag, over_budget
-from flashbench.run import Outcome, Plan, sigterm_as_interrupt
+from flashbench.run import Outcome, Plan, signals_as_interrupt
 from flashbench.runfile import RunFile
 
 Tell = Callable[[str], None]
@@ -194,7 +194,7 @@ def measure_on_slurm(
         print(job)
         return None
     try:
-        with sigterm_as_interrupt():
+        with signals_as_interrupt():
             states = cluster.wait(job, shards)
     except KeyboardInterrupt:
         raise NotMeasuredError(f"interrupted; job {job} goes on: {how}") from None

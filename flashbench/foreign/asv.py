@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from flashbench.comparison import Problem
+from flashbench.damage import damage
 from flashbench.errors import InvalidInputError
 from flashbench.foreign import detect
 from flashbench.foreign.document import parse, typed
@@ -148,7 +149,7 @@ def _units(path: Path) -> dict[str, str]:
         try:
             content = parse(beside)
         except ValueError as error:
-            raise InvalidInputError(f"{beside}: not JSON, or cut short ({error})") from None
+            raise InvalidInputError(f"{beside}: not JSON, or cut short ({damage(error)})") from None
         if detect.kind_of(content) is detect.Kind.ASV_OTHER:
             for name, value in content.items():
                 if isinstance(value, dict):  # beside the benchmarks stands a version

@@ -4,7 +4,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from flashbench.errors import InvalidInputError
 from flashbench.foreign import document
+from flashbench.inputs import descriptor
 from flashbench.runfile import FORMAT
 
 
@@ -52,11 +54,26 @@ def opened(path: Path) -> tuple[Kind | None, Any]:
     return kind_of(content), content
 
 
+def holds_measurements(path: Path) -> bool:
+    """Whether there is a regular file with what was measured, by us or another tool; one that is
+    too large to be looked at counts as that."""
+    try:
+        if not path.is_file() or not document.head(path).lstrip().startswith(b"{"):
+            return False
+        return opened(path)[0] is not None
+    except OSError:
+        return False
+    except InvalidInputError:
+        return True
+
+
 def is_foreign(path: Path) -> bool:
     """Whether `path` is another tool's result file, or a folder: of several processes' files."""
-    if path.is_dir():
-        return True
     try:
-        return path.is_file() and opened(path)[0] in (Kind.ASV, Kind.PYTEST, Kind.PYPERF)
+        if path.is_dir():
+            return True
+        if not path.is_file() and descriptor(path) is None:
+            return False
+        return opened(path)[0] in (Kind.ASV, Kind.PYTEST, Kind.PYPERF)
     except OSError:
         return False

@@ -6,7 +6,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
+from flashbench.inputs import open_input, read_input
 
 # Python's JSON objects take some twenty times the bytes of the text; public asv histories keep a
 # commit in a few MB.
@@ -17,23 +19,14 @@ Typed = TypeVar("Typed")
 
 
 def head(path: Path) -> bytes:
-    """The first bytes of a file."""
-    with path.open("rb") as file:
+    """The first bytes of a file. Raises OSError."""
+    with open_input(path) as file:
         return file.read(_HEAD)
 
 
 def content(path: Path) -> bytes:
     """The bytes of a file; InvalidInputError for what cannot be read or is too large."""
-    try:
-        with path.open("rb") as file:
-            found = file.read(MAX_BYTES + 1)  # of a device, never more
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(found) > MAX_BYTES:
-        raise InvalidInputError(
-            f"{path}: too large for another tool's result file (limit {MAX_BYTES} bytes)"
-        )
-    return found
+    return read_input(path, MAX_BYTES, "another tool's result file")
 
 
 def parse(path: Path) -> Any:
@@ -52,5 +45,5 @@ def typed(value: Any, type_: type[Typed], where: str) -> Typed:
     """`value` as `type_`; InvalidInputError starts with `where`, which names file and tool."""
     try:
         return msgspec.convert(value, type=type_)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise InvalidInputError(f"{where}: {error}") from None
+    except UNREADABLE as error:
+        raise InvalidInputError(f"{where}: {damage(error)}") from None

@@ -39,7 +39,8 @@ def read(path: Path, metric: str | None) -> SeriesSet:
 
 
 def _of_candidate(data: LaunchData, index: int) -> list[Series]:
-    candidate, base = data.run.candidates[index], baseline_index(data.run)
+    candidate = data.run.candidates[index]
+    base = baseline_index(data.run, candidate.name)
     ratios = None
     if base is not None and not candidate.baseline:
         ratios = data.speedups(index, base)

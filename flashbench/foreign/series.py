@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbench.candidates import SDPA
+from flashbench.baseline_names import SDPA, is_baseline_name
 from flashbench.comparison import Problem
 from flashbench.runfile import MAX_SECONDS, MIN_SECONDS
 
@@ -59,7 +59,7 @@ class Series:
     @property
     def baseline(self) -> bool:
         """Whether this is SDPA, the control."""
-        return self.candidate == SDPA or self.candidate.startswith(f"{SDPA}:")
+        return is_baseline_name(self.candidate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,11 @@ from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
 from asv.machine import Machine, MachineCollection
 
-from flashbench.build import Build, build, cache_directory, toolchain
-from flashbench.build.delivered import copy_delivered
+from flashbench.builds import Build, build, cache_directory, toolchain
+from flashbench.builds.delivered import copy_delivered
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import record
+from flashbench.inputs import reason
 from flashbench.project import git, ledger
 
 PACKAGE = "flashbench"
@@ -113,9 +114,11 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         cache, timeout = cache_directory(), self._install_timeout
         try:
             made = build(Path(build_dir), cache, retry_failed=retry, timeout=timeout)
+        except NotMeasuredError as error:
+            raise util.UserError(str(error)) from None
         except OSError as error:
             raise util.UserError(
-                f"the build cache {cache} cannot be used ({error}); set FLASHBENCH_CACHE"
+                f"the build cache {cache} cannot be used ({reason(error)}); set FLASHBENCH_CACHE"
             ) from None
         status, failure = made.status, "" if made.status == "built" else made.headline
         if not failure and not (Path(build_dir) / PACKAGE / "__init__.py").is_file():

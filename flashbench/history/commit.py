@@ -29,8 +29,8 @@ def load_proven() -> package.CommitPackage:
         path = Path(os.environ[record.VARIABLE])
     except KeyError as missing:
         raise NotMeasuredError(
-            f"{missing} is not set: a commit is measured by `asv run` in the environment of "
-            "flashbench.history.asv_env"
+            f"{missing.args[0]} is not set: a commit is measured by `asv run` in the environment "
+            "of flashbench.history.asv_env"
         ) from None
     known = record.read(path)
     if known.status == "import error":  # so it was the last time

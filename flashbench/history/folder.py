@@ -4,11 +4,13 @@ from pathlib import Path
 
 import msgspec
 
-from flashbench.errors import InvalidInputError
+from flashbench.damage import UNREADABLE, damage
+from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.foreign import document
 from flashbench.history import names, rows
 from flashbench.history.model import Machine
 from flashbench.history.read_cache import ReadCache, key_of
+from flashbench.inputs import reason
 from flashbench.parallel import spread
 
 _MANY = 100  # files that are worth processes of their own
@@ -29,14 +31,35 @@ class _MachineFile(msgspec.Struct, kw_only=True):
     ram: str = ""
 
 
+_MACHINE = msgspec.json.Decoder(_MachineFile)
+_BENCHMARKS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_BENCHMARK = msgspec.json.Decoder(Benchmark)
+
+
+_FIX = "measure one with `asv run`, or keep run files with `flashbench record`"
+
+
+def results_folder(named: Path | None, repository: Path) -> Path:
+    """The folder that was named, or the repository's own. Raises NotMeasuredError where the
+    repository has none: nothing was measured yet."""
+    if named is not None:
+        return named
+    folder = repository / ".asv" / "results"
+    if not folder.is_dir():
+        raise NotMeasuredError(f"{folder}: there is no history yet; {_FIX}")
+    return folder
+
+
 def machine_folders(results: Path, machine: str | None) -> list[Path]:
     """Of each machine, or this one alone. Raises InvalidInputError where there is none."""
     try:
-        folders = sorted(path for path in results.iterdir() if path.is_dir())
+        # No machine's name begins with a dot; our own records do (flashbench/history/record.py).
+        folders = sorted(
+            path for path in results.iterdir() if path.is_dir() and not path.name.startswith(".")
+        )
     except OSError as error:
         raise InvalidInputError(
-            f"{results}: no history can be read ({error.strerror}); measure one with `asv run`, or "
-            "keep run files with `flashbench record`"
+            f"{results}: no history can be read ({reason(error)}); {_FIX}"
         ) from None
     if machine is not None:
         known = ", ".join(folder.name for folder in folders) or "none"
@@ -91,9 +114,9 @@ def machine_of(folder: Path, notes: list[str]) -> Machine:
     found = _MachineFile()
     if path.is_file():
         try:
-            found = msgspec.json.decode(document.content(path), type=_MachineFile)
-        except (InvalidInputError, *rows.UNREADABLE) as error:
-            notes.append(f"{path}: damaged asv machine file: {error}")
+            found = _MACHINE.decode(document.content(path))
+        except (InvalidInputError, *UNREADABLE) as error:
+            notes.append(f"{path}: damaged asv machine file: {damage(error)}")
     return Machine(folder.name, found.cpu, found.gpu, found.os, found.ram)
 
 
@@ -111,15 +134,15 @@ def read_benchmarks(results: Path, notes: list[str]) -> dict[str, Benchmark]:
     if not path.is_file():
         return found
     try:
-        content = msgspec.json.decode(document.content(path), type=dict[str, msgspec.Raw])
-    except (InvalidInputError, *rows.UNREADABLE) as error:
-        notes.append(f"{path}: damaged asv benchmarks file: {error}")
+        content = _BENCHMARKS.decode(document.content(path))
+    except (InvalidInputError, *UNREADABLE) as error:
+        notes.append(f"{path}: damaged asv benchmarks file: {damage(error)}")
         return found
     for name, value in content.items():
         if name == "version" or name in names.OURS:
             continue
         try:
-            found[name] = msgspec.json.decode(value, type=Benchmark)
-        except rows.UNREADABLE as error:
-            notes.append(f"{path}: damaged asv benchmarks file: {name!r}: {error}")
+            found[name] = _BENCHMARK.decode(value)
+        except UNREADABLE as error:
+            notes.append(f"{path}: damaged asv benchmarks file: {name!r}: {damage(error)}")
     return found

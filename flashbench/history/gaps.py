@@ -45,7 +45,20 @@ def find_gaps(
         else:
             for machine in without:
                 found.setdefault((machine, place), replace(gap, machine=machine))
-    return sorted(found.values(), key=lambda gap: (gap.commit, gap.machine))
+    return _told_once(found.values())
+
+
+def _told_once(gaps: Iterable[Gap]) -> list[Gap]:
+    """A failure that is known of every machine is not told again of one; of its reasons the longest
+    is kept, as the build cache lists first lines alone."""
+    kept: dict[tuple[int, str, str], Gap] = {}
+    for gap in sorted(gaps, key=lambda gap: (gap.commit, gap.machine)):  # of every machine first
+        everywhere = (gap.commit, "", gap.status)
+        if everywhere not in kept:
+            kept[gap.commit, gap.machine, gap.status] = gap
+        elif len(gap.reason) > len(kept[everywhere].reason):
+            kept[everywhere] = replace(kept[everywhere], reason=gap.reason)
+    return list(kept.values())
 
 
 def _measured(series: Iterable[Series], places: Collection[int]) -> set[tuple[str, int]]:

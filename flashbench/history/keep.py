@@ -14,23 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from flashbench.build.builder import locked
+from flashbench import locks
+from flashbench.baseline_names import SDPA, is_baseline_name
+from flashbench.damage import damage
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import replace_file
-from flashbench.foreign import document
 from flashbench.foreign.asv import VERSION
-from flashbench.history import names, tables
+from flashbench.history import machines, names, tables
 from flashbench.history.tables import FAILED, SKIPPED, WRONG, Cell, Key
 from flashbench.launches import METRIC_LABELS, FloatArray, LaunchData, baseline_index, collect
 from flashbench.project import git
 from flashbench.project.commits import seconds_of
 from flashbench.project.revision import resolve
-from flashbench.runfile import Candidate, Environment, RunFile
+from flashbench.runfile import Candidate, RunFile
 
-_MACHINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # another name may stand for another one
-_MACHINE_VERSION = 1
-_PARAMS = ("machine", "os", "arch", "cpu", "num_cpu", "ram", "gpu")  # what asv tells graphs by
 
 Tables = dict[str, dict[Key, Cell]]  # by benchmark
 
@@ -46,21 +44,21 @@ def keep(
 ) -> list[Path]:
     """Add a run file's numbers to the results folder; the asv result files that now have them.
 
-    name: how messages call the run file. machine: in asv's results; the host's name where None.
+    name: how messages call the run file. machine: in asv's results; where None as of `choose`.
     commit: the revision that was measured, where the file does not say. Numbers that the same
     commit has from an earlier run file stay where this one has none, unless its result is wrong.
     Raises InvalidInputError for what belongs to no commit, or to another machine of that name;
     NotMeasuredError where there is nothing to keep; OSError.
     """
     owners = _owners(run, name, repository, commit)
-    place = results / machine_name(machine, run.environment.hostname, name)
+    place = results / machines.choose(machine, run.environment.hostname, name).name
     written = []
     data = _data(run)
     found = {revision: _tables(run, data, mine) for revision, mine in owners.items()}
     if not any(found.values()):
         raise NotMeasuredError(f"{name}: nothing was measured, so there is nothing to keep")
-    with locked(results / ".flashbench.lock"):
-        described = _describe_machine(place, run.environment, name)
+    with locks.exclusive(results / ".flashbench.lock"):
+        described = machines.describe(place, run.environment, name)
         for revision, new in found.items():
             written.append(_add(place, described, run, revision, repository, new))
         _describe_benchmarks(results, [new for new in found.values() if new])
@@ -76,7 +74,7 @@ def _owners(
             f"{name}: two builds that were measured until they were decided, which favours large "
             "changes; keep a file of `flashbench run`"
         )
-    stated = _stated(repository, commit) if commit else ""
+    stated = _stated(repository, commit) if commit is not None else ""
     owners: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in run.candidates:
         if candidate.baseline:
@@ -102,7 +100,23 @@ def _owners(
         owners[resolve(repository, build.commit or stated).commit].append(candidate)
     if not owners:
         raise InvalidInputError(f"{name}: SDPA alone, which belongs to no commit")
+    for revision, mine in owners.items():
+        _require_own_names(mine, f"{name}: candidates of {revision[:12]}")
     return dict(owners)
+
+
+def _require_own_names(mine: list[Candidate], where: str) -> None:
+    """Raise InvalidInputError where one would be kept in the place of another, or of SDPA."""
+    kept: dict[str, str] = {}
+    for candidate in mine:
+        series = names.series_of(candidate)
+        other = SDPA if is_baseline_name(series) else kept.get(series)
+        if other is not None:
+            raise InvalidInputError(
+                f"{where}: {candidate.name!r} and {other!r} would both be kept as {series!r}; "
+                "name them apart"
+            )
+        kept[series] = candidate.name
 
 
 def _stated(repository: Path, commit: str) -> str:
@@ -110,29 +124,6 @@ def _stated(repository: Path, commit: str) -> str:
     if revision.worktree:
         raise InvalidInputError("--commit: the working tree is no commit; name the one measured")
     return revision.commit
-
-
-def machine_name(machine: str | None, host: str, name: str) -> str:
-    """The machine's name in the history: as the user says, or the host's. name: of the run file.
-
-    Raises InvalidInputError for one that no folder can have.
-    """
-    chosen = machine if machine is not None else host
-    if not _MACHINE_NAME.fullmatch(chosen):
-        raise InvalidInputError(
-            f"{name}: {chosen[:100]!r} cannot be a machine's name in the history; give it one of "
-            "letters, digits, and . _ + - with --machine"
-        )
-    return chosen
-
-
-def check_machine(
-    results: Path, environment: Environment, name: str, machine: str | None = None
-) -> None:
-    """Raise InvalidInputError where `keep` would, for the machine that this is measured on."""
-    place = results / machine_name(machine, environment.hostname, name)
-    if (path := place / "machine.json").exists():
-        _compare(_object(path, "asv machine file"), place, environment, name)
 
 
 def _data(run: RunFile) -> dict[str, LaunchData]:
@@ -149,7 +140,8 @@ def _tables(run: RunFile, data: dict[str, LaunchData], mine: list[Candidate]) ->
     chosen = [
         index
         for index, candidate in enumerate(run.candidates)
-        if candidate.baseline or candidate in mine
+        if candidate in mine
+        or (candidate.baseline and candidate.beside in ("", *(one.name for one in mine)))
     ]
     for metric, collected in data.items():
         for place, case in enumerate(run.cases):
@@ -173,7 +165,7 @@ def _add_cells(kept: Tables, seconds: names.Name, data: LaunchData, index: int, 
     if len(times):
         cell = tables.measured(times) | tables.percentiles(data.samples(index, place))
     kept.setdefault(str(seconds), {})[key] = cell
-    base = baseline_index(data.run)
+    base = baseline_index(data.run, candidate.name)
     if base is None or candidate.baseline:
         return
     ratios = np.exp(-_present(data.speedups(index, base)[place]))
@@ -187,38 +179,6 @@ def _present(values: FloatArray) -> FloatArray:
 
 def _any_number(cells: dict[Key, Cell]) -> bool:
     return any("samples" in cell for cell in cells.values())
-
-
-def _describe_machine(place: Path, environment: Environment, name: str) -> dict[str, Any]:
-    """The machine as asv describes it; written where it is new, held to it where it is not."""
-    path = place / "machine.json"
-    if not path.exists():
-        made = {
-            "machine": place.name,
-            "os": environment.system,
-            "arch": "",
-            "cpu": environment.cpu,
-            "num_cpu": str(environment.cpu_count or ""),
-            "ram": str(environment.memory_bytes or ""),
-        } | ({"gpu": environment.gpu} if environment.gpu else {})
-        replace_file(path, _json(made | {"version": _MACHINE_VERSION}))
-        return made
-    known = _object(path, "asv machine file")
-    _compare(known, place, environment, name)
-    if environment.gpu and not known.get("gpu"):  # its CPU was measured first
-        known["gpu"] = environment.gpu
-        replace_file(path, _json(known))
-    return {key: known[key] for key in _PARAMS if isinstance(known.get(key), str)}
-
-
-def _compare(known: dict[str, Any], place: Path, environment: Environment, name: str) -> None:
-    for key, ours in (("cpu", environment.cpu), ("gpu", environment.gpu)):
-        theirs = known.get(key)
-        if ours and theirs and ours != theirs:
-            raise InvalidInputError(
-                f"{name}: measured on {ours}, and machine {place.name!r} of the history is "
-                f"{str(theirs)[:100]}; give it another name with --machine"
-            )
 
 
 def _add(
@@ -235,7 +195,7 @@ def _add(
     path = place / f"{commit[:8]}-{environment}.json"
     content: dict[str, Any] = {
         "commit_hash": commit,
-        "env_name": environment,
+        "env_name": names.asv_environment(run.environment.python),
         "date": _date(repository, commit),
         "params": machine | {"python": python},
         "python": python,
@@ -268,7 +228,7 @@ def _add(
 
 def _kept_before(path: Path, commit: str) -> Tables:
     kind = "result file of the history"
-    content = _object(path, kind)
+    content = machines.read_object(path, kind)
     columns, results = content.get("result_columns"), content.get("results")
     if content.get("commit_hash") != commit or content.get("version") != VERSION:
         raise InvalidInputError(f"{path}: not the {kind} of {commit[:12]}; move it away")
@@ -283,8 +243,8 @@ def _kept_before(path: Path, commit: str) -> Tables:
                 found[benchmark] = tables.cells_of(columns, row)
         except (TypeError, ValueError) as error:
             raise InvalidInputError(
-                f"{path}: damaged {kind}: {benchmark!r}: {error}; move it away and keep its run "
-                "files again"
+                f"{path}: damaged {kind}: {benchmark!r}: {damage(error)}; move it away and keep "
+                "its run files again"
             ) from None
     return found
 
@@ -294,7 +254,7 @@ def _describe_benchmarks(results: Path, new: list[Tables]) -> None:
     path = results / "benchmarks.json"
     known: dict[str, Any] = {"version": VERSION}
     if path.exists():
-        known = _object(path, "asv benchmarks file")
+        known = machines.read_object(path, "asv benchmarks file")
     before = json.dumps(known, sort_keys=True)
     for tables_ in new:
         for benchmark, cells in tables_.items():
@@ -318,16 +278,6 @@ def _describe_benchmarks(results: Path, new: list[Tables]) -> None:
             }
     if json.dumps(known, sort_keys=True) != before:
         replace_file(path, _json(known))
-
-
-def _object(path: Path, kind: str) -> dict[str, Any]:
-    try:
-        content = document.parse(path)
-    except ValueError as error:
-        raise InvalidInputError(f"{path}: damaged {kind}: {error}; move it away") from None
-    if not isinstance(content, dict):
-        raise InvalidInputError(f"{path}: damaged {kind}: no object; move it away")
-    return content
 
 
 def _json(content: dict[str, Any]) -> bytes:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from flashbench.build import Build
-from flashbench.history import names, record
+from flashbench.builds import Build
+from flashbench.history import machines, names, record
 from flashbench.project import Built
 from flashbench.runfile import RunFile
 
@@ -18,7 +18,7 @@ def keep_builds(builds: Iterable[Built], run: RunFile, results: Path, machine: s
     run: where the builds that work were measured, as candidates; machine: as of `keep`. Raises
     OSError.
     """
-    name = machine or run.environment.hostname
+    name = machines.choose(machine, run.environment.hostname, "").name
     environment = f"{names.run_environment(run.environment.python)}-{run.cases[0].device}"
     wrong = _wrong(run)
     for built in builds:

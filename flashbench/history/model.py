@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbench.candidates import SDPA
+from flashbench.baseline_names import is_baseline_name
 from flashbench.project.commits import Commit
 from flashbench.stats.shift import Shift
 
@@ -93,7 +93,7 @@ class Series:
     @property
     def baseline(self) -> bool:
         """Whether this is SDPA, the control, or one of its backends."""
-        return self.candidate == SDPA or self.candidate.startswith(f"{SDPA}:")
+        return is_baseline_name(self.candidate)
 
     @property
     def judged(self) -> Points:

@@ -7,10 +7,10 @@ what `flashbench record` keep is one series; other metrics have names of their o
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from flashbench.candidates import OUR_CALLABLE
+from flashbench.candidates import OUR_CALLABLE, name_of
 from flashbench.candidates import OURS as OUR_CANDIDATE
 from flashbench.launches import DEFAULT_METRIC, METRIC_LABELS
-from flashbench.runfile import Candidate
+from flashbench.runfile import Candidate, baseline_beside
 
 if TYPE_CHECKING:
     from flashbench.project import Built
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 # those of another benchmark.
 VERSION = "one sample a launch, 1"
 SECONDS, RATIO = "Seconds.track_seconds", "Ratio.track_ratio"
-RUN_PREFIX = "run-"  # of the environments of run files
+RUN_PREFIX = "run-"  # of the files of run files
+ASV_PREFIX = "flashbench-"  # of the environments of `asv run`
 UNITS = {SECONDS: "seconds", RATIO: "times SDPA"}
 PARAMETERS = ("case", "candidate")
 
@@ -48,24 +49,36 @@ OURS = {
 def environment(name: str, benchmark: str) -> str:
     """The environment of a result: that of `asv run` and of run files is one, for what is ours."""
     ours = benchmark in OURS
-    return name.removeprefix("flashbench-").removeprefix(RUN_PREFIX) if ours else name
+    return name.removeprefix(ASV_PREFIX).removeprefix(RUN_PREFIX) if ours else name
 
 
 def run_environment(python: str) -> str:
-    """The environment of run files that were measured with a version of Python, as 3.12.3."""
-    version = ".".join(python.split(".")[:2])
-    known = re.fullmatch(r"\d{1,3}\.\d{1,3}", version)
-    return f"{RUN_PREFIX}py{version if known else ''}"
+    """What files of run files are called that were measured with a version of Python, as 3.12.3.
+    They lie beside those of `asv run`, which rewrites its own."""
+    return f"{RUN_PREFIX}{_python(python)}"
+
+
+def asv_environment(python: str) -> str:
+    """The environment that such a file states: that of `asv run`, so that `asv compare` has one
+    series of both."""
+    return f"{ASV_PREFIX}{_python(python)}"
+
+
+def _python(python: str) -> str:
+    known = re.match(r"\d{1,3}\.\d{1,3}(?=\.|$)", python)
+    return f"py{known[0] if known else ''}"
 
 
 def candidate_of(built: "Built") -> str:
     """The candidate that a build is among those of other commits: the callable, at the commit."""
     spec = built.project.callable
-    called = OUR_CANDIDATE if spec == OUR_CALLABLE else spec.rpartition(":")[2]
+    called = OUR_CANDIDATE if spec == OUR_CALLABLE else name_of(spec)
     return f"{called}@{built.revision.commit[:8]}"
 
 
 def series_of(candidate: Candidate) -> str:
     """The candidate in the history, where the commit is no part of its name."""
+    if candidate.beside:
+        return candidate.name.removesuffix(baseline_beside("", candidate.beside))
     name, _, commit = candidate.name.rpartition("@")
     return name if name and commit and candidate.build.commit.startswith(commit) else candidate.name

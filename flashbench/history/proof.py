@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 from flashbench import source_hash
-from flashbench.build import Build
+from flashbench.builds import Build
 from flashbench.history.record import Proof
 
 

@@ -18,11 +18,12 @@ import msgspec
 import numpy as np
 
 from flashbench import __version__
-from flashbench.build import pruning
+from flashbench.builds import pruning
 from flashbench.files import replace_file
 from flashbench.foreign import document
 from flashbench.history import rows
 from flashbench.history.rows import COLUMNS, ResultFile, Row
+from flashbench.inputs import open_input
 
 _CHECKSUM = 4  # bytes before an entry
 _PART = 2**16  # bytes of a file that are read at once
@@ -101,7 +102,7 @@ def key_of(path: Path) -> str:
     """The name of the entry of a file; "" for one that cannot be read or is too large."""
     digest, left = _reader().copy(), document.MAX_BYTES
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_input(path) as file:
             while part := file.read(_PART):  # a whole one would be new memory each time
                 digest.update(part)
                 left -= len(part)

@@ -1,8 +1,8 @@
 """What asv has no column for: a commit's build, why it failed, and proof of what was measured.
 
-One JSON file a commit and environment, beside asv's results:
-`.asv/flashbench/MACHINE/COMMIT-ENVIRONMENT.json`, and with `.cpu.json` and `.cuda.json` the run
-files of what was measured there.
+One JSON file a commit and environment: `.asv/flashbench/MACHINE/COMMIT-ENVIRONMENT.json`, of a
+results folder elsewhere `RESULTS/.flashbench/MACHINE/...`, and with `.cpu.json` and `.cuda.json`
+the run files of what was measured there.
 """
 
 import re
@@ -10,10 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from flashbench.build import Build, Status
+from flashbench.builds import Build, Status
+from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import replace_file
+from flashbench.inputs import read_input
 
+_MAX_BYTES = 2**27
 VARIABLE = "ASV_FLASHBENCH_RECORD"  # where a process of an asv environment finds its record
 
 
@@ -41,10 +44,22 @@ class CommitRecord(msgspec.Struct, kw_only=True):
     failure: str = ""  # why nothing could be measured, or what was wrong
 
 
+_RECORD = msgspec.json.Decoder(CommitRecord)
+
+
 def path_of(results: Path, machine: str, commit: str, environment: str) -> Path:
     """Where the record lies; `results` is asv's results directory."""
     safe = re.sub(r"[^A-Za-z0-9._+-]", "_", environment)
-    return results.absolute().parent / "flashbench" / machine / f"{commit}-{safe}.json"
+    return _folder(results.absolute(), machine) / f"{commit}-{safe}.json"
+
+
+def _folder(results: Path, machine: str) -> Path:
+    """Inside of a results folder that the user named: what lies beside it is none of ours. Older
+    versions wrote beside it, and go on to be read there."""
+    beside = results.parent / "flashbench" / machine
+    if results.parent.name == ".asv" or beside.is_dir():
+        return beside
+    return results / ".flashbench" / machine
 
 
 def run_path(record: Path, device: str) -> Path:
@@ -64,11 +79,9 @@ def paths(results: Path, machine: str) -> list[Path]:
 def read(path: Path) -> CommitRecord:
     """InvalidInputError says what is wrong with the file."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=CommitRecord)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"{path}: damaged record: {error}; run asv again") from None
+        return _RECORD.decode(read_input(path, _MAX_BYTES, "a record"))
+    except UNREADABLE as error:
+        raise InvalidInputError(f"{path}: damaged record: {damage(error)}; run asv again") from None
 
 
 def write(path: Path, record: CommitRecord) -> None:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.foreign import document
 from flashbench.foreign.asv import VERSION
@@ -29,7 +30,6 @@ COLUMNS = (
     "stats_p_90",
     "stats_p_99",
 )
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError, OverflowError)
 _MOST_FAILED = 100_000
 _FIRST_VERSION = 1
 Numbers = list[float | None]
@@ -74,6 +74,9 @@ class _File(msgspec.Struct, kw_only=True):
     results: dict[str, list[msgspec.Raw]]
     env_name: str = ""
     version: int = 0
+
+
+_FILE = msgspec.json.Decoder(_File)
 
 
 class _PlainFile(_File, kw_only=True):
@@ -145,11 +148,10 @@ class Reader:
         except InvalidInputError as error:
             raise InvalidInputError(f"{path}: {error}") from None
         except UNREADABLE as error:
-            reason = "nested too deep" if isinstance(error, RecursionError) else error
-            raise InvalidInputError(f"{path}: damaged asv result file: {reason}") from None
+            raise InvalidInputError(f"{path}: damaged asv result file: {damage(error)}") from None
 
     def _raw(self, content: bytes) -> ResultFile:
-        file = msgspec.json.decode(content, type=_File)
+        file = _FILE.decode(content)
         if file.version != VERSION:
             raise ValueError("another version")
         made = _Made()

@@ -1,42 +1,45 @@
 """The launches of a run: worker processes over a grid of cases, saved as they are measured."""
 
-import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flashbench import __version__
 from flashbench.case import Case
-from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
 from flashbench.measure.advice import advice
-from flashbench.measure.history import UNFINISHED, History
+from flashbench.measure.crew import Crew
+from flashbench.measure.device_seconds import DeviceSeconds
+from flashbench.measure.document import forget_unfinished, new_run
+from flashbench.measure.history import History
 from flashbench.measure.identity import difference
-from flashbench.measure.plan import Plan, candidate_order, case_order, launch_seed
+from flashbench.measure.plan import Plan, candidate_order
 from flashbench.measure.process import Worker, WorkerDiedError
 from flashbench.measure.progress import Progress
-from flashbench.measure.protocol import Done, Inspect, Inspection, Measure, Ready, Setup
-from flashbench.measure.saving import Saving
-from flashbench.runfile import (
-    Candidate,
-    DeviceState,
-    Launch,
-    Result,
-    RunFile,
-    Settings,
-    Status,
+from flashbench.measure.protocol import (
+    Audit,
+    Audited,
+    Done,
+    Inspect,
+    Inspection,
+    Measure,
+    Ready,
+    Setup,
 )
-from flashbench.shard import cases_of_shard
+from flashbench.measure.remaining import Remaining, Settled
+from flashbench.measure.saving import Saving
+from flashbench.runfile import Candidate, DeviceState, Launch, Result, RunFile, Status
+from flashbench.tally import counted, fate
 
-# Ids of the cases that need no more launches, from what was measured so far.
-Settled = Callable[[RunFile], Collection[str]]
+_AUDIT_SECONDS = 5.0  # that it may take beyond the budget; it takes a tenth of one
 
 
 @dataclass
 class Bench:
     """A run on its way: the launches of a plan, the worker at work, the file that grows.
 
-    settled: asked after each launch; cases that it names leave the plan.
+    settled: asked after each launch; cases that it names leave the plan. check: look at machine and
+    builds even where nothing is missing.
     """
 
     plan: Plan
@@ -44,13 +47,12 @@ class Bench:
     progress: Progress
     run: RunFile | None
     settled: Settled = lambda run: ()
+    check: bool = False
+    spent: float = 0.0  # device seconds of an attempt that this one takes the place of
     over_budget: bool = False
-    _settled: frozenset[str] = frozenset()
     _index: int = 0  # of the launch that the worker is for
-    _worker: Worker | None = None
+    _worker: Worker | Crew | None = None
     _launch: Launch | None = None
-    _tick: float = 0.0  # until when the seconds of this worker are accounted
-    _device_seconds: float = 0.0  # of this invocation
     _broken: dict[str, str] = field(default_factory=dict)  # candidates that do not load
     _history: History = field(default_factory=History)
     _state: DeviceState | None = None  # when the latest worker was ready
@@ -58,41 +60,39 @@ class Bench:
     _dirty: bool = False
 
     def __post_init__(self) -> None:
-        self._saving = Saving(self.path)
+        self.saving = Saving(self.path)
+        self._seconds = DeviceSeconds(self.plan.budget_seconds, self.spent)
+        self._remaining = Remaining(self.plan, self.settled)
+        self._resumed = self.run is not None
 
     def measure(self) -> None:
-        resumed = self.run is not None
-        if self.run is not None:
-            self._forget_unfinished(self.run)
-            self._settle(self.run)
-            left = [launch.index for launch in self._planned(self.run) if not launch.complete]
-            self._index = left[0] if left else 0
-            if not left or self._all_settled(self.run):
-                self.progress.note("nothing is missing in the file")
-                self._save()  # with -o it is another file, which is promised
-                return
-        try:
-            self._start_worker()
-        except WorkerDiedError:
-            raise NotMeasuredError("--budget was spent before anything was measured") from None
-        assert self.run is not None
-        if not resumed:
-            self._check_loaded()
-        for line in advice(self.run, self._state, self.plan.launches):
-            self.progress.note(line)
-        launches = [launch for launch in self._planned(self.run) if not launch.complete]
-        self._steps = sum(len(self._missing(launch)) for launch in launches)
+        """Measure what the plan says and the file lacks, launch by launch."""
+        if self.run is not None and not self._resume(self.run):
+            return
+        run = self._begin()
+        launches = self._remaining.launches(run)
+        self._steps = sum(len(self._remaining.cases(run, launch)) for launch in launches)
         self.progress.begin(self._steps)
-        for place, launch in enumerate(launches):
+        for after, launch in zip(reversed(range(len(launches))), launches, strict=True):
             self._index = launch.index
-            self._measure_launch(launch)
+            self._measure_launch(run, launch)
             if self.over_budget:
                 break
-            newly = self._settle(self.run)
-            self._steps -= newly * (len(launches) - place - 1)
+            self._steps -= self._settle(run) * after
             self.progress.begin(self._steps)
-            if self._all_settled(self.run):
+            if self._remaining.nothing(run):
                 break
+
+    def discard(self) -> None:
+        """Forget what a process measured that proves nothing: the launch of a file that was there
+        before, or the whole file."""
+        self._end_worker()
+        if not self._resumed:
+            self.run = None
+            self.saving.remove()
+        elif self.run is not None and self._launch is not None:
+            self.run.launches.remove(self._launch)
+            self._save()
 
     def close(self, interrupted: bool) -> None:
         """End the worker, say what was cut short, save."""
@@ -106,62 +106,67 @@ class Bench:
 
     # ---- launches
 
-    def _planned(self, run: RunFile) -> list[Launch]:
-        """The launches of the plan, those of the file first; new ones join it when they start."""
-        known = {launch.index: launch for launch in run.launches}
-        return [
-            known.get(index) or Launch(index=index, seed=launch_seed(self.plan.seed, index))
-            for index in range(self.plan.launches)
-        ]
+    def _resume(self, run: RunFile) -> bool:
+        """Take up the file; False where it lacks nothing."""
+        forget_unfinished(run, self.plan)
+        for launch in run.launches:
+            for result in launch.results:
+                self._history.add(result)
+        self._settle(run)
+        left = self._remaining.launches(run)
+        self._index = left[0].index if left else 0
+        if left and not self._remaining.nothing(run):
+            return True
+        if self.check:
+            self._start_worker()
+        self.progress.note("nothing is missing in the file")
+        self._save()  # with -o it is another file, which is promised
+        return False
 
-    def _missing(self, launch: Launch) -> dict[Case, list[str]]:
-        """Cases in the launch's order, with the candidates that have no result there."""
+    def _begin(self) -> RunFile:
+        """The run, of the first worker's machine and builds."""
+        try:
+            self._start_worker()
+        except WorkerDiedError:
+            raise NotMeasuredError("--budget was spent before anything was measured") from None
         assert self.run is not None
-        there = {(result.case, result.candidate) for result in launch.results}
-        names = [candidate.name for candidate in self.run.candidates]
-        mine = set(cases_of_shard(self.run.cases, self.run.settings.shard))
-        missing = {
-            case: [name for name in names if (case.id, name) not in there]
-            for case in case_order(self.run.cases, launch.seed)
-            if case in mine and case.id not in self._settled
-        }
-        return {case: rest for case, rest in missing.items() if rest}
+        if not self._resumed:
+            self._check_loaded()
+        for line in advice(self.run, self._state, self.plan.launches):
+            self.progress.note(line)
+        return self.run
 
     def _settle(self, run: RunFile) -> int:
         """Take the cases that need no more out of the plan; how many that are."""
-        before = len(self._settled)
-        self._settled |= frozenset(self.settled(run))
-        newly = len(self._settled) - before
+        newly = self._remaining.settle(run)
         if newly:
-            self.progress.note(f"decided: {len(self._settled)} of {len(run.cases)} cases")
+            self.progress.note(f"decided: {self._remaining.settled} of {len(run.cases)} cases")
         return newly
 
-    def _all_settled(self, run: RunFile) -> bool:
-        return all(case.id in self._settled for case in run.cases)
-
-    def _measure_launch(self, launch: Launch) -> None:
-        assert self.run is not None
+    def _measure_launch(self, run: RunFile, launch: Launch) -> None:
         self._launch = launch
-        if all(known is not launch for known in self.run.launches):
+        new = all(known is not launch for known in run.launches)
+        if new:
             launch.started = datetime.now(UTC).isoformat(timespec="seconds")
-            self.run.launches.append(launch)
-        self._account()
-        for case, names in self._missing(launch).items():
+            run.launches.append(launch)
+        self._seconds.belong_to(launch, new=new)
+        for place, (case, names) in enumerate(self._remaining.cases(run, launch).items()):
             self.progress.case(launch.index, case.id)
             self._measure_case(launch, case, names)
+            if place == 0:  # what is found now need not wait for the end of the launch
+                self._audit()
             self.progress.step()
-            if self._saving.due:
+            if self.saving.due:
                 self._save()
+        self._audit()
         if not self.over_budget:
             self._inspect(launch)
             launch.complete = True
         self._end_worker()
         self._save()
-        failed = sum(result.status != "ok" for result in launch.results)
         self.progress.note(
             f"launch {launch.index + 1} of {self.plan.launches}: "
-            f"{len(launch.results) - failed} measured, {failed} not, "
-            f"{launch.device_seconds:.1f} device seconds"
+            f"{counted(map(fate, launch.results))}, {launch.device_seconds:.1f} device seconds"
         )
 
     def _measure_case(self, launch: Launch, case: Case, names: list[str]) -> None:
@@ -174,7 +179,7 @@ class Bench:
                     self._record_all(case, [name], "error", self._broken[name])
                 pending = [name for name in pending if name not in broken]
                 continue
-            left = self._seconds_left()
+            left = self._seconds.left()
             if left is not None and left <= 0:
                 self.over_budget = True
                 self._record_all(case, pending, "over_budget", "--budget was spent before its turn")
@@ -202,11 +207,14 @@ class Bench:
                 if died.candidate not in pending:
                     self._record_all(case, pending, died.status, f"flashbench itself: {died}")
                     return
+                self._doubt(died.candidate, died.status, str(died))
                 self.progress.note(f"{died.candidate} on {case.id}: {died.status}: {died}")
                 self._record_all(case, [died.candidate], died.status, str(died))
                 pending.remove(died.candidate)
                 continue
             assert isinstance(done, Done)
+            for result in done.results:
+                self._doubt(result.candidate, result.status, result.reason)
             launch.before = launch.before or self._state
             launch.after = done.state
             self._record(done.results)
@@ -222,7 +230,7 @@ class Bench:
             results = {
                 r.candidate: r for r in launch.results if r.case == case.id and r.status == "ok"
             }
-            left = self._seconds_left()
+            left = self._seconds.left()
             if not results or (left is not None and left <= 0):
                 continue
             while results:
@@ -242,19 +250,53 @@ class Bench:
                     results[name].kernels = inspected.kernels
                 break
 
+    # ---- the proof that each revision ran its own code
+
+    @property
+    def _revisions_share(self) -> bool:
+        return len(self.plan.sites) > 1 and self.plan.processes != "paired"
+
+    def _audit(self) -> None:
+        """UnprovenError where revisions left something in a process that they share."""
+        if self._worker is None or not self._revisions_share:
+            return
+        left = self._seconds.left()
+        try:
+            # Without it nothing that was measured counts: an end of the budget leaves it some time.
+            answer = self._worker.ask(Audit(), None if left is None else max(left, _AUDIT_SECONDS))
+        except WorkerDiedError as died:
+            self._end_worker()
+            raise UnprovenError(
+                f"the process ended when it was looked at for traces: {died}",
+                self._seconds.count(),
+            ) from None
+        assert isinstance(answer, Audited)
+        if answer.trace:
+            raise UnprovenError(answer.trace, self._seconds.count())
+
+    def _doubt(self, candidate: str, status: Status, why: str) -> None:
+        """UnprovenError where a revision failed that may have found another's things, and may do
+        without."""
+        doubtful = status in ("error", "crashed") and candidate in self.plan.sites
+        if doubtful and self._revisions_share and self.plan.processes == "auto":
+            seconds = self._seconds.count()
+            raise UnprovenError(f"{candidate}: {status}: {why}", seconds, failure=True)
+
     # ---- the worker
 
-    def _start_worker(self) -> Worker:
+    def _start_worker(self) -> Worker | Crew:
         """A new worker that is ready, on the machine and builds of this run.
 
         A candidate that kills the worker when it is imported is left out and named as broken.
         """
         while True:
-            self._tick = time.monotonic()
-            self._worker = Worker(self.plan.timeout_seconds)
+            self._seconds.start()
             named = {c.name: c for c in self.plan.candidates if c.name not in self._broken}
             order = candidate_order(list(named), self.plan.seed, self._index)
             usable = [named[name] for name in order]
+            timeout = self.plan.timeout_seconds
+            paired = self.plan.processes == "paired" and usable
+            self._worker = Crew(timeout, order) if paired else Worker(timeout)
             setup = Setup(
                 device=self.plan.device,
                 candidates=usable,
@@ -264,18 +306,25 @@ class Bench:
                 min_sample_seconds=self.plan.min_sample_seconds,
                 metrics=None if self.plan.metrics is None else list(self.plan.metrics),
                 sites=dict(self.plan.sites),
+                repository=self.plan.repository,
+                import_root=self.plan.import_root,
             )
             try:
-                ready = self._worker.ask(setup, self._seconds_left())
+                ready = self._worker.ask(setup, self._seconds.left())
             except WorkerDiedError as died:
                 self._end_worker()
                 if died.status == "over_budget":
                     raise
                 if died.candidate not in [candidate.name for candidate in usable]:
                     raise NotMeasuredError(f"the worker process did not start: {died}") from None
-                self._broken[died.candidate] = f"{died.status} when it was imported: {died}"
+                why = f"{died.status} when it was imported: {died}"
+                self._doubt(died.candidate, "crashed", why)
+                self._broken[died.candidate] = why
                 continue
             assert isinstance(ready, Ready)
+            for name, why in ready.failures.items():
+                self._doubt(name, "error", why)
+            self._audit()
             self._broken.update(ready.failures)
             listed = {candidate.name: candidate for candidate in ready.candidates}
             candidates = [c for c in ready.candidates if c.baseline]
@@ -286,36 +335,12 @@ class Bench:
 
     def _join(self, ready: Ready, candidates: list[Candidate]) -> None:
         if self.run is None:
-            self.run = self._new_run(ready, candidates)
+            self.run = new_run(self.plan, ready, candidates)
             return
         if changed := difference(self.run, ready.environment, candidates):
             raise InvalidInputError(
                 f"{self.path}: cannot go on, {changed}; measure into a new file"
             )
-
-    def _new_run(self, ready: Ready, candidates: list[Candidate]) -> RunFile:
-        plan = self.plan
-        cases = plan.cases(ready.device)
-        cases_of_shard(cases, plan.shard)  # refuses more shards than cases
-        return RunFile(
-            flashbench=__version__,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            command=list(plan.command),
-            environment=ready.environment,
-            settings=Settings(
-                launches=plan.launches,
-                samples=plan.samples,
-                seed=plan.seed,
-                min_sample_seconds=ready.min_sample_seconds,
-                timeout_seconds=plan.timeout_seconds,
-                budget_seconds=plan.budget_seconds,
-                shard=plan.shard,
-            ),
-            candidates=candidates,
-            cases=cases,
-            hourly_rate=plan.hourly_rate,
-            pair=plan.pair,
-        )
 
     def _check_loaded(self) -> None:
         """With nothing but baselines left, there is nothing to compare: stop before measuring."""
@@ -332,22 +357,8 @@ class Bench:
     def _end_worker(self) -> None:
         if self._worker is not None:
             self._worker.kill()
-            self._account()
+            self._seconds.stop()
             self._worker = None
-
-    def _account(self) -> float:
-        """Device seconds of this invocation so far; adds what is new to the current launch."""
-        if self._worker is not None:
-            now = time.monotonic()
-            self._device_seconds += now - self._tick
-            if self._launch is not None:
-                self._launch.device_seconds += now - self._tick
-            self._tick = now
-        return self._device_seconds
-
-    def _seconds_left(self) -> float | None:
-        budget = self.plan.budget_seconds
-        return None if budget is None else budget - self._account()
 
     # ---- results
 
@@ -362,33 +373,13 @@ class Bench:
         self._record([Result(case=case.id, candidate=n, status=status, reason=why) for n in names])
 
     def _record_rest(self, status: Status, why: str) -> None:
+        assert self.run is not None
         assert self._launch is not None
-        for case, names in self._missing(self._launch).items():
+        for case, names in self._remaining.cases(self.run, self._launch).items():
             self._record_all(case, names, status, why)
-
-    def _forget_unfinished(self, run: RunFile) -> None:
-        """Take out of a resumed file what is to be measured now, and learn from the rest."""
-        run.settings.launches = self.plan.launches
-        run.settings.timeout_seconds = self.plan.timeout_seconds
-        run.settings.budget_seconds = self.plan.budget_seconds
-        run.hourly_rate = self.plan.hourly_rate
-        for launch in run.launches:
-            # Who was measured beside one that was put off is measured again beside it: a ratio
-            # over two processes, or two machines, would be none.
-            torn = {result.case for result in launch.results if result.status in UNFINISHED}
-            kept = [
-                result
-                for result in launch.results
-                if result.status not in UNFINISHED
-                and not (result.status == "ok" and result.case in torn)
-            ]
-            launch.complete = launch.complete and len(kept) == len(launch.results)
-            launch.results = kept
-            for result in launch.results:
-                self._history.add(result)
 
     def _save(self) -> None:
         assert self.run is not None
-        self._account()
-        self._saving.save(self.run)
+        self._seconds.count()
+        self.saving.save(self.run)
         self._dirty = False

@@ -27,6 +27,9 @@ from flashbench.runfile import Result, Status, Timing
 
 _CPU_OUT_OF_MEMORY = re.compile(r"DefaultCPUAllocator|can't allocate memory|not enough memory")
 
+# How the reason begins where what a call ran is not the revision's code.
+NOT_ITS_OWN = "not proven to run its own code"
+
 Tell = Callable[[str, str], None]  # (candidate, what it does from now on)
 
 
@@ -108,8 +111,9 @@ def measure_case(
     clock: Clock,
     options: Options,
     tell: Tell = lambda candidate, doing: None,
+    turn: Callable[[], None] = lambda: None,
 ) -> list[Result]:
-    """One result a candidate, in the order given.
+    """One result a candidate, in the order given. turn: returns when the next pass may begin.
 
     Failures of a candidate are results, not exceptions; only DeviceLostError comes out.
     """
@@ -134,9 +138,11 @@ def measure_case(
         for subject in subjects:
             tell(subject.loaded.name, "check")
             _check(subject, problem, clock)
+            tell(subject.loaded.name, "proof call")
+            _prove(subject, problem, clock)
         cut = False
         for metric in clock.metrics:
-            cut = _time_metric(metric, subjects, problem, clock, options, tell) or cut
+            cut = _time_metric(metric, subjects, problem, clock, options, tell, turn) or cut
     for subject in subjects:
         subject.result.timings = list(subject.timings.values())
         if subject.alive and cut and not _worth_keeping(subject, clock):
@@ -165,6 +171,17 @@ def _check(subject: _Subject, problem: Problem, clock: Clock) -> None:
         subject.result.first_call_seconds = seconds
 
 
+def _prove(subject: _Subject, problem: Problem, clock: Clock) -> None:
+    """Fail a candidate that runs code of another revision, also one that is wrong: for that it may
+    not be to blame."""
+    disproof = subject.loaded.disproof
+    if disproof is None or subject.result.status not in ("ok", "wrong"):
+        return
+    with _failures_of(subject, problem, clock), subject.loaded.scope():
+        if why := disproof(subject.call):
+            subject.fail("error", f"{NOT_ITS_OWN}: {why}")
+
+
 def _time_metric(
     metric: str,
     subjects: Sequence[_Subject],
@@ -172,6 +189,7 @@ def _time_metric(
     clock: Clock,
     options: Options,
     tell: Tell,
+    turn: Callable[[], None],
 ) -> bool:
     """Add one metric's timings to every subject that is alive; True if the deadline cut it."""
     samplers: dict[str, Sampler] = {}
@@ -199,6 +217,7 @@ def _time_metric(
     cut = False
     order_seed = derive_seed(options.seed, problem.case.id, metric, "order")
     for block, order in enumerate(passes(len(ready), order_seed)):
+        turn()
         problem.flip()
         taken: list[tuple[_Subject, list[float]]] = []
         slow = throttled(problem.case.device)

@@ -4,9 +4,10 @@ import hashlib
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from flashbench.case import Case, DtypeName, Shape, grid
-from flashbench.runfile import Candidate, Pair
+from flashbench.runfile import Candidate, Pair, Processes
 
 # Passes over the candidates of a case, a metric and a launch: A B | B A | A B | B A.
 PASSES = 8
@@ -42,6 +43,9 @@ class Plan:
     shard: str = ""  # such as "2/4": the part of the grid to measure; "": all of it
     metrics: Sequence[str] | None = None
     sites: Mapping[str, str] = field(default_factory=dict)  # of candidates that are built revisions
+    repository: str = ""  # the working tree of these
+    import_root: str = ""  # where modules of other candidates are looked for before all
+    processes: Literal["auto"] | Processes = "auto"  # auto: paired where revisions cannot share one
     pair: Pair | None = None
     chosen: Sequence[Case] = ()  # in place of a grid
 

@@ -16,9 +16,10 @@ from typing import Self
 import msgspec
 
 import flashbench
-from flashbench.build import cache_directory
-from flashbench.build.scratch import scratch
+from flashbench.builds import cache_directory
+from flashbench.builds.scratch import scratch
 from flashbench.errors import Exit, FlashbenchError, NotMeasuredError
+from flashbench.inputs import reason
 from flashbench.measure.protocol import (
     Fatal,
     Inspect,
@@ -35,8 +36,9 @@ from flashbench.runfile import Status
 # The worker must run the flashbench that this process runs, wherever that is; then candidates are
 # found from the current directory, as `python -m` would.
 _BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.measure.worker import main; "
-    "sys.path[0] = ''; main(int(sys.argv[2]), int(sys.argv[3]))"
+    "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.parent import end_with; "
+    "end_with(int(sys.argv[3])); from flashbench.measure.worker import main; "
+    "sys.path[0] = ''; main(int(sys.argv[2]))"
 )
 # A block that runs when the budget ends may finish for this long before the worker is killed.
 BUDGET_GRACE_SECONDS = 5.0
@@ -149,7 +151,7 @@ class Worker:
             return str(self._at_end.enter_context(scratch(cache_directory())))
         except OSError as error:
             raise NotMeasuredError(
-                f"the build cache cannot be used ({error}); set FLASHBENCH_CACHE"
+                f"the build cache cannot be used ({reason(error)}); set FLASHBENCH_CACHE"
             ) from None
 
     def _next_reply(self, end: float | None, allowed: float) -> Reply:

@@ -19,6 +19,8 @@ class Setup(msgspec.Struct, tag="setup", kw_only=True):
     min_sample_seconds: float | None  # None: the device's default
     # Of candidates that are built revisions: the directory to import them from, by name.
     sites: dict[str, str] = msgspec.field(default_factory=dict)
+    repository: str = ""  # their working tree: nothing of it may run in their place
+    import_root: str = ""  # where modules of other candidates are looked for before all
     copies: str = ""  # where the worker puts its copies of them; the parent removes it
     metrics: list[str] | None = None  # None: all; empty: the one of the verdicts
 
@@ -31,6 +33,7 @@ class Measure(msgspec.Struct, tag="measure", kw_only=True):
     seed: int
     full_check: bool
     seconds_left: float | None = None  # of the budget
+    in_turns: bool = False  # other processes measure too: ask for a `Turn` before each pass
 
 
 class Inspect(msgspec.Struct, tag="inspect", kw_only=True):
@@ -39,6 +42,14 @@ class Inspect(msgspec.Struct, tag="inspect", kw_only=True):
     case: Case
     candidates: list[str]
     seed: int
+
+
+class Go(msgspec.Struct, tag="go"):
+    """Answer to Turn: the machine is yours until the next Turn, or the end."""
+
+
+class Audit(msgspec.Struct, tag="audit"):
+    """What the calls so far left in the process, looked at again."""
 
 
 class Phase(msgspec.Struct, tag="phase"):
@@ -57,6 +68,10 @@ class Ready(msgspec.Struct, tag="ready", kw_only=True):
     failures: dict[str, str]  # candidates that do not load, and why
     min_sample_seconds: float
     state: DeviceState
+
+
+class Turn(msgspec.Struct, tag="turn"):
+    """On the way to Done: ready for the next pass, and idle until Go."""
 
 
 class Done(msgspec.Struct, tag="done"):
@@ -79,6 +94,13 @@ class Inspection(msgspec.Struct, tag="inspection"):
     found: dict[str, Inspected]
 
 
+class Audited(msgspec.Struct, tag="audited"):
+    """Answer to Audit: what revisions left where others find it, in words. Empty: nothing, or no
+    other revision is in this process."""
+
+    trace: str
+
+
 class Refused(msgspec.Struct, tag="refused"):
     """The worker cannot work at all (no such device); one line for the user."""
 
@@ -92,8 +114,8 @@ class Fatal(msgspec.Struct, tag="fatal"):
     reason: str
 
 
-Request = Setup | Measure | Inspect
-Reply = Phase | Ready | Done | Inspection | Refused | Fatal
+Request = Setup | Measure | Go | Inspect | Audit
+Reply = Phase | Ready | Turn | Done | Inspection | Audited | Refused | Fatal
 
 _requests: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 _replies: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Reply)
@@ -112,6 +134,8 @@ class WorkerEnd:
 
     def __init__(self, handle: int) -> None:
         self._socket = socket.socket(fileno=handle)
+        # What candidates start must not hold it, nor write there by chance.
+        self._socket.set_inheritable(False)
         self._lines = self._socket.makefile("rb")
 
     def receive(self) -> Request | None:

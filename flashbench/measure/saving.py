@@ -1,9 +1,11 @@
 """The run file while it grows: whole at any moment, written often but not at the cost of time."""
 
+import secrets
 import time
 from pathlib import Path
 
 from flashbench.errors import NotMeasuredError
+from flashbench.files import regular_target
 from flashbench.runfile import RunFile, save
 
 _MIN_INTERVAL = 1.0
@@ -14,10 +16,14 @@ class NotSavedError(NotMeasuredError):
 
 
 class Saving:
-    """Where a run is saved, and when that was last done."""
+    """Where a run is saved, and when that was last done.
+
+    A device or pipe holds no document that could be replaced: it gets the run once, at the end.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._grows = regular_target(path) is not None
         self._last = -1e9
         self._seconds = 0.0
 
@@ -28,6 +34,35 @@ class Saving:
 
     def save(self, run: RunFile) -> None:
         """Replace the file; NotSavedError where that cannot be done."""
+        if self._grows:
+            self._write(run)
+
+    def end(self, run: RunFile) -> None:
+        """Write what is no file; what refuses it loses nothing: a file here keeps the run.
+
+        Raises NotSavedError, also where that file was needed.
+        """
+        if self._grows:
+            return
+        try:
+            save(run, self.path)
+        except OSError as error:
+            kept = Path(f"{self.path.name}-{secrets.token_hex(4)}.json")
+            failed = f"{self.path}: cannot be written: {error.strerror}"
+            try:
+                save(run, kept)
+            except OSError as second:
+                raise NotSavedError(
+                    f"{failed}; nor {kept}: {second.strerror}; nothing is saved"
+                ) from None
+            raise NotSavedError(f"{failed}; the run is in {kept} instead") from None
+
+    def remove(self) -> None:
+        """Take back what was saved, if anything was."""
+        if self._last > 0 and self._grows:
+            self.path.unlink(missing_ok=True)
+
+    def _write(self, run: RunFile) -> None:
         start = time.monotonic()
         try:
             save(run, self.path)

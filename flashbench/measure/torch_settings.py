@@ -4,7 +4,8 @@ One that leaves torch with a single thread, or without its fast SDPA backend, lo
 SDPA that it has slowed down.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -45,3 +46,26 @@ def restore(before: Values) -> str:
             _SETTINGS[name][1](before[name])
             changed.append(f"{name}: {before[name]} -> {value}")
     return ", ".join(changed)
+
+
+def set_aside(before: Values) -> Values:
+    """Put back what an import changed, and give what it chose: for the calls of its candidate, and
+    no others. Threads are the run's own choice."""
+    now = current()
+    restore(before)
+    return {
+        name: value for name, value in now.items() if value != before[name] and name != "threads"
+    }
+
+
+@contextmanager
+def applied(chosen: Values) -> Iterator[None]:
+    """While a candidate is called, the settings that it chose."""
+    before = {name: _SETTINGS[name][0]() for name in chosen}
+    for name, value in chosen.items():
+        _SETTINGS[name][1](value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            _SETTINGS[name][1](value)

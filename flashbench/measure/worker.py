@@ -5,8 +5,9 @@ Started by flashbench/measure/process.py with the number of its end of the socke
 
 import contextlib
 import os
-import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from time import monotonic
 
@@ -26,8 +27,11 @@ from flashbench.measure.measurement import (
 )
 from flashbench.measure.plan import MIN_SAMPLE_SECONDS
 from flashbench.measure.protocol import (
+    Audit,
+    Audited,
     Done,
     Fatal,
+    Go,
     Inspect,
     Inspected,
     Inspection,
@@ -35,16 +39,18 @@ from flashbench.measure.protocol import (
     Phase,
     Ready,
     Refused,
+    Request,
     Setup,
+    Turn,
     WorkerEnd,
 )
-from flashbench.parent import signal_when_parent_dies
 from flashbench.runfile import Candidate
 
 
-def main(handle: int, parent: int) -> None:
-    """Serve requests from the socket `handle` until `parent` closes it or dies."""
-    _die_with(parent)
+def main(handle: int) -> None:
+    """Serve requests from the socket `handle` until the parent closes it. It dies with the parent:
+    process.py asks for that before torch is imported."""
+    _go_first()
     connection = WorkerEnd(handle)
     setup = connection.receive()
     if not isinstance(setup, Setup):
@@ -62,14 +68,43 @@ def main(handle: int, parent: int) -> None:
             os._exit(1)  # destructors would only trip over the lost device
 
 
-def _die_with(parent: int) -> None:
-    """Be killed when the parent is, and be the first to go when memory runs out."""
+def _with_settings(
+    scope: Callable[[], AbstractContextManager[None]], chosen: torch_settings.Values
+) -> Callable[[], AbstractContextManager[None]]:
+    """The scope of a candidate's calls, with what its import set of torch."""
+
+    @contextlib.contextmanager
+    def both() -> Iterator[None]:
+        with torch_settings.applied(chosen), scope():
+            yield
+
+    return both
+
+
+def _go_first() -> None:
+    """Be the first to go when memory runs out."""
     if sys.platform == "linux":
-        signal_when_parent_dies(signal.SIGKILL)
-        if os.getppid() != parent:  # it died before we asked
-            os._exit(1)
         with contextlib.suppress(OSError):  # no such file in some sandboxes: nothing to prefer
             Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+class _Shared:
+    """What revisions that share this process leave in it. trace: the first of it, in words."""
+
+    def __init__(self) -> None:
+        from flashbench.project import load, traces
+
+        self._load, self._traces = load, traces
+        self._before = traces.state()
+        self.trace = ""
+
+    def look(self, when: str) -> None:
+        """Look again. when: what was done since the last time."""
+        after = self._traces.state()
+        what = self._traces.difference(self._before, after) or self._load.left_behind()
+        self._before = after
+        if what and not self.trace:
+            self.trace = f"{what} {when}"
 
 
 class _Worker:
@@ -83,17 +118,27 @@ class _Worker:
         seconds = setup.min_sample_seconds or MIN_SAMPLE_SECONDS[self._device]
         self._clock: Clock = make_clock(self._device, seconds, setup.metrics)
         self._loaded: dict[str, Loaded] = {}
+        self._called = False  # since the last look at what calls leave
         failures: dict[str, str] = {}
         described: list[Candidate] = []
         settings = torch_settings.current()
+        if setup.import_root:
+            sys.path.insert(0, setup.import_root)
+        self._shared = _Shared() if len(setup.sites) > 1 else None
         for candidate in [*baselines(self._device, setup.backends), *setup.candidates]:
             connection.send(Phase(candidate.name, "import"))
+            loaded = None
             try:
                 loaded, candidate.build = load(candidate, _site(setup, candidate))
                 self._loaded[candidate.name] = loaded
             except (Exception, SystemExit) as error:
                 failures[candidate.name] = str(error) or type(error).__name__
-            torch_settings.restore(settings)  # an import must not decide how the others run
+            # An import must not decide how the others run, but is part of its own candidate.
+            chosen = torch_settings.set_aside(settings)
+            if loaded is not None and chosen:
+                loaded.scope = _with_settings(loaded.scope, chosen)
+            if self._shared and not candidate.baseline:
+                self._shared.look(f"when {candidate.name} was imported")
             described.append(candidate)
         connection.send(Phase("", "environment"))
         connection.send(
@@ -107,9 +152,14 @@ class _Worker:
             )
         )
 
-    def answer(self, request: Setup | Measure | Inspect) -> None:
+    def answer(self, request: Request) -> None:
         if isinstance(request, Measure):
             self._connection.send(self._measure(request))
+        elif isinstance(request, Audit):
+            if self._shared and self._called:
+                self._shared.look("by a call")
+            self._called = False
+            self._connection.send(Audited(self._shared.trace if self._shared else ""))
         elif isinstance(request, Inspect):
             self._connection.send(Inspection(self._inspect(request)))
 
@@ -122,12 +172,19 @@ class _Worker:
             deadline=float("inf") if left is None else monotonic() + left,
         )
         candidates = [self._loaded[name] for name in request.candidates]
-        results = measure_case(request.case, candidates, self._clock, options, self._tell)
+        turn = self._take_turn if request.in_turns else lambda: None
+        self._called = True
+        results = measure_case(request.case, candidates, self._clock, options, self._tell, turn)
         return Done(results, device_state(self._device))
 
     def _inspect(self, request: Inspect) -> dict[str, Inspected]:
         candidates = [self._loaded[name] for name in request.candidates]
         return inspect_case(request.case, candidates, request.seed, self._tell)
+
+    def _take_turn(self) -> None:
+        self._connection.send(Turn())
+        if not isinstance(self._connection.receive(), Go):  # the parent is gone
+            os._exit(1)
 
     def _tell(self, candidate: str, doing: str) -> None:
         self._connection.send(Phase(candidate, doing))
@@ -135,7 +192,8 @@ class _Worker:
 
 def _site(setup: Setup, candidate: Candidate) -> Site | None:
     place = setup.sites.get(candidate.name)
-    return Site(Path(place), Path(setup.copies)) if place else None
+    alone = len(setup.sites) == 1
+    return Site(Path(place), Path(setup.copies), alone, setup.repository) if place else None
 
 
 def _choose_device(wanted: str) -> str:

@@ -2,6 +2,6 @@
 
 from flashbench.project.prepare import Built, prepare
 from flashbench.project.revision import WORKTREE, Revision, resolve
-from flashbench.project.settings import Project, read
+from flashbench.project.settings import Project, find, read
 
-__all__ = ["WORKTREE", "Built", "Project", "Revision", "prepare", "read", "resolve"]
+__all__ = ["WORKTREE", "Built", "Project", "Revision", "find", "prepare", "read", "resolve"]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from flashbench.build import Build, Status, diagnosis, pruning, toolchain, unit
-from flashbench.build.builder import locked
-from flashbench.build.content import content_hash, library_hash
-from flashbench.build.delivered import copy_delivered
-from flashbench.build.recipe import read_log
+from flashbench import locks
+from flashbench.builds import Build, Status, diagnosis, pruning, toolchain, unit
+from flashbench.builds.content import content_hash, library_hash
+from flashbench.builds.delivered import copy_delivered
+from flashbench.builds.recipe import read_log
 from flashbench.files import remove_tree, replace_file
 from flashbench.project.check import Checker
 from flashbench.project.contents import is_document
@@ -22,12 +22,15 @@ from flashbench.project.settings import Project
 
 class Result(msgspec.Struct, frozen=True, array_like=True):
     """Whether a site computes the right thing ("built": it does), and where that was tried, as in
-    SiteRecord."""
+    SiteRecord. checked: the cases on which it is right; "" in a record of an older flashbench,
+    which did not tell that from a refusal of all. gpus: those that were there to check it on."""
 
     status: Status
     reason: str
     environment: str
     limit: float
+    checked: str = ""
+    gpus: str = ""
 
 
 class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
@@ -47,8 +50,12 @@ class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     # nothing was tried for this call; it says something of the sources.
     result: Status | None = None
     result_reason: str = ""
+    result_checked: str = ""
     reused: bool = False
     kept: bool = True
+
+
+_RECORD = msgspec.json.Decoder(SiteRecord)
 
 
 def put_together(project: Project, checkout: Path, scratch: Path, made: Build, cache: Path) -> str:
@@ -63,7 +70,7 @@ def put_together(project: Project, checkout: Path, scratch: Path, made: Build, c
     described = [project.callable, made.key, content_hash(assembled)]
     key = hashlib.sha256(msgspec.json.encode(described)).hexdigest()[:32]
     directory = cache / f"site-{key}"
-    with locked(cache / f"site-{key}.lock"):
+    with locks.exclusive(cache / f"site-{key}.lock"):
         if not is_whole(directory):
             source = hashlib.sha256(f"{made.source_hash} {own}".encode()).hexdigest()
             record = SiteRecord(library_hash=library_hash(assembled), source_hash=source)
@@ -94,16 +101,17 @@ def checked(
     correct: bool,
     retry_failed: bool,
     cases: Sequence[str] = (),
+    tree: str = "",
 ) -> SiteRecord:
     """The record of a site whose callable was loaded and, if `correct`, called; with the `result`
-    of these cases, where cases are named.
+    of these cases, where cases are named. tree: the working tree, nothing of which may be imported.
 
     What is known is not tried again; a failure is, with other packages in this Python or with
     `retry_failed`. Raises OSError when the cache cannot be written.
     """
     site, lock = directory / "site", directory.with_name(f"{directory.name}.lock")
     here = toolchain.environment_digest()
-    names = " ".join(cases)
+    names, gpus = " ".join(cases), _gpus()
 
     def known() -> SiteRecord:
         record = _read(directory)
@@ -113,10 +121,14 @@ def checked(
 
     def told(record: SiteRecord, *, reused: bool = False, kept: bool = True) -> SiteRecord:
         found = record.results.get(names)
-        status, reason = (found.status, found.reason) if found else (None, "")
-        return msgspec.structs.replace(
-            record, result=status, result_reason=reason, reused=reused, kept=kept
-        )
+        if found is not None:
+            record = msgspec.structs.replace(
+                record,
+                result=found.status,
+                result_reason=found.reason,
+                result_checked=found.checked,
+            )
+        return msgspec.structs.replace(record, reused=reused, kept=kept)
 
     def again(failed: SiteRecord | Result) -> bool:
         """Whether a failure is tried again."""
@@ -130,7 +142,11 @@ def checked(
         if not correct or record.status != "built":
             return False
         found = record.results.get(names)
-        return found is None or (found.status != "built" and again(found))
+        if found is None or (found.status == "built" and not found.checked):
+            return True
+        if found.status in ("built", "unchecked") and gpus and found.gpus != gpus:
+            return True
+        return found.status != "built" and again(found)
 
     def limit_of(status: Status) -> float:
         return checker.timeout if status == "timeout" else 0.0
@@ -139,11 +155,11 @@ def checked(
     record = known()
     if not is_to_load(record) and not is_to_compute(record):  # also where nothing can be written
         return told(record, reused=True)
-    with locked(lock):
+    with locks.exclusive(lock):
         record = known()
         log, why = directory / "log.txt", []
         if is_to_load(record):
-            status, reason = checker.loads(site, spec, log)
+            status, reason = checker.loads(site, spec, log, tree)
             why.append(reason)
             record = msgspec.structs.replace(
                 record,
@@ -155,9 +171,9 @@ def checked(
                 results={},
             )
         if is_to_compute(record):
-            status, reason = checker.computes(site, spec, log, cases)
+            status, reason, right_on = checker.computes(site, spec, log, cases)
             why.append(reason)
-            result = Result(status, reason, here, limit_of(status))
+            result = Result(status, reason, here, limit_of(status), right_on, gpus)
             record = msgspec.structs.replace(record, results=record.results | {names: result})
         if why and diagnosis.passing("\n".join(why)):
             return told(record, kept=False)
@@ -178,8 +194,17 @@ def located(directory: Path, record: SiteRecord, checkout: Path, made: Build) ->
 
 def _read(directory: Path) -> SiteRecord | None:
     with contextlib.suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode((directory / "site.json").read_bytes(), type=SiteRecord)
+        return _RECORD.decode((directory / "site.json").read_bytes())
     return None
+
+
+def _gpus() -> str:
+    """The GPUs that a process here can see, without asking a driver; "" for none."""
+    found = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*"))
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None and chosen.strip() in ("", "-1", "NoDevFiles"):
+        return ""
+    return " ".join([*found, f"of which {chosen}"]) if found and chosen else " ".join(found)
 
 
 def _copy_files(project: Project, checkout: Path, target: Path) -> None:

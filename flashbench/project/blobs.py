@@ -18,11 +18,8 @@ class Blobs:
         self._repository = repository
 
     def __enter__(self) -> "Blobs":
-        self._process = subprocess.Popen(
-            git.command(self._repository, "cat-file", "--batch"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+        self._process = git.start(
+            self._repository, "cat-file", "--batch", stderr=subprocess.DEVNULL
         )
         return self
 
@@ -64,7 +61,7 @@ class Blobs:
             raise git.GitError(f"git cat-file ended before object {thing}") from None
         head = answer.readline().split()
         if len(head) != 3 or head[1] != b"blob":
-            raise git.GitError(f"object {thing} is missing; `git fsck` tells, `git fetch` may help")
+            raise git.GitError(f"object {thing} is missing; {git.how_to_fetch(self._repository)}")
         return answer, int(head[2])
 
     def _require_end(self, thing: str, answer: IO[bytes], left: int) -> None:

@@ -15,13 +15,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import flashbench
-from flashbench.build import diagnosis, running
-from flashbench.build.content import libraries
-from flashbench.build.diagnosis import Status
-from flashbench.build.recipe import PROBE_TIMEOUT_SECONDS, signal_name
+from flashbench.builds import diagnosis, running
+from flashbench.builds.content import libraries
+from flashbench.builds.diagnosis import Status
+from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS, signal_name
 from flashbench.errors import NotMeasuredError
 
 _BOOTSTRAP = (
@@ -35,6 +35,15 @@ _MISSING = (
     re.compile(r"No module named '([\w.]+)'"),
     re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'"),
 )
+
+
+class Answer(NamedTuple):
+    """What became of calling a callable. status: "built" where it is right; checked: on which
+    cases, in one line."""
+
+    status: Status
+    reason: str = ""
+    checked: str = ""
 
 
 class Checker:
@@ -67,31 +76,36 @@ class Checker:
             except subprocess.TimeoutExpired:
                 self._server.kill()
                 self._server.wait()
+            running.read_to_end(self._server.stdout)  # where that is, nothing of it is left
             self._server.stdout.close()
             self._server = None
 
-    def loads(self, site: Path, spec: str, log: Path) -> tuple[Status, str]:
+    def loads(self, site: Path, spec: str, log: Path, tree: str = "") -> tuple[Status, str]:
         """("built", "") if `module:function` can be imported from a site, else how it fails and
-        why. log: a file to write, for what the import prints."""
-        told = self._ask(site, spec, log, correct=False)
+        why. log: a file to write, for what the import prints. tree: the working tree, of which
+        nothing may be imported on the way."""
+        told = self._ask(site, spec, log, tree, correct=False)
         if "error" not in told:
             return self._ended(told, log, "loading", "import error")
         error = told["error"]
         return _status(error, site, spec) if error else ("built", "")
 
-    def computes(
-        self, site: Path, spec: str, log: Path, cases: Sequence[str] = ()
-    ) -> tuple[Status, str]:
-        """("built", "") if the callable, which can be imported, is right on these cases; else
-        ("wrong result", why) or ("timeout", why). No cases: small ones, of which those that it does
-        not support are passed over.
+    def computes(self, site: Path, spec: str, log: Path, cases: Sequence[str] = ()) -> Answer:
+        """Whether the callable, which can be imported, is right on these cases: "built", "wrong
+        result", "timeout", or "unchecked" where it refuses one of them. No cases: small ones, of
+        which it may refuse some, but not all.
         """
-        told = self._ask(site, spec, log, correct=True, cases=cases)
+        told = self._ask(site, spec, log, "", correct=True, cases=cases)
         if told.get("error"):
-            return "import error", str(told["error"]).replace(f"{site}/", "")
+            return Answer("import error", str(told["error"]).replace(f"{site}/", ""))
         if "wrong" not in told:
-            return self._ended(told, log, "a call", "wrong result")
-        return ("wrong result", str(told["wrong"])) if told["wrong"] else ("built", "")
+            return Answer(*self._ended(told, log, "a call", "wrong result"))
+        if told["wrong"]:
+            return Answer("wrong result", str(told["wrong"]))
+        checked = str(told.get("checked") or "")
+        if told.get("refused") or not checked:
+            return Answer("unchecked", str(told.get("refused") or "it said of no case"))
+        return Answer("built", "", checked)
 
     def _ended(
         self, told: dict[str, Any], log: Path, what: str, status: Status
@@ -109,12 +123,20 @@ class Checker:
         return status, f"{what} ended with exit code {code}: {last[:300]}".removesuffix(": ")
 
     def _ask(
-        self, site: Path, spec: str, log: Path, *, correct: bool, cases: Sequence[str] = ()
+        self,
+        site: Path,
+        spec: str,
+        log: Path,
+        tree: str,
+        *,
+        correct: bool,
+        cases: Sequence[str] = (),
     ) -> dict[str, Any]:
         request = {
             "site": str(site),
             "spec": spec,
             "log": str(log),
+            "tree": tree,
             "correct": correct,
             "cases": list(cases),
             "timeout": self.timeout,
@@ -155,7 +177,7 @@ class Checker:
     def _start(self) -> subprocess.Popen[bytes]:
         root = str(Path(flashbench.__file__).parents[1])
         server = subprocess.Popen(
-            [sys.executable, "-P", "-c", _BOOTSTRAP, root],
+            running.kept([sys.executable, "-P", "-c", _BOOTSTRAP, root]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

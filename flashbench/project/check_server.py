@@ -11,18 +11,18 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from flashbench.build.supervise import Log, adopt_orphans, kill_descendants
-from flashbench.parent import signal_when_parent_dies
+from flashbench.builds.keeper import adopt_orphans, kill_descendants
+from flashbench.builds.supervise import Log
+from flashbench.parent import end_with
 
 _STEP_SECONDS = 0.05
 _CHUNK = 1 << 16
 _LONGEST = 5000  # characters of an error; JSON makes 12 bytes of one at the most, in all a chunk
 
-_WORDS = ("error", "wrong", "absent")
+_WORDS = ("error", "wrong", "refused", "checked", "absent")
 _answers = -1  # where the answers go; no revision writes there
 
 
@@ -53,7 +53,7 @@ def _import_ahead() -> None:
         import torch
 
         torch.set_num_threads(1)
-        from flashbench.measure import checks, problem  # noqa: F401
+        from flashbench.project import correctness  # noqa: F401
     from flashbench.project import load  # noqa: F401
 
 
@@ -75,13 +75,14 @@ def _fork(request: dict[str, Any]) -> dict[str, Any]:
 def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
     reader, writer = os.pipe()
     prints, printer = os.pipe()
+    server = os.getpid()
     child = os.fork()
     if not child:
         with contextlib.suppress(BaseException):  # nothing of it may come back into the server
             os.close(reader)
             os.close(prints)
             os.close(_answers)
-            _child(request, writer, printer)
+            _child(request, writer, printer, server)
         os._exit(1)
     os.close(writer)
     os.close(printer)
@@ -138,10 +139,10 @@ def _watch(
     return said, code
 
 
-def _child(request: dict[str, Any], writer: int, printer: int) -> None:
+def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> None:
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal_when_parent_dies(signal.SIGKILL)
+    end_with(server)
     os.dup2(printer, 1)
     os.dup2(printer, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -155,7 +156,7 @@ def _child(request: dict[str, Any], writer: int, printer: int) -> None:
     from flashbench.project.load import load_site
 
     try:
-        call = load_site(Path(request["site"]), request["spec"]).call
+        call = load_site(Path(request["site"]), request["spec"], request["tree"]).call
     except NotMeasuredError as error:
         say(error=str(error))
         os._exit(0)
@@ -164,7 +165,13 @@ def _child(request: dict[str, Any], writer: int, printer: int) -> None:
         os._exit(0)
     say(error=None)
     if request["correct"]:
-        say(wrong=_wrong(call, request["spec"], request["cases"]))
+        from flashbench.project.correctness import check_named, check_small
+
+        spec, cases = request["spec"], request["cases"]
+        found = check_named(call, spec, cases) if cases else check_small(call, spec)
+        taken = bool(found.right) and not (cases and found.refused)
+        refusal = "" if taken else found.refusal
+        say(wrong=found.wrong, refused=refusal, checked=found.summary)
     os._exit(0)  # what it does when it ends is not asked
 
 
@@ -172,56 +179,3 @@ def _have_devices(cases: list[str]) -> bool:
     import torch
 
     return torch.cuda.is_available() or not any(name.endswith("-cuda") for name in cases)
-
-
-def _wrong(call: Callable[..., Any], spec: str, named: list[str]) -> str | None:
-    """What is wrong with the callable; None: nothing. named: cases that it has to support; none:
-    small ones of every device here, of which it may refuse some."""
-    import torch
-
-    from flashbench.candidates import Loaded
-    from flashbench.case import Case, Shape, parse_case
-    from flashbench.measure.plan import DEFAULT_DTYPES
-    from flashbench.runfile import Candidate
-
-    loaded = Loaded(Candidate(name="revision", spec=spec), call)
-    for case in map(parse_case, named):
-        if problem := _wrong_on(case, loaded, may_refuse=False):
-            return f"{case.id}: {problem}"
-    if named:
-        return None
-    shape = Shape(1, 2, 2, 64, 64, 64)
-    for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
-        for dtype in DEFAULT_DTYPES[device]:
-            for causal in (False, True):
-                case = Case(shape, dtype, causal, device)
-                if problem := _wrong_on(case, loaded):
-                    return f"{case.id}: {problem}"
-    return None
-
-
-def _wrong_on(case: Any, loaded: Any, *, may_refuse: bool = True) -> str | None:
-    from functools import partial
-
-    import torch
-
-    from flashbench.candidates import reason
-    from flashbench.measure.checks import WrongError, check_candidate
-    from flashbench.measure.problem import Problem
-
-    synchronize = torch.cuda.synchronize if case.device == "cuda" else lambda: None
-    with torch.no_grad():
-        problem = Problem(case, seed=0, full_check=True)
-        try:
-            check_candidate(
-                problem, partial(loaded.call, *problem.inputs, **problem.keywords), synchronize
-            )
-        except WrongError as error:
-            return str(error)
-        except (Exception, SystemExit) as error:
-            no_device = case.device == "cpu" and "cuda" in str(error).lower()
-            refuses = no_device or (isinstance(error, Exception) and loaded.refuses(error))
-            if refuses and may_refuse:
-                return None
-            return reason(error, [])
-    return None

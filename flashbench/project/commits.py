@@ -125,8 +125,3 @@ def merge_base(repository: Path, one: str, other: str) -> str:
         if error.is_no:
             return ""
         raise  # it cannot tell, as where the repository lacks a commit
-
-
-def is_shallow(repository: Path) -> bool:
-    """Whether the clone lacks the older part of its history."""
-    return git.ask(repository, "rev-parse", "--is-shallow-repository").strip() == b"true"

@@ -69,7 +69,8 @@ def _links(repository: Path, entries: list[bytes]) -> dict[bytes, bytes]:
     for _, _, name in found:
         head, _, answer = answer.partition(b"\n")
         if not head.split()[-1].isdigit():
-            raise git.GitError(f"object {head.split()[0].decode()} is missing")
+            missing = head.split()[0].decode()
+            raise git.GitError(f"object {missing} is missing; {git.how_to_fetch(repository)}")
         size = int(head.split()[-1])
         links[name], answer = answer[:size], answer[size + 1 :]
     return links

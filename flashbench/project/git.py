@@ -1,27 +1,41 @@
-"""git as it is read here: argument lists, no locks taken, nothing written, no hook run.
+"""git as it is read here: argument lists, no locks taken, nothing written, nothing fetched.
 
-One thing of the repository's own configuration does run: `status` passes a changed file through the
-clean filter that it has there (Git LFS is one), as `git status` of the user does.
+A repository may be anybody's, and git runs commands that its configuration names. Of those that
+could be reached by reading, hooks, fsmonitor and pagers are turned off here, and signatures and
+diffs are not asked for. A partial clone would fetch what it lacks, by a transport of its
+configuration: no transport is allowed. One thing does run: `status` passes a changed file through
+the clean filter that the repository has for it (Git LFS is one), as `git status` of the user does.
 """
 
 import os
 import subprocess
 from pathlib import Path
 
-from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.errors import InvalidInputError, NotMeasuredError, is_out_of_files
 
-# Without replacements: what a commit holds is what its name says, whoever has which refs.
 _QUIET = (
+    "--no-pager",
     "--no-optional-locks",
+    # What a commit holds is what its name says, whoever has which refs.
     "--no-replace-objects",
     "--literal-pathspecs",
-    "-c",
-    "core.fsmonitor=false",
+    *("-c", "core.fsmonitor=false"),
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "log.showSignature=false"),
+    *("-c", "i18n.logOutputEncoding=UTF-8"),
 )
+_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",  # none: older versions do not know the line above
+}
+# Inside of a hook git names its repository by these, whatever directory it is then called for.
+_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 
 
 class GitError(NotMeasuredError):
-    """git did not do it; the message is its own first line. is_no: it ended with 1 and without a
+    """git did not do it; the message is its own line. is_no: it ended with 1 and without a
     word, which of some commands is an answer."""
 
     def __init__(self, message: str, *, is_no: bool = False) -> None:
@@ -29,27 +43,59 @@ class GitError(NotMeasuredError):
         self.is_no = is_no
 
 
-def command(repository: Path, *arguments: str) -> list[str]:
-    """The argument list of a git command that leaves no trace in `repository`."""
-    return ["git", "-C", str(repository), *_QUIET, *arguments]
+def start(
+    repository: Path, *arguments: str, stderr: int = subprocess.PIPE
+) -> "subprocess.Popen[bytes]":
+    """Start a git command that leaves no trace in `repository`, with pipes.
+
+    Raises NotMeasuredError when there is no git, or it cannot be started.
+    """
+    environment = {name: os.environ[name] for name in os.environ if name not in _REPOSITORY}
+    try:
+        return subprocess.Popen(
+            ["git", "-C", str(repository), *_QUIET, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=environment | _ENVIRONMENT,
+        )
+    except FileNotFoundError:
+        raise NotMeasuredError("git is not on PATH; install it") from None
+    except OSError as error:
+        if is_out_of_files(error):
+            raise
+        raise NotMeasuredError(f"git cannot be started: {error.strerror}") from None
 
 
 def ask(repository: Path, *arguments: str, sent: bytes = b"") -> bytes:
     """What git prints. sent: what it reads. Raises GitError with its words when it fails."""
+    with start(repository, *arguments) as process:
+        printed, complaint = process.communicate(sent)
+    if process.returncode:
+        said = _said(repository, complaint.decode(errors="replace"))
+        is_no = process.returncode == 1 and not said
+        raise GitError(said or f"git {arguments[0]} ended with {process.returncode}", is_no=is_no)
+    return printed
+
+
+def _said(repository: Path, complaint: str) -> str:
+    """The line of what git complains of that says why."""
+    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
+    # The second line alone where git is ended by the end of the fetch that was refused.
+    if any("promisor remote" in line or line.startswith("fatal: transport ") for line in lines):
+        return f"objects are missing; {how_to_fetch(repository)}"
+    why = next((line for line in lines if line.startswith(("fatal:", "error:"))), "")
+    fix = next((line for line in lines if line.startswith("git config --global --add safe")), "")
+    return "; ".join(filter(None, (why or "".join(lines[:1]), fix and f"if you trust it: {fix}")))
+
+
+def how_to_fetch(repository: Path) -> str:
+    """What to do about an object that is not here. Nothing is fetched unless somebody asks."""
     try:
-        done = subprocess.run(
-            command(repository, *arguments),
-            capture_output=True,
-            input=sent,
-            env=os.environ | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
-        )
-    except OSError as error:
-        raise NotMeasuredError(f"git cannot be run ({error}); install git") from None
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
-        said = lines[0] if lines else f"git {arguments[0]} ended with {done.returncode}"
-        raise GitError(said, is_no=done.returncode == 1 and not lines)
-    return done.stdout
+        ask(repository, "config", "--get-regexp", r"^remote\..*\.promisor$", "true")
+    except GitError:
+        return "`git fsck` says what is damaged, `git fetch` may help"
+    return "this is a partial clone; fetch the rest with: git fetch --refetch --no-filter"
 
 
 def root_of(directory: Path) -> Path:
@@ -58,6 +104,7 @@ def root_of(directory: Path) -> Path:
         root = ask(directory, "rev-parse", "--show-toplevel")
     except GitError as error:
         raise InvalidInputError(
-            f"{directory}: not in a git working tree ({error}); revisions come from git"
+            f"{directory}: not in a git working tree that can be read ({error}); "
+            "revisions come from git"
         ) from None
     return Path(os.fsdecode(root.removesuffix(b"\n"))).resolve()

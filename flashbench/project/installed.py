@@ -2,21 +2,30 @@
 
 import shutil
 import sys
+from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from flashbench.build.content import library_hash
+import flashbench
+from flashbench.builds.content import library_hash
 from flashbench.errors import NotMeasuredError
+from flashbench.inputs import reason
 from flashbench.runfile import BuildIdentity
 
 
-def copy_installed(spec: str, directory: Path) -> tuple[Path, BuildIdentity]:
+def copy_installed(
+    spec: str, directory: Path, roots: Sequence[str] = ()
+) -> tuple[Path, BuildIdentity]:
     """A site in `directory` with the package or module of `module:function`, copied, not imported.
 
-    Raises NotMeasuredError when there is none in the working directory or on Python's path.
+    roots: looked into before the working directory and Python's path. flashbench itself is the one
+    that measures, as in a worker, not sources of it that lie here. Raises NotMeasuredError when
+    there is none anywhere.
     """
     name = spec.partition(":")[0].partition(".")[0]
-    found = PathFinder.find_spec(name, [str(Path.cwd()), *sys.path])
+    if name == flashbench.__name__:
+        roots = [str(Path(flashbench.__file__).parents[1])]
+    found = PathFinder.find_spec(name, [*roots, str(Path.cwd()), *sys.path])
     if found is None or found.origin is None:
         raise NotMeasuredError(f"{name} cannot be imported: no such package here")
     site = directory / "site"
@@ -30,5 +39,5 @@ def copy_installed(spec: str, directory: Path) -> tuple[Path, BuildIdentity]:
         else:
             shutil.copy2(origin, site)
     except (OSError, shutil.Error) as error:
-        raise NotMeasuredError(f"{origin}: cannot be copied: {error}") from None
+        raise NotMeasuredError(f"{origin}: cannot be copied: {reason(error)}") from None
     return site, BuildIdentity(library_hash=library_hash(site))

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from flashbench.build import Status
+from flashbench.builds import Status
 from flashbench.files import replace_file
 
 # How far a revision is looked into: it builds, its callable imports, it computes the right thing.
@@ -33,6 +33,10 @@ class Tried(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     seconds: float = 0.0  # that the build took, whichever commit it was made for
     tried: str = ""  # ISO 8601, UTC
     notes: tuple[str, ...] = ()
+    checked: str = ""  # the cases on which it is right; of older records not known
+
+
+_TRIED = msgspec.json.Decoder(Tried)
 
 
 def record(cache: Path, repository: Path, tried: Tried) -> None:
@@ -65,7 +69,7 @@ def failures(cache: Path, repository: Path) -> dict[str, str]:
     return {
         tried.commit: f"{tried.status}: {tried.reason.partition(chr(10))[0]}".removesuffix(": ")
         for tried in everything(cache, repository)
-        if tried.status != "built"
+        if tried.status not in ("built", "unchecked")
     }
 
 
@@ -81,5 +85,5 @@ def _directory(cache: Path, repository: Path) -> Path:
 
 def _read(path: Path) -> Tried | None:
     with contextlib.suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode(path.read_bytes(), type=Tried)
+        return _TRIED.decode(path.read_bytes())
     return None

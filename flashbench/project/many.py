@@ -8,10 +8,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from flashbench.build import running
-from flashbench.build.builder import TIMEOUT_SECONDS
-from flashbench.build.recipe import PROBE_TIMEOUT_SECONDS
-from flashbench.build.scratch import sweep
+from flashbench.builds import running
+from flashbench.builds.builder import TIMEOUT_SECONDS
+from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS
+from flashbench.builds.scratch import sweep
 from flashbench.errors import NotMeasuredError
 from flashbench.project import git
 from flashbench.project.check import Checker

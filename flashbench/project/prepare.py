@@ -1,6 +1,6 @@
 """A revision, built and checked, as a directory that a worker process can import from.
 
-In the cache, beside the builds (flashbench/build/builder.py):
+In the cache, beside the builds (flashbench/builds/builder.py):
 
     site-KEY/site.json   the record (`SiteRecord`)
     site-KEY/site/...    the import root: the revision's own files and what its build delivered
@@ -18,12 +18,13 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashbench.build import Build, Status, alias, build, pruning, toolchain
-from flashbench.build.builder import TIMEOUT_SECONDS, find, is_answer
-from flashbench.build.command import Command
-from flashbench.build.recipe import OwnExtension, Recipe
-from flashbench.build.scratch import scratch
-from flashbench.errors import NotMeasuredError
+from flashbench.builds import Build, Status, alias, build, pruning, toolchain
+from flashbench.builds.builder import TIMEOUT_SECONDS, find, is_answer
+from flashbench.builds.command import Command
+from flashbench.builds.content import content_hash
+from flashbench.builds.recipe import OwnExtension, Recipe
+from flashbench.builds.scratch import scratch
+from flashbench.errors import NotMeasuredError, is_out_of_files
 from flashbench.project import assemble, git, ledger
 from flashbench.project.assemble import SiteRecord
 from flashbench.project.check import Checker
@@ -39,11 +40,12 @@ from flashbench.runfile import BuildIdentity, Candidate
 class Built:
     """What became of preparing one revision.
 
-    site: where its callable is imported from; None when status is not "built", or when no more
-    than the build was asked for. reason: the first lines that say why not. notes: what the
-    revision lacked, one line each. reused: nothing was built or tried for this call. stage: how far
-    it was looked into. kept: whether it is an answer about the sources; a failure for want of
-    memory or disk, or to read the commit, is not.
+    site: where its callable is imported from; None when its import failed, or when no more than the
+    build was asked for. reason: the first lines that say why status is not "built". checked: the
+    cases on which it is right, of stage "correct". notes: what the revision lacked, one line each.
+    reused: nothing was built or tried for this call. stage: how far it was looked into. kept:
+    whether it is an answer about the sources; a failure for want of memory or disk, or to read the
+    commit, is not.
     """
 
     project: Project
@@ -53,6 +55,7 @@ class Built:
     build: Build
     identity: BuildIdentity
     site: Path | None = None
+    checked: str = ""
     notes: tuple[str, ...] = ()
     reused: bool = False
     stage: Stage = "load"
@@ -78,7 +81,23 @@ class Built:
             seconds=self.build.seconds,
             tried=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             notes=self.notes,
+            checked=self.checked,
         )
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether it can be launched: nothing is known against it. Where every case that was tried
+        is refused, each launch checks it on the cases that it measures."""
+        return self.site is not None and self.status in ("built", "unchecked")
+
+    def is_same_as(self, other: "Built") -> bool:
+        """Whether all that can be imported of both, Python as well as libraries, is the same byte
+        for byte, and so is what is called: then neither result nor time can differ. What lies in
+        the sites now is compared, whatever their records say."""
+        mine, theirs = self.require(), other.require()
+        if self.project.callable != other.project.callable:
+            return False
+        return mine == theirs or content_hash(mine) == content_hash(theirs)
 
     def require(self) -> Path:
         """The site; NotMeasuredError (exit code 4) with the headline when there is none."""
@@ -130,6 +149,8 @@ def prepare(
     except UnreadableError as error:
         return _unreadable(project, revision, str(error), stage)
     except OSError as error:
+        if is_out_of_files(error):
+            raise
         if _is_elsewhere(error, cache):
             raise NotMeasuredError(
                 f"{revision.label}: {error.filename} cannot be used ({error.strerror})"
@@ -169,6 +190,8 @@ def recipe_of(project: Project) -> Recipe:
         path=project.path,
         sources=project.sources,
         variables=project.environment,
+        # Of a build by make, or a script, these may be only what pip would want.
+        requires=project.requires if project.build[:1] in (("python",), ("python3",)) else (),
     )
 
 
@@ -207,6 +230,7 @@ class _Preparation:
             correct=self.stage == "correct",
             retry_failed=self.retry_failed,
             cases=self.cases,
+            tree=str(self.project.repository),
         )
         self.tried = self.tried or not record.reused
         if record.status == "undefined symbol" and not record.reused:
@@ -281,8 +305,8 @@ class _Preparation:
 
     def _built(self, made: Build, found: SiteRecord, site: Path | None) -> Built:
         status, reason = found.status, found.reason
-        if status == "built" and self.stage == "correct" and found.result != "built":
-            status, reason = found.result or "built", found.result_reason
+        if status == "built" and self.stage == "correct":
+            status, reason = found.result or "unchecked", found.result_reason
         ours = self.project.build is None
         return Built(
             project=self.project,
@@ -301,6 +325,7 @@ class _Preparation:
                 library_hash=found.library_hash,
             ),
             site=site if found.status == "built" else None,
+            checked=found.result_checked,
             notes=self.notes,
             reused=not self.tried,
             stage=self.stage,

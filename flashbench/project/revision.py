@@ -9,6 +9,7 @@ from flashbench.project import git
 WORKTREE = "WORKTREE"
 _SHOWN = 12  # digits of a commit
 _QUOTED = 100  # characters of what a user wrote
+_LONGEST = 4096  # the system refuses arguments of 128 KiB
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,23 @@ def resolve(repository: Path, text: str) -> Revision:
     """
     if text == WORKTREE:
         return Revision(text, _commit(repository, "HEAD") or "", worktree=True)
-    if not text or text.startswith("-") or not text.isprintable():
+    if not 0 < len(text) <= _LONGEST or text.startswith("-") or not text.isprintable():
         raise InvalidInputError(
             f"revision {text[:_QUOTED]!r} is not usable; write a commit, branch, tag or {WORKTREE}"
         )
     commit = _commit(repository, text)
     if commit is None:
+        fetch = "git fetch --unshallow" if is_shallow(repository) else "git fetch"
         raise InvalidInputError(
             f"revision {text[:_QUOTED]!r} is no commit of {repository}; see "
-            f"`git log --oneline --all`, or `git fetch`; {WORKTREE} is the working tree"
+            f"`git log --oneline --all`, or `{fetch}`; {WORKTREE} is the working tree"
         )
     return Revision(text, commit)
+
+
+def is_shallow(repository: Path) -> bool:
+    """Whether the clone lacks the older part of its history."""
+    return git.ask(repository, "rev-parse", "--is-shallow-repository").strip() == b"true"
 
 
 def _commit(repository: Path, text: str) -> str | None:

@@ -1,14 +1,13 @@
 """The project under test: `[tool.flashbench.project]` of its pyproject.toml."""
 
-import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from flashbench.candidates import OUR_CALLABLE, OURS, is_function
 from flashbench.errors import InvalidInputError
 from flashbench.project import git
-from flashbench.settings import find_pyproject
+from flashbench.settings import find_pyproject, read_pyproject, table_of
 
 TABLE = "[tool.flashbench.project]"
 _KEYS = ("callable", "build", "path", "sources", "environment")
@@ -24,6 +23,7 @@ class Project:
 
     build: an argument list; None is flashbench's own extension, built out of its tree.
     path, sources: relative to `directory`, with forward slashes. No sources: all files decide.
+    requires: [build-system] requires, packages that a build by Python needs.
     directory: where pyproject.toml lies in the repository, relative to its root; the build runs
     there.
     """
@@ -34,7 +34,13 @@ class Project:
     path: str = "."
     sources: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()  # variables whose value changes what is built
+    requires: tuple[str, ...] = ()
     directory: str = "."
+
+    @property
+    def import_root(self) -> Path:
+        """Where imports start in the working tree."""
+        return self.repository / self.directory / self.path
 
 
 def read(start: Path) -> Project:
@@ -45,23 +51,42 @@ def read(start: Path) -> Project:
     file = find_pyproject(start.absolute())
     if file is None:
         raise InvalidInputError(f"{start}: no pyproject.toml here or above; {_EXAMPLE}")
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{file}: cannot be read: {error}") from None
-    repository = git.root_of(file.parent)
-    directory = file.parent.resolve().relative_to(repository).as_posix()
-    table = document
-    for name in ("tool", "flashbench", "project"):
-        table = table.get(name, {})
-        if not isinstance(table, dict):
-            raise InvalidInputError(f"{file}: {TABLE} must be a table")
+    document, table = _tables(file)
     metadata = document.get("project")
     # Of the distribution flashbench itself, builder and callable are known without settings.
     ours = isinstance(metadata, dict) and metadata.get("name") == OURS
     if not table and not ours:
         raise InvalidInputError(f"{file}: no {TABLE}; {_EXAMPLE}")
-    return _Reader(file, table).project(repository, directory, ours)
+    return _project(file, document, table, ours=ours)
+
+
+def find(start: Path) -> Project | None:
+    """As `read`, but None where no pyproject.toml has the table."""
+    file = find_pyproject(start.absolute())
+    if file is None:
+        return None
+    document, table = _tables(file)
+    return _project(file, document, table, ours=False) if table else None
+
+
+def _tables(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The whole document, and the project's table of it, {} without one."""
+    document = read_pyproject(file)
+    return document, table_of(file, document, "project")
+
+
+def _project(file: Path, document: dict[str, Any], table: dict[str, Any], *, ours: bool) -> Project:
+    repository = git.root_of(file.parent)
+    directory = file.parent.resolve().relative_to(repository).as_posix()
+    project = _Reader(file, table).project(repository, directory, ours)
+    return replace(project, requires=_requires(document))
+
+
+def _requires(document: dict[str, Any]) -> tuple[str, ...]:
+    """[build-system] requires, where it is a list; else pip, or the build, refuses it."""
+    table = document.get("build-system")
+    found = table.get("requires") if isinstance(table, dict) else None
+    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()
 
 
 class _Reader:

@@ -12,6 +12,7 @@ import builtins
 import importlib
 import importlib.abc
 import importlib.util
+import os
 import pkgutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +33,9 @@ def _import_module(name: str, package: str | None = None) -> ModuleType:
     return _plain_import_module(name, package)
 
 
+importlib.import_module = _import_module
+
+
 class Site:
     """The modules of one directory, kept apart from those of the same names elsewhere."""
 
@@ -39,15 +43,19 @@ class Site:
         """directory: the import root; package: the top-level name that must come from it."""
         self.directory = directory
         self.modules: dict[str, ModuleType] = {}
-        self._names = {package} | {module.name for module in pkgutil.iter_modules([str(directory)])}
-        self._names -= sys.stdlib_module_names
+        names = {package} | {module.name for module in pkgutil.iter_modules([str(directory)])}
+        self.names = frozenset(names - sys.stdlib_module_names)
+        self._root = f"{directory.resolve()}{os.sep}"
         self._lent = False
         self._finder = _Finder(self)
         self.builtins = {**vars(builtins), "__import__": self._import}
-        importlib.import_module = _import_module
 
     def owns(self, name: str) -> bool:
-        return name.partition(".")[0] in self._names
+        return name.partition(".")[0] in self.names
+
+    def holds(self, file: str) -> bool:
+        """Whether a file, by its full path, lies in this site."""
+        return file.startswith(self._root)
 
     def find(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
         """Where a module of this site lies; ModuleNotFoundError rather than one from elsewhere."""
@@ -91,6 +99,17 @@ class Site:
             sys.meta_path.remove(self._finder)
             self.modules = self._take_out()
             sys.modules.update(others)
+
+    def stay(self) -> None:
+        """Lend the names for as long as the process lives, which no other revision shares: then
+        also `sys.modules` and torch.compile find this site's modules.
+
+        Not where another package of the name is in use, as flashbench itself is.
+        """
+        if not any(self.owns(name) for name in sys.modules):
+            sys.modules.update(self.modules)
+            sys.meta_path.insert(0, self._finder)
+            self._lent = True
 
     def _take_out(self) -> dict[str, ModuleType]:
         taken = {name: module for name, module in sys.modules.items() if self.owns(name)}

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flashbench.build.content import file_hash
+from flashbench.builds.content import file_hash
 from flashbench.errors import NotMeasuredError
 from flashbench.project import git
 from flashbench.project.blobs import Blobs
+from flashbench.project.own_files import is_ours
 from flashbench.project.revision import Revision
 
 _LFS_HEAD = b"version https://git-lfs.github.com/spec/v1\n"
-_RUN_FILE_HEAD = b'{"format":"flashbench-run"'
 _LFS_BYTES = 1024  # a pointer is shorter
 _SUBMODULE, _SYMLINK, _EXECUTABLE = "160000", "120000", "100755"
 _DEEPEST, _QUOTED = 200, 100  # directories of a path; characters of one that is shown
@@ -68,8 +68,8 @@ def export(
         if revision.worktree:
             _copy_working_tree(repository, target, done)
             # After the copy: what was changed until then is seen.
-            status = git.ask(repository, "status", "--porcelain", "--untracked-files=normal")
-            done.dirty = bool(status)
+            changed = git.ask(repository, "status", "--porcelain", "--untracked-files=no")
+            done.dirty = done.dirty or bool(changed)
         else:
             _write_commit(repository, revision.commit, target, done, wanted)
     except git.GitError as error:
@@ -85,10 +85,9 @@ def export(
 def _copy_working_tree(repository: Path, target: Path, done: Exported) -> None:
     tracked = git.ask(repository, "ls-files", "-z", "--cached").split(b"\0")
     others = git.ask(repository, "ls-files", "-z", "--others", "--exclude-standard").split(b"\0")
-    measured = {name for name in others if _is_run_file(repository / os.fsdecode(name))}
-    for name in dict.fromkeys(filter(None, [*tracked, *others])):
-        if name in measured:
-            continue  # what a comparison leaves must not make the next one another build
+    new = [name for name in others if name and not is_ours(repository, os.fsdecode(name))]
+    done.dirty = done.dirty or bool(new)
+    for name in dict.fromkeys(filter(None, [*tracked, *new])):
         source, place = repository / os.fsdecode(name), target / os.fsdecode(name.rstrip(b"/"))
         if _is_behind_link(repository, source):
             continue  # its directory was replaced by a link: for git it is deleted
@@ -100,13 +99,6 @@ def _copy_working_tree(repository: Path, target: Path, done: Exported) -> None:
         elif source.is_dir():
             done.notes.append(_missing_submodule(name))
         # Else it was deleted, or is no file (a socket): not part of the sources.
-
-
-def _is_run_file(path: Path) -> bool:
-    if path.suffix != ".json" or path.is_symlink() or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(_RUN_FILE_HEAD)) == _RUN_FILE_HEAD
 
 
 def _is_behind_link(repository: Path, path: Path) -> bool:

@@ -9,6 +9,7 @@ import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 from torch import Tensor
 
+from flashbench.baseline_names import is_baseline_name
 from flashbench.candidates import reason
 from flashbench.foreign.pytest_benchmark import EXTRA
 from flashbench.launches import DEFAULT_METRIC
@@ -34,6 +35,9 @@ class AttentionBenchmark(BenchmarkFixture):
         """
         attention = self.attention
         loaded = attention.loaded if function_to_benchmark is attention else None
+        name = loaded.name if loaded else getattr(function_to_benchmark, "__name__", "candidate")
+        if loaded is None and is_baseline_name(name):
+            raise _failed(f"the function is called {name!r}, as the baseline is: rename it")
         if function_to_benchmark is attention and loaded is None:
             attention()  # fails, and says why
         call = call_of(attention, function_to_benchmark, *args, **kwargs)
@@ -44,7 +48,6 @@ class AttentionBenchmark(BenchmarkFixture):
         changed = torch_settings.restore(settings)
         if changed:
             pytest.fail(f"changed torch's settings for all that run after it: {changed}", False)
-        name = loaded.name if loaded else getattr(function_to_benchmark, "__name__", "candidate")
         self.extra_info[EXTRA] = self._identity(name, calls)
         return self._told(seconds, out)
 

@@ -7,7 +7,10 @@ if TYPE_CHECKING:
     from flashbench.table import Document
 
 
-def render(document: "Document", output_format: str) -> str:
-    """The document as text ending in a newline; output_format: a module of this package."""
-    text: str = import_module(f"flashbench.render.{output_format}").render(document)
+def render(document: "Document", output_format: str, width: int | None = None) -> str:
+    """The document as text ending in a newline; output_format: a module of this package; width: of
+    the terminal that shows it, for the format that looks at that."""
+    module = import_module(f"flashbench.render.{output_format}")
+    options = {"width": width} if output_format == "text" else {}
+    text: str = module.render(document, **options)
     return text

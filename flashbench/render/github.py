@@ -5,7 +5,7 @@ The commands and their escaping are documented under "Workflow commands for GitH
 
 from flashbench.render.escape import MAX_CELL, command_data, command_property
 from flashbench.render.markdown import comment
-from flashbench.table import ATTENTION, FAILED, Cell, Document
+from flashbench.table import ATTENTION, Cell, Document
 
 SUMMARY_LIMIT = 1024 * 1024  # bytes of a step's summary
 _MOST_ANNOTATIONS = 10  # of each kind that GitHub shows a step
@@ -17,20 +17,34 @@ def render(document: Document) -> str:
 
 
 def annotations(document: Document) -> str:
-    """One command a line: errors for SLOWER and WRONG, warnings for what is not decided or not
-    measured, a notice with the verdict. Of more than ten of a kind the last stands for the rest."""
-    lines = [_command("notice", "flashbench", document.verdict)] if document.verdict else []
-    for kind, outcomes in (("error", FAILED), ("warning", set(ATTENTION) - FAILED)):
-        rows = [row for row in document.rows if "verdict" in row and _text(row) in outcomes]
-        few = rows if len(rows) <= _MOST_ANNOTATIONS else rows[: _MOST_ANNOTATIONS - 1]
+    """One command a line: the verdict, titled with its first words, then errors for WRONG, SLOWER
+    and NOT MEASURED, warnings for UNDECIDED. The verdict is of the worst kind below it, a notice
+    where there is none. Of more than ten of a kind the last stands for the rest."""
+    judged = [row for row in document.rows if "verdict" in row and _text(row) in ATTENTION]
+    judged.sort(key=lambda row: ATTENTION.index(_text(row)))
+    kinds = [_kind(row) for row in judged]
+    lines = []
+    if document.verdict:
+        title, _, sentence = document.verdict.partition(": ")
+        lines = [
+            _command(kinds[0] if kinds else "notice", f"flashbench: {title}", sentence or title)
+        ]
+    for kind in ("error", "warning"):
+        rows = [row for row in judged if _kind(row) == kind]
+        most = _MOST_ANNOTATIONS - sum(line.startswith(f"::{kind} ") for line in lines)
+        few = rows if len(rows) <= most else rows[: most - 1]
         lines += [_command(kind, _title(row), _message(row)) for row in few]
         rest = rows[len(few) :]
         if rest:
-            names = ", ".join(_name(row) for row in rest[:_MOST_ANNOTATIONS])
+            names = ", ".join(_both(row) for row in rest[:_MOST_ANNOTATIONS])
             more = ", ..." * (len(rest) > _MOST_ANNOTATIONS)
             title = f"{len(rest)} more cases"
             lines.append(_command(kind, title, f"{names}{more}: see the summary of the step"))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _kind(row: dict[str, Cell]) -> str:
+    return "warning" if _text(row) == "UNDECIDED" else "error"
 
 
 def _command(kind: str, title: str, message: str) -> str:
@@ -45,12 +59,17 @@ def _name(row: dict[str, Cell]) -> str:
     return row["case"].text[:MAX_CELL]
 
 
+def _both(row: dict[str, Cell]) -> str:
+    candidate = row["candidate"].text[:MAX_CELL] if "candidate" in row else ""
+    return f"{candidate} on {_name(row)}" if candidate else _name(row)
+
+
 def _title(row: dict[str, Cell]) -> str:
     return f"{_text(row)}: {_name(row)}"
 
 
 def _message(row: dict[str, Cell]) -> str:
-    parts = [row["candidate"].text[:MAX_CELL]]
-    if row["speedup"].value is not None:
+    parts = [row["candidate"].text[:MAX_CELL]] if "candidate" in row else []
+    if "speedup" in row and row["speedup"].value is not None:
         parts.append(f"speed-up {row['speedup'].text}")
-    return f"{', '.join(parts)}: {row['reason'].text[:500]}"
+    return ": ".join(filter(None, [", ".join(parts), row["reason"].text[:500]]))

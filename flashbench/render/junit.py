@@ -11,8 +11,8 @@ from flashbench.table import FAILED, Cell, Document, Value, significant
 
 # Time of what is judged: of the candidate, of B, of any candidate (view detail), of SDPA alone.
 _TIMES = ("candidate_us", "b_us", "p50_us", "sdpa_us")
-_SKIPPED = "UNDECIDED"
-_FINE = ("FASTER", "SAME", "ok", "")
+_SKIPPED = ("UNDECIDED", "NOT REACHED")
+_FINE = ("FASTER", "SAME", "PASSED", "ok", "")
 
 Row = dict[str, Cell]
 
@@ -50,9 +50,10 @@ def _test_case(document: Document, row: Row) -> ElementTree.Element:
     case = ElementTree.Element("testcase", attributes)
     outcome, reason = _outcome(row), _text(row, "reason")
     if outcome not in _FINE:
-        kind = "failure" if outcome in FAILED else "skipped" if outcome == _SKIPPED else "error"
+        kind = "failure" if outcome in FAILED else "skipped" if outcome in _SKIPPED else "error"
         speedup = _text(row, "speedup") if "speedup" in row and row["speedup"].value else ""
-        parts = [outcome, f"speed-up {speedup}" * bool(speedup), reason]
+        who = f"{_text(row, 'candidate')} on " * bool(_text(row, "candidate"))
+        parts = [outcome, who + _text(row, "case"), f"speed-up {speedup}" * bool(speedup), reason]
         problem = ElementTree.SubElement(case, kind, {"message": ": ".join(filter(None, parts))})
         if kind != "skipped":
             problem.set("type", outcome)

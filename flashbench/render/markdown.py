@@ -117,13 +117,18 @@ def _heading(columns: list[Column]) -> list[str]:
 
 
 def _row(row: Row, columns: list[Column]) -> str:
-    cells = [markdown(row[c.key].text[:MAX_CELL]) if c.key in row else "" for c in columns]
+    cells = [markdown(_cell_text(row[c.key].text, c)) if c.key in row else "" for c in columns]
     if _verdict(row) in FAILED:
         cells = [
             f"**{cell}**" if column.key == "verdict" else cell
             for cell, column in zip(cells, columns, strict=True)
         ]
     return "| " + " | ".join(cells) + " |"
+
+
+def _cell_text(text: str, column: Column) -> str:
+    """What tells rows apart is cut only where no reader would see the difference."""
+    return text[: _MAX_LINE if column.identifies else MAX_CELL]
 
 
 def _cut(text: str) -> str:

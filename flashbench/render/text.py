@@ -1,64 +1,102 @@
-"""Plain text for a terminal or a log: no colour, aligned columns, at most 100 wide."""
+"""Plain text for a terminal or a log: no colour, aligned columns.
+
+What does not fit the terminal is printed in parts, and each part repeats the columns that tell its
+rows apart. Where a column does not fit beside those, a row becomes a block of lines.
+"""
 
 import textwrap
 
 from flashbench.render.escape import cell, log_line, printable
 from flashbench.table import Column, Document
 
-WIDTH = 100
+_GAP = 2  # spaces between columns
+
+Texts = dict[str, list[str]]  # of each column its title and cells
 
 
-def render(document: Document) -> str:
-    """Header, table, notes, footer. A table too wide for the terminal is printed in parts."""
-    lines = [line for text in document.header for line in _wrap(text)] + [""]
-    shown = [c for c in document.columns if c.shown == "text"]
+def render(document: Document, width: int | None = None) -> str:
+    """Header, table, notes, footer. width: of the terminal; None: a file or a program reads it, so
+    no line is wrapped and no table is split."""
+    lines = [line for text in document.header for line in _wrap(text, width)] + [""]
+    columns = [c for c in document.columns if c.shown == "text"]
     if document.rows:
-        for part in _parts(document, shown):
-            lines += [*_grid(document, part), ""]
+        lines += _table(columns, _texts(document, columns), width)
     for note in document.notes:
-        lines += _wrap(f"{note.code}: {note.message}", hanging="  ")
-    lines += [line for text in document.footer for line in _wrap(text)]
+        lines += _wrap(f"{note.code}: {note.message}", width, hanging="  ")
+    lines += [line for text in document.footer for line in _wrap(text, width)]
     return "\n".join(log_line(line.rstrip()) for line in lines).rstrip("\n") + "\n"
 
 
-def _wrap(text: str, hanging: str = "") -> list[str]:
-    return textwrap.wrap(printable(text), WIDTH, subsequent_indent=hanging) or [""]
+def _wrap(text: str, width: int | None, hanging: str = "") -> list[str]:
+    if width is None:
+        return [printable(text)]
+    return textwrap.wrap(printable(text), width, subsequent_indent=hanging) or [""]
 
 
-def _cells(document: Document, column: Column) -> list[str]:
-    return [cell(row[column.key].text) if column.key in row else "" for row in document.rows]
+def _texts(document: Document, columns: list[Column]) -> Texts:
+    found = {}
+    for column in columns:
+        values = [row[column.key].text if column.key in row else "" for row in document.rows]
+        cut = [cell(value) for value in values]
+        if column.identifies and len(set(cut)) < len(set(values)):
+            cut = [printable(value) for value in values]  # what is left out told them apart
+        found[column.key] = [cell(column.title), *cut]
+    return found
 
 
-def _width(document: Document, column: Column) -> int:
-    return max(map(len, (cell(column.title), *_cells(document, column))))
-
-
-def _parts(document: Document, columns: list[Column]) -> list[list[Column]]:
-    """Split the columns so that each part fits; the naming columns lead every part."""
-    names = [c for c in columns if c.key in ("file", "case", "candidate")]
-    rest = [c for c in columns if c not in names]
-    lead = sum(_width(document, c) + 2 for c in names)
-    parts: list[list[Column]] = [[]]
-    used = lead
+def _table(columns: list[Column], texts: Texts, width: int | None) -> list[str]:
+    """The table in as many parts as the width asks for, each with an empty line after it."""
+    names = [c for c in columns if c.identifies]
+    rest = [c for c in columns if not c.identifies]
+    if width is None or _width(columns, texts) <= width:
+        return [*_grid(columns, texts), ""]
+    if any(_width([*names, column], texts) > width for column in rest):
+        return _blocks(names, rest, texts, width)
+    parts = [[*names]]
     for column in rest:
-        width = _width(document, column) + 2
-        if parts[-1] and used + width - 2 > WIDTH:
-            parts.append([])
-            used = lead
+        if _width([*parts[-1], column], texts) > width:
+            parts.append([*names])
         parts[-1].append(column)
-        used += width
-    return [[*names, *part] for part in parts]
+    return [line for part in parts for line in [*_grid(part, texts), ""]]
 
 
-def _grid(document: Document, columns: list[Column]) -> list[str]:
-    widths = [_width(document, column) for column in columns]
-    texts = [[cell(column.title), *_cells(document, column)] for column in columns]
+def _width(columns: list[Column], texts: Texts) -> int:
+    return sum(max(map(len, texts[c.key])) + _GAP for c in columns) - _GAP
+
+
+def _grid(columns: list[Column], texts: Texts) -> list[str]:
+    widths = [max(map(len, texts[column.key])) for column in columns]
     lines = []
-    for row in zip(*texts, strict=True):
+    for row in zip(*(texts[column.key] for column in columns), strict=True):
         padded = [
             text.rjust(width) if column.numeric else text.ljust(width)
             for text, width, column in zip(row, widths, columns, strict=True)
         ]
-        lines.append("  ".join(padded))
-    lines.insert(1, "  ".join("-" * width for width in widths))
+        lines.append((_GAP * " ").join(padded))
+    lines.insert(1, (_GAP * " ").join("-" * width for width in widths))
+    return lines
+
+
+def _blocks(names: list[Column], rest: list[Column], texts: Texts, width: int) -> list[str]:
+    """A block a row: what tells it apart, and below it a line for each of the others."""
+    longest = max(len(texts[column.key][0]) for column in rest)
+    lines = []
+    for place in range(1, len(texts[rest[0].key])):
+        lines += _filled([texts[column.key][place] for column in names], width)
+        for column in rest:
+            title, value = texts[column.key][0], texts[column.key][place]
+            lines += [f"{_GAP * ' '}{title.ljust(longest)}  {value}"] if value else []
+        lines.append("")
+    return lines
+
+
+def _filled(words: list[str], width: int) -> list[str]:
+    """The words in as few lines as the width allows; none is broken."""
+    lines = words[:1]
+    for word in words[1:]:
+        longer = f"{lines[-1]}{_GAP * ' '}{word}"
+        if len(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(f"{2 * _GAP * ' '}{word}")
     return lines

@@ -1,14 +1,12 @@
 """The content of the site from a repository and asv's results folder."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from flashbench.build.builder import cache_directory
+from flashbench.builds.builder import cache_directory
 from flashbench.history.axis import axis
 from flashbench.history.changes import find
 from flashbench.history.load import load
-from flashbench.history.model import Gap
 from flashbench.project import ledger
 from flashbench.site.content import Content, Graph, drawn
 from flashbench.site.latest import latest_tables
@@ -32,7 +30,6 @@ def collect(source: Source) -> Content:
     cache = cache_directory()
     failed = ledger.failures(cache, source.repository)
     history = load(source.results, commits, failed=failed, machine=source.machine, cache=cache)
-    history = replace(history, gaps=told_once(history.gaps))
     series = drawn(history)
     judged = [one for one in series if not one.baseline]  # SDPA's own changes are not the project's
     changes = dict(zip(map(id, judged), find(history, judged).changes, strict=True))
@@ -46,16 +43,3 @@ def collect(source: Source) -> Content:
             f"{history.off_axis_hint}"
         )
     return Content(project_name(source.repository), history, graphs, latest, tuple(notes))
-
-
-def told_once(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
-    """A failure that is known of every machine is not told again of one; of its reasons the longest
-    is kept, as the build cache lists first lines alone."""
-    kept: dict[tuple[int, str, str], Gap] = {}
-    for gap in sorted(gaps, key=lambda gap: (gap.commit, gap.machine)):  # of every machine first
-        everywhere = (gap.commit, "", gap.status)
-        if everywhere not in kept:
-            kept[gap.commit, gap.machine, gap.status] = gap
-        elif len(gap.reason) > len(kept[everywhere].reason):
-            kept[everywhere] = replace(kept[everywhere], reason=gap.reason)
-    return tuple(kept.values())

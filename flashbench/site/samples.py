@@ -10,6 +10,7 @@ import numpy as np
 
 from flashbench.case import DTYPES, Case, parse_shape
 from flashbench.comparison import Comparison
+from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.foreign import document as documents
 from flashbench.foreign import series as foreign
@@ -128,8 +129,8 @@ def _cells(folder: Path, commit: str, environment: str) -> dict[str, dict[tuple[
                 if name in names.OURS and names.environment(measured_in, name) == environment:
                     cells = tables.cells_of(content["result_columns"], row)
                     found.setdefault(name, {}).update(cells)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidInputError(f"{path}: damaged asv result file: {error}") from None
+        except (OSError, *UNREADABLE, KeyError, TypeError, AttributeError) as error:
+            raise InvalidInputError(f"{path}: damaged asv result file: {damage(error)}") from None
     return found
 
 

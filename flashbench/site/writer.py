@@ -6,7 +6,6 @@ of the site is removed, and nothing that is not listed is ever touched.
 """
 
 import errno
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,14 +13,17 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from flashbench import locks
+from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
+from flashbench.files import LEFTOVER, leftover_prefix, replace_file
+from flashbench.inputs import open_input
 from flashbench.parallel import spread
 
 MANIFEST = ".flashbench-site.json"
 _LOCK = ".flashbench-site.lock"
 _FORMAT = "flashbench-site"
 _MANY = 200  # files that are worth processes of their own
-_PART = ".part"
 _MAX_BYTES = 2**28
 
 
@@ -29,6 +31,9 @@ class _Manifest(msgspec.Struct, kw_only=True):
     format: str = _FORMAT
     version: int = 1
     files: dict[str, str] = {}  # path -> key; "" while the file is being replaced
+
+
+_MANIFEST = msgspec.json.Decoder(_Manifest)
 
 
 class Site:
@@ -77,17 +82,22 @@ class Site:
         return len(self._pending), len(gone)
 
     def _make(self, path: str, make: Callable[[], bytes]) -> None:
-        _replace(self.root / path, make())
+        replace_file(self.root / path, make(), durable=False)
 
     def _halves(self) -> set[str]:
         """What a publisher that was killed left half written."""
-        ours = self._known.keys() | self._keys.keys() | {MANIFEST}
+        ours = [PurePosixPath(path) for path in (*self._known, *self._keys, MANIFEST)]
+        prefixes = {(path.parent, leftover_prefix(path.name)) for path in ours}
+        halves = [PurePosixPath(path) for path in self._there if path.endswith(LEFTOVER)]
         return {
-            path for path in self._there if path.endswith(_PART) and path[: -len(_PART)] in ours
+            str(path)
+            for path in halves
+            if (path.parent, f"{path.name.removesuffix(LEFTOVER).rpartition('.')[0]}.") in prefixes
         }
 
     def _save(self, files: dict[str, str]) -> None:
-        _replace(self.root / MANIFEST, msgspec.json.encode(_Manifest(files=files)))
+        manifest = msgspec.json.encode(_Manifest(files=files))
+        replace_file(self.root / MANIFEST, manifest, durable=False)
 
 
 @contextmanager
@@ -99,8 +109,7 @@ def opened(root: Path) -> Iterator[Site]:
     try:
         root.mkdir(parents=True, exist_ok=True)
         known = _known(root)
-        with (root / _LOCK).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locks.exclusive(root / _LOCK):
             yield Site(root, known if known is not None else _known(root) or {})
     except OSError as error:
         name = error.filename or root
@@ -114,8 +123,8 @@ def _known(root: Path) -> dict[str, str] | None:
     """What the manifest lists; None in an empty folder."""
     path = root / MANIFEST
     try:
-        with path.open("rb") as file:
-            manifest = msgspec.json.decode(file.read(_MAX_BYTES), type=_Manifest)
+        with open_input(path) as file:
+            manifest = _MANIFEST.decode(file.read(_MAX_BYTES))
         if (manifest.format, manifest.version) != (_FORMAT, 1):
             raise ValueError("another format or version")
         if not all(map(_inside, manifest.files)):
@@ -127,9 +136,9 @@ def _known(root: Path) -> dict[str, str] | None:
                 "with --output"
             ) from None
         return None
-    except ValueError as error:  # also of msgspec
+    except UNREADABLE as error:
         raise InvalidInputError(
-            f"{path}: damaged list of the site's files ({error}); delete the folder {root}"
+            f"{path}: damaged list of the site's files ({damage(error)}); delete the folder {root}"
         ) from None
     return manifest.files
 
@@ -145,15 +154,3 @@ def _listed(root: Path) -> set[str]:
         base = os.path.relpath(directory, root)
         found.update(names if base == "." else (f"{base}/{name}" for name in names))
     return found
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """In one step, so that a reader sees the old or the new file; not synced, as it can be made
-    again."""
-    temporary = path.with_name(f"{path.name}{_PART}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from None

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from flashbench.bisect.found import Found, Tried
-from flashbench.build.unit import first_line
+from flashbench.builds.unit import first_line
 from flashbench.table import (
     NONE,
     Cell,
@@ -15,6 +15,7 @@ from flashbench.table import (
     Value,
     count_cell,
     cut_cell,
+    name_column,
     text_cell,
 )
 
@@ -29,7 +30,7 @@ def document(found: Found) -> Document:
         f"{asked.good.label} to {asked.bad.label}: {asked.graph.size} commits, for {found.purpose}"
     ]
     columns = [
-        Column("commit", "commit", numeric=False),
+        name_column("commit", "commit"),
         Column("status", "status", numeric=False),
         Column("role", "role", numeric=False),
     ]
@@ -42,6 +43,7 @@ def document(found: Found) -> Document:
     columns += [
         Column("subject", "subject", numeric=False),
         Column("reason", "reason", "wide", numeric=False),
+        Column("checked", "right on", "data", numeric=False),
     ]
     notes = [Note(code, message) for code, message in found.notes]
     return Document(
@@ -84,6 +86,7 @@ def _row(found: Found, one: Tried) -> dict[str, Cell]:
         else Cell(one.probability, f"{100 * one.probability:.1f}"),
         "subject": cut_cell(subject, _SUBJECT),
         "reason": Cell(one.reason, first_line(one.reason)),
+        "checked": text_cell(one.checked),
     }
 
 

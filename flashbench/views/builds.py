@@ -4,15 +4,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flashbench.build.diagnosis import STATUSES
-from flashbench.build.unit import first_line
+from flashbench.builds.diagnosis import STATUSES
+from flashbench.builds.unit import first_line
 from flashbench.project import WORKTREE, Built
 from flashbench.project.ledger import Tried
-from flashbench.table import NONE, Cell, Column, Document, Note, cut_cell, text_cell
+from flashbench.table import NONE, Cell, Column, Document, Note, cut_cell, name_column, text_cell
 
 NOT_TRIED = "not tried"
 _SHOWN = 12  # digits of a commit
 _SUBJECT = 44  # characters
+_OF_TRIED = ("checked", "seconds", "build", "reason", "right_on", "toolchain", "tried")
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,14 @@ def document(title: str, rows: Sequence[Row], footer: Sequence[str] = ()) -> Doc
         view="builds",
         header=[title] if rows else [title, "none"],
         columns=[
-            Column("commit", "commit", numeric=False),
+            name_column("commit", "commit"),
             Column("status", "status", numeric=False),
-            Column("checked", "checked", numeric=False),
+            Column("checked", "stage", numeric=False),
             Column("seconds", "build s"),
             Column("build", "build", "wide", numeric=False),
             Column("subject", "subject", numeric=False),
             Column("reason", "reason", "wide", numeric=False),
+            Column("right_on", "right on", "wide", numeric=False),
             Column("toolchain", "toolchain", "data", numeric=False),
             Column("tried", "", "data", numeric=False),
         ],
@@ -66,14 +68,14 @@ def _row(row: Row) -> dict[str, Cell]:
     }
     tried = row.tried
     if tried is None:
-        empty = dict.fromkeys(("checked", "seconds", "build", "reason", "toolchain", "tried"), NONE)
-        return cells | empty | {"status": text_cell(NOT_TRIED)}
+        return cells | dict.fromkeys(_OF_TRIED, NONE) | {"status": text_cell(NOT_TRIED)}
     return cells | {
         "status": text_cell(tried.status),
         "checked": text_cell(tried.stage),
         "seconds": Cell(tried.seconds, f"{tried.seconds:.1f}"),
         "build": Cell(tried.build, tried.build[:_SHOWN]),
         "reason": Cell(tried.reason, first_line(tried.reason)),
+        "right_on": text_cell(tried.checked),
         "toolchain": text_cell("this one" if row.is_current else "another one"),
         "tried": text_cell(tried.tried),
     }
@@ -92,9 +94,36 @@ def _notes(rows: Sequence[Row]) -> list[Note]:
         Note(code, f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {reason}")
         for (code, reason), names in labels.items()
     ]
+    found += _of_checks([row.tried for row in rows if row.tried is not None])
     old = sum(row.tried is not None and not row.is_current for row in rows)
     if old:
         found.append(
             Note("toolchain", f"{old} were tried with another toolchain; `flashbench build` again")
+        )
+    return found
+
+
+def _of_checks(known: Sequence[Tried]) -> list[Note]:
+    """On which cases results are right, and where that is not known."""
+    right = [tried for tried in known if tried.stage == "correct" and tried.status == "built"]
+    found = [
+        Note("right-on", f"{count} of {len(known)}: {cases}")
+        for cases, count in Counter(tried.checked for tried in right if tried.checked).items()
+    ]
+    if untold := sum(not tried.checked for tried in right):
+        found.append(
+            Note(
+                "not-told",
+                f"{untold} were checked by an older flashbench, which took a refusal of every case "
+                "for right; `flashbench build` again",
+            )
+        )
+    if unchecked := sum(tried.status == "unchecked" for tried in known):
+        found.append(
+            Note(
+                "unchecked",
+                f"{unchecked} refuse every case that was tried: name one that they take with "
+                "`flashbench build --case`, or look no further than --for load",
+            )
         )
     return found

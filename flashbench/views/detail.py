@@ -16,6 +16,7 @@ from flashbench.table import (
     Note,
     digits,
     memory_cell,
+    name_column,
     percent_cell,
     rate_cell,
     ratio_text,
@@ -60,15 +61,20 @@ def document(report: Report) -> Document:
         rows,
         frame.summary(report),
         frame.footer(report)[-1:] if frame.device_seconds(report) else [],
-        [Note(caveat.code, caveat.message) for caveat in report.caveats],
+        [Note(caveat.code, caveat.message) for caveat in report.caveats]
+        + [
+            note
+            for name, data in frame.sides(report)
+            for note in frame.failures(name, data, range(len(data.run.candidates)))
+        ],
     )
 
 
 def _columns(several_files: bool) -> list[Column]:
-    columns = [Column("file", "file", numeric=False)] if several_files else []
+    columns = [name_column("file", "file")] if several_files else []
     columns += [
-        Column("case", "case", numeric=False),
-        Column("candidate", "candidate", numeric=False),
+        name_column("case", "case"),
+        name_column("candidate", "candidate"),
         Column("status", "status", "data", numeric=False),
         Column("launches", "launches", "wide"),
         Column("samples", "samples", "wide"),

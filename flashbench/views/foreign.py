@@ -17,6 +17,7 @@ from flashbench.table import (
     Shown,
     bounds_cells,
     digits,
+    name_column,
     percent_cell,
     percentage,
     speedup_cell,
@@ -53,7 +54,7 @@ def document(judged: ForeignReport) -> Document:
 def series_document(one: SeriesSet) -> Document:
     """One row a series: its median, percentiles where they can be had, and what it lacks."""
     columns = [
-        Column("case", "series", numeric=False),
+        name_column("case", "series"),
         Column("unit", "unit", numeric=False),
         Column("launches", "launches"),
         Column("samples", "samples"),
@@ -122,11 +123,13 @@ def _header(judged: ForeignReport) -> list[str]:
 def _columns(judged: ForeignReport, *, single: bool) -> list[Column]:
     comparisons = judged.report.comparisons
     several = len({(pair.b or pair.a).candidate for pair in judged.pairs}) > 1
+    metrics = len({comparison.metric for comparison in comparisons}) > 1
     other = {pair.a.unit for pair in judged.pairs} != {SECONDS}
     control: Shown = "text" if any(c.machine for c in comparisons) else "data"
     return [
-        Column("case", "benchmark", numeric=False),
-        Column("candidate", "candidate", "text" if several else "data", numeric=False),
+        name_column("case", "benchmark"),
+        name_column("candidate", "candidate", "text" if several else "data"),
+        name_column("metric", "metric", "text" if metrics else "data"),
         Column("a", "SDPA us" if single else _title("A", other)),
         Column("b", "ours us" if single else _title("B", other)),
         Column("unit", "unit", "text" if other else "data", numeric=False),
@@ -142,7 +145,6 @@ def _columns(judged: ForeignReport, *, single: bool) -> list[Column]:
         Column("detectable_percent", "detectable %", "wide"),
         Column("verdict", "verdict", numeric=False),
         Column("against", "", "data", numeric=False),
-        Column("metric", "", "data", numeric=False),
         Column("launches", "", "data"),
         Column("launches_needed", "", "data"),
         Column("reason", "", "data", numeric=False),

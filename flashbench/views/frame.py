@@ -1,6 +1,7 @@
 """What stands around every table: where the numbers come from, how to read them, what they cost."""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from flashbench.errors import Exit
 from flashbench.launches import METRIC_LABELS, LaunchData
@@ -74,7 +75,7 @@ def verdict(report: Report) -> str:
         if verdict.outcome is Outcome.SLOWER
     ]
     counts = ", ".join(f"{count} {outcome.value}" for outcome, count in _counts(report))
-    sentence = f"{_ANSWERS[exit_code(report.verdicts)]}: of {total} {unit} {counts}"
+    sentence = f"{_answer(report)}: of {total} {unit} {counts}"
     if slower:
         worst = min(slower, key=lambda c: c.shift.value if c.shift else 0.0)
         name = worst.case.id + f" ({worst.candidate})" * several
@@ -100,24 +101,47 @@ def footer(report: Report) -> list[str]:
 
 
 def notes(report: Report) -> list[Note]:
-    """Caveats, then why a case has no plain verdict: cases that share a reason share a line."""
-    cases: dict[tuple[str, str], list[str]] = {}
-    several = len(report.overall) > 1
+    """Caveats, then why a case has no plain verdict."""
+    reasons = []
     for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True):
-        name = comparison.case.id + f" ({comparison.candidate})" * several
+        who, case = comparison.candidate, comparison.case.id
         if verdict.outcome not in _PLAIN:
-            key = (verdict.outcome.value, verdict.reason)
-            cases.setdefault(key, []).append(name)
+            reasons.append((verdict.outcome.value, who, case, verdict.reason))
         if comparison.partial:
             part = comparison.partial
             many = f"{part.launches} launch{'es' * (part.launches != 1)}"
             reason = f"{many} {part.status}: {part.reason}; the others are compared"
-            cases.setdefault(("partial", reason), []).append(name)
-    found = [Note(caveat.code, caveat.message) for caveat in report.caveats]
-    for (code, reason), ids in cases.items():
-        more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
-        found.append(Note(code, f"{ids[0]}{more}: {reason}"))
-    return found
+            reasons.append(("partial", who, case, reason))
+    return [Note(caveat.code, caveat.message) for caveat in report.caveats] + grouped(reasons)
+
+
+def failures(name: str, data: LaunchData, candidates: Sequence[int]) -> list[Note]:
+    """Why these candidates of one run file, called `name` unless that is empty, have no time on
+    cases, or have it from some launches alone."""
+    reasons = []
+    for candidate in candidates:
+        for place, case in enumerate(data.run.cases):
+            found = data.failures(candidate, place)
+            if found is not None:
+                who = f"{name}: " * bool(name) + data.run.candidates[candidate].name
+                reasons.append((found.status.replace("_", " "), who, case.id, found.reason))
+    return grouped(reasons)
+
+
+def grouped(reasons: Iterable[tuple[str, str, str, str]]) -> list[Note]:
+    """Code, candidate, case and reason of each; the cases of a candidate that share a reason share
+    a line, which names the first."""
+    cases: dict[tuple[str, str, str], list[str]] = {}
+    for code, who, case, reason in reasons:
+        cases.setdefault((code, who, reason), []).append(case)
+    return [
+        Note(code, f"{who} on {ids[0]}{_more(ids)}: {reason}".removesuffix(": "))
+        for (code, who, reason), ids in cases.items()
+    ]
+
+
+def _more(ids: list[str]) -> str:
+    return f" and {len(ids) - 1} more" if len(ids) > 1 else ""
 
 
 def device_seconds(report: Report) -> float:
@@ -133,6 +157,14 @@ def cost(report: Report) -> float | None:
             return None
         total += data.run.device_seconds * data.run.hourly_rate / 3600
     return total
+
+
+def _answer(report: Report) -> str:
+    """What the exit code stands for; a wrong result is no regression."""
+    outcomes = {verdict.outcome for verdict in report.verdicts}
+    if Outcome.WRONG in outcomes:
+        return "Wrong result and regression" if Outcome.SLOWER in outcomes else "Wrong result"
+    return _ANSWERS[exit_code(report.verdicts)]
 
 
 def _counts(report: Report) -> list[tuple[Outcome, int]]:

@@ -17,6 +17,7 @@ from flashbench.table import (
     Note,
     bounds_cells,
     count_cell,
+    name_column,
     percentage,
     speedup_cell,
     text_cell,
@@ -124,20 +125,17 @@ def _header(report: Report) -> list[str]:
 def _columns(report: Report) -> list[Column]:
     several = {
         name: len({getattr(one, name) for one in report.series}) > 1
-        for name in ("machine", "candidate", "metric", "environment")
+        for name in ("candidate", "machine", "environment", "metric")
     }
     hidden = any(
         change.hidden for index in range(len(report.series)) for change in report.changes(index)
     )
     return [
-        Column("case", "case", numeric=False),
-        Column("candidate", "candidate", "text" if several["candidate"] else "data", False),
-        Column("machine", "machine", "text" if several["machine"] else "data", False),
-        Column("environment", "environment", "wide" if several["environment"] else "data", False),
-        Column("metric", "metric", "text" if several["metric"] else "data", False),
+        name_column("case", "case"),
+        *(name_column(name, name, "text" if several[name] else "data") for name in several),
         Column("benchmark", "", "data", False),
         Column("control", "", "data", False),
-        Column("commit", "commit", numeric=False),
+        name_column("commit", "commit"),
         Column("subject", "subject", "wide", False),
         Column("range", "range", numeric=False),
         Column("first", "", "data", False),

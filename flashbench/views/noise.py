@@ -12,6 +12,7 @@ from flashbench.table import (
     Note,
     Value,
     count_cell,
+    name_column,
     percent_cell,
     percentage,
     text_cell,
@@ -42,7 +43,8 @@ def document(found: SelfComparison) -> Document:
             Note("not-measured", f"{case.id}: not measured in any launch")
             for case in run.cases
             if case.id not in {noise.case.id for noise in found.cases}
-        ],
+        ]
+        + frame.failures("", found.data, range(len(run.candidates))),
     )
 
 
@@ -50,7 +52,7 @@ def _columns() -> list[Column]:
     see = [Column(f"detectable80_{n}_percent", f"see % in {n}") for n in SHOWN_LAUNCHES]
     see += [Column(f"detectable95_{n}_percent", f"95: % in {n}", "wide") for n in SHOWN_LAUNCHES]
     return [
-        Column("case", "case", numeric=False),
+        name_column("case", "case"),
         Column("alarms", "alarms"),
         Column("comparisons", "", "data"),
         Column("alarm_rate_low", "", "data"),

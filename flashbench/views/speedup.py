@@ -4,17 +4,19 @@ Without a candidate besides SDPA: one row a case with SDPA's own times.
 """
 
 from flashbench.comparison import Comparison, best_baseline
-from flashbench.launches import LaunchData, baseline_index
+from flashbench.launches import LaunchData, baseline_index, baselines_of
 from flashbench.report import Report
 from flashbench.table import (
     NONE,
     Cell,
     Column,
     Document,
+    Note,
     Shown,
     bounds_cells,
     count_cell,
     memory_cell,
+    name_column,
     percent_cell,
     percentage,
     rate_cell,
@@ -26,7 +28,7 @@ from flashbench.table import (
 from flashbench.verdict import Outcome, Verdict
 from flashbench.views import frame
 
-_CASE = Column("case", "case", numeric=False)
+_CASE = name_column("case", "case")
 _REASON = Column("reason", "", "data", numeric=False)
 
 
@@ -61,8 +63,7 @@ def document(report: Report, *, gate: bool = False) -> Document:
         ]
     if report.comparisons:
         several = len({comparison.candidate for comparison in report.comparisons}) > 1
-        name = Column("candidate", "candidate", "text" if several else "data", numeric=False)
-        columns.insert(1, name)
+        columns.insert(1, name_column("candidate", "candidate", "text" if several else "data"))
     return Document(
         "speedup",
         _header(report),
@@ -70,7 +71,7 @@ def document(report: Report, *, gate: bool = False) -> Document:
         rows,
         frame.summary(report),
         frame.footer(report),
-        frame.notes(report),
+        frame.notes(report) + ([] if report.comparisons else _sdpa_notes(report.data[0])),
         frame.verdict(report) if gate else "",
     )
 
@@ -79,9 +80,11 @@ def _header(report: Report) -> list[str]:
     lines = frame.identity(report)
     if not report.comparisons:
         return [*lines, "no candidate besides SDPA: its own times alone, medians over launches"]
-    pair = report.data[0].run.pair
+    run = report.data[0].run
+    pair = run.pair
     if pair is not None:
-        meaning = f"speed-up = {pair.old} time / {pair.new} time, measured in the same launches"
+        where = "paired processes" if run.settings.processes == "paired" else "the same launches"
+        meaning = f"speed-up = {pair.old} time / {pair.new} time, measured in {where}"
     elif len(report.data) == 1:
         against = {comparison.against for comparison in report.comparisons}
         name = against.pop() if len(against) == 1 else "best SDPA"
@@ -174,8 +177,8 @@ def _backend_columns(data: LaunchData, shown: Shown) -> list[Column]:
     default = baseline_index(data.run)
     return [
         Column(f"backend_us:{c.name}", f"{c.name.removeprefix('sdpa:')} us", shown)
-        for index, c in enumerate(data.run.candidates)
-        if c.baseline and index != default
+        for index, c in ((i, data.run.candidates[i]) for i in baselines_of(data.run))
+        if index != default
     ]
 
 
@@ -202,7 +205,7 @@ def _pair_row(report: Report, comparison: Comparison, verdict: Verdict) -> dict[
     row["a_us"] = time_cell(data.median_us(data.candidate_index[comparison.against], case))
     row["b_us"] = time_cell(_candidate_time(data, comparison.candidate, case, verdict))
     row["sdpa_us"] = time_cell(_default_time(data, case))
-    default = baseline_index(data.run)
+    default = baseline_index(data.run, comparison.candidate)
     ratio = None if default is None else data.median_speedup(new, default, case)
     row["speedup_sdpa"] = NONE if ratio is None else Cell(ratio, ratio_text(ratio))
     return row
@@ -247,9 +250,8 @@ def _sdpa_cells(data: LaunchData, case: int) -> dict[str, Cell]:
     default = baseline_index(data.run)
     best = best_baseline(data, case)
     cells = {"case": text_cell(data.run.cases[case].id)}
-    for index, candidate in enumerate(data.run.candidates):
-        if not candidate.baseline:
-            continue
+    for index in baselines_of(data.run):
+        candidate = data.run.candidates[index]
         time = data.median_us(index, case)
         failures = data.failures(index, case)
         cell = time_cell(time)
@@ -265,6 +267,12 @@ def _sdpa_cells(data: LaunchData, case: int) -> dict[str, Cell]:
         cells["best_us"] = time_cell(data.median_us(best, case))
         cells["best_backend"] = text_cell(data.run.candidates[best].name)
     return cells
+
+
+def _sdpa_notes(data: LaunchData) -> list[Note]:
+    """Why SDPA's times are not there, where they are all that there is."""
+    baselines = [index for index, one in enumerate(data.run.candidates) if one.baseline]
+    return frame.failures("", data, baselines)
 
 
 def _candidate_time(data: LaunchData, candidate: str, case: int, verdict: Verdict) -> float | None:

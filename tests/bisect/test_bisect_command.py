@@ -94,18 +94,47 @@ def test_last_that_builds_and_loads(bisect, project: Repository) -> None:  # typ
     assert project.state() == before
 
 
+SPEED = ["--good", "good", "--bad", "slow", "--for", "speed", *FAST]
+
+
 def test_slowdown_is_found(bisect, project: Repository) -> None:  # type: ignore[no-untyped-def]
-    """The commit that waits is named, past one that does not build, in a history with a merge."""
-    done = bisect("--good", "good", "--bad", "slow", "--for", "speed", *FAST)
-    assert done.returncode == Exit.REGRESSION, done.stderr
-    found = summary(done)
+    """The commit that waits is named, past one that does not build, in a history with a merge. A
+    second bisection like it meanwhile is one line that names its process, and takes nothing from
+    it; builds are made several at once."""
+    command = [sys.executable, "-m", "flashbench", "bisect", "--format", "json", *SPEED, "-j", "2"]
+    first = subprocess.Popen(
+        command,
+        cwd=project.root,
+        env=environment(project),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert first.stderr is not None
+    heard = []
+    for line in first.stderr:
+        heard.append(line)
+        if "run files: " in line:
+            break
+    for force in ([], ["--force"]):
+        second = bisect(*SPEED, "-j", "2", *force)
+        assert second.returncode == Exit.NOT_MEASURED
+        last = second.stderr.splitlines()[-1]
+        assert f"process {first.pid} since " in last
+        assert "is doing the same bisection; wait for it" in last
+    printed, rest = first.communicate()
+    errors = "".join(heard) + rest
+    assert first.returncode == Exit.REGRESSION, errors
+    found = json.loads(printed)["summary"]
     assert found["culprit"] == project.git("rev-parse", "slower")
-    assert float(str(found["probability"])) > 0.7
-    assert float(str(found["slowdown"])) > 0.2
-    assert "device seconds where a call is short" in done.stderr
-    assert "cost: " in done.stderr
-    again = bisect("--good", "good", "--bad", "slow", "--for", "speed", *FAST, "--resume")
+    assert float(found["probability"]) > 0.7
+    assert float(found["slowdown"]) > 0.2
+    assert "device seconds where a call is short" in errors
+    assert "cost: " in errors
+    again = bisect(*SPEED, "--format", "text")
     assert again.returncode == Exit.REGRESSION, again.stderr
+    assert f"FOUND: {found['culprit'][:12]} made" in again.stdout
+    again = bisect(*SPEED, "--resume")
     assert summary(again)["culprit"] == found["culprit"]
     assert summary(again)["device_seconds"] == 0
 
@@ -138,31 +167,6 @@ def test_what_cannot_be_told_is_one_line(bisect) -> None:  # type: ignore[no-unt
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_two_at_once_share_no_run_files(bisect, project: Repository) -> None:  # type: ignore[no-untyped-def]
-    """A second bisection like one that is running is one line that names its process, and takes
-    nothing from it; builds are made several at once."""
-    same = ["--good", "good", "--bad", "slow", "--for", "speed", *FAST, "--seed", "3", "-j", "2"]
-    command = [sys.executable, "-m", "flashbench", "bisect", *same]
-    first = subprocess.Popen(
-        command,
-        cwd=project.root,
-        env=environment(project),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert first.stderr is not None
-    assert any("run files: " in line for line in first.stderr)
-    for resume in ([], ["--resume"]):
-        second = bisect(*same, *resume)
-        assert second.returncode == Exit.NOT_MEASURED
-        last = second.stderr.splitlines()[-1]
-        assert f"process {first.pid} is doing the same bisection; wait for it" in last
-    printed, errors = first.communicate()
-    assert first.returncode == Exit.REGRESSION, errors
-    assert f"FOUND: {project.git('rev-parse', 'slower')[:12]} made" in printed
-
-
 def test_interrupt_can_be_gone_on_with(project: Repository) -> None:
     """Ctrl-C in the launches ends with exit code 4 and the command that goes on."""
     command = [sys.executable, "-m", "flashbench", "bisect", "--good", "good", "--bad", "slow"]
@@ -173,9 +177,11 @@ def test_interrupt_can_be_gone_on_with(project: Repository) -> None:
     kept = project.root.parent / "cache" / "builds" / "bisect"
     known = set(kept.glob("*/*.json"))
     while not set(kept.glob("*/*.json")) - known and process.poll() is None:
-        time.sleep(0.1)
+        time.sleep(0.01)
+    assert process.poll() is None  # in the middle of its work
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == Exit.NOT_MEASURED
-    assert "interrupted; go on with: flashbench bisect --good good --bad slow" in errors
-    assert errors.strip().endswith("--resume")
+    assert "interrupted; resume with: flashbench bisect --good good --bad slow" in errors
+    ends = [project.git("rev-parse", f"{name}^{{commit}}") for name in ("good", "slow")]
+    assert errors.strip().endswith("--seed 7 --good {} --bad {}".format(*ends))

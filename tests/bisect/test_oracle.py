@@ -36,18 +36,34 @@ def test_full_disk_is_no_answer(
 
 
 def test_run_files_are_one_process_s_alone(tmp_path: Path) -> None:
-    """They are emptied unless they are used again; whoever comes meanwhile is told who has them."""
+    """They are used again unless they are unwanted; a second process is told who has them."""
     directory = tmp_path / "bisect" / "digest"
-    with own(directory, resume=False):
+    with own(directory):
         (directory / "file").write_text("kept")
-        for resume in (False, True):
-            with pytest.raises(NotMeasuredError, match=r"process \d+ is doing the same bisection"):
-                own(directory, resume=resume)
-    with own(directory, resume=True):
+        for force in (False, True):
+            with (
+                pytest.raises(NotMeasuredError, match=r"process \d+ since .* the same bisection"),
+                own(directory, force=force),
+            ):
+                pytest.fail("it is in use")
+    with own(directory):
         assert (directory / "file").read_text() == "kept"
-    with own(directory, resume=False):
+    with own(directory, force=True):
         assert not (directory / "file").exists()
     directory.rmdir()
     directory.write_text("in the way")
-    with pytest.raises(NotMeasuredError, match="cannot be made"):
-        own(directory, resume=True)
+    with pytest.raises(NotMeasuredError, match="cannot be made"), own(directory):
+        pytest.fail("it cannot be made")
+
+
+def test_run_files_of_other_builds_are_set_aside(tmp_path: Path) -> None:
+    """A file that cannot be used is kept under another name, whatever is there already."""
+    identity = SimpleNamespace(library_hash="now")
+    commit: Any = SimpleNamespace(revision=SimpleNamespace(commit="a" * 40), identity=identity)
+    nothing: Any = None
+    asked = Oracle(nothing, commit, tmp_path, 0.02, 0.98)
+    for content in ("damaged", "damaged, too"):
+        (tmp_path / f"{'a' * 40}.json").write_text(content)
+        assert asked._known(commit) is None
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"damaged", "damaged, too"}
+    assert asked._known(commit) is None

@@ -127,7 +127,7 @@ def test_dead_task_is_told_and_measured_again(cluster: Environment, tmp_path: Pa
     done = flashbench(cluster, "run", *TINY, "--launches", 3, *spread, "-o", path, **doomed)
     assert done.returncode == 4, done.stderr
     assert "warning: shard 2/2: 1 of 3 launches are unfinished: Slurm says" in done.stderr
-    assert f"unfinished; go on with: flashbench run --resume {path} --slurm 2" in done.stderr
+    assert f"unfinished; resume with: flashbench run --resume {path} --slurm 2" in done.stderr
     assert "launch 2 of 3" in done.stderr  # the last words of the task
     before = runfile.load(path)
     assert [len(launch.results) for launch in before.launches] == [8, 8, 4]

@@ -18,6 +18,8 @@ from flashbench.fleet.local import Slot, measure_on_slots
 from flashbench.run import Outcome, plan_to_resume
 from flashbench.runfile import RunFile
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TINY = [
     "--shape", "1,1,8,32", "--shape", "1,1,16,32", "--dtype", "fp32", "--threads", "1",
@@ -255,4 +257,18 @@ def test_settings_do_not_spread_shards_or_the_cpu(tmp_path: Path) -> None:
     quick = [*TINY, "--baseline-only", "--launches", "1", "--format", "none", "-o", str(out)]
     assert run(tmp_path, *quick).returncode == 0
     assert run(tmp_path, "--resume", str(out), "--format", "none").returncode == 0
-    assert run(tmp_path, *quick, "--shard", "1/2").returncode == 0
+    assert run(tmp_path, *quick, "--shard", "1/2", "--force").returncode == 0
+
+
+def test_task_of_a_dead_parent_ends_before_it_measures(tmp_path: Path) -> None:
+    """A parent that died before its task could ask for a signal is noticed all the same."""
+    path = tmp_path / "run.json"
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    done = subprocess.run(
+        [sys.executable, "-m", "flashbench", "run", "--child", "--device", "cpu", "-o", str(path)],
+        env=os.environ | {"FLASHBENCH_TASK_OF": str(gone.pid)},
+        cwd=ROOT,
+    )
+    assert done.returncode == -signal.SIGTERM
+    assert not path.exists()

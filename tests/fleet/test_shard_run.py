@@ -1,12 +1,17 @@
 """`flashbench run --shard i/n` and `flashbench merge` with real worker processes."""
 
+import copy
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from flashbench import runfile
 from flashbench.runfile import RunFile
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 RUN = [
@@ -35,10 +40,18 @@ def cells(run: RunFile) -> dict[tuple[int, str, str], str]:
     }
 
 
-def test_shards_measure_what_one_run_would(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> RunFile:
+    """What one process measured."""
+    path = tmp_path_factory.mktemp("whole") / "run.json"
+    done = flashbench(*RUN, "--format", "none", "-o", path)
+    assert done.returncode == 0, done.stderr
+    return runfile.load(path)
+
+
+def test_shards_measure_what_one_run_would(whole: RunFile, tmp_path: Path) -> None:
     """Two shards, one of them resumed, merge into the cases, seeds and launches of one run."""
-    whole, parts = tmp_path / "whole.json", [tmp_path / f"{i}.json" for i in (1, 2)]
-    assert flashbench(*RUN, "--format", "none", "-o", whole).returncode == 0
+    parts = [tmp_path / f"{i}.json" for i in (1, 2)]
     for i, part in enumerate(parts, 1):
         done = flashbench(*RUN, "--shard", f"{i}/2", "-o", part)
         assert done.returncode == 0, done.stderr
@@ -56,7 +69,7 @@ def test_shards_measure_what_one_run_would(tmp_path: Path) -> None:
     done = flashbench("merge", *parts, "-o", out)
     assert done.returncode == 0, done.stderr
     assert "warning" not in done.stderr
-    merged, expected = runfile.load(out), runfile.load(whole)
+    merged, expected = runfile.load(out), whole
     assert cells(merged) == cells(expected)
     assert merged.cases == expected.cases
     assert [(x.index, x.seed, x.complete) for x in merged.launches] == [
@@ -78,12 +91,11 @@ def test_started_again_a_task_goes_on(tmp_path: Path) -> None:
     assert runfile.load(part) == first
 
 
-def test_resumed_pair_is_measured_together(tmp_path: Path) -> None:
+def test_resumed_pair_is_measured_together(whole: RunFile, tmp_path: Path) -> None:
     """Where the budget cut one candidate of a case, the others are measured again beside it, on
     whatever machine goes on: no pair has its halves from two processes."""
     path = tmp_path / "run.json"
-    assert flashbench(*RUN, "--format", "none", "-o", path).returncode == 0
-    before = runfile.load(path)
+    before = copy.deepcopy(whole)
     launch = before.launches[1]
     cut = next(r for r in launch.results if r.candidate == "correct")
     cut.status, cut.timings = "over_budget", []

@@ -111,8 +111,12 @@ def test_cut_short(name, share, tmp_path_factory):
         ("asv/box/a.json", {"version": 10**30}, "this reads 2"),
         ("asv/box/a.json", {"results": {"time_x": [[1.0], [["1", "2"]]]}}, "1 results of 2"),
         ("asv/box/a.json", {"results": {"time_x": [[-1.0], []]}}, "not a possible time"),
-        ("asv/box/a.json", {"results": {"time_x": ["fast"]}}, "Expected `array | null`"),
-        ("pytest_a.json", {"benchmarks": [{}]}, "missing required field `fullname`"),
+        (
+            "asv/box/a.json",
+            {"results": {"time_x": ["fast"]}},
+            "result: expected a list or nothing, found text",
+        ),
+        ("pytest_a.json", {"benchmarks": [{}]}, "benchmarks[0]: has no 'fullname'"),
     ],
 )
 def test_what_is_wrong_is_named(name, change, message, tmp_path, capsys):

@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 from foreign.door import ROOT, run_pytest
+
+pytestmark = pytest.mark.slow
 
 
 def _marked(arguments, body="benchmark(attention)"):
@@ -16,14 +19,73 @@ def _marked(arguments, body="benchmark(attention)"):
     )
 
 
-def test_one_line_of_candidates(tmp_path):
-    """Each dtype, mask and candidate is a test; the file names case, candidate and metric."""
-    marked = _marked(
+TAKEN = """from flashbench.measure import clock_cpu
+    taken = []
+    block = clock_cpu._WallSampler.block
+    def keep(self, samples):
+        taken.extend(found := block(self, samples))
+        return found
+    monkeypatch.setattr(clock_cpu._WallSampler, "block", keep)
+    benchmark(attention)
+    benchmark.extra_info['taken'] = taken"""
+OWN = "benchmark({}, attention.q, attention.k, attention.v, **attention.keywords)"
+GROUPED = "@pytest.mark.benchmark(group='heads')\n"
+FILES = {
+    "grid": _marked(
         "dtype=['fp32', 'bf16'], causal=[False, True], candidates=['sdpa', 'good=kernels:good']"
-    )
-    code, said, written = run_pytest(tmp_path, marked, "--strict-markers")
-    assert code == 0, said
-    found = [benchmark["extra_info"]["flashbench"] for benchmark in written["benchmarks"]]
+    ),
+    "taken": _marked("candidates='good=kernels:good'", TAKEN).replace(
+        "benchmark):", "benchmark, monkeypatch):"
+    ),
+    "wrong": _marked("candidates=['sdpa', 'wrong=kernels:wrong']"),
+    "cached": _marked("candidates=['sdpa', 'cached=kernels:cached']"),
+    "breaks": _marked("candidates=['sdpa', 'breaks=kernels:breaks']"),
+    "refuses": _marked("candidates='refuses=kernels:refuses'"),
+    "own": _marked("causal=True", OWN.format("kernels.good"))
+    + _marked("causal=True", OWN.format("kernels.wrong")).replace("test_it", "test_bad"),
+    "grouped": GROUPED + _marked("candidates='sdpa'"),
+    "pair": _marked("candidates=['sdpa', 'good=kernels:good']"),
+}
+
+
+class Run:
+    """FILES in one process of pytest, which spares importing torch for each."""
+
+    def __init__(self, folder):
+        for name, text in FILES.items():
+            (folder / f"test_{name}.py").write_text(f"import pytest, kernels\n{text}")
+        report = folder / "junit.xml"
+        _, output, self.written = run_pytest(folder, "", "--strict-markers", f"--junitxml={report}")
+        assert report.exists(), output
+        self._cases = list(ElementTree.parse(report).iter("testcase"))  # noqa: S314
+
+    def tests(self, name):
+        """What became of each test of a file: {its name: passed, or the words of its failure}."""
+        cases = [case for case in self._cases if case.get("classname") == f"test_{name}"]
+        return {
+            case.get("name"): " ".join(f"{x.tag}: {x.get('message')}" for x in case) or "passed"
+            for case in cases
+        }
+
+    def benchmarks(self, name):
+        """What pytest-benchmark wrote of a file's tests."""
+        return [
+            benchmark
+            for benchmark in self.written["benchmarks"]
+            if benchmark["fullname"].startswith(f"test_{name}.py::")
+        ]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return Run(tmp_path_factory.mktemp("door"))
+
+
+def test_one_line_of_candidates(run):
+    """Each dtype, mask and candidate is a test; the file names case, candidate and metric."""
+    tests, benchmarks = run.tests("grid"), run.benchmarks("grid")
+    assert set(tests.values()) == {"passed"}
+    found = [benchmark["extra_info"]["flashbench"] for benchmark in benchmarks]
     assert {(one["case"], one["candidate"]) for one in found} == {
         (f"b1-h2-q48-d32-{dtype}-{mask}-cpu", candidate)
         for dtype in ("fp32", "bf16")
@@ -31,26 +93,13 @@ def test_one_line_of_candidates(tmp_path):
         for candidate in ("sdpa", "good")
     }
     assert {one["metric"] for one in found} == {"wall"}
-    assert all(len(b["stats"]["data"]) == 4 for b in written["benchmarks"])
-    assert "test_it[b1-h2-q48-d32-bf16-causal-good]" in said
+    assert all(len(b["stats"]["data"]) == 4 for b in benchmarks)
+    assert "test_it[b1-h2-q48-d32-bf16-causal-good]" in tests
 
 
-def test_the_times_are_those_of_our_clock(tmp_path):
+def test_the_times_are_those_of_our_clock(run):
     """What pytest-benchmark writes is, digit for digit, what the clock measured."""
-    body = (
-        "from flashbench.measure import clock_cpu\n"
-        "    taken = []\n"
-        "    block = clock_cpu._WallSampler.block\n"
-        "    def keep(self, samples):\n"
-        "        taken.extend(found := block(self, samples))\n"
-        "        return found\n"
-        "    clock_cpu._WallSampler.block = keep\n"
-        "    benchmark(attention)\n"
-        "    benchmark.extra_info['taken'] = taken"
-    )
-    code, said, written = run_pytest(tmp_path, _marked("candidates='good=kernels:good'", body))
-    assert code == 0, said
-    (benchmark,) = written["benchmarks"]
+    (benchmark,) = run.benchmarks("taken")
     assert benchmark["stats"]["data"] == benchmark["extra_info"]["taken"]
 
 
@@ -62,42 +111,37 @@ def test_the_times_are_those_of_our_clock(tmp_path):
         ("breaks", "RuntimeError: out of luck"),
     ],
 )
-def test_a_wrong_candidate_fails_untimed(candidate, said, tmp_path):
+def test_a_wrong_candidate_fails_untimed(candidate, said, run):
     """Who is wrong, cheats or breaks fails the test, and no time of it is written."""
-    code, output, written = run_pytest(
-        tmp_path, _marked(f"candidates=['sdpa', '{candidate}=kernels:{candidate}']")
-    )
-    assert code == 1
-    assert said in output
-    assert [b["extra_info"]["flashbench"]["candidate"] for b in written["benchmarks"]] == ["sdpa"]
+    sdpa, failed = run.tests(candidate).values()
+    assert sdpa == "passed"
+    assert failed.startswith("failure: ")
+    assert said in failed
+    assert [b["extra_info"]["flashbench"]["candidate"] for b in run.benchmarks(candidate)] == [
+        "sdpa"
+    ]
 
 
-def test_what_is_not_supported_is_skipped(tmp_path):
+def test_what_is_not_supported_is_skipped(run):
     """NotImplementedError is no failure."""
-    code, output, _ = run_pytest(tmp_path, _marked("candidates='refuses=kernels:refuses'"), "-rs")
-    assert code == 0
-    assert "not supported: NotImplementedError: fp8 only" in output
+    (said,) = run.tests("refuses").values()
+    assert said.startswith("skipped: not supported: NotImplementedError: fp8 only")
 
 
-def test_a_function_of_the_tests_own(tmp_path):
+def test_a_function_of_the_tests_own(run):
     """Without candidates the test hands over the function, which is checked and timed alike."""
-    body = "benchmark({}, attention.q, attention.k, attention.v, **attention.keywords)"
-    right = _marked("causal=True", body.format("kernels.good"))
-    wrong = _marked("causal=True", body.format("kernels.wrong")).replace("test_it", "test_bad")
-    code, output, written = run_pytest(tmp_path, right + wrong)
-    assert code == 1
-    assert "1 failed, 1 passed" in output
-    assert "wrong result" in output
-    (benchmark,) = written["benchmarks"]
+    right, wrong = run.tests("own").values()
+    assert right == "passed"
+    assert wrong.startswith("failure: ")
+    assert "wrong result" in wrong
+    (benchmark,) = run.benchmarks("own")
     assert benchmark["extra_info"]["flashbench"]["candidate"] == "good"
 
 
-def test_marks_of_pytest_benchmark_stay(tmp_path):
+def test_marks_of_pytest_benchmark_stay(run):
     """A group given to pytest-benchmark's own marker is kept."""
-    marked = "@pytest.mark.benchmark(group='heads')\n" + _marked("candidates='sdpa'")
-    code, output, written = run_pytest(tmp_path, marked)
-    assert code == 0, output
-    assert written["benchmarks"][0]["group"] == "heads"
+    assert list(run.tests("grouped").values()) == ["passed"]
+    assert [benchmark["group"] for benchmark in run.benchmarks("grouped")] == ["heads"]
 
 
 def test_checked_when_nothing_is_timed(tmp_path):
@@ -154,11 +198,10 @@ def test_pytest_starts_without_torch(tmp_path):
     assert code == 0, output
 
 
-def test_folders_of_files_go_through_the_gate(tmp_path):
+def test_folders_of_files_go_through_the_gate(tmp_path, run):
     """`compare a b` of pytest's files, a process each, is over SDPA and finds the slower kernel."""
-    marked = _marked("candidates=['sdpa', 'good=kernels:good']")
-    _, said, written = run_pytest(tmp_path, marked)
-    assert written, said
+    written = run.written | {"benchmarks": run.benchmarks("pair")}
+    assert len(written["benchmarks"]) == 2
     for side, factor in (("a", 1), ("b", 3)):  # the kernel takes three times as long in B
         content = json.loads(json.dumps(written))
         for benchmark in content["benchmarks"]:

@@ -15,9 +15,7 @@ from flashbench.measure.inspect import inspect_case
 from flashbench.measure.measurement import Options, make_clock, measure_case
 from flashbench.runfile import Candidate, Result
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="needs a CUDA device; torch finds none"
-)
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
 
 CASE = Case(parse_shape("1,8,512,64"), "fp16", False, "cuda")
 

@@ -4,9 +4,7 @@ import pytest
 import torch
 from foreign.door import run_pytest
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="needs a CUDA device; torch finds none"
-)
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
 
 TEST = """
 @pytest.mark.attention("1,8,512,64", dtype="fp16", device="auto", samples=8,

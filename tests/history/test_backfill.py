@@ -69,7 +69,7 @@ def backfill(project: Repository):  # type: ignore[no-untyped-def]
 def first(project: Repository, backfill):  # type: ignore[no-untyped-def]
     """All five commits, from the list."""
     done = backfill("--list", "../commits.txt", *GRID)
-    assert done.returncode == Exit.PASS, done.stderr
+    assert done.returncode == Exit.REGRESSION, done.stderr
     return done
 
 
@@ -91,6 +91,38 @@ def test_what_works_has_numbers_in_one_series(project: Repository) -> None:
     assert slower > 5 * max(good, again)
 
 
+def test_each_commit_that_lacks_something_is_named(project: Repository, first) -> None:  # type: ignore[no-untyped-def]
+    """The wrong commit and the one that does not build are named with their reasons, and counted
+    apart from those that were measured; so are the results of each launch."""
+    hashes = project.git("log", "--reverse", "--format=%h").split()
+    lines = first.stderr.splitlines()
+    assert any("launch 2 of 2: 7 measured, 1 wrong, " in line for line in lines)
+    warnings = [line for line in lines if "warning: " in line]
+    assert any("run.json: 2 launches, fewer than 3" in line for line in warnings)
+    wrong, unbuilt = [line for line in warnings if any(one in line for one in hashes)]
+    assert hashes[2] in wrong
+    assert "wrong on 1 of 1 cases; b1-h1-q16-d8-fp32-full-cpu: max error" in wrong
+    assert hashes[3] in unbuilt
+    assert "missing header" in unbuilt
+    assert "5 commits: 3 measured, 1 wrong, 1 did not build" in first.stderr
+
+
+@pytest.mark.parametrize(
+    ("commits", "code", "said"),
+    [
+        (["HEAD~4", "HEAD~1"], Exit.PASS, "2 commits: 1 measured, 1 did not build"),
+        (["HEAD~2"], Exit.REGRESSION, "1 commit: 0 measured, 1 wrong"),
+    ],
+)
+def test_exit_code(backfill, tmp_path: Path, commits, code, said) -> None:  # type: ignore[no-untyped-def]
+    """That a commit does not build is an answer beside one that was measured; that one is wrong is
+    exit code 1, also where nothing else was measured."""
+    out, results = str(tmp_path / "run.json"), str(tmp_path / "results")
+    done = backfill(*commits, *GRID[:-1], out, "--results", results)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+
+
 @pytest.mark.usefixtures("first")
 def test_what_does_not_work_has_a_reason(project: Repository) -> None:
     """A commit that does not build and one that is wrong cost nobody else anything, and are kept
@@ -109,19 +141,22 @@ def test_what_does_not_work_has_a_reason(project: Repository) -> None:
 
 
 def test_all_are_measured_in_the_same_launches(project: Repository, first) -> None:  # type: ignore[no-untyped-def]
-    """Each launch has every commit that builds, and SDPA, so that drift is nobody's."""
+    """Each launch has every commit that builds, each with SDPA beside it."""
     run = runfile.load(project.root / "run.json")
     assert len(run.launches) == 2
     for launch in run.launches:
-        assert len({result.candidate for result in launch.results}) == 5
+        measured = {result.candidate for result in launch.results}
+        assert len(measured) == 8
+        assert sum(name.startswith("sdpa/") for name in measured) == 4
 
 
 def test_again_it_goes_on(project: Repository, backfill, first) -> None:  # type: ignore[no-untyped-def]
     """The same command with more launches adds them; the same again changes nothing."""
     before = (project.root / "run.json").read_bytes()
-    assert backfill("--list", "../commits.txt", *GRID).returncode == Exit.PASS
+    assert backfill("--list", "../commits.txt", *GRID).returncode == Exit.REGRESSION
     assert (project.root / "run.json").read_bytes() == before
-    assert backfill("--list", "../commits.txt", *GRID, "--launches", "3").returncode == Exit.PASS
+    more = backfill("--list", "../commits.txt", *GRID, "--launches", "3", "--exit-zero")
+    assert more.returncode == Exit.PASS, more.stderr
     (series,) = [one for one in kept(project).series if not one.baseline]
     assert series.points.launches.tolist() == [3, 3, 3]
 
@@ -146,7 +181,7 @@ def test_measured_is_kept_whenever_it_ends(project: Repository, backfill, first)
     for program in (("-m", "flashbench"), ("-c", ENDED)):
         shutil.rmtree(project.root / ".asv", ignore_errors=True)
         done = backfill(*command, program=program)
-        assert done.returncode == Exit.PASS, done.stderr
+        assert done.returncode == Exit.REGRESSION, done.stderr
         (series,) = [one for one in kept(project).series if not one.baseline]
         assert series.points.launches.tolist() == [3, 3, 3]
 

@@ -5,11 +5,13 @@ import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from history.project import make_repository
+from msgspec import structs
 from synthetic import make_cases, make_run
 
 from flashbench.errors import InvalidInputError, NotMeasuredError
@@ -18,8 +20,10 @@ from flashbench.history.axis import axis
 from flashbench.history.keep import keep
 from flashbench.history.load import load
 from flashbench.history.model import History
+from flashbench.history.names import candidate_of, series_of
 from flashbench.launches import collect
-from flashbench.runfile import Pair, RunFile, save
+from flashbench.project import Project
+from flashbench.runfile import BuildIdentity, Candidate, Pair, RunFile, save
 from flashbench.stats.quantile import launch_quantile, samples_needed
 
 
@@ -105,6 +109,32 @@ def test_keeping_again_changes_nothing_and_another_file_adds(root: Path) -> None
     assert after[-1][:2] == before["results"]["cpu.Seconds.track_seconds"][-1][:2]
     assert after[-1][2:4] != before["results"]["cpu.Seconds.track_seconds"][-1][2:4]
     assert len({one.case for one in history.series}) == 3
+
+
+def test_no_candidate_is_kept_in_the_place_of_another(root: Path) -> None:
+    """The commit is no part of a name in the history: what is the same without it is refused."""
+    run = run_of(root)
+    commit = run.candidates[0].build.commit
+    for name, words in (
+        ("sdpa", "'sdpa' would both be kept"),
+        ("f", "'f' and 'f@[0-9a-f]+' would both"),
+    ):
+        twins = run_of(root)
+        twins.candidates[0].name = f"{name}@{commit[:8]}"
+        if name == "f":
+            twins.candidates.append(structs.replace(twins.candidates[0], name="f"))
+        with pytest.raises(InvalidInputError, match=words):
+            keep(twins, "run.json", root / "results", root)
+
+
+def test_the_callable_of_a_project_may_be_called_sdpa() -> None:
+    """Its commits are measured beside SDPA, and kept apart from it."""
+    project = Project(Path(), "kernel:sdpa")
+    built: Any = SimpleNamespace(project=project, revision=SimpleNamespace(commit="a" * 40))
+    candidate = Candidate(
+        name=candidate_of(built), spec=project.callable, build=BuildIdentity(commit="a" * 40)
+    )
+    assert series_of(candidate) == "kernel.sdpa"
 
 
 def test_a_wrong_result_takes_the_number_away_and_a_crash_does_not(root: Path) -> None:

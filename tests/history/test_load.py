@@ -10,6 +10,7 @@ from history.project import CASES, git, make_repository, measure, row, write_res
 from flashbench.errors import InvalidInputError
 from flashbench.history import record
 from flashbench.history.axis import axis
+from flashbench.history.folder import machine_folders
 from flashbench.history.load import load
 from flashbench.project import ledger
 from flashbench.site.collect import Source, collect
@@ -100,6 +101,21 @@ def test_reasons_of_failed_builds_are_gaps(project) -> None:
     assert first.reason == "no build_config.h"
     assert (second.commit, second.machine) == (4, "")
     assert (second.status, second.reason) == ("link error", "no symbol x")
+
+
+def test_records_are_inside_of_a_named_results_folder(tmp_path: Path) -> None:
+    """Beside it lie strange folders, such as a package named flashbench; where an older version
+    wrote there they are read, and asv's own folder has them where it always had."""
+    results = tmp_path / "results"
+    (tmp_path / "flashbench" / "cli").mkdir(parents=True)
+    assert record.path_of(results, "box", "a", "e") == results / ".flashbench" / "box" / "a-e.json"
+    (tmp_path / "flashbench" / "box").mkdir()
+    assert record.path_of(results, "box", "a", "e").parent == tmp_path / "flashbench" / "box"
+    usual = tmp_path / ".asv" / "results"
+    assert record.path_of(usual, "box", "a", "e").parent == tmp_path / ".asv" / "flashbench" / "box"
+    (results / "box").mkdir(parents=True)
+    (results / ".flashbench" / "box").mkdir(parents=True)
+    assert machine_folders(results, None) == [results / "box"]
 
 
 def test_what_a_machine_has_measured_is_no_gap_there(project) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from history.project import make_repository, measure
 
-from flashbench.build import pruning
+from flashbench.builds import pruning
 from flashbench.history import folder
 from flashbench.history.axis import axis
 from flashbench.history.load import load

@@ -28,7 +28,10 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     settings = Settings(launches=2, samples=3, seed=0, min_sample_seconds=0, timeout_seconds=1)
     measured = RunFile(
         settings=settings,
-        candidates=[Candidate(name=name, spec=name) for name in ("sdpa", suite.KERNEL)],
+        candidates=[
+            Candidate(name=suite.SDPA, spec="sdpa", baseline=True),
+            Candidate(name=suite.KERNEL, spec=suite.KERNEL),
+        ],
         cases=[CASE, OTHER],
         launches=[
             Launch(index=0, seed=0, results=first),

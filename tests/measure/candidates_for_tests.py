@@ -44,6 +44,11 @@ def raises(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
     raise RuntimeError("first line\nsecond line")
 
 
+def finds_highest_precision(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
+    assert torch.get_float32_matmul_precision() == "highest"
+    return correct(q, k, v, **keywords)
+
+
 def exits_from_python(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
     sys.exit(7)
 

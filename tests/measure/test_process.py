@@ -1,5 +1,11 @@
 """A worker process that dies, hangs or lies is told from one that answers."""
 
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -7,7 +13,7 @@ import pytest
 from flashbench.case import Case, parse_shape
 from flashbench.errors import Exit, FlashbenchError
 from flashbench.measure.process import Worker, WorkerDiedError
-from flashbench.measure.protocol import Done, Measure, Ready, Reply, Setup
+from flashbench.measure.protocol import Done, Measure, Ready, Reply, Setup, WorkerEnd
 from flashbench.runfile import Candidate
 
 FUNCTIONS = "tests.measure.candidates_for_tests"
@@ -49,6 +55,20 @@ def test_worker_answers_and_ends() -> None:
     assert not process.exists()
 
 
+def test_settings_of_an_import_are_its_candidates_own() -> None:
+    """What an import sets of torch holds for the calls of its candidate, and for no others."""
+    own, other = "tests.measure.sets_precision", "tests.measure.candidates_for_tests"
+    with Worker(timeout=60) as worker:
+        worker.ask(setup(f"{own}:attention", f"{other}:finds_highest_precision"))
+        done = measure(worker, "attention", "finds_highest_precision", "sdpa")
+        assert isinstance(done, Done)
+        assert {r.candidate: (r.status, r.reason) for r in done.results} == {
+            "attention": ("ok", ""),
+            "finds_highest_precision": ("ok", ""),
+            "sdpa": ("ok", ""),
+        }
+
+
 @pytest.mark.parametrize(
     ("function", "status", "words"),
     [
@@ -85,3 +105,44 @@ def test_missing_device_is_refused() -> None:
     with Worker(timeout=60) as worker, pytest.raises(FlashbenchError, match="--device cpu") as none:
         worker.ask(setup(device="cuda"))
     assert none.value.exit_code is Exit.NOT_MEASURED
+
+
+# A torch that never comes: it writes down who imports it.
+IMPORTED = "import os, pathlib, time\npathlib.Path(os.environ['SEEN'], str(os.getpid())).touch()\n"
+STARTS = """
+import time
+from flashbench.measure.process import Worker
+with Worker(timeout=60):
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the death of a parent is signalled by Linux")
+def test_worker_dies_with_its_parent_while_it_imports_torch(tmp_path: Path) -> None:
+    """The signal of the parent's death is asked for before anything takes long."""
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(IMPORTED + "time.sleep(1000)\n")
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    parent = subprocess.Popen(
+        [sys.executable, "-c", STARTS],
+        env=os.environ | {"PYTHONPATH": path, "SEEN": str(seen)},
+    )
+    while not (found := list(seen.iterdir())):
+        assert parent.poll() is None
+        time.sleep(0.01)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    stat = Path("/proc", found[0].name, "stat")
+    while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX":
+        time.sleep(0.01)  # pytest's time limit ends a wait in vain
+
+
+def test_what_a_candidate_starts_has_no_socket() -> None:
+    """The worker's answers are its own: a program that a candidate starts does not inherit them."""
+    ours, theirs = socket.socketpair()
+    theirs.set_inheritable(True)  # as for the worker itself
+    end = WorkerEnd(theirs.detach())
+    assert not os.get_inheritable(end._socket.fileno())
+    ours.close()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from history.project import make_repository
 
 from flashbench import runfile
 from flashbench.history.keep import keep
@@ -116,3 +117,14 @@ def test_publish_needs_a_repository(tmp_path: Path) -> None:
     done = flashbench(tmp_path, "publish")
     assert done.returncode == 2
     assert "not in a git working tree" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["publish", "history"])
+def test_a_repository_without_a_history_has_nothing_to_show(tmp_path: Path, command: str) -> None:
+    """Nothing was measured yet: exit code 4, not that of a usage error."""
+    make_repository(tmp_path, ["One"])
+    done = flashbench(tmp_path, command)
+    assert done.returncode == 4
+    assert "there is no history yet; measure one with `asv run`" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""

@@ -26,6 +26,8 @@ from flashbench.history.model import Machine
 from flashbench.site.content import Graph, commit_page
 from flashbench.site.publish import publish
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = content()
 HASHES = [commit.id for commit in SAMPLE.history.commits]
 HOSTILE_COMMIT = next(i for i, subject in SUBJECTS.items() if subject == HOSTILE)

@@ -19,6 +19,8 @@ from flashbench.runfile import BuildIdentity
 from flashbench.site.collect import Source, collect
 from flashbench.site.publish import publish
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 LOCK = ".flashbench-site.lock"
 FLASHBENCH = [sys.executable, "-P", "-m", "flashbench"]

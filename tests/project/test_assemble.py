@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from flashbench.build import toolchain
+from flashbench.builds import toolchain
 from flashbench.project import assemble
+from flashbench.project.check import Answer
 
 SMALL: tuple[str, ...] = ()
 A, B = ("b1-h1-q8-d8-fp32-full-cpu",), ("b1-h1-q8-d16-fp32-full-cpu",)
+
+RIGHT = Answer("built", "", "b1-h2-q64-d64-fp32-full-cpu")
 
 
 class Checks:
@@ -28,9 +31,10 @@ class Checks:
         self.made.append("loads")
         return "built", ""
 
-    def computes(self, site: Path, spec: str, log: Path, cases: Sequence[str]) -> tuple[str, str]:
+    def computes(self, site: Path, spec: str, log: Path, cases: Sequence[str]) -> Answer:
         self.made.append(cases)
-        return (self.status, "max error 1") if cases in self.wrong else ("built", "")
+        status: Any = self.status
+        return Answer(status, "max error 1") if cases in self.wrong else RIGHT
 
 
 @pytest.fixture
@@ -81,7 +85,7 @@ def test_records_of_earlier_versions_are_read(tmp_path: Path) -> None:
     """Results that do not say where they were tried count as none."""
     old = {"loaded": True, "result": "wrong result", "named": {"a": ["wrong result", "words"]}}
     (tmp_path / "site.json").write_text(json.dumps(old | {"environment": "one"}))
-    checker: Any = SimpleNamespace(timeout=1.0, computes=lambda *_: ("built", ""))
+    checker: Any = SimpleNamespace(timeout=1.0, computes=lambda *_: RIGHT)
     record = assemble.checked(
         tmp_path, "kernel:f", checker, correct=True, retry_failed=False, cases=A
     )

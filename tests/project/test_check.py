@@ -69,8 +69,9 @@ def test_imports_are_told_apart(
     [
         (RIGHT, "built", ""),
         (CALLED.format("return q * 2"), "wrong result", "exceeds the bound"),
-        (CALLED.format("raise NotImplementedError"), "built", ""),
-        (CALLED.format("raise RuntimeError('of all things')"), "wrong result", "of all things"),
+        (CALLED.format("raise NotImplementedError('no')"), "unchecked", "fp32-full-cpu is refused"),
+        (CALLED.format("raise RuntimeError('of all things')"), "unchecked", "of all things"),
+        (CALLED.format("return attn_cuda(q, k, v)"), "wrong result", "raises NameError: name 'att"),
         (CALLED.format("import os; os.abort()"), "wrong result", "SIGABRT"),
         (CALLED.format("import time; time.sleep(100)"), "timeout", "a call took longer than 2 s"),
     ],
@@ -80,9 +81,10 @@ def test_results_are_told_apart(
 ) -> None:  # type: ignore[no-untyped-def]
     """A callable that is right, refuses, is wrong, raises, crashes or hangs has its own status."""
     place = site(tmp_path, text)
-    found, reason = checker.computes(place, "kernel:attention", tmp_path / "log")
+    found, reason, checked = checker.computes(place, "kernel:attention", tmp_path / "log")
     assert found == status, reason
     assert words in reason
+    assert bool(checked) == (status == "built")
 
 
 def test_processes_of_a_revision_end_with_it(checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -130,6 +132,27 @@ def test_nothing_outlives_its_check(checker, tmp_path: Path) -> None:  # type: i
     assert (tmp_path / "log").stat().st_size < 4_000_000
 
 
+def test_nothing_outlives_a_check_that_kills_its_server(checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """What leaves the session of an import that kills its server, and that one's keeper, ends."""
+    kills = (
+        "import os, signal, time\nfrom pathlib import Path\nhere = Path(__file__).parent\n"
+        "server = os.getppid()\n"
+        "above = int(Path(f'/proc/{server}/stat').read_text().rpartition(')')[2].split()[1])\n"
+        "child = os.fork()\n"
+        "if not child:\n    os.setsid()\n    (here / f'left-{os.getpid()}').touch()\n"
+        "    time.sleep(1000)\n"
+        "while not (here / f'left-{child}').exists(): time.sleep(0.001)\n"
+        "for process in (above, server): os.kill(process, signal.SIGKILL)\n"
+        "time.sleep(1000)\n"
+    )
+    place = site(tmp_path, kills)
+    status, reason = checker.loads(place, "kernel:attention", tmp_path / "log")[:2]
+    assert (status, "ended the process that checks it" in reason) == ("import error", True)
+    started = [path.name.removeprefix("left-") for path in place.glob("left-*")]
+    assert len(started) == 2  # it is tried again with another server
+    assert not [one for one in started if Path("/proc", one).exists() and not is_zombie(int(one))]
+
+
 def test_named_cases_have_to_be_supported(checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """What is right on small cases may be wrong on a named one; there a refusal is no pass."""
     text = (
@@ -141,11 +164,153 @@ def test_named_cases_have_to_be_supported(checker, tmp_path: Path) -> None:  # t
     place, log = site(tmp_path, text), tmp_path / "log"
 
     def result(*cases: str) -> tuple[str, str]:
-        return checker.computes(place, "kernel:attention", log, cases)
+        return checker.computes(place, "kernel:attention", log, cases)[:2]
 
     assert result() == result("b1-h2-q8-d64-fp32-full-cpu") == ("built", "")
     status, reason = result("b1-h2-q8-d64-fp32-full-cpu", "b1-h2-q8-d128-fp32-full-cpu")
     assert status == "wrong result"
     assert reason.startswith("b1-h2-q8-d128-fp32-full-cpu: max error")
     status, reason = result("b1-h2-q8-d8-fp32-full-cpu")
-    assert (status, "head dim 8" in reason) == ("wrong result", True)
+    assert status == "unchecked"
+    assert reason == "b1-h2-q8-d8-fp32-full-cpu is refused: NotImplementedError: head dim 8"
+
+
+ONLY = (
+    "from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
+    "def attention(q, k, v, is_causal=False, enable_gqa=False):\n"
+    "    if {}:\n        raise NotImplementedError('head dim 128 only\\nsecond line')\n"
+    "    return {}sdpa(q, k, v, is_causal=is_causal)\n"
+)
+EVERY_CPU = "b1-h2-q128-d128-{fp32,fp16,bf16}-{full,causal}-cpu"
+
+
+@pytest.mark.parametrize(
+    ("refuses", "factor", "status", "words"),
+    [
+        (
+            "q.shape[-1] != 128",
+            "",
+            "built",
+            f"{EVERY_CPU}; refused: b1-h2-q64-d64-{{fp32,fp16,bf16}}-{{full,causal}}-cpu",
+        ),
+        ("q.shape[-1] != 128", "0 * ", "wrong result", "b1-h2-q128-d128-fp32-full-cpu: max error"),
+        (
+            "q.shape[-1] != 128 or q.element_size() != 2 or is_causal",
+            "",
+            "built",
+            "b1-h2-q128-d128-{fp16,bf16}-full-cpu; "
+            "refused: b1-h2-q64-d64-{fp32,fp16,bf16}-{full,causal}-cpu",
+        ),
+        (
+            "q.shape[-1] != 80",
+            "0 * ",
+            "unchecked",
+            "b1-h2-q64-d64-fp32-full-cpu is refused, as 5 more cases are: NotImplementedError: "
+            "head dim 128 only",
+        ),
+        ("not q.is_cuda and 1 / 0", "", "wrong result", "ZeroDivisionError"),
+    ],
+)
+def test_refusals_are_no_results(
+    checker, tmp_path: Path, refuses: str, factor: str, status: str, words: str
+) -> None:  # type: ignore[no-untyped-def]
+    """A kernel of one head dim, dtype or mask is checked where it takes a case, and what was
+    checked is said; one that takes none is unchecked, whatever it would return."""
+    place = site(tmp_path, ONLY.format(refuses, factor))
+    found, reason, checked = checker.computes(place, "kernel:attention", tmp_path / "log")
+    assert found == status, reason
+    assert words == checked if status == "built" else words in reason
+
+
+def test_code_for_a_gpu_is_unchecked_on_a_cpu(checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Where there is no GPU, what only runs on one is neither right nor wrong."""
+    text = CALLED.format("raise RuntimeError('q must be a CUDA tensor')")
+    found, reason, _ = checker.computes(site(tmp_path, text), "kernel:attention", tmp_path / "log")
+    assert found == "unchecked"
+    assert reason.endswith("RuntimeError: q must be a CUDA tensor")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "return attn_cuda(q, k, v)",
+        "return q.attend_cuda(k, v)",
+        "import attend_cuda",
+        "from os import attend_cuda",
+        "return {}['cuda']",
+        "raise IndexError('no cuda kernel')",
+        "raise SyntaxError('cuda')",
+        "return cuda; cuda = 1",
+        "return q if is_causal is None else attn_cuda(q, k, v, cuda=1)",
+    ],
+)
+def test_a_bug_that_names_cuda_is_no_refusal(checker, tmp_path: Path, text: str) -> None:  # type: ignore[no-untyped-def]
+    """What code raises that works nowhere is a failure of the commit, which bisect can find."""
+    place = site(tmp_path, CALLED.format(text))
+    found, reason, _ = checker.computes(place, "kernel:attention", tmp_path / "log")
+    assert found == "wrong result"
+    assert reason.startswith("b1-h2-q64-d64-fp32-full-cpu: raises ")
+    assert "cuda" in reason
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RuntimeError('head dim must be 128')",
+        "ValueError('head dim')",
+        "AssertionError('need GPU')",
+        "TypeError('expected dtype fp16')",
+        "KeyError(q.shape[-1])",
+        "NotImplementedError",
+    ],
+)
+@pytest.mark.parametrize("factor", ["", "0 * "])
+def test_what_raises_is_tried_further(checker, tmp_path: Path, error: str, factor: str) -> None:  # type: ignore[no-untyped-def]
+    """A kernel of head dim 128 in fp16, in whatever words it refuses the rest, is right there, or
+    wrong there; what raised is named."""
+    guard = "if q.shape[-1] != 128 or q.element_size() != 2:\n        "
+    text = ONLY.format("False", factor).replace("if False:\n        ", guard, 1)
+    text = text.replace(
+        "raise NotImplementedError('head dim 128 only\\nsecond line')", f"raise {error}"
+    )
+    assert f"raise {error}\n" in text
+    place = site(tmp_path, text)
+    found, reason, checked = checker.computes(place, "kernel:attention", tmp_path / "log")
+    if factor:
+        assert found == "wrong result"
+        assert reason.startswith("b1-h2-q128-d128-fp16-full-cpu: max error")
+    else:
+        assert (found, reason) == ("built", "")
+        assert checked.replace("{fp16,bf16,fp32}", "{fp32,fp16,bf16}") == (
+            "b1-h2-q128-d128-{fp16,bf16}-{full,causal}-cpu; "
+            "refused: b1-h2-q64-d64-{fp32,fp16,bf16}-{full,causal}-cpu"
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "words"),
+    [
+        ("raise ValueError('head dim')", "unchecked", "as 5 more cases are: ValueError: head dim"),
+        ("assert q.is_cuda, 'need GPU'", "unchecked", "AssertionError: need GPU"),
+        ("raise TypeError('expected half')", "unchecked", "TypeError: expected half"),
+        ("raise TypeError('1 argument')", "wrong result", "raises TypeError: 1 argument"),
+        ("raise KeyError(1)", "wrong result", "raises KeyError: 1"),
+    ],
+)
+def test_what_raises_everywhere(
+    checker, tmp_path: Path, text: str, status: str, words: str
+) -> None:  # type: ignore[no-untyped-def]
+    """With nothing computed, words of refusal leave a kernel unchecked and anything else fails."""
+    place = site(tmp_path, CALLED.format(text))
+    found, reason, _ = checker.computes(place, "kernel:attention", tmp_path / "log")
+    assert found == status, reason
+    assert words in reason
+
+
+def test_a_bug_in_one_mask_is_no_refusal(checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A name that causal code lacks is wrong, though all full cases are right."""
+    text = RIGHT.replace("attention\n", "sdpa\n")
+    text += CALLED.format("return attn_cuda(q) if is_causal else sdpa(q, k, v)")
+    found, reason, _ = checker.computes(site(tmp_path, text), "kernel:attention", tmp_path / "log")
+    assert found == "wrong result"
+    assert "-causal-cpu: raises NameError" in reason

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from flashbench.build import Status
+from flashbench.builds import Status
 from flashbench.project import ledger
 
 

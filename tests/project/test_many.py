@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from project.foreign import Repository, fastattn
 
-from flashbench.build import running
+from flashbench.builds import running
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.project import WORKTREE, ledger, prepare, read, resolve
 from flashbench.project.commits import commits_between, commits_of, known_commits
@@ -88,7 +88,7 @@ def test_range_is_built_once_with_reasons(flashbench, project: Repository) -> No
     `builds` tells the same without building, and the repository is as it was."""
     before = project.state()
     first = flashbench("build", "good", "good..", "-j", "2", "--format", "json")
-    assert first.returncode == Exit.NOT_MEASURED, first.stderr
+    assert first.returncode == Exit.REGRESSION, first.stderr
     found = rows(first)
     statuses = {subject: row["status"] for subject, row in found.items()}
     left_out = "Launch <b>what</b> is not compiled"
@@ -101,7 +101,7 @@ def test_range_is_built_once_with_reasons(flashbench, project: Repository) -> No
     assert len({row["build"] for row in found.values()}) == 3
     assert "3 made now" in first.stderr
     again = flashbench("build", "good", "good..", "--format", "json")
-    assert again.returncode == Exit.NOT_MEASURED
+    assert again.returncode == Exit.REGRESSION
     assert "0 made now" in again.stderr
     listed = flashbench("builds", "--format", "json")
     assert listed.returncode == Exit.PASS
@@ -121,7 +121,8 @@ def test_failure_is_tried_again_on_request(flashbench) -> None:  # type: ignore[
     done = flashbench("build", "good", "HEAD~5", "HEAD~3")
     assert len(done.stderr.splitlines()) == 1
     done = flashbench("build", "good", "HEAD~5", "HEAD~3", "--retry")
-    assert done.returncode == Exit.NOT_MEASURED
+    assert done.returncode == Exit.REGRESSION  # a wrong result is more than what does not build
+    assert flashbench("build", "HEAD~5").returncode == Exit.NOT_MEASURED
     assert len(done.stderr.splitlines()) == 3
     assert "undefined symbol" in done.stderr
     assert "wrong result" in done.stderr
@@ -248,7 +249,7 @@ def test_two_at_once_and_kills_leave_the_cache_sound(project: Repository, tmp_pa
     done = subprocess.run(
         command, cwd=project.root, env=environment, capture_output=True, text=True
     )
-    assert done.returncode == Exit.NOT_MEASURED
+    assert done.returncode == Exit.REGRESSION
     assert "built 1, undefined symbol 1, wrong result 1" in done.stdout
     left = [path.name for path in (tmp_path / "builds").glob(".*") if path.is_dir()]
     assert left == []

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -314,7 +315,8 @@ def test_killed_preparation_leaves_nothing_to_the_next(
 ) -> None:
     """A process killed in its build leaves no half build, and its files are removed by the next."""
     cache = tmp_path / "cache"
-    repository.edit("setup.py", "from setuptools", "import time; time.sleep(3)\nfrom setuptools")
+    wait = "import time; open('started', 'w'); time.sleep(3)\n"
+    repository.edit("setup.py", "from setuptools", f"{wait}from setuptools")
     repository.commit("A build that takes long")
     code = (
         "import sys; from pathlib import Path; from flashbench.project import *\n"
@@ -323,8 +325,9 @@ def test_killed_preparation_leaves_nothing_to_the_next(
     )
     command = [sys.executable, "-c", code, str(repository.root), str(cache)]
     process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
-    while not list(cache.glob("**/log.txt")):
+    while not list(cache.glob("**/started")):  # before, a child between fork and exec has its locks
         assert process.poll() is None
+        time.sleep(0.02)
     process.kill()
     process.wait()
     repository.git("reset", "-q", "--hard", "HEAD~1")

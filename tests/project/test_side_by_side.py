@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from project.foreign import fastattn
 
-from flashbench.build import cache_directory
+from flashbench.builds import cache_directory
 from flashbench.case import Case, parse_shape
 from flashbench.measure.process import Worker
 from flashbench.measure.protocol import Done, Measure, Ready, Setup

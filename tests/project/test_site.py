@@ -1,6 +1,7 @@
 """Revisions of one package in one process: each one's modules are its own, now and later."""
 
 import ctypes
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import flashbench
-from flashbench.build.content import library_hash
+from flashbench.builds.content import library_hash
 from flashbench.errors import NotMeasuredError
 from flashbench.project import elf, load
 from flashbench.project.load import load_copy, load_site
@@ -209,7 +210,7 @@ def test_static_variables_are_not_shared(tmp_path: Path) -> None:
     for root in sites:
         build = BuildIdentity(library_hash=library_hash(root))
         candidate = Candidate(name="a", spec="fast:attention", build=build)
-        calls.append(load_copy(root, copies, candidate))
+        calls.append(load_copy(root, copies, candidate, alone=False).call)
     assert [call() for call in calls] == [1, 2]
     assert library_hash(sites[0]) == digest
     joined = [load_site(root, "fast:attention").call for root in sites]
@@ -275,3 +276,22 @@ def test_module_from_elsewhere_is_refused(tmp_path: Path) -> None:
     root = site(tmp_path, __init__=borrowed)
     with pytest.raises(NotMeasuredError, match="not loaded from the revision"):
         load_site(root, "fastattn:attention")
+
+
+def test_working_tree_is_not_the_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that is found in the working tree alone is no part of any revision: neither an
+    import of it nor a call is taken for the revision's."""
+    tree = tmp_path / "repository"
+    (tree / "kernels_of_tree").mkdir(parents=True)
+    (tree / "kernels_of_tree" / "impl.py").write_text("def wait():\n    return 1\n")
+    monkeypatch.syspath_prepend(str(tree))
+    late = "def attention():\n    from kernels_of_tree import impl\n    return impl.wait()\n"
+    loaded = load_site(site(tree / ".cache" / "a", __init__=late), "fastattn:attention", str(tree))
+    told = r"kernels_of_tree/impl\.py of the working tree.*add kernels_of_tree/__init__\.py"
+    assert re.search(told, loaded.witness.disproof(loaded.call))
+    for name in [name for name in sys.modules if name.startswith("kernels_of_tree")]:
+        del sys.modules[name]
+    early = "from kernels_of_tree import impl\nattention = impl.wait\n"
+    root = site(tmp_path / "b", __init__=early)
+    with pytest.raises(NotMeasuredError, match=told):
+        load_site(root, "fastattn:attention", str(tree))

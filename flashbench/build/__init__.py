@@ -1,6 +1,0 @@
-"""A revision's extension, built once: what `asv run` installs and measures."""
-
-from flashbench.build.builder import Build, build, cache_directory
-from flashbench.build.diagnosis import Status
-
-__all__ = ["Build", "Status", "build", "cache_directory"]

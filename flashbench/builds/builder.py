@@ -1,0 +1,169 @@
+"""Build: a checkout's extension, built in its own directory and kept, or why it cannot be built.
+
+The cache holds one directory a key, the hash of sources, recipe and toolchain, so that commits
+with equal sources share one build, and a failure is not tried again until one of them changes:
+
+    KEY/build.json      the record (`Build`)
+    KEY/lib/...         what the build delivered: flashbench/_C*.so, flashbench/_build.json
+    KEY/log.txt         everything the build printed
+    KEY.lock            there, and held, while KEY is being built
+"""
+
+import datetime
+import errno
+import hashlib
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from flashbench import locks
+from flashbench.builds import diagnosis, pruning, requirements, running, toolchain, unit
+from flashbench.builds.diagnosis import Status
+from flashbench.builds.recipe import Outcome, OwnExtension, Recipe, read_log
+from flashbench.builds.scratch import scratch
+from flashbench.files import remove_tree
+
+TIMEOUT_SECONDS = 1800.0
+_LEAST_FREE = 1 << 20  # bytes of a disk, below which a failure is no answer
+
+
+class Build(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """What became of building one set of sources with one toolchain."""
+
+    key: str
+    status: Status
+    reason: str = ""  # the first lines that say why; empty when built
+    source_hash: str
+    toolchain: dict[str, str]
+    stated_source_hash: str = ""  # what the library says of itself, empty when it does not
+    library: str = ""  # path inside `directory`
+    library_hash: str = ""  # sha256 of the file
+    created: str = ""  # ISO 8601, UTC
+    seconds: float = 0.0
+    limit: float = 0.0  # of a time-out: the seconds that it was allowed
+    # Not kept in the record: where it was read from, and that nothing was built for this call.
+    directory: str = ""
+    reused: bool = False
+
+    @property
+    def headline(self) -> str:
+        """One line: the status and the first line that says why."""
+        first = self.reason.partition("\n")[0]
+        return f"{self.status}: {first}" if first else self.status
+
+
+# Made here, not where it is used: a type that several threads decode for the first time at once
+# crashes the process (msgspec 0.22).
+_BUILD = msgspec.json.Decoder(Build)
+
+
+def cache_directory() -> Path:
+    """Where builds are kept: $FLASHBENCH_CACHE/builds, by default in the user's cache directory."""
+    chosen = os.environ.get("FLASHBENCH_CACHE")
+    if chosen:
+        return Path(chosen).absolute() / "builds"
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "flashbench" / "builds"
+
+
+def build(
+    checkout: Path,
+    cache: Path,
+    *,
+    recipe: Recipe | None = None,
+    retry_failed: bool = False,
+    timeout: float = TIMEOUT_SECONDS,
+) -> Build:
+    """Build the extension of the sources in `checkout`, or find that this was done before.
+
+    recipe: how; None is flashbench's own extension, by its setup.py.
+
+    Nothing is written into `checkout`. Several processes may call this at once: one builds, the
+    others wait for it. A failure is an answer, kept like a success and tried again only with
+    `retry_failed`, or after a time-out with more time; one for want of memory or disk is not kept.
+    Raises OSError when the cache cannot be written, or its disk is full, NotMeasuredError when this
+    Python lacks what the build needs.
+    """
+    recipe = recipe or OwnExtension()
+    cache.mkdir(parents=True, exist_ok=True)
+    pruning.use(cache)
+    sources = recipe.source_hash(checkout)
+    tools = toolchain.describe(recipe.variables)
+    key = key_of(recipe, sources, tools)
+    with locks.exclusive(cache / f"{key}.lock"):
+        known = find(cache, key)
+        if known and is_answer(known, retry_failed=retry_failed, timeout=timeout):
+            return known
+        requirements.require(recipe.requires)
+        with scratch(cache) as base:
+            work = base / "build"
+            work.mkdir()
+            started = time.monotonic()
+            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            says_something = True
+            try:
+                found = recipe.make(checkout, work, timeout)
+            except running.KilledError as error:
+                found, says_something = Outcome("build error", f"{error}, so not kept"), False
+            if held := unit.should_have_held(found.reason, checkout, read_log(work)):
+                found = replace(found, reason=f"{found.reason}\n{held}")
+            made = Build(
+                key=key,
+                status=found.status,
+                reason=found.reason.replace(f"{checkout}/", "").replace(f"{work}/", ""),
+                source_hash=sources,
+                toolchain=tools,
+                stated_source_hash=found.stated_source_hash,
+                library=found.library,
+                library_hash=found.library_hash,
+                created=now,
+                seconds=round(time.monotonic() - started, 3),
+                limit=timeout if found.status == "timeout" else 0.0,
+            )
+            if recipe.source_hash(checkout) != sources:
+                reason = "the sources changed while they were being built; build again"
+                return msgspec.structs.replace(made, status="build error", reason=reason)
+            if not says_something:
+                return made
+            if made.status != "built":
+                if shutil.disk_usage(work).free < _LEAST_FREE:  # whatever it says
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                if line := diagnosis.passing(f"{made.reason}\n{read_log(work)}"):
+                    reason = f"for want of memory or disk, so not kept: {line}"
+                    return msgspec.structs.replace(made, status="build error", reason=reason)
+            remove_tree(work / "work")
+            (work / "build.json").write_bytes(msgspec.json.encode(made))
+            remove_tree(cache / key)
+            work.rename(cache / key)
+            return msgspec.structs.replace(made, directory=str(cache / key))
+
+
+def is_answer(known: Build, *, retry_failed: bool, timeout: float) -> bool:
+    """Whether a build that is known need not be tried again: not one that had less time."""
+    if known.status == "timeout":
+        return not retry_failed and timeout <= known.limit
+    return known.status == "built" or not retry_failed
+
+
+def key_of(recipe: Recipe, sources: str, tools: dict[str, str]) -> str:
+    """The key of the build of these sources; tools: of `toolchain.describe`."""
+    described = msgspec.json.encode([*recipe.key, sources, sorted(tools.items())])
+    return hashlib.sha256(described).hexdigest()[:32]
+
+
+def find(cache: Path, key: str) -> Build | None:
+    """The build of this key, where it was made before and is whole; nothing is waited for."""
+    directory = cache / key
+    try:
+        record = _BUILD.decode((directory / "build.json").read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None  # not built yet, or by a version that kept something else: build
+    # A path without a library is that of a build that delivers none: Python alone.
+    if record.status == "built" and not (directory / record.library).exists():
+        return None
+    pruning.touch(directory)
+    return msgspec.structs.replace(record, directory=str(directory), reused=True)

@@ -1,0 +1,115 @@
+"""The recipe of any project: its own command, run in a private copy of the checkout."""
+
+import filecmp
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from flashbench.builds import running, toolchain
+from flashbench.builds.content import content_hash, library_hash
+from flashbench.builds.recipe import Outcome, failure, timed_out
+
+# What compilers leave on the way; no import needs it, and there is much of it.
+_INTERMEDIATE = (".o", ".obj", ".a", ".d", ".pyc", ".ninja_deps", ".ninja_log")
+_INTERMEDIATE_DIRECTORIES = ("CMakeFiles", "__pycache__")
+
+
+@dataclass(frozen=True)
+class Command:
+    """`command` run in `directory` of the copy; what it makes or changes under `path` is kept.
+
+    directory: relative to the checkout; path and sources: relative to `directory`. No command:
+    there is nothing to build.
+    """
+
+    command: tuple[str, ...]
+    directory: str
+    path: str
+    sources: tuple[str, ...]
+    variables: Sequence[str]
+    requires: Sequence[str] = ()
+
+    @property
+    def key(self) -> Sequence[object]:
+        # Extensions that include torch's headers are of one torch.
+        torch = toolchain.installed("torch")
+        return ("command", self.command, self.directory, self.path, torch)
+
+    def source_hash(self, checkout: Path) -> str:
+        """Of the files that decide the build; a source that is not there is hashed as such."""
+        paths = [str(Path(self.directory) / source) for source in self.sources]
+        return content_hash(checkout, paths)
+
+    def make(self, checkout: Path, work: Path, timeout: float) -> Outcome:
+        tree, lib = work / "work" / "tree", work / "lib"
+        shutil.copytree(checkout, tree, symlinks=True)
+        if not _is_inside(tree, self.directory):
+            return Outcome("build error", f"the commit has no directory {self.directory}")
+        if self.command:
+            failed = self._run(tree, work, timeout)
+            if failed:
+                return failed
+        root = Path(self.directory) / self.path
+        if not _is_inside(tree, root):
+            return Outcome("build error", f"path {self.path!r} is not there after the build")
+        lib.mkdir()
+        try:
+            for made in _changed(tree, checkout, root):
+                place = lib / made.relative_to(tree / root)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(made, place)
+        except RecursionError:
+            return Outcome("build error", "the build made directories that are nested too deeply")
+        return Outcome("built", library="lib", library_hash=library_hash(lib))
+
+    def _run(self, tree: Path, work: Path, timeout: float) -> Outcome | None:
+        program, *arguments = self.command
+        if program in ("python", "python3"):
+            program = sys.executable
+        environment = running.environment()
+        # Of a repository around the cache, or that git was called from, the build sees nothing.
+        environment["GIT_CEILING_DIRECTORIES"] = str(tree.parent)
+        for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+            environment.pop(name, None)
+        directory, log = tree / self.directory, work / "log.txt"
+        try:
+            code = running.run([program, *arguments], directory, log, environment, timeout)
+        except OSError as error:
+            return Outcome("build error", f"{program}: cannot be run: {error.strerror}")
+        if code is None:
+            return timed_out(timeout)
+        if code:
+            failed = failure(program, code, work)
+            return replace(failed, reason=failed.reason.replace(f"{tree}/", ""))
+        return None
+
+
+def _is_inside(tree: Path, directory: str | Path) -> bool:
+    """Whether it is a directory of the tree, and no link that leads out of it."""
+    found = Path(os.path.realpath(tree / directory))
+    return found.is_dir() and found.is_relative_to(tree.resolve())
+
+
+def _changed(tree: Path, before: Path, root: Path) -> Iterator[Path]:
+    """Files under `root` of the tree that are not as they were before the build."""
+    for directory, names, files in os.walk(tree / root, followlinks=True):
+        names[:] = [name for name in names if name not in _INTERMEDIATE_DIRECTORIES]
+        # Of links, packages at the import root alone are followed.
+        names[:] = [
+            name
+            for name in names
+            if not (Path(directory) / name).is_symlink()
+            or (Path(directory) == tree / root and _is_inside(tree, root / name))
+        ]
+        for name in sorted(files):
+            path = Path(directory) / name
+            old = before / path.relative_to(tree)
+            if name.endswith(_INTERMEDIATE) or not path.is_file():
+                continue
+            if path.is_symlink() and not path.resolve().is_relative_to(tree.resolve()):
+                continue  # of the machine, not of the build
+            if not old.is_file() or not filecmp.cmp(path, old, shallow=False):
+                yield path

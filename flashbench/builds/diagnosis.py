@@ -1,0 +1,91 @@
+"""Why a build failed: one status of a short list, and the first lines that say why."""
+
+import re
+import shutil
+import subprocess
+from typing import Literal, get_args
+
+Status = Literal[
+    "built",
+    "missing header",
+    "compile error",
+    "link error",
+    "undefined symbol",  # at import: it linked, but a unit that defines the symbol was left out
+    "wrong module name",
+    "import error",
+    "wrong result",  # numbers, or a call that fails; of those who call it, not of a build
+    "unchecked",  # it refuses every case that was tried: neither right nor wrong
+    "build error",  # anything else: no setup.py, CMake's own complaints, a tool that is missing
+    "timeout",
+]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+REASON_LINES = 6
+
+# In this order: an undefined symbol is also reported as an import error, a missing header is also
+# a compile error. Each pattern finds the line where the reason begins.
+_SIGNS: tuple[tuple[Status, str], ...] = (
+    ("timeout", r"\Atimeout: "),
+    ("undefined symbol", r"undefined symbol: "),
+    ("wrong module name", r"wrong module name|does not define module export function"),
+    ("import error", r"import error: |does not load: |\bImportError: "),
+    ("missing header", r"^[^\n:]+:\d.*fatal error: .*(No such file or directory|file not found)"),
+    ("missing header", r"(cannot open source file|could not open source file)"),
+    ("link error", r"undefined reference to|multiple definition of|\bld: cannot find"),
+    ("link error", r"collect2: error|linker command failed"),
+    ("compile error", r"^[^\n:]+:\d+(:\d+)?: (fatal )?error: |^[^\n]+\(\d+\): error"),
+    ("compile error", r"^[\w./+-]+: (fatal )?error: .*\n+compilation terminated"),
+    ("compile error", r"ptxas (fatal|error)|nvcc (fatal|error)|internal compiler error"),
+    ("build error", r"CMake Error|^(flashbench: |error: |[\w.]*(Error|Exception)(: |$))"),
+)
+
+# The machine's fault, not the sources': such a failure says nothing about the commit. As tools
+# print it, behind a colon or in brackets: the same words in a program's text are followed by more.
+_PASSING = re.compile(
+    r"(^\s*|[:\](] ?)'?(No space left on device|Cannot allocate memory|Disk quota exceeded|"
+    r"Resource temporarily unavailable|File too large|File size limit exceeded|"
+    r"Too many open files)($|[^\w\"\\])|"
+    r"^([^\"\n]*: )?(virtual memory exhausted|out of memory allocating|Killed[ \t\r]*$)|"
+    r": Killed signal terminated program|\bended with SIGKILL|died with <Signals.SIGKILL|"
+    r"^MemoryError|Error: (CUDA out of memory|std::bad_alloc)|^\s*what\(\):\s+std::bad_alloc|"
+    r"^([^\"\n]*: )?terminate called after throwing an instance of 'std::bad_alloc'",
+    re.MULTILINE,
+)
+# A compiler's words about a line of the sources, and that line.
+_ABOUT_SOURCES = re.compile(
+    r"\s*\d* \| |[^\s:]+:\d+(:\d+)?: (error|warning|note): |[^\s(]+\(\d+\): (error|warning|note)"
+)
+
+
+def diagnose(log: str) -> tuple[Status, str]:
+    """The status of a failed build and its first lines that say why, from all it printed."""
+    for status, pattern in _SIGNS:
+        if found := re.search(pattern, log, re.MULTILINE):
+            start = log.rfind("\n", 0, found.start()) + 1
+            return status, _lines(log[start:])
+    return "build error", _lines("\n".join(log.strip().splitlines()[-REASON_LINES:]))
+
+
+def passing(log: str) -> str:
+    """The line that says that it failed for want of memory or disk, so that it deserves another
+    try; "" where there is none."""
+    for found in _PASSING.finditer(log):
+        start, end = log.rfind("\n", 0, found.end() - 1) + 1, log.find("\n", found.end() - 1)
+        line = log[start : end if end >= 0 else None]
+        if not _ABOUT_SOURCES.match(line):
+            return line.strip()[:300]
+    return ""
+
+
+def _lines(text: str) -> str:
+    kept = [line.rstrip()[:300] for line in text.splitlines() if line.strip()][:REASON_LINES]
+    return demangle("\n".join(kept))
+
+
+def demangle(text: str) -> str:
+    """Replace mangled C++ names, where the machine has c++filt; else they stay as they are."""
+    tool = shutil.which("c++filt")
+    if tool is None:
+        return text
+    done = subprocess.run([tool], input=text, capture_output=True, text=True)
+    return done.stdout.rstrip("\n") if done.returncode == 0 else text

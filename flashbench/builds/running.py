@@ -1,0 +1,158 @@
+"""Runs a build's command: its environment, its time limit, and no process of it left behind."""
+
+import contextlib
+import errno
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from flashbench.builds import keeper, supervise
+
+_ENDING_SECONDS = 30.0  # for what a supervisor has to end
+
+_running: set[int] = set()  # keepers
+_stopping = threading.Event()
+
+
+class StoppedError(Exception):
+    """The build was ended by `stop_all`: it says nothing about the sources."""
+
+
+class KilledError(Exception):
+    """The process that keeps a build's log or ends the build was killed, by the build itself or by
+    the system."""
+
+
+def environment() -> dict[str, str]:
+    """The environment of a build: that of this process, with the tools of this Python found."""
+    found = dict(os.environ)
+    # cmake and ninja come as Python packages: found also where the environment is not activated.
+    tools = str(Path(sys.executable).parent)
+    found["PATH"] = os.pathsep.join([tools, found.get("PATH", os.defpath)])
+    found["PYTHONDONTWRITEBYTECODE"] = "1"  # nothing is written into the checkout
+    return found
+
+
+def run(
+    command: Sequence[str],
+    directory: Path,
+    log: Path,
+    environment: Mapping[str, str],
+    timeout: float,
+) -> int | None:
+    """The exit code, or None after a time-out. No process of the build outlives this call, or this
+    process.
+
+    Raises OSError when the command cannot be started, StoppedError after `stop_all`, KilledError
+    when nobody is left to say how it ended.
+    """
+    _require_program(command[0], directory, environment)
+    if _stopping.is_set():
+        raise StoppedError
+    answer, theirs = os.pipe()
+    supervised = [sys.executable, "-I", "-S", str(supervise.__file__), str(theirs), *command]
+    with os.fdopen(answer, "rb") as answers, log.open("wb") as output:
+        try:
+            process = subprocess.Popen(
+                kept(supervised),
+                cwd=directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=[theirs],
+            )
+        finally:
+            os.close(theirs)
+        try:
+            with stoppable(process.pid):
+                process.wait(timeout)
+            ended = True
+        except subprocess.TimeoutExpired:
+            ended = False
+        finally:
+            _end(process)
+            said = read_to_end(answers)  # where that is, nothing of the build is left
+    if _stopping.is_set():
+        raise StoppedError
+    if ended and not said:
+        raise KilledError(
+            "the build, or the system for want of memory, killed the process that supervises the "
+            "build; nothing of it is left running"
+        )
+    return int(said) if ended else None
+
+
+def kept(command: Sequence[str]) -> list[str]:
+    """The command under a keeper, for a process in a session of its own."""
+    return [sys.executable, "-I", "-S", str(keeper.__file__), str(os.getpid()), *command]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Have a keeper end what it runs."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGCONT)  # what it runs may have stopped it
+    try:
+        process.wait(_ENDING_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def read_to_end(pipe: IO[bytes]) -> bytes:
+    """What is written until the last process that has the other end is gone; only so far as it
+    comes in the time that one may take to end."""
+    end, said = time.monotonic() + _ENDING_SECONDS, b""
+    while select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+        part = os.read(pipe.fileno(), 1 << 16)
+        if not part:
+            break
+        said += part
+    return said
+
+
+def stop_all() -> None:
+    """End every build of this process, in whatever thread; none starts any more."""
+    _stopping.set()
+    for process in tuple(_running):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def stoppable(process: int) -> Iterator[None]:
+    """Within it `stop_all` ends this process too, with SIGTERM. Raises StoppedError where it was
+    called before, and may have missed it."""
+    _running.add(process)
+    try:
+        if _stopping.is_set():
+            raise StoppedError
+        yield
+    finally:
+        _running.discard(process)
+
+
+def stopped() -> bool:
+    """Whether `stop_all` was called."""
+    return _stopping.is_set()
+
+
+def _require_program(program: str, directory: Path, environment: Mapping[str, str]) -> None:
+    """Whether it is there is asked here: a supervisor that does not find it could only exit."""
+    if os.sep in program:
+        found = os.access(directory / program, os.X_OK)
+    else:
+        found = shutil.which(program, path=environment.get("PATH")) is not None
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)

@@ -1,0 +1,137 @@
+"""Building a revision for a command that measures it at once, and saying so on stderr."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flashbench.cli.measuring import tell
+from flashbench.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from flashbench.project import Built, Project, Revision
+    from flashbench.run import Plan
+    from flashbench.runfile import Candidate, RunFile
+
+
+def build_revision(
+    project: "Project", revision: "Revision", label: str, options: dict[str, Any]
+) -> "Built":
+    """One revision, built and imported once, whatever became of it. label: how it is announced."""
+    from flashbench.builds import cache_directory
+    from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS
+    from flashbench.project import prepare
+    from flashbench.project.check import Checker
+
+    timeout = options["build_timeout"]
+    tell(f"{label} = {revision.label}: building, for {timeout:g} s at the most")
+    with Checker(min(timeout, PROBE_TIMEOUT_SECONDS)) as checker:
+        built = prepare(
+            project,
+            revision,
+            cache_directory(),
+            retry_failed=options["retry_build"],
+            timeout=timeout,
+            checker=checker,
+        )
+    for note in built.notes:
+        tell(f"{label}: {note}")
+    how = "built before" if built.build.reused else f"built in {built.build.seconds:.0f} s"
+    if built.site is not None:
+        tell(f"{label}: {how}")
+    return built
+
+
+def build_working_tree(project: "Project", options: dict[str, Any]) -> "Built":
+    """The working tree of a project, built as WORKTREE is for `compare`. Raises NotMeasuredError
+    where it does not build or import."""
+    from flashbench.project import WORKTREE, resolve
+
+    tree = resolve(project.repository, WORKTREE)
+    built = build_revision(project, tree, project.callable, options)
+    built.require()
+    return built
+
+
+def rebuild(
+    project: "Project | None", measured: "Candidate", options: dict[str, Any], file: Path
+) -> "Built":
+    """The working tree again, to resume a run file; InvalidInputError where it is not the build
+    that was measured."""
+    if project is None or project.callable != measured.spec:
+        why = f"{measured.spec} is not the callable of the project here"
+    else:
+        built, then = build_working_tree(project, options), measured.build
+        now = built.identity
+        if (then.source_hash, then.library_hash) == (now.source_hash, now.library_hash):
+            return built
+        why = f"{built.revision.label} is not the build that was measured"
+    raise InvalidInputError(f"{file}: {measured.name}: {why}; measure into a new file")
+
+
+def of_project(
+    plan: "Plan", options: dict[str, Any], resumed: "RunFile | None", fleet: str
+) -> "Plan":
+    """A plan of `run` in the project here: it measures the project's callable, built from the
+    working tree, unless flags or the resumed file name something else. Says what on stderr.
+
+    fleet: of `spread`; tasks of Slurm build where they measure.
+    """
+    from flashbench.project import find
+
+    say = (lambda text: None) if options["child"] else tell
+    project = find(Path.cwd())
+    if resumed is not None:
+        trees = [] if _is_whole(plan, resumed) else _of_working_tree(resumed)
+    elif options["candidates"] or options["baseline_only"]:
+        trees = []
+        for candidate in plan.candidates if project else ():
+            say(f"measuring {candidate.name} = {candidate.spec}, as it is imported here")
+    elif project is None:
+        if not fleet:
+            say("measuring flashbench's own attention: no [tool.flashbench.project] here")
+        return plan
+    else:
+        trees = [callable_of(project)]
+        plan = replace(plan, candidates=trees)
+    plan = replace(plan, import_root="" if project is None else str(project.import_root))
+    if not trees or fleet.startswith("--slurm"):
+        return plan
+    built = {
+        one.name: build_working_tree(project, options)
+        if project is not None and resumed is None
+        else rebuild(project, one, options, options["resume"])
+        for one in trees
+    }
+    return replace(
+        plan,
+        candidates=[
+            built[one.name].candidate(one.name) if one.name in built else one
+            for one in plan.candidates
+        ],
+        sites={name: str(one.require()) for name, one in built.items()},
+    )
+
+
+def callable_of(project: "Project") -> "Candidate":
+    """What a project is measured by, as a candidate."""
+    from flashbench.candidates import OUR_CALLABLE, OURS, name_of
+    from flashbench.runfile import Candidate
+
+    name = OURS if project.callable == OUR_CALLABLE else name_of(project.callable)
+    return Candidate(name=name, spec=project.callable)
+
+
+def _of_working_tree(run: "RunFile") -> "list[Candidate]":
+    """The candidates that were built from a working tree for `run`."""
+    from flashbench.project import WORKTREE
+
+    if run.pair is not None:
+        return []
+    return [candidate for candidate in run.candidates if candidate.build.revision == WORKTREE]
+
+
+def _is_whole(plan: "Plan", run: "RunFile") -> bool:
+    """Whether nothing is left to measure, so that nothing has to be built."""
+    from flashbench.fleet.merge import unfinished_launches
+
+    return plan.launches == run.settings.launches and not unfinished_launches(run)

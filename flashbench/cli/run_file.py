@@ -1,0 +1,73 @@
+"""The run file of a command that measures: its options, and what of an earlier call is resumed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flashbench.cli.measuring import tell
+from flashbench.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from flashbench.measure.plan import Plan
+    from flashbench.runfile import RunFile
+
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    help="Replace a run file that is there. Without it one of the same plan is resumed, and any "
+    "other refused.",
+)
+
+
+@contextmanager
+def run_file(
+    path: Path, flag: str, resume: Path | None, *, force: bool
+) -> "Iterator[RunFile | None]":
+    """The run to resume, if any, while no other process may write `path`.
+
+    resume: the run file of --resume, which may be another one. Errors as of `claimed`, and
+    InvalidInputError where `path` holds another run than the one of --resume.
+    """
+    from flashbench.measure.claim import claimed
+    from flashbench.runfile import load
+
+    same = resume is not None and resume.absolute() == path.absolute()
+    if same and force:
+        raise InvalidInputError("--resume keeps what --force replaces; drop one")
+    resumed = None if resume is None else load(resume)  # again below, when nobody writes it
+    with claimed(path, flag, force=force, tell=tell) as known:
+        if resume is None or (same and known is not None):
+            yield known
+        elif same:
+            raise InvalidInputError(
+                f"{resume}: nothing can be added to it; name the file to write with {flag}"
+            )
+        elif known is not None:
+            raise InvalidInputError(
+                f"{path}: holds a run already; name another file with {flag}, or replace it with "
+                "--force"
+            )
+        else:
+            yield resumed
+
+
+def continued(
+    run: "RunFile", plan: "Plan", path: Path, flag: str, *, called: str = "candidates"
+) -> "Plan":
+    """The plan that adds what it lacks to the run file of an earlier call; says what is there.
+
+    Errors as of `require_same`.
+    """
+    from dataclasses import replace
+
+    from flashbench.measure.same_plan import require_same
+
+    require_same(run, plan, path, flag, called=called)
+    done = sum(launch.complete for launch in run.launches)
+    tell(
+        f"{path}: resumed, with {done} of {plan.launches} launches; --force measures all of it anew"
+    )
+    return replace(plan, device=run.cases[0].device)

@@ -1,0 +1,69 @@
+"""The standard streams, which may be closed, full, or a pipe that nobody reads any more.
+
+What goes to stderr is progress: it is dropped where it cannot be written. What goes to stdout is
+the result: an error of its own where it cannot be written, except to a reader who left (`| head`).
+Neither changes what is measured.
+"""
+
+import errno
+import io
+import os
+import select
+import sys
+from typing import TextIO
+
+from flashbench.errors import InvalidInputError
+
+
+class _Progress(io.FileIO):
+    def write(self, data: "bytes | bytearray | memoryview") -> int:  # type: ignore[override]
+        try:
+            return super().write(data) or len(data)
+        except OSError:
+            return len(data)
+
+
+class _Result(io.FileIO):
+    _is_over = False  # so that what is still buffered is not tried, and told, again
+
+    def write(self, data: "bytes | bytearray | memoryview") -> int:  # type: ignore[override]
+        while not self._is_over:
+            try:
+                # None: a pipe that does not block is full.
+                if (written := super().write(data)) is not None:
+                    return written
+                select.select([], [self], [])
+            except OSError as error:
+                self._is_over = True
+                if error.errno != errno.EPIPE:
+                    raise InvalidInputError(
+                        f"stdout: cannot be written: {error.strerror}; send it elsewhere: the "
+                        "result was not delivered"
+                    ) from None
+        return len(data)
+
+
+def guard() -> None:
+    """Put such streams in the place of this process's stdout and stderr, once, before any thread.
+
+    A descriptor that is closed is opened, so that no file, socket or pipe gets its number and is
+    then written to as stdout, or taken away from a child process. Streams that somebody replaced
+    (pytest) stay.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY)  # the lowest number that is free: this one
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = _text(_Result(1, "w", closefd=False), sys.stdout)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _text(_Progress(2, "w", closefd=False), sys.stderr)
+
+
+def _text(raw: io.FileIO, replaced: TextIO | None) -> TextIO:
+    """A text stream that shows what its encoding lacks as an escape."""
+    encoding = replaced.encoding if replaced is not None else "utf-8"
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding, errors="backslashreplace", line_buffering=True
+    )

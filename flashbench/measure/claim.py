@@ -1,0 +1,85 @@
+"""The run file that a command writes: for one process at a time, resumed or refused, and never
+replaced unless the user says so."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from flashbench import locks
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.files import regular_target, remove_leftovers, stream_open
+from flashbench.inputs import reason
+from flashbench.runfile import RunFile, load
+
+
+@contextmanager
+def claimed(
+    path: Path, flag: str, *, force: bool, tell: Callable[[str], None]
+) -> Iterator[RunFile | None]:
+    """Keep every other process from writing the run file `path`; the run that it holds, if any.
+
+    flag: that names the file. force: what is there counts for nothing, and is replaced when
+    something else was measured. tell: prints a line. A device or pipe holds nothing, everybody may
+    write it, and it is kept open. Raises InvalidInputError where the file cannot be written, or
+    holds something else than a run; NotMeasuredError where another process writes it.
+    """
+    target = _writable(path, flag)
+    with ExitStack() as held:
+        if target is None:
+            try:
+                held.enter_context(stream_open(path))
+            except OSError as error:
+                raise _not_writable(path, flag, error) from None
+            yield None
+            return
+        try:
+            held.enter_context(locks.exclusive(lock_of(target), wait=False))
+        except locks.BusyError as holder:
+            raise NotMeasuredError(
+                f"{path}: {holder} is writing it; wait for it, or name another file with {flag}"
+            ) from None
+        except OSError as error:
+            if error.errno not in locks.UNSUPPORTED:
+                raise _not_writable(path, flag, error) from None
+            tell(f"{path}: its file system has no locks: let no other process write it meanwhile")
+        remove_leftovers(target)
+        yield None if force else _held(path, target, flag)
+
+
+def lock_of(target: Path) -> Path:
+    """The lock of a run file, beside it."""
+    return target.with_name(f".{target.name[:50]}.lock")
+
+
+def _writable(path: Path, flag: str) -> Path | None:
+    """Where the file is, or None for a device or pipe; said before anything is measured."""
+    try:
+        target = regular_target(path)
+        if target is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=target.parent):
+                pass
+            if target.exists():
+                with target.open("ab"):
+                    pass
+    except OSError as error:
+        raise _not_writable(path, flag, error) from None
+    return target
+
+
+def _not_writable(path: Path, flag: str, error: OSError) -> InvalidInputError:
+    return InvalidInputError(
+        f"{path}: cannot be written ({reason(error)}); name another file with {flag}"
+    )
+
+
+def _held(path: Path, target: Path, flag: str) -> RunFile | None:
+    if not target.exists() or not target.stat().st_size:  # as `mktemp` makes one
+        return None
+    try:
+        return load(path)
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"{error}; name another file with {flag}, or replace this one with --force"
+        ) from None

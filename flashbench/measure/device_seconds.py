@@ -1,0 +1,49 @@
+"""The seconds that worker processes live: what a launch took of the device, and a run's budget."""
+
+import time
+
+from flashbench.runfile import Launch
+
+
+class DeviceSeconds:
+    """Seconds of this invocation, by the launch that they were spent for.
+
+    budget: None for no limit. before: of an attempt that this one takes the place of.
+    """
+
+    def __init__(self, budget: float | None, before: float) -> None:
+        self._budget = budget
+        self._total = self._unclaimed = before
+        self._launch: Launch | None = None
+        self._counted_to: float | None = None  # None: no worker lives
+
+    def start(self) -> None:
+        """A worker starts now."""
+        self._counted_to = time.monotonic()
+
+    def stop(self) -> None:
+        """The worker is gone."""
+        self.count()
+        self._counted_to = None
+
+    def belong_to(self, launch: Launch, *, new: bool) -> None:
+        """What is counted from now on is this launch's; of a new one, also what was spent before
+        it."""
+        self._launch = launch
+        if new:
+            launch.device_seconds, self._unclaimed = self._unclaimed, 0.0
+        self.count()
+
+    def count(self) -> float:
+        """The seconds so far; the current launch gets what is new."""
+        if self._counted_to is not None:
+            now = time.monotonic()
+            new, self._counted_to = now - self._counted_to, now
+            self._total += new
+            if self._launch is not None:
+                self._launch.device_seconds += new
+        return self._total
+
+    def left(self) -> float | None:
+        """Of the budget; None for no limit."""
+        return None if self._budget is None else self._budget - self.count()

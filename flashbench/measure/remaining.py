@@ -1,0 +1,56 @@
+"""What a run has still to measure: launches of its plan, and cases of a launch."""
+
+from collections.abc import Callable, Collection
+
+from flashbench.case import Case
+from flashbench.measure.plan import Plan, case_order, launch_seed
+from flashbench.runfile import Launch, RunFile
+from flashbench.shard import cases_of_shard
+
+# Ids of the cases that need no more launches, from what was measured so far.
+Settled = Callable[[RunFile], Collection[str]]
+
+
+class Remaining:
+    """The rest of a plan. settled: asked for the cases that leave it."""
+
+    def __init__(self, plan: Plan, settled: Settled) -> None:
+        self._plan = plan
+        self._ask = settled
+        self._settled: frozenset[str] = frozenset()
+
+    def launches(self, run: RunFile) -> list[Launch]:
+        """Those that are not complete; a new one joins the file when it starts."""
+        known = {launch.index: launch for launch in run.launches}
+        planned = (
+            known.get(index) or Launch(index=index, seed=launch_seed(self._plan.seed, index))
+            for index in range(self._plan.launches)
+        )
+        return [launch for launch in planned if not launch.complete]
+
+    def cases(self, run: RunFile, launch: Launch) -> dict[Case, list[str]]:
+        """Cases in the launch's order, with the candidates that have no result there."""
+        there = {(result.case, result.candidate) for result in launch.results}
+        names = [candidate.name for candidate in run.candidates]
+        mine = set(cases_of_shard(run.cases, run.settings.shard))
+        missing = {
+            case: [name for name in names if (case.id, name) not in there]
+            for case in case_order(run.cases, launch.seed)
+            if case in mine and case.id not in self._settled
+        }
+        return {case: rest for case, rest in missing.items() if rest}
+
+    def settle(self, run: RunFile) -> int:
+        """Take the cases that need no more launches out of the plan; how many are new."""
+        before = len(self._settled)
+        self._settled |= frozenset(self._ask(run))
+        return len(self._settled) - before
+
+    @property
+    def settled(self) -> int:
+        """How many cases left the plan."""
+        return len(self._settled)
+
+    def nothing(self, run: RunFile) -> bool:
+        """Whether all cases left the plan."""
+        return all(case.id in self._settled for case in run.cases)

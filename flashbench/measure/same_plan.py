@@ -1,0 +1,88 @@
+"""Does a run file hold measurements of this plan, so that it may be resumed by it?
+
+What is compared is what changes the numbers or what they are of: cases, shard, candidates with
+their builds, baselines, device, samples, seed, length of a sample, threads, metrics, and of two
+builds the rule that ends a case. Time-outs, budget, price and the words of the command may differ,
+and launches be added. What only a worker knows (the machine, the builds of functions that it
+imports) is compared when it starts: flashbench/measure/identity.py.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from flashbench.candidates import baselines
+from flashbench.errors import InvalidInputError
+from flashbench.launches import DEFAULT_METRIC
+from flashbench.measure.plan import MIN_SAMPLE_SECONDS, Plan
+from flashbench.runfile import Candidate, RunFile
+
+
+def require_same(run: RunFile, plan: Plan, path: Path, flag: str, *, called: str) -> None:
+    """Raise InvalidInputError, with all that differs, where a run file is of another plan.
+
+    flag: that named the file; called: what its candidates are for the user.
+    """
+    if found := differences(run, plan, called):
+        raise InvalidInputError(
+            f"{path}: was measured with other {', '.join(found)}; name another file with {flag}, "
+            "or replace this one with --force"
+        )
+
+
+def differences(run: RunFile, plan: Plan, called: str = "candidates") -> list[str]:
+    """What of a plan differs from the one that a run file was measured by; empty: nothing."""
+    if not run.cases:
+        return ["cases (none)"]
+    device, settings = run.cases[0].device, run.settings
+    if plan.device not in (device, "auto"):
+        return [f"device ({device})"]
+    shortest = plan.min_sample_seconds
+    if shortest is None:
+        shortest = MIN_SAMPLE_SECONDS[device]
+    mine = [candidate for candidate in run.candidates if not candidate.baseline]
+    theirs = [candidate for candidate in run.candidates if candidate.baseline]
+    compared = {
+        called: _specs(mine) == _specs(plan.candidates),
+        "builds": _same_builds(mine, plan),
+        "--backends": {one.spec for one in theirs}
+        == {one.spec for one in baselines(device, plan.backends)},
+        f"--processes ({settings.processes})": plan.processes in ("auto", settings.processes),
+        "cases": {case.id for case in run.cases} == {case.id for case in plan.cases(device)},
+        f"--shard ({settings.shard or 'none'})": settings.shard == plan.shard,
+        f"--samples ({settings.samples})": settings.samples == plan.samples,
+        f"--seed ({settings.seed})": settings.seed == plan.seed,
+        f"--min-sample ({settings.min_sample_seconds:g} s)": (
+            settings.min_sample_seconds == shortest
+        ),
+        f"--threads ({run.environment.threads})": (plan.threads in (None, run.environment.threads)),
+        "--launches (fewer)": (plan.launches >= settings.launches),
+        "--metric": _same_metrics(run, plan, device),
+        "rule that ends a case (--tolerance, --confidence, --metric)": run.pair == plan.pair,
+    }
+    return [what for what, same in compared.items() if not same]
+
+
+def _specs(candidates: Iterable[Candidate]) -> set[tuple[str, str]]:
+    return {(one.name, one.spec) for one in candidates}
+
+
+def _same_builds(mine: list[Candidate], plan: Plan) -> bool:
+    """Where the plan names them; functions that a worker imports have theirs from it."""
+    planned = {candidate.name: candidate.build for candidate in plan.candidates}
+    for candidate in mine:
+        build = planned.get(candidate.name)
+        if build is None or not (build.source_hash or build.library_hash):
+            continue
+        then = candidate.build
+        if (then.source_hash, then.library_hash) != (build.source_hash, build.library_hash):
+            return False
+    return True
+
+
+def _same_metrics(run: RunFile, plan: Plan, device: str) -> bool:
+    known = run.settings.metrics
+    if known is not None or plan.metrics is None:
+        return known == (None if plan.metrics is None else list(plan.metrics))
+    # A file of an older flashbench does not say; what it has been timed by does.
+    found = {t.metric for launch in run.launches for r in launch.results for t in r.timings}
+    return not found or found == set(plan.metrics or [DEFAULT_METRIC[device]])

@@ -1,0 +1,204 @@
+"""Is a callable right on small cases, or on named ones: tried in the process that imported it.
+
+A kernel may take one head dim, one dtype or one device alone, and say so by raising. So each dtype
+and mask of each device is tried at further shapes until the callable takes one; what it takes
+nowhere is said, and a callable that takes nothing is unchecked, never right. A bug, such as a name
+that is not defined, is no such word.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+
+from flashbench.candidates import Loaded, reason
+from flashbench.case import Case, DtypeName, Shape, parse_case
+from flashbench.measure.checks import WrongError, check_candidate
+from flashbench.measure.plan import DEFAULT_DTYPES
+from flashbench.measure.problem import Problem
+from flashbench.runfile import Candidate
+
+# (length, head dim), the first one first: each further one is for what refused those before it.
+SIZES = ((64, 64), (128, 128), (128, 64), (64, 32), (256, 256), (128, 96), (512, 128))
+# Tried where a device's default dtypes are all refused.
+_LAST_DTYPES: dict[str, tuple[DtypeName, ...]] = {"cpu": (), "cuda": ("fp32",)}
+# What TORCH_CHECK, a guard or an assertion at a kernel's door raises.
+_REFUSALS = (RuntimeError, ValueError, AssertionError)
+# Raised by code that cannot work, never by a guard; the text may well name CUDA.
+_BUGS = (NameError, AttributeError, ImportError, SyntaxError)
+# No refusals either, but a table may lack a head dim that another version has.
+_FAILURES = (*_BUGS, LookupError, RecursionError)
+_OF_A_DTYPE = re.compile(r"\b(dtypes?|b?float\d*|half|fp\d+|bf16|scalar type)\b", re.IGNORECASE)
+# After these a process can compute nothing more on its GPU.
+_FAULT = re.compile(
+    r"illegal (memory access|instruction|address)|misaligned address|device-side assert|"
+    r"unspecified launch failure|hardware (stack )?exception",
+    re.IGNORECASE,
+)
+
+
+class RaisedError(Exception):
+    """The callable raised on a case; the message is the first line of what.
+
+    refusal: as one does that does not take the case. bug: as nothing does that works.
+    """
+
+    def __init__(self, line: str, *, refusal: bool, bug: bool) -> None:
+        super().__init__(line)
+        self.refusal = refusal
+        self.bug = bug
+
+
+@dataclass
+class Checked:
+    """right: the cases on which the callable is right. refused: those that it does not take, with
+    the reason; of a dtype and mask that it takes nowhere, the first one tried. failed: of those
+    taken nowhere, where what it raised is no refusal. wrong: what is wrong with it, with the case,
+    or ""."""
+
+    right: list[Case] = field(default_factory=list)
+    refused: dict[Case, str] = field(default_factory=dict)
+    failed: dict[Case, RaisedError] = field(default_factory=dict)
+    wrong: str = ""
+
+    @property
+    def summary(self) -> str:
+        """On which cases it is right, and which it refuses, in one line."""
+        parts = [summarized(self.right)]
+        if self.refused:
+            parts.append(f"refused: {summarized(self.refused)}")
+        return "; ".join(filter(None, parts))
+
+    @property
+    def refusal(self) -> str:
+        """The first refusal with its case, and how many more there are; "" without one."""
+        for case, why in self.refused.items():
+            more = len(self.refused) - 1
+            return f"{case.id} is refused{f', as {more} more cases are' * bool(more)}: {why}"
+        return ""
+
+
+def check_named(call: Callable[..., Any], spec: str, names: Sequence[str]) -> Checked:
+    """Each named case once; a case that is refused stands in `refused`."""
+    found = _checked(call, spec, [[parse_case(name)] for name in names])
+    for case, raised in found.failed.items():
+        found.wrong = found.wrong or f"{case.id}: raises {raised}"
+    return found
+
+
+def check_small(call: Callable[..., Any], spec: str) -> Checked:
+    """Each dtype and mask of every device here, at the first of `SIZES` that the callable takes."""
+    found = Checked()
+    for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
+        taken = len(found.right)
+        for dtypes in (DEFAULT_DTYPES[device], _LAST_DTYPES[device]):
+            if len(found.right) > taken or found.wrong:
+                break
+            tries = [
+                [Case(_shape(*size), dtype, causal, device) for size in SIZES]
+                for dtype in dtypes
+                for causal in (False, True)
+            ]
+            of_device = _checked(call, spec, tries)
+            found.right += of_device.right
+            found.refused |= of_device.refused
+            found.failed |= of_device.failed
+            found.wrong = found.wrong or of_device.wrong
+    _judge_failed(found)
+    return found
+
+
+def _judge_failed(found: Checked) -> None:
+    """Take what raised everywhere for wrong where nothing is right, or where it is a bug; else it
+    is one more way to refuse, such as a KeyError for a dtype that a table lacks."""
+    devices = {case.device for case in found.right}
+    for case, raised in found.failed.items():
+        for_gpus_alone = case.device == "cpu" and devices == {"cuda"}
+        if not devices or (raised.bug and not for_gpus_alone):
+            found.wrong = found.wrong or f"{case.id}: raises {raised}"
+        else:
+            found.refused[case] = str(raised)
+
+
+def summarized(cases: Iterable[Case]) -> str:
+    """Ids of cases, those of one shape and device in one: b1-h2-q64-d64-{fp16,bf16}-full-cpu."""
+    masks: dict[tuple[str, str, str], list[str]] = {}
+    for case in cases:
+        shape = case.id.rsplit("-", 3)[0]
+        mask = "causal" if case.causal else "full"
+        masks.setdefault((shape, case.device, case.dtype), []).append(mask)
+    dtypes: dict[tuple[str, str, str], list[str]] = {}
+    for (shape, device, dtype), those in masks.items():
+        dtypes.setdefault((shape, device, _either(those)), []).append(dtype)
+    return ", ".join(
+        f"{shape}-{_either(those)}-{mask}-{device}"
+        for (shape, device, mask), those in dtypes.items()
+    )
+
+
+def _either(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{{{','.join(words)}}}"
+
+
+def _shape(length: int, head_dim: int) -> Shape:
+    return Shape(1, 2, 2, length, length, head_dim)
+
+
+def _checked(call: Callable[..., Any], spec: str, tries: Iterable[Sequence[Case]]) -> Checked:
+    """Of each sequence of cases the first that is taken; it ends where one is wrong."""
+    loaded = Loaded(Candidate(name="revision", spec=spec), call)
+    found = Checked()
+    for cases in tries:
+        raised: dict[Case, RaisedError] = {}
+        for case in cases:
+            try:
+                problem = _problem_with(case, loaded)
+            except RaisedError as error:
+                raised[case] = error
+                continue
+            if problem:
+                found.wrong = f"{case.id}: {problem}"
+                return found
+            found.right.append(case)
+            found.refused |= {passed: str(error) for passed, error in raised.items()}
+            break
+        else:
+            failed = [case for case, error in raised.items() if not error.refusal]
+            failed.sort(key=lambda case: not raised[case].bug)
+            if failed:
+                found.failed[failed[0]] = raised[failed[0]]
+            else:
+                found.refused[cases[0]] = str(raised[cases[0]])
+    return found
+
+
+def _problem_with(case: Case, loaded: Loaded) -> str:
+    """What is wrong with the callable on a case, "" for nothing. Raises RaisedError."""
+    synchronize = torch.cuda.synchronize if case.device == "cuda" else lambda: None
+    with torch.no_grad():
+        problem = Problem(case, seed=0, full_check=True)
+        call = partial(loaded.call, *problem.inputs, **problem.keywords)
+        try:
+            check_candidate(problem, call, synchronize)
+        except WrongError as error:
+            return str(error)
+        except (Exception, SystemExit) as error:
+            line = reason(error, [])
+            if case.device == "cuda" and _FAULT.search(str(error)):
+                return f"raises {line}"
+            refusal = _is_refusal(error, line, case, loaded)
+            raise RaisedError(line, refusal=refusal, bug=isinstance(error, _BUGS)) from error
+    return ""
+
+
+def _is_refusal(error: BaseException, line: str, case: Case, loaded: Loaded) -> bool:
+    if isinstance(error, _FAILURES):
+        return False
+    if isinstance(error, _REFUSALS) or (isinstance(error, TypeError) and _OF_A_DTYPE.search(line)):
+        return True
+    # Code for a GPU alone says in many ways that it was given tensors of a CPU.
+    no_device = case.device == "cpu" and "cuda" in str(error).lower()
+    return no_device or (isinstance(error, Exception) and loaded.refuses(error))

@@ -1,0 +1,29 @@
+"""Files that flashbench itself writes into a working tree, which are no part of its sources."""
+
+from pathlib import Path, PurePath
+
+from flashbench.files import is_leftover
+
+# How they begin, whatever they are called.
+_RUN_FILE = b'{"format":"flashbench-run"'
+_LOCK = b'{"pid":'
+_HISTORY = ".asv"  # where asv and `flashbench record` keep results
+
+
+def is_ours(repository: Path, name: str) -> bool:
+    """Whether an untracked file, named from the root of its repository, is a run file, the lock of
+    one, what a killed writer left, or part of a history in `.asv`.
+
+    A measurement that changed the sources could never be resumed. Of a file only its first bytes
+    are read; OSError where they cannot be.
+    """
+    path = repository / name
+    if PurePath(name).parts[0] == _HISTORY or is_leftover(path.name):
+        return True
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(len(_RUN_FILE))
+    # Between its making and the name of its holder a lock is empty.
+    is_lock = path.name.startswith(".") and path.suffix == ".lock"
+    return head == _RUN_FILE or (is_lock and (not head or head.startswith(_LOCK)))

@@ -1,0 +1,122 @@
+"""What a revision leaves in a process outside of its own modules, where another one finds it.
+
+Two revisions share a process only if neither leaves anything there: registered operators, a library
+beside its extension modules, environment variables, a function put in the place of another's, an
+entry in another package's registry. Of a module outside of the revisions its attributes are looked
+at, what these hold (their entries or attributes), and the entries of the latter; nothing deeper.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from types import FunctionType, ModuleType, UnionType
+from typing import Any
+
+import torch
+
+_OURS = ("__main__", "flashbench")  # the worker's own; what a revision has of these is in its site
+# Equal values of these are the same, whichever object they are.
+_SIMPLE = (int, float, complex, str, bytes, type(None), frozenset)
+
+State = dict[str, Mapping[Any, Any]]
+
+
+def state() -> State:
+    """What revisions could share in this process: named values, by where they are.
+
+    They are kept alive, so that nothing new has an old address.
+    """
+    found: State = {
+        "the environment variable": dict(os.environ),
+        "the operator": {
+            name: torch._C._dispatch_dump(name) for name in torch._C._dispatch_get_all_op_names()
+        },
+        "torch's": {
+            "default dtype": str(torch.get_default_dtype()),
+            "function modes": torch._C._len_torch_function_stack(),
+            "dispatch modes": torch._C._len_torch_dispatch_stack(),
+        },
+        "Python's": {"threads": frozenset(thread.ident for thread in threading.enumerate())},
+    }
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, ModuleType) and name.partition(".")[0] not in _OURS:
+            found.update(_of_module(name, module))
+    return found
+
+
+def difference(before: State, after: State) -> str:
+    """The first thing that is not as it was, in words; empty where all is. What a module holds that
+    was imported in between is no difference: it is there for whoever imports it next."""
+    for place, old in before.items():
+        new = after.get(place, old)
+        for key in new:
+            if key not in old:
+                return f"{place} {_shown(key)} was added"
+            if not _same(old[key], new[key]):
+                return f"{place} {_shown(key)} was changed"
+        for key in old.keys() - new.keys():
+            return f"{place} {_shown(key)} was removed"
+    return ""
+
+
+def _of_module(name: str, module: ModuleType) -> Iterator[tuple[str, Mapping[Any, Any]]]:
+    """Its attributes, those of its classes, and what its containers hold.
+
+    Of the standard library the functions and classes alone: its caches change all the time.
+    """
+    library = name.partition(".")[0] in sys.stdlib_module_names
+    attributes: dict[str, Any] = {}
+    for key, value in list(vars(module).items()):
+        if _is(value, ModuleType) or (library and not callable(value)):
+            continue
+        if key.startswith("__") and key.endswith("__"):
+            continue
+        attributes[key] = value
+        if _is(value, type):
+            if value.__module__ == name:
+                held = vars(value).items()
+                yield f"{name}.{key}'s", {k: v for k, v in held if not library or callable(v)}
+        elif not library:
+            yield from _held(f"{name}.{key}", value)
+    yield f"{name}'s", attributes
+
+
+def _held(name: str, value: Any) -> Iterator[tuple[str, Mapping[Any, Any]]]:
+    """What a container holds; of another object its attributes, and what those hold."""
+    if _is(value, dict):
+        yield f"in {name}", _entries(value)
+    elif _is(value, list):
+        yield f"in {name}", {id(held): held for held in list.__getitem__(value, slice(None))}
+    elif _is(value, set):
+        yield f"in {name}", {id(held): held for held in set.copy(value)}
+    elif not _is(value, FunctionType):
+        attributes: Any = None
+        with contextlib.suppress(AttributeError, TypeError):  # it has none
+            attributes = object.__getattribute__(value, "__dict__")
+        if _is(attributes, dict):
+            entries = _entries(attributes)
+            yield f"{name}'s", entries
+            for key, held in entries.items():
+                if _is(held, dict | list | set):
+                    yield from _held(f"{name}.{key}", held)
+
+
+def _entries(value: Any) -> dict[Any, Any]:
+    """What a dictionary holds, without asking it: one that loads on demand has methods of its own.
+    A plain copy, made in one step, as other threads may write to it."""
+    return dict(list(dict.items(value)))
+
+
+def _is(value: Any, kind: type | UnionType) -> bool:
+    """`isinstance`, without asking the object: some of torch's warn."""
+    return issubclass(type(value), kind)
+
+
+def _same(old: Any, new: Any) -> bool:
+    return old is new or (type(old) is type(new) and isinstance(old, _SIMPLE) and old == new)
+
+
+def _shown(key: Any) -> str:
+    return key if isinstance(key, str) else f"an entry ({type(key).__name__})"

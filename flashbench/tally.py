@@ -1,0 +1,76 @@
+"""What became of results and candidates, in the words that people count them by."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from flashbench.runfile import Result, RunFile
+
+
+class Fate(StrEnum):
+    """What became of a result, or of a candidate in a whole run."""
+
+    MEASURED = "measured"
+    WRONG = "wrong"
+    FAILED = "failed"  # it raised, crashed, hung, ran out of memory, or gave no time
+    UNSUPPORTED = "unsupported"
+    UNREACHED = "not reached"  # before the budget was spent, or the run was interrupted
+
+
+_FATES = {
+    "wrong": Fate.WRONG,
+    "unsupported": Fate.UNSUPPORTED,
+    "interrupted": Fate.UNREACHED,
+    "over_budget": Fate.UNREACHED,
+}
+
+
+def has_time(result: Result) -> bool:
+    """A right result without any time (no metric could be had, all blocks throttled) is none."""
+    return result.status == "ok" and any(timing.seconds for timing in result.timings)
+
+
+def fate(result: Result) -> Fate:
+    """What became of one candidate on one case in one launch."""
+    return Fate.MEASURED if has_time(result) else _FATES.get(result.status, Fate.FAILED)
+
+
+def counted(fates: Iterable[Fate]) -> str:
+    """`2 measured, 1 wrong`: each that there is, in the order of Fate; `0 measured` of none."""
+    counts = Counter(fates)
+    there = [each for each in Fate if counts[each] or each is Fate.MEASURED]
+    return ", ".join(f"{counts[each]} {each}" for each in there)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of a candidate, and one line on what it lacks; empty where it lacks nothing."""
+
+    fate: Fate
+    reason: str = ""
+
+
+def told(run: RunFile, candidate: str) -> Told:
+    """Of a candidate in all launches: wrong where any result is, else measured where any is, else
+    the first of FAILED, UNREACHED and UNSUPPORTED that there is."""
+    results = [r for launch in run.launches for r in launch.results if r.candidate == candidate]
+    total = len({result.case for result in results}) or len(run.cases)
+    timed = {result.case for result in results if has_time(result)}
+    without = [result for result in results if result.case not in timed]
+    for each in (Fate.WRONG, Fate.FAILED, Fate.UNREACHED, Fate.UNSUPPORTED):
+        among = results if each is Fate.WRONG else without
+        found = [result for result in among if fate(result) is each]
+        if found:
+            is_measured = timed and each is not Fate.WRONG
+            return Told(Fate.MEASURED if is_measured else each, _reason(each, found, total))
+    return Told(Fate.MEASURED) if timed else Told(Fate.UNREACHED, "no result in the run file")
+
+
+def _reason(what: Fate, found: Sequence[Result], total: int) -> str:
+    """`wrong on 1 of 3 cases; CASE: max error ...`; the status where the fate does not say it."""
+    first, cases = found[0], len({result.case for result in found})
+    status = "no times" if first.status == "ok" else first.status.replace("_", " ")
+    parts = (first.case, status if status != what else "", first.reason)
+    said = ": ".join(part for part in parts if part)
+    return f"{what} on {cases} of {total} cases; {said}"

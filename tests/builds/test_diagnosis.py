@@ -1,0 +1,70 @@
+"""What a failed build printed: the machine's fault is told apart from the sources'."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from flashbench.builds.diagnosis import passing
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "virtual memory exhausted: Cannot allocate memory",
+        "cc1plus: out of memory allocating 65536 bytes after a total of 1048576 bytes",
+        "x.cpp:9:1: fatal error: error writing to /tmp/a.s: No space left on device",
+        "a.s: Fatal error: can't write 4 bytes to section .text: 'No space left on device'",
+        "ld: final link failed: No space left on device",
+        "python: cannot be run: Too many open files",
+        "OSError: [Errno 28] No space left on device: 'a b'",
+        "  file failed to open for writing (No space left on device):",
+        "g++: fatal error: Killed signal terminated program cc1plus",
+        "/bin/sh: line 1: fork: Resource temporarily unavailable",
+        "as: BFD: Disk quota exceeded",
+        "Killed",
+        "MemoryError",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "  what():  std::bad_alloc",
+        "fast.api cannot be imported: MemoryError: std::bad_alloc",
+        "a call raised torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+        "setup.py ended with SIGKILL, as for want of memory",
+    ],
+)
+def test_want_of_memory_or_disk(line: str) -> None:
+    """What tools print for want of memory or disk is found among what else they print."""
+    assert passing(f"c++ -c x.cpp\n{line}\nmake: *** [x.o] Error 1\n") == line.strip()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "   12 |   } catch (const std::bad_alloc& error) {",
+        "  } catch (const std::bad_alloc& error) {",
+        'x.cpp:3:13: warning: unused variable in throw Error("CUDA out of memory")',
+        '    3 |   throw Error("RuntimeError: CUDA out of memory");',
+        '  throw Error("write: No space left on device");',
+        '  throw Error("write: No space left on device\\n");',
+        "x.cpp:5:2: error: #error Cannot allocate memory",
+        "x.cpp:5:2: error: static assertion failed: File too large",
+        "x.cu(12): error: no suitable conversion: Cannot allocate memory",
+        "x.cpp:7:1: note: candidate: void virtual_memory_exhausted()",
+    ],
+)
+def test_sources_that_speak_of_memory(line: str) -> None:
+    """A line of the sources, or what a compiler says of it, is no want of memory."""
+    assert passing(f"c++ -c x.cpp\n{line}\nmake: *** [x.o] Error 1\n") == ""
+
+
+def test_compiler_that_quotes_such_a_line(tmp_path: Path) -> None:
+    """A real error, whose message and lines around it speak of memory, is one of the sources."""
+    (tmp_path / "x.cpp").write_text(
+        "#include <new>\n#warning CUDA out of memory: No space left on device\n"
+        'static const char *said = "RuntimeError: CUDA out of memory";\n'
+        "int f() { try { return 1; } catch (const std::bad_alloc& e) { return e; } }\n"
+    )
+    command = ["c++", "-Wall", "-c", "x.cpp", "-o", "x.o"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "std::bad_alloc" in done.stderr
+    assert "CUDA out of memory" in done.stderr
+    assert passing(done.stderr) == ""

@@ -1,0 +1,38 @@
+"""A look for traces that ends the process proves nothing, and says so."""
+
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pytest
+
+from flashbench.errors import UnprovenError
+from flashbench.measure.bench import Bench
+from flashbench.measure.plan import Plan
+from flashbench.measure.process import WorkerDiedError
+from flashbench.measure.progress import Progress
+from flashbench.measure.protocol import Audit
+
+
+class _Dies:
+    """A worker that ends when it is asked."""
+
+    killed = False
+
+    def ask(self, request: object, seconds_left: float | None = None) -> None:
+        assert isinstance(request, Audit)
+        assert seconds_left is not None
+        raise WorkerDiedError("", "crashed", "exit code 3")
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+def test_process_that_ends_when_looked_at(tmp_path: Path) -> None:
+    """Its revisions are unproven, neither out of budget nor a bug."""
+    plan = Plan(shapes=[], candidates=[], sites={"A": "a", "B": "b"}, budget_seconds=60.0)
+    bench = Bench(plan, tmp_path / "run.json", MagicMock(spec=Progress), None)
+    worker = _Dies()
+    bench._worker = worker  # type: ignore[assignment]
+    with pytest.raises(UnprovenError, match="looked at for traces: exit code 3"):
+        bench._audit()
+    assert worker.killed

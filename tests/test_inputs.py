@@ -1,0 +1,160 @@
+"""Files as they are read: pipes, devices, sockets and folders are refused, and never waited for."""
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import make_cases, make_run
+
+from flashbench import runfile
+from flashbench.errors import InvalidInputError
+from flashbench.foreign import document
+from flashbench.history import record
+from flashbench.history.read_cache import key_of
+from flashbench.machine import load as load_profile
+
+ROOT = Path(__file__).parents[1]
+
+
+def no_file(kind: str, path: Path) -> str:
+    """Make something that is no regular file; what it is called."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+        return "a directory"
+    elif kind == "socket":
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(os.path.relpath(path))
+        return "No such device"
+    else:
+        try:
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 5))  # endless zeros
+        except PermissionError as error:
+            pytest.skip(f"making devices is not permitted here: {error}")
+        return "a device"
+    return "a pipe"
+
+
+def flashbench(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flashbench", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Path:
+    run = make_run(np.random.default_rng(0), cases=make_cases(2), launches=2, samples=4)
+    runfile.save(run, tmp_path / "measured.json")
+    return tmp_path / "measured.json"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "socket", "device"])
+@pytest.mark.parametrize(
+    "read",
+    [runfile.content, document.content, record.read, load_profile],
+    ids=lambda f: f.__module__,
+)
+def test_readers_refuse_what_is_no_file(tmp_path, monkeypatch, kind, read):
+    """Every reader of files from outside says in one line what it is, and waits for nothing."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "it.json"
+    words = no_file(kind, path)
+    with pytest.raises(InvalidInputError, match=words):
+        read(path)
+    assert key_of(path) == ""
+
+
+COMMANDS = [
+    ["show"],
+    ["compare"],
+    ["merge", "-o", "merged.json"],
+    ["record"],
+    ["run", "--resume"],
+    ["aa", "--resume"],
+    ["compare", "HEAD", "HEAD", "--resume"],
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_commands_refuse_a_pipe(tmp_path, arguments):
+    """A named pipe that nobody writes hangs no command."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    os.mkfifo(tmp_path / "it.json")
+    done = flashbench(*arguments, "it.json", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == (
+        "flashbench: it.json: cannot be read: it is a pipe, not a regular file\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [["f1"], ["measured.json", "f1"], ["f1", "measured.json"]])
+def test_compare_says_that_a_name_is_a_pipe(measured, arguments):
+    """Also where the name has no ending of a run file: it is there, so it is no revision."""
+    os.mkfifo(measured.parent / "f1")
+    done = flashbench("compare", *arguments, cwd=measured.parent)
+    assert done.returncode == 2
+    assert done.stderr == "flashbench: f1: cannot be read: it is a pipe, not a regular file\n"
+
+
+EMPTY = ["show", "merge -o m.json", "merge a.json -o", "record", "record a.json --results"]
+EMPTY += ["run --resume", "run -o", "show a.json -o", "aa --run-file", "aa --resume", "aa -o"]
+EMPTY += ["compare a b --run-file", "compare a b --resume", "gate -o", "gate --run-file"]
+EMPTY += ["history -o", "history --results", "publish -o", "publish --results"]
+EMPTY += ["backfill -o", "backfill --list", "backfill --results"]
+
+
+@pytest.mark.parametrize("arguments", EMPTY)
+def test_an_empty_path_is_refused(tmp_path, arguments):
+    """A variable that is not set names no file, and never the working directory."""
+    done = flashbench(*arguments.split(), "", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith(": an empty path names no file\n"), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_pipes_in_a_results_folder_hide_nothing(tmp_path):
+    """history and publish note a pipe among the results, and go on."""
+    git = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "one"], check=True)
+    machine = tmp_path / "results" / "box"
+    machine.mkdir(parents=True)
+    for name in ("abc.json", "machine.json", "../benchmarks.json"):
+        os.mkfifo(machine / name)
+    for command in ("history", "publish"):
+        done = flashbench(command, "--results", "results", cwd=tmp_path)
+        assert done.returncode == 4, done.stderr
+        assert "Traceback" not in done.stderr
+        assert "abc.json: cannot be read: it is a pipe" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "compare"])
+def test_a_pipe_that_the_user_opened_is_read(measured, command):
+    """`cat run.json | flashbench show /dev/stdin` and `show <(cat run.json)` print the table."""
+    expected = flashbench(command, measured)
+    assert expected.stdout
+    bash = shutil.which("bash")
+    assert bash
+    flash = f"{sys.executable} -m flashbench {command}"
+    for script in (
+        f"cat {measured} | {flash} /dev/stdin",
+        f"{flash} <(cat {measured})",
+        f"{flash} /dev/stdin < {measured}",
+    ):
+        done = subprocess.run([bash, "-c", script], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
+
+
+def test_other_tools_files_are_read_from_a_pipe():
+    """Whose file it is is told from a pipe's bytes, which are there once."""
+    file = ROOT / "tests" / "foreign" / "inputs" / "pytest_a.json"
+    script = f"cat {file} | {sys.executable} -m flashbench show /dev/stdin --format csv"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == flashbench("show", file, "--format", "csv").stdout
+    assert done.returncode == 0, done.stderr
