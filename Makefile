@@ -2,9 +2,22 @@
 
 PYTHON ?= python3
 VENV := .venv
-# A build with CUDA (ON), without (OFF), or with it where nvcc works.
+# A build with CUDA (ON), without (OFF), or with it where nvcc works. To measure on a machine
+# without a GPU nobody has to wait for nvcc.
+BENCH_CUDA := $(or $(FLASHBENCH_CUDA),$(if $(wildcard /dev/nvidiactl /dev/dxg),auto,OFF))
 FLASHBENCH_CUDA ?= auto
 BUILT := $(VENV)/.built-$(FLASHBENCH_CUDA)
+# What each of them needs, beside what builds and runs flashbench (build_support/environment.py).
+BROWSER := $(if $(shell command -v chromium || command -v google-chrome),browser)
+GROUPS_bench := build run gpu
+GROUPS_gpu := test
+GROUPS_history := history
+GROUPS_test := test release oracles slurm history $(BROWSER)
+GROUPS_lint := lint test slurm history
+# `make wheel`: the Pythons that it makes wheels for.
+PYTHONS ?= 3.11 3.12 3.13
+# Run files that are there are resumed, or refused: FORCE=--force replaces them.
+FORCE ?=
 # 24 cases, which 10 launches can decide, in less than two minutes on two cores.
 BENCH ?= --preset small --preset headline --samples 8
 # 14 launches: the fewest that can decide 64 cases against the best of four SDPA backends.
@@ -15,15 +28,17 @@ MACHINE ?= $(shell hostname)
 HISTORY := results/history
 SOURCES := $(shell find csrc build_support -type f -not -name '*.pyc') setup.py flashbench/source_hash.py
 
-.PHONY: bench test lint gpu bundle clean sanitize-cpu history site
+.PHONY: bench build test lint gpu wheel bundle clean sanitize-cpu history site
 
-bench: $(BUILT)
-	$(VENV)/bin/flashbench run $(BENCH) -o bench.json
+bench: $(VENV)/.built-$(BENCH_CUDA)
+	$(VENV)/bin/flashbench run $(BENCH) -o bench.json $(FORCE)
 
-test: $(BUILT)
+build: $(BUILT)
+
+test: $(BUILT) $(VENV)/.has-test
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal
 
-lint: $(BUILT)
+lint: $(VENV)/.has-lint
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
 
 # The CPU kernels alone, under the sanitizers for addresses, undefined behaviour and threads.
@@ -36,10 +51,10 @@ sanitize-cpu:
 	build/sanitize-thread/check_kernels brief
 
 # On a GPU machine, with or without a network: build, test and measure there.
-gpu: $(VENV)/.built-ON
+gpu: $(VENV)/.built-ON $(VENV)/.has-gpu
 	$(VENV)/bin/flashbench info
 	$(VENV)/bin/python -m pytest tests/gpu
-	$(VENV)/bin/flashbench run --device cuda $(GPU_BENCH) -o results/gpu-grid.json
+	$(VENV)/bin/flashbench run --device cuda $(GPU_BENCH) -o results/gpu-grid.json $(FORCE)
 
 # Builds and measures the listed commits on this machine, and keeps them; again, it goes on.
 history: $(DEVICES:%=history-%)
@@ -47,32 +62,42 @@ history: $(DEVICES:%=history-%)
 history-cpu: CASES := --causal full --shape 1,8,128,64 --shape 1,8,512,64
 history-cuda: CASES := --dtype bf16 --metric gpu_warm --metric wall --shape 1,1,128,64 \
     --shape 1,8,512,64 --shape 4,16,1024,128 --shape 2,16,2048,128 --shape 1,16,4096,64
-history-%: $(VENV)/.environment
+history-%: $(VENV)/.has-history
 	@mkdir -p .asv
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m flashbench backfill \
 	    --list $(HISTORY)/commits.txt --device $* $(CASES) --launches 10 --samples 8 \
 	    --machine $(MACHINE) --results $(HISTORY)/asv -o .asv/backfill-$(MACHINE)-$*.json
 
 # The site of what was kept: open site/index.html.
-site: $(VENV)/.environment
+site: $(VENV)/.has-history
 	$(VENV)/bin/python -m flashbench publish --results $(HISTORY)/asv -o site
 
 # Here, for a GPU machine without a network: sources and wheels in one file.
-bundle: $(VENV)/.environment
+bundle: $(VENV)/.has-bench
 	$(VENV)/bin/python scripts/offline_bundle.py
 
-$(VENV)/.environment: pyproject.toml constraints.txt
+# Wheels for other machines, one a Python, in dist/: CPU kernels, and CUDA's where nvcc is.
+wheel:
+	@$(PYTHON) build_support/environment.py build/wheels/tools build release
+	@build/wheels/tools/bin/python scripts/build_wheels.py $(PYTHONS)
+
+$(VENV)/.has-bench: pyproject.toml constraints.txt
 	@$(PYTHON) build_support/prerequisites.py
-	@echo "making the environment in $(VENV), once" >&2
-	$(PYTHON) build_support/environment.py $(VENV)
+	@echo "making the environment in $(VENV), once: PyTorch is the large part" >&2
+	@$(PYTHON) build_support/environment.py $(VENV) $(GROUPS_bench)
 	@touch $@
 
-$(VENV)/.built-%: $(VENV)/.environment $(SOURCES)
+$(VENV)/.has-%: $(VENV)/.has-bench
+	@echo "adding to the environment in $(VENV): $(GROUPS_$*)" >&2
+	@$(PYTHON) build_support/environment.py $(VENV) $(GROUPS_$*)
+	@touch $@
+
+$(VENV)/.built-%: $(VENV)/.has-bench $(SOURCES)
 	@$(PYTHON) build_support/prerequisites.py
-	@echo "building the extension" >&2
+	@echo "building the extension$(if $(filter OFF,$*), without CUDA)" >&2
 	@rm -f $(VENV)/.built-*
-	@FLASHBENCH_CUDA=$* PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pip install --quiet \
-	    --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@FLASHBENCH_CUDA=$* PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PYTHON) build_support/progress.py \
+	    $(VENV)/bin/python -m pip install -v --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
 clean:

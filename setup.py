@@ -1,7 +1,8 @@
 """Thin: build_ext calls CMake, which builds everything in csrc/. Metadata is in pyproject.toml.
 
 Settings from the environment: FLASHBENCH_CUDA=auto|ON|OFF, FLASHBENCH_DTYPES="fp32;fp16;bf16;fp8",
-FLASHBENCH_CUDA_ARCHS="80;90a-real", FLASHBENCH_BUILD_DIR, FLASHBENCH_JOBS.
+FLASHBENCH_CUDA_ARCHS="80;90a-real", FLASHBENCH_BUILD_DIR, FLASHBENCH_JOBS, and
+FLASHBENCH_WERROR=ON, for which a warning of any compiler, ptxas included, ends the build.
 """
 
 import importlib.util
@@ -71,8 +72,10 @@ class CMakeBuild(build_ext):
         for line in _load(ROOT / "build_support/prerequisites.py").missing():
             _fail(line)
         target = Path(self.get_ext_fullpath(ext.name)).resolve()
-        # One directory a Python, kept from build to build, so that a second build is quick.
-        default = ROOT / "build" / f"cmake-{sys.implementation.cache_tag}"
+        # Kept from build to build, so that a second build is quick: one a Python, and one for the
+        # CPU alone, so that a build without the CUDA objects does not drop those of another.
+        cpu_only = "-cpu" if os.environ.get("FLASHBENCH_CUDA", "").upper() == "OFF" else ""
+        default = ROOT / "build" / f"cmake-{sys.implementation.cache_tag}{cpu_only}"
         directory = Path(os.environ.get("FLASHBENCH_BUILD_DIR", default))
         directory.mkdir(parents=True, exist_ok=True)
         self._configure(directory)
@@ -96,6 +99,7 @@ class CMakeBuild(build_ext):
             "FLASHBENCH_CUDA": os.environ.get("FLASHBENCH_CUDA", "auto"),
             "FLASHBENCH_DTYPES": os.environ.get("FLASHBENCH_DTYPES", "fp32;fp16;bf16;fp8"),
             "FLASHBENCH_CUDA_ARCHS": os.environ.get("FLASHBENCH_CUDA_ARCHS", "80;90a-real"),
+            "CMAKE_COMPILE_WARNING_AS_ERROR": os.environ.get("FLASHBENCH_WERROR", "OFF"),
             "FLASHBENCH_COMMIT": about["commit"],
             "FLASHBENCH_DIRTY": "true" if about["dirty"] else "false",
             "FLASHBENCH_SOURCE_HASH": about["source_hash"],
@@ -110,9 +114,16 @@ class CMakeBuild(build_ext):
     def _cmake(self, *arguments):
         cmake = shutil.which("cmake") or _fail("cmake is not on PATH: run `pip install cmake`")
         command = [cmake, *map(str, arguments)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if self.verbose or done.returncode:
-            sys.stdout.write(done.stdout)
+        # So ccache knows a source again in another clone: every commit is built in its own folder.
+        variables = {"CCACHE_BASEDIR": str(ROOT), **os.environ}
+        # Line by line where it is shown: `pip install -v` then shows how far the compiler is.
+        shown = None if self.verbose else subprocess.PIPE
+        sys.stdout.flush()
+        done = subprocess.run(
+            command, stdout=shown, stderr=subprocess.STDOUT, text=True, env=variables
+        )
+        if done.returncode:
+            sys.stdout.write(done.stdout or "")
         if done.returncode:
             _fail(f"the build failed in `cmake {arguments[0]}`; the compiler's words are above")
 

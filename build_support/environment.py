@@ -1,4 +1,7 @@
-"""Makes the project's virtual environment and fills it: `environment.py DIRECTORY`.
+"""Fills a virtual environment: `environment.py DIRECTORY GROUP...`; makes it where there is none.
+
+A group is `build` (what a build of the extension needs), `run` (what flashbench needs) or an extra
+of pyproject.toml; what is installed already stays.
 
 A machine that has PyTorch already (a GPU image, often without a network) keeps it: the environment
 then also sees the packages of the Python it was made with. Elsewhere the version in constraints.txt
@@ -10,41 +13,52 @@ import sys
 import sysconfig
 import tomllib
 import venv
+from collections.abc import Iterable
 from pathlib import Path
+
+import progress
 
 ROOT = Path(__file__).resolve().parent.parent
 WHEELS = ROOT / ".offline" / "wheels"
-EXTRAS = ["test", "oracles", "slurm", "history", "gpu", "browser", "lint"]
-OFFLINE_EXTRAS = ["test", "gpu"]
+OFFLINE_EXTRAS = ["test", "gpu"]  # what the wheels there are for
+HOST_PACKAGES = "host-packages.pth"
 
 
-def main(directory: str) -> None:
+def main(directory: str, *groups: str) -> None:
     offline = WHEELS.is_dir()
-    host_has_torch = _succeeds(sys.executable, "-c", "import torch")
-    venv.create(directory, with_pip=True, clear=True)
-    if host_has_torch:
-        _show_host_packages(Path(directory))
     python = str(Path(directory).absolute() / "bin" / "python")
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if not _is_usable(python):
+        venv.create(directory, with_pip=True, clear=True)
+        if "run" in groups and _succeeds(sys.executable, "-c", "import torch"):
+            _show_host_packages(Path(directory))
+    # Compiling modules that are never imported would take longer than all the rest.
+    install = [python, "-m", "pip", "install", "--no-compile", "--disable-pip-version-check"]
     if offline:
         install += ["--no-index", "--find-links", str(WHEELS)]
-    if not host_has_torch:
+        groups = tuple(name for name in groups if name in ("build", "run", *OFFLINE_EXTRAS))
+    if not list(Path(directory).glob(f"lib/python*/site-packages/{HOST_PACKAGES}")):
         install += ["--constraint", str(ROOT / "constraints.txt")]
-    wanted = requirements(OFFLINE_EXTRAS if offline else EXTRAS)
-    if subprocess.run([*install, *wanted]).returncode:
+    if progress.run([*install, *requirements(groups)]):
         sys.exit(
             "flashbench: the environment could not be filled (pip's words are above); for a "
             "machine without a network see docs/offline.md"
         )
 
 
-def requirements(extras: list[str]) -> list[str]:
-    """What pyproject.toml asks for: to build, to run, and for the extras."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    wanted = project["build-system"]["requires"] + project["project"]["dependencies"]
-    for extra in extras:
-        wanted += project["project"]["optional-dependencies"][extra]
-    return list(dict.fromkeys(wanted))
+def requirements(groups: Iterable[str]) -> list[str]:
+    """What pyproject.toml asks for in those groups."""
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    known = document["project"]["optional-dependencies"] | {
+        "build": document["build-system"]["requires"],
+        "run": document["project"]["dependencies"],
+    }
+    return list(dict.fromkeys(text for name in groups for text in known[name]))
+
+
+def _is_usable(python: str) -> bool:
+    """Whether a whole environment of this very Python is there."""
+    version = f"import pip, sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
+    return Path(python).exists() and _succeeds(python, "-c", version)
 
 
 def _show_host_packages(directory: Path) -> None:
@@ -52,7 +66,7 @@ def _show_host_packages(directory: Path) -> None:
     host = sysconfig.get_paths()
     places = dict.fromkeys([host["purelib"], host["platlib"]])
     (site,) = directory.glob("lib/python*/site-packages")
-    (site / "host-packages.pth").write_text("".join(f"{place}\n" for place in places))
+    (site / HOST_PACKAGES).write_text("".join(f"{place}\n" for place in places))
 
 
 def _succeeds(*command: str) -> bool:

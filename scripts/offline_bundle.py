@@ -39,7 +39,9 @@ def main() -> None:
     parser.add_argument("--wheels-only", type=Path, help="only fill this directory with wheels")
     options = parser.parse_args()
     have = {name.strip().lower() for name in options.have.split(",")}
-    wanted = [text for text in requirements(OFFLINE_EXTRAS) if _name(text) not in have]
+    wanted = [
+        text for text in requirements(["build", "run", *OFFLINE_EXTRAS]) if _name(text) not in have
+    ]
     if options.wheels_only:
         download(wanted, have, options.python, options.wheels_only)
         return

@@ -1,4 +1,4 @@
-"""Writes the tables in README.md and docs anew.
+"""Writes the tables in docs anew.
 
 `<!-- table: ARGUMENTS -->` is `flashbench show ARGUMENTS`, `<!-- targets: FILE -->` is
 `experiments/cpu_targets.py --from FILE`.
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXTS = ["README.md", "docs/kernels.md"]
+TEXTS = ["docs/results.md", "docs/kernels.md"]
 _TABLE = re.compile(r"(<!-- (table|targets): ([^>]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 

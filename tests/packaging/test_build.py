@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -10,26 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-
-@pytest.fixture
-def clone(tmp_path: Path) -> Path:
-    """The working tree as git would clone it, without anything that is ignored."""
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True).stdout
-    target = tmp_path / "clone"
-    for name in filter(None, names.decode().split("\0")):
-        if (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
-    _run(target, "git", "init", "-q")
-    _run(target, "git", "add", "-A")
-    who = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
-    _run(target, "git", *who, "commit", "-qm", "all")
-    return target
 
 
 def _run(directory: Path, *command: str, **environment: str) -> str:
@@ -111,6 +91,19 @@ def test_a_missing_compiler_is_one_line_with_the_fix(clone: Path, tmp_path: Path
     assert all(line.startswith("flashbench: ") for line in done.stderr.splitlines())
 
 
+def test_ccache_knows_sources_again_in_another_folder(clone: Path, tmp_path: Path) -> None:
+    """Where ccache is installed, it is given the folder that its keys are to leave out."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "ccache").write_text('#!/bin/sh\necho "without $CCACHE_BASEDIR"\nexit 1\n')
+    (programs / "ccache").chmod(0o755)
+    path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "FLASHBENCH_CUDA": "OFF", "FLASHBENCH_DTYPES": "fp32"}
+    command = [sys.executable, "setup.py", "build_ext"]
+    done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True)
+    assert f"without {clone}\n" in done.stdout
+
+
 def test_a_missing_header_fails_the_build_by_name(clone: Path) -> None:
     """A header that was never committed ends the build with its name in the output."""
     (clone / "csrc/cpu/thread_pool.h").unlink()
@@ -122,3 +115,16 @@ def test_a_missing_header_fails_the_build_by_name(clone: Path) -> None:
     assert done.returncode != 0
     assert "thread_pool.h: No such file or directory" in done.stdout
     assert "the build failed" in done.stderr
+
+
+def test_a_warning_ends_a_build_that_is_to_have_none(clone: Path) -> None:
+    """With FLASHBENCH_WERROR=ON what the compiler only warns of fails, by its name."""
+    with (clone / "csrc/cpu/scratch.h").open("a") as header:
+        header.write("static int never_used = 0;\n")
+    command = [sys.executable, "setup.py", "build_ext"]
+    environment = {**os.environ, "FLASHBENCH_CUDA": "OFF", "FLASHBENCH_DTYPES": "fp32"}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    environment["FLASHBENCH_WERROR"] = "ON"
+    done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "-Werror=unused-variable" in done.stdout
