@@ -28,10 +28,12 @@ _COLLECT_AFTER = 200_000  # new containers, in place of 700
 # name -> help line: known without importing the command.
 COMMANDS = {
     "info": "What is built and loadable here: backends, dtypes, archs, commit, kernel resources.",
+    "preflight": "What would fail, found before a GPU is paid for; each finding with its fix.",
     "run": "Measure candidates against SDPA over a grid of cases; write a run file; print a table.",
     "show": "Print the table of a run file, in any format.",
     "compare": "The gate: a candidate against SDPA, or B against A: run files, git revisions.",
     "aa": "A build against itself: this machine's false-alarm rate and what it can see.",
+    "gate": "Builds, fits, is right, is fast enough: the first level that fails, and what is next.",
     "build": "Build revisions, ranges or the working tree once; say why one does not build.",
     "builds": "List the builds of this repository's commits, with the reasons.",
     "bisect": "Which commit broke the build, the import, the results or the speed.",

@@ -1,0 +1,165 @@
+"""`flashbench gate`: builds, fits, is right, is fast enough; stops at the first that fails."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flashbench.cli.measuring import (
+    Count,
+    Number,
+    build_timeout_option,
+    effort_options,
+    grid_options,
+    new_run_file,
+    plan_options,
+    retry_build_option,
+    tell,
+)
+from flashbench.cli.output import FORMATS, METRICS, Fraction, deliver
+from flashbench.cli.paths import PathType
+from flashbench.cli.run_file import continued, force_option, run_file
+from flashbench.errors import NotMeasuredError
+from flashbench.project import WORKTREE
+from flashbench.settings import SettingsCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flashbench.gate import Level
+    from flashbench.preflight.build.resources import KernelUse
+    from flashbench.project import Built
+    from flashbench.report import Report
+
+_DEFAULT_SPEEDS = (0.5, 1.0)
+
+
+@click.command(
+    "gate",
+    cls=SettingsCommand,
+    epilog="Exit codes: 0 every level passed, 1 one failed, 2 usage, 3 one is undecided, 4 one "
+    "could not be measured. Settings: [tool.flashbench.gate], e.g. at-least = [0.5, 1.0, 1.5].",
+)
+@click.argument("revision", default=WORKTREE)
+@click.option(
+    "--at-least",
+    "speeds",
+    type=Number(above_zero=True),
+    multiple=True,
+    default=_DEFAULT_SPEEDS,
+    show_default=True,
+    help="A level: so many times the speed of SDPA; repeatable.",
+)
+@click.option(
+    "--most-stack",
+    type=Count(min=0),
+    default=256,
+    show_default=True,
+    help="Bytes of stack a thread that a CUDA kernel may have: spills, and indexed arrays.",
+)
+@click.option("--no-speed", is_flag=True, help="Stop before anything is timed.")
+@grid_options
+@click.option("--metric", type=click.Choice(METRICS), help="Time to judge by.")
+@click.option("--confidence", type=Fraction(0.5, 1), default="95%", show_default=True)
+@click.option("--launches", type=Count(1, 10_000), default=12, show_default=True)
+@effort_options
+@build_timeout_option
+@retry_build_option
+@click.option("--run-file", type=PathType(folder=False))
+@force_option
+@click.option("--format", "output_format", type=click.Choice(FORMATS), default="text")
+@click.option("-o", "--output", type=PathType(folder=False))
+def command(revision: str, **options: Any) -> int:
+    """Does it build, fit, compute the right thing, and run fast enough?
+
+    The levels are tried in this order, and the first that does not pass ends the gate with the step
+    that follows from it. REVISION: the working tree by default.
+    """
+    from flashbench.gate import Level, State
+    from flashbench.gate.level import EXIT_CODES
+    from flashbench.views import gate
+
+    names = ["builds", "resources fit", "correct"]
+    speeds = [] if options["no_speed"] else sorted(options["speeds"])
+    names += [f"at least {speed:g}x" for speed in speeds]
+    done: list[Level] = []
+    for level in _levels(revision, speeds, options):
+        done.append(level)
+        tell(f"{level.name}: {level.state}: {level.evidence}")
+        if level.state is not State.PASSED:
+            break
+    code = EXIT_CODES[done[-1].state]
+    done += [Level(name, State.NOT_REACHED) for name in names[len(done) :]]
+    deliver(gate.document(f"gate of {revision}", done), options["output_format"], options["output"])
+    return code
+
+
+def _levels(revision: str, speeds: list[float], options: dict[str, Any]) -> "Iterator[Level]":
+    """The levels, each tried when the one before it was taken."""
+    from flashbench.gate import built_level, correct_level, resources_level, speed_level
+
+    built = _build(revision, options)
+    yield built_level(built)
+    yield resources_level(_kernels(built), options["most_stack"])
+    yield correct_level(built)
+    if speeds:
+        report = _measure(built, options)
+        yield from (speed_level(report, speed) for speed in speeds)
+
+
+def _build(revision: str, options: dict[str, Any]) -> "Built":
+    from flashbench.builds import cache_directory
+    from flashbench.project import prepare, read, resolve
+    from flashbench.project.check import Checker
+
+    project = read(Path.cwd())
+    chosen = resolve(project.repository, revision)
+    tell(f"{chosen.label}: building, for {options['build_timeout']:g} s at the most")
+    with Checker() as checker:
+        return prepare(
+            project,
+            chosen,
+            cache_directory(),
+            stage="correct",
+            retry_failed=options["retry_build"],
+            timeout=options["build_timeout"],
+            checker=checker,
+        )
+
+
+def _kernels(built: "Built") -> "list[KernelUse]":
+    """What the kernels of a build use; none where nothing can tell, which is said."""
+    from flashbench.preflight.build.resources import read_kernels
+    from flashbench.preflight.finding import CannotCheck
+
+    try:
+        return read_kernels(sorted((Path(built.build.directory) / "lib").rglob("*.so")))
+    except CannotCheck as reason:
+        tell(f"resources: not checked: {reason}")
+        return []
+
+
+def _measure(built: "Built", options: dict[str, Any]) -> "Report":
+    """The candidate against SDPA, in a run file that stays."""
+    from flashbench.measure.progress import make_progress
+    from flashbench.report import report_one
+    from flashbench.run import Plan, measure
+
+    path = options["run_file"] or new_run_file("gate")
+    plan = Plan(
+        **plan_options(options),
+        candidates=[built.candidate("candidate")],
+        sites={"candidate": str(built.require())},
+        repository=str(built.project.repository),
+        backends="default",
+        launches=options["launches"],
+        metrics=[options["metric"]] if options["metric"] else None,
+    )
+    with run_file(path, "--run-file", None, force=options["force"]) as resumed:
+        if resumed is not None:
+            plan = continued(resumed, plan, path, "--run-file")
+        outcome = measure(plan, path, make_progress(), resumed)
+    if outcome.run is None or outcome.interrupted:
+        raise NotMeasuredError(f"interrupted; resume with: flashbench gate --run-file {path}")
+    tell(f"{path}: {outcome.run.device_seconds:.1f} device seconds")
+    return report_one(outcome.run, metric=options["metric"], alpha=1 - options["confidence"])

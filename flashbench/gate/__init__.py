@@ -1,0 +1,15 @@
+"""Levels that a kernel has to pass in order: it builds, fits, is right, is fast enough."""
+
+from flashbench.gate.level import Level, State
+from flashbench.gate.levels import RESOURCES, built_level, correct_level, resources_level
+from flashbench.gate.speed import speed_level
+
+__all__ = [
+    "RESOURCES",
+    "Level",
+    "State",
+    "built_level",
+    "correct_level",
+    "resources_level",
+    "speed_level",
+]

@@ -1,0 +1,73 @@
+"""The levels before speed: builds, fits, is right."""
+
+from collections.abc import Sequence
+
+from flashbench.builds.diagnosis import demangle
+from flashbench.builds.unit import first_line
+from flashbench.gate.level import Level, State
+from flashbench.preflight.build.resources import KernelUse
+from flashbench.project import Built
+
+BUILDS, RESOURCES, CORRECT = "builds", "resources fit", "correct"
+BISECT_CORRECT = "flashbench bisect --for correct --good COMMIT"
+# The statuses of a build that was made and loaded; the rest is said of it by `correct_level`.
+_LOADED = ("built", "unchecked", "wrong result")
+
+
+def built_level(built: Built) -> Level:
+    """It compiles, links and loads under its name."""
+    if built.status in _LOADED:
+        return Level(BUILDS, State.PASSED, f"{built.revision.label} builds and loads")
+    purpose = "build" if built.build.status != "built" else "load"
+    preflight = built.status in ("missing header", "wrong module name")
+    return Level(
+        BUILDS,
+        State.FAILED,
+        f"{built.status}: {first_line(built.reason)}",
+        "flashbench preflight" if preflight else f"flashbench bisect --for {purpose} --good COMMIT",
+    )
+
+
+def resources_level(kernels: Sequence[KernelUse], most_stack: int) -> Level:
+    """No kernel keeps more than `most_stack` bytes a thread on the stack, which is in memory.
+
+    Static shared memory beyond a chip's is refused by ptxas: it does not come as far as this.
+    """
+    if not kernels:
+        return Level(RESOURCES, State.PASSED, "no CUDA kernels in this build")
+    worst = max(kernels, key=lambda kernel: kernel.stack)
+    if worst.stack > most_stack:
+        return Level(
+            RESOURCES,
+            State.FAILED,
+            f"{demangle(worst.name)[:100]} (sm_{worst.arch}) has {worst.stack} bytes of stack a "
+            f"thread, {worst.registers} registers; at most {most_stack}",
+            "flashbench preflight --level build",
+        )
+    registers = max(kernel.registers for kernel in kernels)
+    shared = max(kernel.shared for kernel in kernels)
+    return Level(
+        RESOURCES,
+        State.PASSED,
+        f"{len(kernels)} kernels: at most {registers} registers and {worst.stack} bytes of stack a "
+        f"thread, {shared} bytes of static shared memory a block",
+    )
+
+
+def correct_level(built: Built) -> Level:
+    """The results are right on the cases of the check; refusing all of them is not measured."""
+    if built.status == "wrong result":
+        return Level(
+            CORRECT,
+            State.FAILED,
+            first_line(built.reason),
+            BISECT_CORRECT,
+        )
+    if built.status == "unchecked":
+        return Level(
+            CORRECT,
+            State.NOT_MEASURED,
+            f"unchecked: {first_line(built.reason)}",
+            "give a case that the kernel takes: --case",
+        )
+    return Level(CORRECT, State.PASSED, f"right on {built.checked or 'the cases of the check'}")

@@ -1,0 +1,25 @@
+"""Checks that compile, on a machine without a GPU: the tools, and HEAD from a clean export."""
+
+from flashbench.preflight.build import compiled, tools
+from flashbench.preflight.build.subject import BuildSubject
+from flashbench.preflight.finding import Check
+
+CHECKS: tuple[Check[BuildSubject], ...] = (
+    Check("C++ compiler", "nothing can be built", tools.compiler),
+    Check("Python headers", "the bindings do not compile", tools.python_headers),
+    Check("nvcc", "the CUDA units are left out, or nothing is built", tools.nvcc),
+    Check(
+        "architecture list",
+        "the build leaves out the chip of this machine",
+        tools.architecture_list,
+    ),
+    Check("pip", "packages go to another Python than the one that runs", tools.pip),
+    Check(
+        "build requirements", "the first build ends with an import error", tools.build_requirements
+    ),
+    Check("torch", "there is no baseline, and nothing to compile against", tools.torch),
+    Check("clean build", "what builds here builds nowhere else", compiled.clean_build),
+    Check("shared memory", "the kernel is refused when it is launched", compiled.shared_memory),
+    Check("spills", "registers that do not fit go through memory", compiled.spills),
+    Check("stale library", "old code is measured as new", compiled.stale_library),
+)

@@ -1,0 +1,107 @@
+"""What compiled kernels use, read from a library by cuobjdump, and what each chip has."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashbench.preflight.finding import CannotCheck
+
+# Bytes of shared memory that a block may ask for by cudaFuncSetAttribute: CUDA C++ Programming
+# Guide 13.0, table "Technical Specifications per Compute Capability". Without asking: 48 KiB.
+STATIC_SHARED = 48 << 10
+DYNAMIC_SHARED = {
+    70: 96 << 10,
+    75: 64 << 10,
+    80: 163 << 10,
+    86: 99 << 10,
+    87: 163 << 10,
+    89: 99 << 10,
+    90: 227 << 10,
+    100: 227 << 10,
+    103: 227 << 10,
+    110: 227 << 10,
+    120: 99 << 10,
+    121: 99 << 10,
+}
+REGISTERS = 255  # a thread
+
+_FILE = re.compile(r"arch = sm_(\d+)(\w?)")
+_FUNCTION = re.compile(r"Function (\S+):")
+_USED = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
+
+
+@dataclass(frozen=True)
+class KernelUse:
+    """One kernel for one chip: registers a thread, bytes of static shared memory a block, bytes of
+    stack a thread (spills, and arrays that are indexed at run time)."""
+
+    name: str
+    arch: int
+    registers: int
+    shared: int
+    stack: int
+
+
+def read_kernels(libraries: Sequence[Path]) -> list[KernelUse]:
+    """All kernels of the libraries, by cuobjdump, or as our own build reports them beside the
+    library. CannotCheck without both."""
+    reports = {library.with_name("_build.json") for library in libraries}
+    if reports and all(report.is_file() for report in reports):
+        return [kernel for report in reports for kernel in _reported(report)]
+    tool = shutil.which("cuobjdump") or _beside_nvcc("cuobjdump")
+    if tool is None:
+        raise CannotCheck("cuobjdump is not on PATH (it comes with nvcc)")
+    found = []
+    for library in libraries:
+        done = subprocess.run(
+            [tool, "--dump-resource-usage", str(library)], capture_output=True, text=True
+        )
+        found += parse(done.stdout)  # it fails for a library without kernels, and prints nothing
+    return found
+
+
+def _reported(report: Path) -> Iterator[KernelUse]:
+    for entry in json.loads(report.read_text())["kernels"]:
+        arch, shared = re.sub(r"\D", "", entry["arch"]), entry["static_shared_bytes"]
+        yield KernelUse(entry["name"], int(arch), entry["registers"], shared, entry["stack_bytes"])
+
+
+def read_archs(libraries: Sequence[Path]) -> tuple[str, ...]:
+    """What the libraries have code for: `90a-real` machine code, `80-virtual` PTX."""
+    tool = shutil.which("cuobjdump") or _beside_nvcc("cuobjdump")
+    if tool is None:
+        raise CannotCheck("cuobjdump is not on PATH (it comes with nvcc)")
+    found = set()
+    for library in libraries:
+        for option, kind in (("--list-elf", "real"), ("--list-ptx", "virtual")):
+            done = subprocess.run([tool, option, str(library)], capture_output=True, text=True)
+            found |= {f"{arch}-{kind}" for arch in re.findall(r"\.sm_(\w+)\.", done.stdout)}
+    return tuple(sorted(found))
+
+
+def parse(text: str) -> list[KernelUse]:
+    """Read the lines of `cuobjdump --dump-resource-usage`; names stay mangled."""
+    found, arch, name = [], 0, ""
+    for line in text.splitlines():
+        if match := _FILE.search(line):
+            arch = int(match[1])
+        elif match := _FUNCTION.search(line):
+            name = match[1]
+        if name and (match := _USED.search(line)):
+            registers, stack, shared, local = map(int, match.groups())
+            found.append(KernelUse(name, arch, registers, shared, stack + local))
+            name = ""
+    return found
+
+
+def _beside_nvcc(name: str) -> str | None:
+    for home in filter(None, (os.environ.get("CUDA_HOME"), "/usr/local/cuda")):
+        path = Path(home) / "bin" / name
+        if path.exists():
+            return str(path)
+    return None

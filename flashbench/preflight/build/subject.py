@@ -1,0 +1,57 @@
+"""What the build level looks at: a project's sources, and what became of building HEAD."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashbench.preflight.build.resources import KernelUse, read_kernels
+from flashbench.preflight.finding import CannotCheck
+from flashbench.preflight.source.tree import SourceTree
+
+if TYPE_CHECKING:
+    from flashbench.project import Built
+
+
+@dataclass
+class BuildSubject:
+    """A project. Building is tried once, by the first check that asks."""
+
+    tree: SourceTree
+    timeout: float
+
+    @cached_property
+    def has_cuda(self) -> bool:
+        """Whether the project has units for nvcc."""
+        return any(name.endswith(".cu") for name in self.tree.units)
+
+    @cached_property
+    def is_ours(self) -> bool:
+        """Whether it is flashbench itself, which is whole without nvcc."""
+        return (self.tree.root / "flashbench" / "preflight" / "build").is_dir()
+
+    @cached_property
+    def built(self) -> "Built":
+        """HEAD from a clean export, built and imported; CannotCheck without settings or git."""
+        from flashbench.builds import cache_directory
+        from flashbench.errors import FlashbenchError
+        from flashbench.project import prepare, read, resolve
+
+        try:
+            project = read(self.tree.root)
+            head = resolve(project.repository, "HEAD")
+            return prepare(project, head, cache_directory(), timeout=self.timeout)
+        except FlashbenchError as error:
+            raise CannotCheck(str(error)) from None
+
+    @cached_property
+    def libraries(self) -> list[Path]:
+        """What the build of HEAD delivered; CannotCheck where it does not build."""
+        if self.built.build.status != "built":
+            raise CannotCheck("HEAD does not build")
+        return sorted((Path(self.built.build.directory) / "lib").rglob("*.so"))
+
+    @cached_property
+    def kernels(self) -> list[KernelUse]:
+        """What the kernels of the built libraries use, by cuobjdump; CannotCheck without it."""
+        return read_kernels(self.libraries)

@@ -1,0 +1,43 @@
+"""Check and Finding: what is looked for and why, what was found and the command that fixes it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar, get_args
+
+Level = Literal["source", "build", "device"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+# An error fails the preflight; a warning may be as it is meant.
+Severity = Literal["error", "warning"]
+
+Subject = TypeVar("Subject")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One defect.
+
+    where: a file with its line, a tool, a device; found: what is wrong there; fix: one command, or
+    one sentence where no command does it. mend: does what is safe to be done by a program, in this
+    process and what it starts, and says what it did.
+    """
+
+    check: str
+    where: str
+    found: str
+    fix: str
+    severity: Severity = "error"
+    mend: Callable[[], str] | None = None
+
+
+class CannotCheck(Exception):  # noqa: N818 - an outcome, not an error
+    """A check that this machine or project does not allow; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Generic[Subject]):
+    """One kind of defect. why: what it costs who does not find it; look: yields the findings."""
+
+    name: str
+    why: str
+    look: Callable[[Subject], Iterable[Finding]]

@@ -1,0 +1,133 @@
+"""The checks of a level and of those below it, one after another."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from flashbench.errors import InvalidInputError
+from flashbench.preflight.finding import CannotCheck, Check, Finding, Level, Severity, Subject
+from flashbench.preflight.source import CHECKS as SOURCE_CHECKS
+from flashbench.preflight.source.tree import read_tree
+
+if TYPE_CHECKING:
+    from flashbench.preflight.build.subject import BuildSubject
+
+_PROJECT = ("pyproject.toml", ".git", "setup.py", "CMakeLists.txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One check that was run. skipped: why it could not be, else ""."""
+
+    level: Level
+    name: str
+    why: str
+    findings: tuple[Finding, ...]
+    skipped: str = ""
+    seconds: float = 0.0
+
+
+@dataclass
+class Report:
+    """What a preflight of a project found, in the order of the checks."""
+
+    root: Path
+    level: Level
+    checks: list[Done] = field(default_factory=list)
+    fixed: list[str] = field(default_factory=list)  # what --fix did, a line each
+
+    @property
+    def errors(self) -> list[Finding]:
+        return self._of("error")
+
+    @property
+    def warnings(self) -> list[Finding]:
+        return self._of("warning")
+
+    def _of(self, severity: Severity) -> list[Finding]:
+        return [one for done in self.checks for one in done.findings if one.severity == severity]
+
+
+def run(
+    start: Path,
+    level: Level,
+    *,
+    fix: bool = False,
+    timeout: float = 1800.0,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Report:
+    """Check the project around `start` on `level` and those below it.
+
+    fix: do what a finding offers to do, and look again. timeout: seconds of the build. tell: is
+    given a line where something takes long. InvalidInputError where there is no project.
+    """
+    root = _root(start.absolute())
+    report = Report(root, level)
+    tree = read_tree(root)
+    performer = _Performer(report, fix)
+    performer.perform("source", SOURCE_CHECKS, tree)
+    if level == "source":
+        return report
+    from flashbench.preflight import build
+    from flashbench.preflight.build.subject import BuildSubject
+
+    tell(f"building HEAD from a clean export, for {timeout:g} s at the most")
+    subject = BuildSubject(tree, timeout)
+    performer.perform("build", build.CHECKS, subject)
+    if level == "device":
+        from flashbench.builds import cache_directory
+        from flashbench.preflight import device
+
+        tell("asking the driver and torch")
+        answers = device.ask([cache_directory(), Path.cwd()], _archs(subject))
+        performer.perform("device", device.CHECKS, answers)
+    return report
+
+
+def _archs(subject: "BuildSubject") -> tuple[str, ...]:
+    """What the build of HEAD has code for; nothing where that cannot be known."""
+    from flashbench.preflight.build.resources import read_archs
+
+    try:
+        return read_archs(subject.libraries)
+    except CannotCheck:
+        return ()
+
+
+@dataclass
+class _Performer:
+    """Makes the checks of a level, into a report."""
+
+    report: Report
+    fix: bool
+
+    def perform(self, level: Level, checks: Iterable[Check[Subject]], subject: Subject) -> None:
+        """Each check on the subject. One that cannot be made says why, and the others go on."""
+        for check in checks:
+            begun, skipped = monotonic(), ""
+            found: list[Finding] = []
+            try:
+                found = list(check.look(subject))
+                mends = [one.mend for one in found if one.mend] if self.fix else []
+                if mends:
+                    self.report.fixed += [f"{check.name}: {mend()}" for mend in mends]
+                    found = list(check.look(subject))
+            except CannotCheck as reason:
+                skipped = str(reason)
+            seconds = monotonic() - begun
+            self.report.checks.append(
+                Done(level, check.name, check.why, tuple(found), skipped, seconds)
+            )
+
+
+def _root(start: Path) -> Path:
+    """The nearest folder, upwards, with the first of what projects are known by."""
+    for name in _PROJECT:
+        for folder in (start, *start.parents):
+            if (folder / name).exists():
+                return folder
+    raise InvalidInputError(
+        f"{start}: no project here or above ({', '.join(_PROJECT)}); run it in a kernel project"
+    )

@@ -1,0 +1,63 @@
+"""Checks that read the sources alone: no compiler, no torch, no build, and git only if it is there.
+
+They reason from text, as `builds.missing_symbol` does: what only a compiler can tell is left to the
+build level, and where text is ambiguous (macros, generated files) a check keeps silent.
+"""
+
+from flashbench.preflight.finding import Check
+from flashbench.preflight.source.constants import macro_against_constant
+from flashbench.preflight.source.headers import header_not_in_git, missing_header
+from flashbench.preflight.source.instantiations import missing_instantiation
+from flashbench.preflight.source.modules import wrong_module_name
+from flashbench.preflight.source.project import project_settings
+from flashbench.preflight.source.symbols import bound_but_not_built
+from flashbench.preflight.source.tree import SourceTree
+from flashbench.preflight.source.units import listed_but_missing, submodule_not_fetched
+
+CHECKS: tuple[Check[SourceTree], ...] = (
+    Check(
+        "project settings",
+        "without them no revision can be built or called",
+        project_settings,
+    ),
+    Check(
+        "submodules",
+        "their headers are missing until they are fetched",
+        submodule_not_fetched,
+    ),
+    Check(
+        "missing headers",
+        "the build dies minutes in, on a machine that is already paid for",
+        missing_header,
+    ),
+    Check(
+        "headers in git",
+        "it builds here and in no clean clone",
+        header_not_in_git,
+    ),
+    Check(
+        "listed sources",
+        "the build names a file that no clean clone has",
+        listed_but_missing,
+    ),
+    Check(
+        "macros against constants",
+        "the macro rewrites the constant's declaration into a syntax error",
+        macro_against_constant,
+    ),
+    Check(
+        "bindings against units",
+        "the library links and then does not load: undefined symbol",
+        bound_but_not_built,
+    ),
+    Check(
+        "explicit instantiations",
+        "the library links and then does not load: undefined symbol",
+        missing_instantiation,
+    ),
+    Check(
+        "module name",
+        "Python looks for PyInit_<name> and does not find it",
+        wrong_module_name,
+    ),
+)

@@ -1,0 +1,182 @@
+"""C++ and CUDA sources as text: without comments, with the conditions around each directive."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+UNITS = (".cpp", ".cc", ".cxx", ".c", ".cu")
+HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc")
+
+# A comment, or a literal in which "//" is no comment. Raw strings first: they hold quotes.
+_NOT_CODE = re.compile(
+    r'R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])*\''
+    r"|//(?:\\\n|[^\n])*|/\*.*?\*/",
+    re.DOTALL,
+)
+_CONTINUED = re.compile(r"\\\r?\n")
+_STOPS = re.compile(r"[;{}]")
+_NAMESPACE = re.compile(r"\b(namespace\b[\w\s:]*|extern\s*\"\"\s*)\Z")
+_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)[ \t]*(.*)")
+_INCLUDE = re.compile(r'"([^"\n]+)"|<([^>\n]+)>')
+
+
+@dataclass(frozen=True, slots=True)
+class Include:
+    """`#include "name"` or `<name>` (not quoted). conditional: it may be left out by design."""
+
+    name: str
+    line: int
+    quoted: bool
+    conditional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Define:
+    """`#define name value` of an object-like macro."""
+
+    name: str
+    line: int
+    conditional: bool
+
+
+@dataclass
+class SourceText:
+    """One file. text: as it lies there."""
+
+    text: str
+
+    @cached_property
+    def code(self) -> str:
+        """Without comments; literals and the number of lines stay."""
+        return _NOT_CODE.sub(_kept, self.text)
+
+    @cached_property
+    def plain(self) -> str:
+        """`code` without directives and with empty literals, for looking at declarations."""
+        lines = []
+        for line in _joined(self.code):
+            lines.append("\n" * line.count("\n") if _DIRECTIVE.match(line) else line)
+        return re.sub(r'"(?:\\.|[^"\\\n])*"', '""', "\n".join(lines))
+
+    @cached_property
+    def outer(self) -> str:
+        """`plain` at the level of namespaces: bodies of functions and classes are empty braces.
+
+        Of the same length, so that places in it are places in `plain`.
+        """
+        plain = self.plain
+        kept = list(plain)
+        closing: list[bool] = []  # of each open brace: does it close a namespace?
+        hidden = 0
+        last = 0  # behind the latest ";", "{" or "}": where a heading begins
+        for match in _STOPS.finditer(plain):
+            place, sign = match.start(), match[0]
+            if sign == "{":
+                is_namespace = _NAMESPACE.search(plain, last, place) is not None and not hidden
+                closing.append(is_namespace)
+                if is_namespace:
+                    kept[place] = ";"
+                else:
+                    hidden += 1
+                    if hidden == 1:
+                        begun = place
+            elif sign == "}" and closing:
+                if closing.pop():
+                    kept[place] = ";"
+                else:
+                    hidden -= 1
+                    if hidden == 0:
+                        body = plain[begun + 1 : place]
+                        kept[begun + 1 : place] = re.sub(r"[^\n]", " ", body)
+            last = place + 1
+        return "".join(kept)
+
+    @cached_property
+    def macros(self) -> str:
+        """The bodies of all macros: code that is written elsewhere."""
+        return "\n".join(rest for _, name, rest, _ in self._directives if name == "define")
+
+    @cached_property
+    def includes(self) -> list[Include]:
+        found = []
+        for line, name, rest, conditions in self._directives:
+            match = _INCLUDE.match(rest) if name == "include" else None
+            if match is None:
+                continue
+            text = (match[1] or match[2]).strip()
+            found.append(Include(text, line, match[1] is not None, bool(conditions)))
+        return found
+
+    @cached_property
+    def defines(self) -> list[Define]:
+        """Object-like macros, in the order of their lines; `undef` removes one."""
+        found = []
+        for line, name, rest, conditions in self._directives:
+            # "(" right behind the name makes it a function-like macro, which needs a call.
+            match = re.match(r"([A-Za-z_]\w*)(?!\w|\()[ \t]+\S", rest) if name == "define" else None
+            if match:
+                found.append(Define(match[1], line, bool(conditions)))
+        return found
+
+    @cached_property
+    def asked_for(self) -> set[str]:
+        """Macros that conditions ask for or that are removed: the author knows of them."""
+        asked: set[str] = set()
+        for _, name, rest, _ in self._directives:
+            if name in ("undef", "ifdef", "ifndef", "if", "elif"):
+                asked.update(re.findall(r"[A-Za-z_]\w*", rest))
+        return asked
+
+    def line_of(self, place: int) -> int:
+        """The number of the line that holds the character at `place` of `plain`."""
+        return self.plain.count("\n", 0, place) + 1
+
+    @cached_property
+    def _directives(self) -> list[tuple[int, str, str, tuple[str, ...]]]:
+        """Line, name and rest of each directive, with the conditions that it stands under.
+
+        The include guard of a header is no condition.
+        """
+        found = []
+        conditions: list[str] = []
+        guard = _guard(self.code)
+        number = 1
+        for line in _joined(self.code):
+            match = _DIRECTIVE.match(line)
+            if match:
+                name, rest = match[1], _CONTINUED.sub(" ", match[2]).strip()
+                if name in ("if", "ifdef", "ifndef"):
+                    conditions.append("" if rest and rest == guard else f"{name} {rest}")
+                elif name in ("else", "elif") and conditions:
+                    conditions[-1] = f"{conditions[-1]} {name}"
+                elif name == "endif" and conditions:
+                    conditions.pop()
+                found.append((number, name, rest, tuple(filter(None, conditions))))
+            number += line.count("\n") + 1
+        return found
+
+
+def _kept(match: "re.Match[str]") -> str:
+    text = match[0]
+    if text.startswith(("//", "/*")):
+        return "\n" * text.count("\n") or " "
+    return text
+
+
+def _joined(code: str) -> list[str]:
+    """The lines, those that end in a backslash joined with what follows."""
+    lines: list[str] = []
+    open_line = False
+    for line in code.split("\n"):
+        if open_line:
+            lines[-1] += "\n" + line
+        else:
+            lines.append(line)
+        open_line = line.endswith(("\\", "\\\r"))
+    return lines
+
+
+def _guard(code: str) -> str:
+    """The macro of `#ifndef X` directly followed by `#define X`; "" without an include guard."""
+    match = re.search(r"\A\s*#[ \t]*ifndef[ \t]+(\w+)\s*\n\s*#[ \t]*define[ \t]+(\w+)", code)
+    return match[1] if match and match[1] == match[2] else ""

@@ -1,0 +1,35 @@
+"""The view of `flashbench gate`: a line a level, with its evidence."""
+
+from collections.abc import Sequence
+
+from flashbench.gate import Level, State
+from flashbench.table import Column, Document, Note, text_cell
+
+
+def document(title: str, levels: Sequence[Level]) -> Document:
+    """One row a level, in order; the step that follows stands below the table."""
+    stopped = next((one for one in levels if one.state is not State.PASSED), None)
+    answer = f"{stopped.state}: {stopped.name}" if stopped else "PASSED: every level"
+    return Document(
+        view="gate",
+        header=[title],
+        columns=[
+            Column("case", "level", numeric=False, identifies=True),
+            Column("verdict", "outcome", numeric=False),
+            Column("reason", "evidence", numeric=False),
+            Column("next", "next", "data", numeric=False),
+        ],
+        rows=[
+            {
+                "case": text_cell(level.name),
+                "verdict": text_cell(level.state.value),
+                "reason": text_cell(level.evidence),
+                "next": text_cell(level.next),
+            }
+            for level in levels
+        ],
+        summary={"passed": sum(level.state is State.PASSED for level in levels)},
+        footer=[answer],
+        notes=[Note("next", stopped.next)] if stopped and stopped.next else [],
+        verdict=answer,
+    )

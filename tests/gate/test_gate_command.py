@@ -1,0 +1,74 @@
+"""`flashbench gate` on a project whose kernel is torch's own attention, or not."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from project.foreign import Repository
+
+_RIGHT = """\
+import torch.nn.functional as F
+
+def attention(q, k, v, is_causal=False, enable_gqa=False):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=enable_gqa)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
+    made = Repository(tmp_path / "fast")
+    made.write("fast.py", _RIGHT)
+    made.write(
+        "pyproject.toml",
+        '[tool.flashbench.project]\ncallable = "fast:attention"\nbuild = []\n'
+        "[tool.flashbench.gate]\nat-least = [0.01]\n",
+    )
+    made.commit("A kernel")
+    return made
+
+
+def _gate(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flashbench", "gate", *arguments]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_every_level_passes(project: Repository) -> None:
+    """Levels and thresholds of the settings; a line a level on stderr; the measurements stay."""
+    few = ["--shape", "1,1,16,16", "--dtype", "fp32", "--causal", "full", "--samples", "2"]
+    done = _gate(project.root, *few, "--run-file", "gate-run.json", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert [row["case"] for row in rows] == [
+        "builds",
+        "resources fit",
+        "correct",
+        "at least 0.01x",
+    ]
+    assert {row["verdict"] for row in rows} == {"PASSED"}
+    assert "flashbench: builds: PASSED: " in done.stderr
+    assert (project.root / "gate-run.json").is_file()
+
+
+def test_stops_at_the_first_level_that_fails(project: Repository) -> None:
+    """A wrong result: exit 1, the step that follows, and nothing is timed."""
+    project.edit("fast.py", "return F.", "return 2 * F.")
+    done = _gate(project.root, "--format", "junit")
+    assert done.returncode == 1, done.stderr
+    document = ElementTree.fromstring(done.stdout.partition("?>")[2])  # noqa: S314 - ours
+    suite = document.find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "1", "1")
+    assert "flashbench bisect --for correct" in done.stdout
+
+
+def test_github_log(project: Repository) -> None:
+    """One annotation for the level that failed, titled with it."""
+    project.edit("fast.py", "import torch", "import no_such_module, torch")
+    done = _gate(project.root, "--no-speed", "--format", "github")
+    assert done.returncode == 1, done.stderr
+    assert "::error title=FAILED: builds::import error: " in done.stdout.replace("%3A", ":")

@@ -1,0 +1,103 @@
+"""The levels of the gate, each on what it is judged by."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import make_cases, make_run
+
+from flashbench.builds import Build, Status
+from flashbench.gate import State, built_level, correct_level, resources_level, speed_level
+from flashbench.preflight.build.resources import KernelUse
+from flashbench.project import Built, Project, Revision
+from flashbench.report import report_one
+from flashbench.runfile import BuildIdentity
+
+
+def _built(status: Status, reason: str = "", *, of_build: Status = "built") -> Built:
+    return Built(
+        project=Project(repository=Path("/project"), callable="m:f"),
+        revision=Revision(text="HEAD", commit="0" * 40),
+        status=status,
+        reason=reason,
+        build=Build(key="k", status=of_build, source_hash="", toolchain={}),
+        identity=BuildIdentity(),
+        checked="fp32 2x4x33x33x64" if status == "built" else "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "of_build", "state", "following"),
+    [
+        ("built", "built", State.PASSED, ""),
+        ("wrong result", "built", State.PASSED, ""),
+        ("unchecked", "built", State.PASSED, ""),
+        ("missing header", "missing header", State.FAILED, "flashbench preflight"),
+        ("compile error", "compile error", State.FAILED, "bisect --for build"),
+        ("undefined symbol", "built", State.FAILED, "bisect --for load"),
+    ],
+)
+def test_builds(status: Status, of_build: Status, state: State, following: str) -> None:
+    """A build that loads passes, whatever it computes; each failure has its next step."""
+    level = built_level(_built(status, "the reason\nand more", of_build=of_build))
+    assert level.state is state
+    assert following in level.next
+    assert (level.state is State.PASSED) or "the reason" in level.evidence
+
+
+def test_resources() -> None:
+    """Stack beyond the limit fails, named with its kernel; none at all is fine."""
+    fits = KernelUse("_Z4fitsv", 90, 168, 1024, 0)
+    spills = KernelUse("_Z6spillsv", 80, 255, 2048, 512)
+    assert resources_level([], 256).state is State.PASSED
+    assert "168 registers" in resources_level([fits], 256).evidence
+    level = resources_level([fits, spills], 256)
+    assert level.state is State.FAILED
+    assert "512 bytes of stack a thread, 255 registers; at most 256" in level.evidence
+    assert resources_level([fits, spills], 512).state is State.PASSED
+
+
+def test_correct() -> None:
+    """Wrong fails, unchecked is not measured, right says on what."""
+    assert correct_level(_built("wrong result", "off by 2")).state is State.FAILED
+    assert correct_level(_built("unchecked", "takes head dim 128")).state is State.NOT_MEASURED
+    assert "fp32 2x4x33x33x64" in correct_level(_built("built")).evidence
+
+
+@pytest.mark.parametrize(
+    ("speedup", "threshold", "state"),
+    [
+        (0.3, 0.5, State.FAILED),
+        (0.7, 0.5, State.PASSED),
+        (0.7, 1.0, State.FAILED),
+        (1.3, 1.0, State.PASSED),
+        ([1.5, 1.5, 1.5, 0.8], 1.0, State.FAILED),  # one case is below beyond doubt
+        (1.0, 1.0, State.UNDECIDED),
+    ],
+)
+def test_speed(speedup: float | list[float], threshold: float, state: State) -> None:
+    """A verdict on the family of cases: one case beyond doubt fails it, noise leaves it open."""
+    run = make_run(np.random.default_rng(1), cases=make_cases(4), speedup=speedup)
+    level = speed_level(report_one(run), threshold)
+    assert level.state is state
+    assert level.name == f"at least {threshold:g}x"
+    assert "geometric mean" in level.evidence
+    if state is State.FAILED:
+        assert level.next.startswith("profile b1-h8-q")
+
+
+def test_speed_of_a_wrong_result_is_none() -> None:
+    """A wrong result in a launch is told as such, not as a speed."""
+    run = make_run(np.random.default_rng(1), cases=make_cases(2), speedup=2.0)
+    for launch in run.launches:
+        wrong = next(one for one in launch.results if one.candidate == "ours")
+        wrong.status, wrong.reason, wrong.timings = "wrong", "off by 2", []
+    level = speed_level(report_one(run), 1.0)
+    assert (level.name, level.state) == ("correct", State.FAILED)
+    assert "off by 2" in level.evidence
+
+
+def test_too_few_launches_are_undecided() -> None:
+    """Two launches carry no interval: neither level of speed is passed or failed."""
+    run = make_run(np.random.default_rng(1), cases=make_cases(2), speedup=2.0, launches=2)
+    assert speed_level(report_one(run), 1.0).state is State.UNDECIDED

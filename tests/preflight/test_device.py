@@ -1,0 +1,163 @@
+"""The device level of preflight, on answers of drivers and of torch that are replayed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from preflight.driver import HEALTHY, OLD, TODAY
+
+from flashbench.preflight.device import CHECKS, Answers
+from flashbench.preflight.device.answers import TorchAnswer
+from flashbench.preflight.device.nvidia_smi import read_driver
+from flashbench.preflight.device.software import covers
+from flashbench.preflight.finding import CannotCheck, Finding
+
+_TORCH = TorchAnswer(version="2.11.0+cu130", cuda="13.0", available=True, archs=("sm_90",))
+_PROCESS = "<process_info><pid>1</pid><process_name>other</process_name></process_info>"
+
+
+def _answers(**changed: str) -> Answers:
+    """Of a healthy machine, but for what the driver says otherwise."""
+    return Answers(
+        driver=read_driver(TODAY.format(**HEALTHY | changed), ["9.0"]),
+        torch=_TORCH,
+        tools={"nvcc": "Cuda compilation tools, release 13.0, V13.0.88", "ncu": "Version 2025.3"},
+        profiling="root, admin only",
+        free={"/cache": 50 << 30},
+        archs=("80-real", "80-virtual", "90a-real"),
+    )
+
+
+def _found(answers: Answers) -> list[Finding]:
+    found = []
+    for check in CHECKS:
+        try:
+            found += list(check.look(answers))
+        except CannotCheck:
+            continue
+    return found
+
+
+def test_healthy_machine() -> None:
+    """Nothing is found, and every check was made."""
+    assert [list(check.look(_answers())) for check in CHECKS] == [[]] * len(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("changed", "check", "found"),
+    [
+        ({"persistence": "Disabled"}, "persistence", "is off"),
+        ({"mig": "Enabled"}, "MIG", "is cut into instances"),
+        ({"compute": "Prohibited"}, "compute mode", "is Prohibited"),
+        ({"used": "70000"}, "free memory", "11.3 of 79.6 GiB"),
+        ({"ecc": "2"}, "ECC", "2 uncorrected errors"),
+        ({"pending": "Yes"}, "ECC", "waits for a reset"),
+        ({"thermal": "Active"}, "throttling", "hw_thermal_slowdown at 34 degrees"),
+        ({"power": "400.00"}, "power limit", "400 W; the default is 700 W"),
+        ({"clock": "1200 MHz"}, "clocks", "1200 MHz"),
+        ({"processes": _PROCESS}, "other processes", "1 on it: other (1)"),
+        ({"cuda": "12.4"}, "driver against torch", "it runs CUDA up to 12.4"),
+    ],
+)
+def test_each_state_of_the_gpu_is_named(changed: dict[str, str], check: str, found: str) -> None:
+    """One state that is not as it should be: that finding, and nothing else of the GPU."""
+    findings = [one for one in _found(_answers(**changed)) if one.check != "nvcc"]
+    assert [(one.check, found in one.found) for one in findings] == [(check, True)]
+    assert findings[0].fix
+
+
+@pytest.mark.parametrize(
+    ("answers", "check", "found"),
+    [
+        (replace(_answers(), driver=None, driver_error="no nvidia-smi"), "driver", "no nvidia-smi"),
+        (replace(_answers(), torch=None), "torch sees the GPU", "is not installed"),
+        (
+            replace(_answers(), torch=TorchAnswer(version="2.13.0+cpu")),
+            "torch sees the GPU",
+            "is built without CUDA",
+        ),
+        (
+            replace(_answers(), torch=replace(_TORCH, available=False, error="no device")),
+            "torch sees the GPU",
+            "sees no GPU: no device",
+        ),
+        (
+            replace(
+                _answers(), torch=replace(_TORCH, available=False, error="no device"), visible="-1"
+            ),
+            "torch sees the GPU",
+            "CUDA_VISIBLE_DEVICES hides",
+        ),
+        (
+            replace(_answers(), torch=replace(_TORCH, missing=("cudnn",))),
+            "SDPA backends",
+            "cudnn cannot be used",
+        ),
+        (replace(_answers(), archs=("100-real",)), "chip is covered", "the build has 100-real"),
+        (replace(_answers(), tools={"ncu": "Version"}), "nvcc", "not on PATH"),
+        (
+            replace(_answers(), tools={"ncu": "Version", "nvcc": "fails: no libstdc++"}),
+            "nvcc",
+            "no libstdc++",
+        ),
+        (replace(_answers(), tools={"nvcc": "release 13.0"}), "ncu", "not on PATH"),
+        (replace(_answers(), profiling="user, admin only"), "ncu", "lets only root"),
+        (replace(_answers(), free={"/cache": 1 << 20}), "free disk", "0.00 GiB are free"),
+    ],
+)
+def test_each_lack_of_software_is_named(answers: Answers, check: str, found: str) -> None:
+    """One thing that is missing or does not fit: that finding, and nothing else."""
+    findings = _found(answers)
+    assert [(one.check, found in one.found) for one in findings] == [(check, True)]
+
+
+def test_old_driver() -> None:
+    """What a driver of 2020 says under other names is understood, all of it."""
+    answers = replace(_answers(), driver=read_driver(OLD))
+    found = {one.check: one.found for one in _found(answers)}
+    assert set(found) == {
+        "driver against torch",
+        "nvcc",
+        "other processes",
+        "compute mode",
+        "ECC",
+        "throttling",
+        "clocks",
+        "power limit",
+        "persistence",
+        "free memory",
+    }
+    assert found["other processes"] == "1 on it: python train.py (4711)"
+    assert found["power limit"].startswith("somebody set it to 50 W")
+
+
+@pytest.mark.parametrize(
+    ("arch", "chip", "runs"),
+    [
+        ("80", 90, True),  # by its PTX
+        ("80-real", 90, False),
+        ("80-real", 86, True),
+        ("86-real", 80, False),
+        ("90a-real", 90, True),
+        ("90a-real", 100, False),
+        ("90-virtual", 100, True),
+        ("sm_80", 89, True),
+        ("nonsense", 90, False),
+    ],
+)
+def test_what_runs_on_a_chip(arch: str, chip: int, runs: bool) -> None:
+    """Machine code runs on later chips of its major version, PTX on all later ones."""
+    assert covers(arch, chip) is runs
+
+
+def test_real_gpu_beside_another_process() -> None:
+    """What an H100 said while another process held 50 GiB of it: those two facts, nothing else."""
+    told = read_driver((Path(__file__).parent / "h100_busy.xml").read_text(), ["9.0"])
+    (gpu,) = told.gpus
+    assert (told.version, told.cuda, gpu.name) == ("580.159.04", "13.0", "NVIDIA H100 80GB HBM3")
+    assert (gpu.clock, gpu.max_clock, gpu.power_limit, gpu.temperature) == (1980, 1980, 700, 33)
+    found = {one.check: one.found for one in _found(replace(_answers(), driver=told))}
+    assert found == {
+        "other processes": "1 on it: python3 (1188)",
+        "free memory": "29.1 of 79.6 GiB are free",
+    }

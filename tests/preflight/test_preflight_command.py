@@ -1,0 +1,78 @@
+"""`flashbench preflight` as a user runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from preflight.kernel_project import kernel_project
+from project.foreign import Repository
+
+
+def _preflight(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flashbench", "preflight", *arguments]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True)
+
+
+def _broken(root: Path) -> Repository:
+    project = kernel_project(root)
+    project.git("rm", "-q", "csrc/config.h")
+    project.commit("Remove a header that is still included")
+    return project
+
+
+def test_healthy_project_passes(tmp_path: Path) -> None:
+    """Exit 0, and the checks that were made."""
+    done = _preflight(kernel_project(tmp_path / "flash").root)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("preflight of flash, level source: nothing found")
+    assert "ok: project settings, submodules, missing headers" in done.stdout
+
+
+def test_finding_has_place_reason_and_fix(tmp_path: Path) -> None:
+    """Exit 1; the fix is a command on a line of its own."""
+    done = _preflight(_broken(tmp_path / "flash").root)
+    assert done.returncode == 1
+    assert "ERROR  missing headers: csrc/forward.h:2\n" in done.stdout
+    assert "  fix: git log --all --oneline -- '*config.h'\n" in done.stdout
+
+
+def test_json(tmp_path: Path) -> None:
+    """The same for machines: every check with its status, every finding with its fix."""
+    done = _preflight(_broken(tmp_path / "flash").root, "--format", "json")
+    document = json.loads(done.stdout)
+    assert (document["level"], document["errors"], document["warnings"]) == ("source", 1, 0)
+    statuses = {check["check"]: check["status"] for check in document["checks"]}
+    assert statuses.pop("missing headers") == "found"
+    assert set(statuses.values()) == {"ok"}
+
+
+def test_from_a_folder_below(tmp_path: Path) -> None:
+    """The project is the one around the working directory."""
+    done = _preflight(_broken(tmp_path / "flash").root / "csrc")
+    assert done.stdout.startswith("preflight of flash, level source: 1 error ")
+
+
+def test_no_project(tmp_path: Path) -> None:
+    """Outside of a project: one line, exit 2, and no walk through the machine's disks."""
+    done = _preflight(tmp_path)
+    assert done.returncode == 2
+    assert "no project here or above" in done.stderr
+
+
+def test_needs_neither_torch_nor_a_build(tmp_path: Path) -> None:
+    """The source level works where torch, numpy, scipy and our extension cannot be imported."""
+    code = (
+        "import sys\n"
+        "for name in ('torch', 'numpy', 'scipy', 'flashbench._C'): sys.modules[name] = None\n"
+        "from flashbench.cli import main; main(['preflight'])"
+    )
+    root = kernel_project(tmp_path / "flash").root
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_own_sources() -> None:
+    """Our own sources have nothing to be found."""
+    done = _preflight(Path(__file__).parents[2])
+    assert done.stdout.splitlines()[0].count("nothing found") == 1, done.stdout

@@ -1,0 +1,194 @@
+"""The build level of preflight: tools that are missing or of somebody else, and HEAD's build."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from preflight.kernel_project import kernel_project
+from project.foreign import Repository
+
+from flashbench.preflight import Report, run
+from flashbench.preflight.build import resources, tools
+from flashbench.preflight.build.subject import BuildSubject
+from flashbench.preflight.finding import CannotCheck
+from flashbench.preflight.source.tree import read_tree
+
+
+def _program(folder: Path, name: str, prints: str = "") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{prints}\nEND\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> BuildSubject:
+    return BuildSubject(read_tree(kernel_project(tmp_path / "flash").root), 60)
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with no program on it, and no CUDA in the environment; the folder on it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    for name in ("CXX", "CUDACXX", "CUDA_HOME", "CUDA_PATH", "CPATH", *tools._LISTS):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+def test_no_compiler(subject: BuildSubject, bare: Path) -> None:
+    """A machine without a C++ compiler, and the same with one."""
+    (finding,) = tools.compiler(subject)
+    assert finding.found == "c++, g++, clang++ not found"
+    _program(bare, "g++")
+    assert list(tools.compiler(subject)) == []
+
+
+def test_python_without_headers(subject: BuildSubject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """python3-dev is missing."""
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": "/nowhere"})
+    (finding,) = tools.python_headers(subject)
+    assert finding.fix.startswith("apt-get install python3.")
+
+
+def test_nvcc_that_is_not_on_path_is_put_there(
+    subject: BuildSubject, bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA is installed, its folder is not on PATH: named, and mended for this process alone."""
+    cuda = _program(tmp_path / "cuda" / "bin", "nvcc").parent
+    monkeypatch.setenv("CUDA_HOME", str(cuda.parent))
+    (finding,) = tools.nvcc(subject)
+    assert finding.fix == f'export PATH="{cuda}:$PATH"'
+    assert finding.mend is not None
+    assert finding.mend() == f"put {cuda} on the PATH of this process"
+    assert list(tools.nvcc(subject)) == []
+
+
+def test_list_of_architectures_without_this_chip(
+    subject: BuildSubject, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list made for another machine is named and replaced; without a GPU nobody knows."""
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "7.5;8.6")
+    with pytest.raises(CannotCheck, match="no GPU"):
+        list(tools.architecture_list(subject))
+    _program(bare, "nvidia-smi", "9.0")
+    monkeypatch.setenv("PATH", f"{bare}:/usr/bin:/bin")
+    (finding,) = tools.architecture_list(subject)
+    assert finding.found == "is '7.5;8.6', without the sm_90 of this machine"
+    assert finding.mend is not None
+    finding.mend()
+    assert os.environ["TORCH_CUDA_ARCH_LIST"] == "9.0"
+    assert list(tools.architecture_list(subject)) == []
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0+PTX")
+    assert list(tools.architecture_list(subject)) == []
+
+
+def test_pip_of_another_python(
+    subject: BuildSubject, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pip3 on PATH installs for somebody else."""
+    _program(bare, "pip3", "pip 20.0.2 from /usr/lib/python3/dist-packages/pip (python 3.8)")
+    monkeypatch.setenv("PATH", f"{bare}:/usr/bin:/bin")
+    (finding,) = tools.pip(subject)
+    assert "for Python 3.8 in /usr/lib/python3/dist-packages" in finding.found
+
+
+def test_missing_modules(subject: BuildSubject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither pip nor torch in this Python."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert [one.fix for one in tools.pip(subject)] == ["python -m ensurepip --upgrade"]
+    assert [one.found for one in tools.torch(subject)] == ["torch is not installed"]
+
+
+def test_torch_without_cuda(subject: BuildSubject) -> None:
+    """The build compiles CUDA against a torch that has none."""
+    (finding,) = tools.torch(subject)
+    assert "torch is built without CUDA" in finding.found
+
+
+def test_build_requirements(subject: BuildSubject) -> None:
+    """What pyproject.toml requires and this environment lacks, with the command to install it."""
+    assert list(tools.build_requirements(subject)) == []
+    settings = subject.tree.root / "pyproject.toml"
+    needs = ["setuptools>=1", "no-such-builder>=3", "setuptools>=999", "x; python_version<'3'"]
+    settings.write_text(f"[build-system]\nrequires = {needs}\n")
+    (finding,) = tools.build_requirements(subject)
+    assert finding.found == "lacks no-such-builder>=3, setuptools>=999"
+    assert finding.fix == "python -m pip install 'no-such-builder>=3' 'setuptools>=999'"
+
+
+_LIBRARY = "csrc/kernel.cpp"
+_BUILD = 'build = ["sh", "-c", "g++ -shared -fPIC csrc/kernel.cpp -o flash/kernel.so"]\n'
+
+
+@pytest.fixture
+def buildable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A project that builds in a moment, and a cache of its own."""
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
+    project = Repository(tmp_path / "flash")
+    project.write(".gitignore", "*.so\nlocal.h\n")
+    project.write(
+        "pyproject.toml",
+        f'[build-system]\nrequires = []\n[tool.flashbench.project]\ncallable = "flash:f"\n{_BUILD}',
+    )
+    project.write("flash/__init__.py", "def f(q, k, v, **others): return q\n")
+    project.write(_LIBRARY, 'extern "C" int answer() { return 42; }\n')
+    project.commit("A library")
+    return project
+
+
+def _build_level(root: Path) -> dict[str, list[str]]:
+    report: Report = run(root, "build", timeout=60)
+    return {done.name: [one.found for one in done.findings] for done in report.checks}
+
+
+def test_head_that_builds(buildable: Repository) -> None:
+    """Nothing is found, whatever the working tree looks like."""
+    found = _build_level(buildable.root)
+    assert {name for name, lines in found.items() if lines} <= {"pip"}
+
+
+def test_head_that_does_not_build(buildable: Repository) -> None:
+    """What builds in the working tree with an ignored header, and in no clean export."""
+    buildable.write("csrc/local.h", "#define ANSWER 42\n")
+    buildable.write(_LIBRARY, '#include "local.h"\nextern "C" int answer() { return ANSWER; }\n')
+    buildable.commit("Use a header of this machine")
+    found = _build_level(buildable.root)
+    (line,) = found["clean build"]
+    assert line.startswith("missing header: ")
+    assert found["headers in git"]
+
+
+def test_too_much_shared_memory(buildable: Repository) -> None:
+    """ptxas refuses a static array that no chip holds: told as what it is."""
+    message = "ptxas error   : Entry function 'f' uses too much shared data (0x10000 bytes)"
+    build = f'build = ["sh", "-c", "echo \\"{message}\\"; exit 1"]\n'
+    buildable.edit("pyproject.toml", _BUILD, build)
+    buildable.commit("Ask for too much")
+    found = _build_level(buildable.root)
+    assert found["shared memory"] == [message]
+    assert found["clean build"] == []
+
+
+def test_library_that_is_older_than_its_sources(buildable: Repository) -> None:
+    """The library beside the sources was built before the latest edit."""
+    library = buildable.root / "flash" / "kernel.so"
+    library.write_bytes(b"")
+    os.utime(library, (1, 1))
+    assert _build_level(buildable.root)["stale library"] == ["is older than csrc/kernel.cpp"]
+
+
+def test_resources_of_kernels() -> None:
+    """cuobjdump's lines: registers, static shared memory, stack, for each chip."""
+    text = (
+        "Fatbin elf code:\n================\narch = sm_80\ncode version = [1,8]\n"
+        "Resource usage:\n Common:\n  GLOBAL:0\n Function _Z6kernelPf:\n"
+        "  REG:255 STACK:512 SHARED:49152 LOCAL:0 CONSTANT[0]:380 TEXTURE:0\n"
+        "arch = sm_90a\n Function _Z6kernelPf:\n  REG:128 STACK:0 SHARED:1024 LOCAL:0\n"
+    )
+    first, second = resources.parse(text)
+    assert (first.arch, first.registers, first.shared, first.stack) == (80, 255, 49152, 512)
+    assert (second.arch, second.registers, second.stack) == (90, 128, 0)
