@@ -15,7 +15,10 @@ settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:
-    """A shell starts jobs in the background deaf to Ctrl-C, and so all that tests start."""
+    """Take from the environment what would change the output or the signals of the commands."""
+    for name in ("COLUMNS", "GITHUB_STEP_SUMMARY"):
+        os.environ.pop(name, None)
+    # A shell starts background jobs deaf to Ctrl-C, and so everything that tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

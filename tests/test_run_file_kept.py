@@ -173,7 +173,7 @@ def test_two_at_once_lose_nothing(tmp_path: Path) -> None:
     )
     try:
         deadline = time.monotonic() + 60
-        while not path.exists():
+        while not (path.exists() and runfile.load(path).launches[0].complete):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         (tmp_path / "link.json").symlink_to("run.json")

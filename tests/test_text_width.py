@@ -107,11 +107,10 @@ def on_a_terminal(columns: int, *arguments: str, **environment: str) -> str:
     import termios
 
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    known = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     process = subprocess.Popen(
         [sys.executable, "-m", "flashbench", *arguments],
         cwd=HERE,
-        env=known | {"PYTHONPATH": str(HERE.parent)} | environment,
+        env=os.environ | {"PYTHONPATH": str(HERE.parent)} | environment,
         stdout=theirs,
     )
     os.close(theirs)
@@ -137,8 +136,7 @@ def test_the_terminal_s_width_is_used(file: str) -> None:
     piped = subprocess.run(
         [sys.executable, "-m", "flashbench", *show],
         cwd=HERE,
-        env={k: v for k, v in os.environ.items() if k != "COLUMNS"}
-        | {"PYTHONPATH": str(HERE.parent)},
+        env=os.environ | {"PYTHONPATH": str(HERE.parent)},
         capture_output=True,
         text=True,
     ).stdout
