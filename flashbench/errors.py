@@ -42,11 +42,4 @@ class NotMeasuredError(FlashbenchError):
 
 
 class UnprovenError(NotMeasuredError):
-    """Revisions that share a process are not proven to run their own code there. seconds: the
-    device seconds that were spent before this was known. failure: one failed there, which it may do
-    alone as well; else they are known not to go together."""
-
-    def __init__(self, message: str, seconds: float = 0.0, *, failure: bool = False) -> None:
-        super().__init__(message)
-        self.seconds = seconds
-        self.failure = failure
+    """Revisions that share a process are not proven to run their own code there."""

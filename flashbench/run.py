@@ -96,12 +96,11 @@ def measure(
     NotMeasuredError if no candidate loads, and InvalidInputError if machine or builds are not
     those of `resumed`. Ctrl-C and SIGTERM end it early; everything measured is in the file.
 
-    Revisions that are not proven to run their own code in one process get one each, from the first
-    launch on; UnprovenError where `resumed`, or the plan, says one process.
+    Raises UnprovenError if revisions that share a process are not proven to run their own code.
     """
-    if resumed is not None and plan.processes in ("auto", resumed.settings.processes):
-        plan = replace(plan, processes=resumed.settings.processes)
-    elif resumed is not None:
+    if plan.processes == "auto":
+        plan = replace(plan, processes=resumed.settings.processes if resumed else "shared")
+    elif resumed is not None and plan.processes != resumed.settings.processes:
         raise InvalidInputError(
             f"{path}: was measured with --processes {resumed.settings.processes}; drop the flag, "
             "or measure into a new file"
@@ -112,18 +111,10 @@ def measure(
         try:
             _run(bench, outcome)
         except UnprovenError as error:
-            if plan.processes != "auto":
-                raise UnprovenError(
-                    f"no proof that revisions in one process run their own code: {error}; measure "
-                    "into a new file with --processes paired"
-                ) from None
-            why = (
-                "one failed in a shared one" if error.failure else "one cannot hold these revisions"
-            )
-            progress.note(f"paired processes, as {why}: {error}")
-            plan = replace(plan, processes="paired")
-            bench = Bench(plan, path, progress, None, settled, spent=error.seconds)
-            _run(bench, outcome)
+            raise UnprovenError(
+                f"no proof that revisions in one process run their own code: {error}; measure "
+                "into a new file with --processes paired"
+            ) from None
     outcome.run = bench.run
     if outcome.run is not None:
         bench.saving.end(outcome.run)

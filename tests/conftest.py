@@ -15,8 +15,10 @@ settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:
-    """Take from the environment what would change the output or the signals of the commands."""
-    for name in ("COLUMNS", "GITHUB_STEP_SUMMARY"):
+    """Take from the environment what would change the output, the speed or the signals of the
+    commands that tests start."""
+    # Without bytecode each of a thousand processes would compile torch's Python again: 3 s.
+    for name in ("COLUMNS", "GITHUB_STEP_SUMMARY", "PYTHONDONTWRITEBYTECODE"):
         os.environ.pop(name, None)
     # A shell starts background jobs deaf to Ctrl-C, and so everything that tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -88,10 +88,7 @@ class Oracle:
         plan = self._plan(bad, (), launches)
         done = sum(launch.device_seconds for launch in resumed.launches) if resumed else 0.0
         self._finish(measure_pair(plan, path, progress, resumed), done)
-        run = runfile.load(path)
-        if run.settings.processes == "paired":  # so are those in between, from the first one on
-            self.plan = replace(self.plan, processes="paired")
-        return self._report(run)
+        return self._report(runfile.load(path))
 
     def known(self, commit: Built, case: Case) -> list[float]:
         """What earlier launches of a commit told, none if its file is of other builds."""
@@ -109,13 +106,8 @@ class Oracle:
             done = resumed.device_seconds if resumed is not None else 0.0
             try:
                 self._finish(measure(plan, self._path(commit), Silent(), resumed), done)
-            except UnprovenError:
-                if self.plan.processes != "auto":
-                    raise
-                self.plan = replace(self.plan, processes="paired")
-                continue
-            except NotSavedError:  # says nothing of the commit: the next one would be no better
-                raise
+            except (UnprovenError, NotSavedError):
+                raise  # says nothing of this commit: the next one would be no better
             except NotMeasuredError as error:
                 self.reasons[commit.revision.commit] = str(error)
                 return None

@@ -48,7 +48,6 @@ class Bench:
     run: RunFile | None
     settled: Settled = lambda run: ()
     check: bool = False
-    spent: float = 0.0  # device seconds of an attempt that this one takes the place of
     over_budget: bool = False
     _index: int = 0  # of the launch that the worker is for
     _worker: Worker | Crew | None = None
@@ -61,7 +60,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.saving = Saving(self.path)
-        self._seconds = DeviceSeconds(self.plan.budget_seconds, self.spent)
+        self._seconds = DeviceSeconds(self.plan.budget_seconds)
         self._remaining = Remaining(self.plan, self.settled)
         self._resumed = self.run is not None
 
@@ -207,14 +206,11 @@ class Bench:
                 if died.candidate not in pending:
                     self._record_all(case, pending, died.status, f"flashbench itself: {died}")
                     return
-                self._doubt(died.candidate, died.status, str(died))
                 self.progress.note(f"{died.candidate} on {case.id}: {died.status}: {died}")
                 self._record_all(case, [died.candidate], died.status, str(died))
                 pending.remove(died.candidate)
                 continue
             assert isinstance(done, Done)
-            for result in done.results:
-                self._doubt(result.candidate, result.status, result.reason)
             launch.before = launch.before or self._state
             launch.after = done.state
             self._record(done.results)
@@ -267,20 +263,11 @@ class Bench:
         except WorkerDiedError as died:
             self._end_worker()
             raise UnprovenError(
-                f"the process ended when it was looked at for traces: {died}",
-                self._seconds.count(),
+                f"the process ended when it was looked at for traces: {died}"
             ) from None
         assert isinstance(answer, Audited)
         if answer.trace:
-            raise UnprovenError(answer.trace, self._seconds.count())
-
-    def _doubt(self, candidate: str, status: Status, why: str) -> None:
-        """UnprovenError where a revision failed that may have found another's things, and may do
-        without."""
-        doubtful = status in ("error", "crashed") and candidate in self.plan.sites
-        if doubtful and self._revisions_share and self.plan.processes == "auto":
-            seconds = self._seconds.count()
-            raise UnprovenError(f"{candidate}: {status}: {why}", seconds, failure=True)
+            raise UnprovenError(answer.trace)
 
     # ---- the worker
 
@@ -317,13 +304,9 @@ class Bench:
                     raise
                 if died.candidate not in [candidate.name for candidate in usable]:
                     raise NotMeasuredError(f"the worker process did not start: {died}") from None
-                why = f"{died.status} when it was imported: {died}"
-                self._doubt(died.candidate, "crashed", why)
-                self._broken[died.candidate] = why
+                self._broken[died.candidate] = f"{died.status} when it was imported: {died}"
                 continue
             assert isinstance(ready, Ready)
-            for name, why in ready.failures.items():
-                self._doubt(name, "error", why)
             self._audit()
             self._broken.update(ready.failures)
             listed = {candidate.name: candidate for candidate in ready.candidates}

@@ -8,12 +8,12 @@ from flashbench.runfile import Launch
 class DeviceSeconds:
     """Seconds of this invocation, by the launch that they were spent for.
 
-    budget: None for no limit. before: of an attempt that this one takes the place of.
+    budget: None for no limit.
     """
 
-    def __init__(self, budget: float | None, before: float) -> None:
+    def __init__(self, budget: float | None) -> None:
         self._budget = budget
-        self._total = self._unclaimed = before
+        self._total = self._unclaimed = 0.0
         self._launch: Launch | None = None
         self._counted_to: float | None = None  # None: no worker lives
 

@@ -45,7 +45,7 @@ class Plan:
     sites: Mapping[str, str] = field(default_factory=dict)  # of candidates that are built revisions
     repository: str = ""  # the working tree of these
     import_root: str = ""  # where modules of other candidates are looked for before all
-    processes: Literal["auto"] | Processes = "auto"  # auto: paired where revisions cannot share one
+    processes: Literal["auto"] | Processes = "auto"  # as the resumed file has it, or shared
     pair: Pair | None = None
     chosen: Sequence[Case] = ()  # in place of a grid
 
