@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forks import Forks
 from project.foreign import Repository, fastattn
 
 from flashbench import runfile
@@ -51,10 +52,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     repository.commit("Include what only I have")
     repository.git("tag", "unbuildable")
     repository.git("checkout", "-q", "-b", "aside", "good")
-    placed = "reinterpret_cast<unsigned long long>(&attend) >> 12"
-    noise = f"static_cast<long>(({placed}) * 2654435761ULL % 65536 * 4)"
+    noise = "static_cast<long>(getpid() * 2654435761ULL % 65536 * 4)"
     repository.edit("csrc/kernels.cpp", "turn < DELAY", f"turn < (planes > 1 ? DELAY : {noise})")
-    repository.commit("Wait by where in memory this is, where there are few planes")
+    text = (repository.root / "csrc/kernels.cpp").read_text()
+    repository.write("csrc/kernels.cpp", f"#include <unistd.h>\n{text}")
+    repository.commit("Wait by the number of the process, where there are few planes")
     repository.git("tag", "noisy")
     repository.edit("csrc/config.h", "DELAY = 0", "DELAY = 200000")
     repository.commit("Wait as long where there are many planes")
@@ -64,14 +66,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 @pytest.fixture
-def compare(project: Repository, tmp_path: Path):  # type: ignore[no-untyped-def]
-    """Run `flashbench compare` in the project; its run file is run.json."""
+def compare(project: Repository, forks: Forks):  # type: ignore[no-untyped-def]
+    """Run `flashbench compare` in the project."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "flashbench", "compare", *arguments]
-        return subprocess.run(
-            command, cwd=project.root, env=environment(project), capture_output=True, text=True
-        )
+        return forks.run(["compare", *arguments], project.root, environment(project))
 
     return run
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forks import Forks
 from project.foreign import Repository, fastattn
 
 from flashbench import runfile
@@ -29,17 +30,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 @pytest.fixture
-def flashbench(project: Repository):  # type: ignore[no-untyped-def]
-    environment = os.environ | {
-        "FLASHBENCH_CACHE": str(project.root.parent / "cache"),
-        "PYTHONPATH": str(Path(__file__).parents[1]),
-    }
+def flashbench(project: Repository, forks: Forks):  # type: ignore[no-untyped-def]
+    environment = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "flashbench", *map(str, arguments)]
-        return subprocess.run(
-            command, cwd=project.root, env=environment, capture_output=True, text=True
-        )
+        return forks.run(arguments, project.root, environment)
 
     yield run
     project.git("checkout", "-q", ".")

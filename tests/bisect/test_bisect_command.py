@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from forks import Forks
 from project.foreign import Repository, fastattn
 
 from flashbench.errors import Exit
@@ -59,12 +60,10 @@ def environment(project: Repository) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def bisect(project: Repository):  # type: ignore[no-untyped-def]
+def bisect(project: Repository, forks: Forks):  # type: ignore[no-untyped-def]
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "flashbench", "bisect", "--format", "json", *arguments]
-        return subprocess.run(
-            command, cwd=project.root, env=environment(project), capture_output=True, text=True
-        )
+        command = ["bisect", "--format", "json", *arguments]
+        return forks.run(command, project.root, environment(project))
 
     return run
 

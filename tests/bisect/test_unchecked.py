@@ -1,12 +1,10 @@
 """What no check could decide is said to be unchecked, by `build`, `builds` and `bisect` alike."""
 
 import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from forks import Forks
 from project.foreign import Repository
 
 from flashbench.errors import Exit
@@ -44,17 +42,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 @pytest.fixture(scope="module")
-def flashbench(project: Repository):  # type: ignore[no-untyped-def]
-    environment = os.environ | {
-        "FLASHBENCH_CACHE": str(project.root.parent / "cache"),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-    }
+def flashbench(project: Repository, forks: Forks):  # type: ignore[no-untyped-def]
+    environment = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "flashbench", *arguments, "--format", "json"]
-        return subprocess.run(
-            command, cwd=project.root, env=environment, capture_output=True, text=True
-        )
+        return forks.run([*arguments, "--format", "json"], project.root, environment)
 
     return run
 

@@ -4,11 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forks import Forks
 from project.foreign import Repository, fastattn
 
 from flashbench import runfile
@@ -44,25 +44,30 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 @pytest.fixture(scope="module")
-def backfill(project: Repository):  # type: ignore[no-untyped-def]
+def backfill(project: Repository, forks: Forks):  # type: ignore[no-untyped-def]
     """Run it in the project, where it is not at home; returns what it did."""
-    cache, profile = project.root.parent / "cache", project.root.parent / "machine.json"
-    ours = {"FLASHBENCH_CACHE": str(cache), "FLASHBENCH_MACHINE": str(profile)}
 
-    def run(
-        *arguments: str, program: Sequence[str] = ("-m", "flashbench")
-    ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-P", *program, "backfill", *arguments],
-            cwd=project.root,
-            env=os.environ | ours | {"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-        )
+    def run(*arguments: str, program: str = "") -> subprocess.CompletedProcess[str]:
+        command = ["backfill", *arguments]
+        if program:
+            done = subprocess.run(
+                [sys.executable, "-P", "-c", program, *command],
+                cwd=project.root,
+                env=os.environ | environment(project) | {"PYTHONPATH": str(ROOT)},
+                capture_output=True,
+                text=True,
+            )
+        else:
+            done = forks.run(command, project.root, environment(project))
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
     return run
+
+
+def environment(project: Repository) -> dict[str, str]:
+    cache, profile = project.root.parent / "cache", project.root.parent / "machine.json"
+    return {"FLASHBENCH_CACHE": str(cache), "FLASHBENCH_MACHINE": str(profile)}
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +183,7 @@ def test_measured_is_kept_whenever_it_ends(project: Repository, backfill, first)
     """What is in the run file alone, as after a kill, is kept by the same command; a signal while
     it keeps waits for the end of that."""
     command = ["--list", "../commits.txt", *GRID, "--launches", "3"]
-    for program in (("-m", "flashbench"), ("-c", ENDED)):
+    for program in ("", ENDED):
         shutil.rmtree(project.root / ".asv", ignore_errors=True)
         done = backfill(*command, program=program)
         assert done.returncode == Exit.REGRESSION, done.stderr

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from forks import Forks
 from project.foreign import Repository, fastattn
 
 from flashbench.builds import running
@@ -48,18 +49,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 @pytest.fixture(scope="module")
-def flashbench(project: Repository):  # type: ignore[no-untyped-def]
-    cache = project.root.parent / "cache"
+def flashbench(project: Repository, forks: Forks):  # type: ignore[no-untyped-def]
+    environment = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {
-            "FLASHBENCH_CACHE": str(cache),
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-        }
-        command = [sys.executable, "-m", "flashbench", *arguments]
-        return subprocess.run(
-            command, cwd=project.root, env=environment, capture_output=True, text=True
-        )
+        return forks.run(arguments, project.root, environment)
 
     return run
 

@@ -5,19 +5,17 @@ as users run it.
 """
 
 import fcntl
-import json
 import os
 import shlex
 import subprocess
 import sys
 import sysconfig
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from project import forked
+from forks import Forks
 from project.foreign import Repository
 from project.toys import (
     ATTENDS,
@@ -42,12 +40,11 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 TORCH = Path(torch.__file__).parent
+Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def _environment(repository: Repository, path: Path | None) -> dict[str, str]:
-    """path: of packages that are installed, as it were."""
-    return os.environ | {
-        "PYTHONPATH": os.pathsep.join(map(str, filter(None, [ROOT, path]))),
+def _environment(repository: Repository) -> dict[str, str]:
+    return {
         "FLASHBENCH_CACHE": str(repository.root.parent / "cache"),
         "FLASHBENCH_MACHINE": str(repository.root.parent / "machine.json"),
     }
@@ -59,48 +56,22 @@ def start(repository: Repository, *arguments: str) -> subprocess.CompletedProces
     return subprocess.run(
         command,
         cwd=repository.root,
-        env=_environment(repository, None),
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | _environment(repository),
         capture_output=True,
         text=True,
     )
 
 
-class Forks:
-    """Commands in forks of one process."""
-
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
-
-    def __call__(
-        self, repository: Repository, *arguments: str, path: Path | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """The same as `start`."""
-        assert self._process.stdin
-        assert self._process.stdout
-        with tempfile.TemporaryDirectory() as output:
-            request = {
-                "arguments": arguments,
-                "directory": str(repository.root),
-                "environment": _environment(repository, path),
-                "path": [str(path)] if path else [],
-                "output": output,
-            }
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-            code = int(self._process.stdout.readline())
-            said = [(Path(output) / name).read_text() for name in ("stdout", "stderr")]
-        return subprocess.CompletedProcess(arguments, code, *said)
-
-
 @pytest.fixture(scope="module")
-def flashbench() -> Iterator[Forks]:
-    command = [sys.executable, "-P", forked.__file__, str(ROOT)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield Forks(process)
-        assert process.stdin
-        process.stdin.close()
+def flashbench(forks: Forks) -> Command:
+    """Run a command in a repository."""
+
+    def run(
+        repository: Repository, *arguments: str, path: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return forks.run(arguments, repository.root, _environment(repository), path)
+
+    return run
 
 
 CASE = ["--shape", "1,1,16,8", "--dtype", "fp32", "--causal", "full"]
@@ -110,7 +81,9 @@ BRIEF = ["--launches", "2"]
 QUICK = [*FAST, "--launches", "6", "--tolerance", "50%", "--confidence", "60%"]
 
 
-def assert_told_apart(flashbench: Forks, repository: Repository, path: Path | None = None) -> None:
+def assert_told_apart(
+    flashbench: Command, repository: Repository, path: Path | None = None
+) -> None:
     """`compare fast slow` times each revision's own code, in paired processes unasked; too few
     launches for a verdict, as each takes seconds."""
     file = repository.root.parent / "run.json"
@@ -143,7 +116,7 @@ def assert_paired(done: "subprocess.CompletedProcess[str]", file: Path) -> None:
 
 
 @pytest.mark.parametrize("where", PACKAGES)
-def test_what_python_keeps_once(flashbench: Forks, tmp_path: Path, where: str) -> None:
+def test_what_python_keeps_once(flashbench: Command, tmp_path: Path, where: str) -> None:
     """Revisions that both leave something at the same place of a process are told apart; in one
     process there is no verdict."""
     installed = tmp_path / "installed"
@@ -188,19 +161,19 @@ def toy_in_cpp(root: Path, compiled: Path, operator: str) -> Repository:
     return toy(root, files, ["sh", "-c", build])
 
 
-def test_override_in_cpp(flashbench: Forks, tmp_path: Path, compiled: Path) -> None:
+def test_override_in_cpp(flashbench: Command, tmp_path: Path, compiled: Path) -> None:
     """TORCH_LIBRARY_IMPL, where the last one counts, is each revision's own."""
     assert_told_apart(flashbench, toy_in_cpp(tmp_path / "toy", compiled, "aten.hardswish"))
 
 
-def test_operator_in_cpp(flashbench: Forks, tmp_path: Path, compiled: Path) -> None:
+def test_operator_in_cpp(flashbench: Command, tmp_path: Path, compiled: Path) -> None:
     """TORCH_LIBRARY, which torch refuses twice, is each revision's own."""
     repository = toy_in_cpp(tmp_path / "toy", compiled, "toy.wait")
     assert_told_apart(flashbench, repository)
     assert_told_apart_by_a_user(repository)
 
 
-def test_library_beside_the_extension(flashbench: Forks, tmp_path: Path) -> None:
+def test_library_beside_the_extension(flashbench: Command, tmp_path: Path) -> None:
     """A shared library that the linker knows by its name is each revision's own."""
     files = {
         "toy/__init__.py": EXTENDED,
@@ -213,7 +186,7 @@ def test_library_beside_the_extension(flashbench: Forks, tmp_path: Path) -> None
     assert_told_apart_by_a_user(repository)
 
 
-def test_operator_in_python(flashbench: Forks, registered: Repository) -> None:
+def test_operator_in_python(flashbench: Command, registered: Repository) -> None:
     """With enough launches the verdict is SLOWER; what a user runs does as its forks do."""
     file = registered.root.parent / "run.json"
     done = flashbench(registered, "compare", "fast", "slow", *QUICK, "--run-file", str(file))
@@ -229,7 +202,7 @@ def registered(tmp_path: Path) -> Repository:
 
 
 def test_one_process_is_refused_where_it_proves_nothing(
-    flashbench: Forks, registered: Repository
+    flashbench: Command, registered: Repository
 ) -> None:
     """With --processes shared there is no verdict, no run file, and the reason in one line."""
     file = registered.root.parent / "run.json"
@@ -250,7 +223,7 @@ def test_one_process_is_refused_where_it_proves_nothing(
     assert not file.exists()
 
 
-def test_an_installed_copy_is_no_revision(flashbench: Forks, tmp_path: Path) -> None:
+def test_an_installed_copy_is_no_revision(flashbench: Command, tmp_path: Path) -> None:
     """Where both revisions run an installed copy's code, there is no verdict."""
     installed = tmp_path / "installed"
     (installed / "toy_kernels").mkdir(parents=True)
@@ -273,7 +246,7 @@ def test_an_installed_copy_is_no_revision(flashbench: Forks, tmp_path: Path) -> 
     assert "not proven to run its own code: ran toy_kernels from" in told
 
 
-def test_a_crash_is_the_revisions_own(flashbench: Forks, tmp_path: Path) -> None:
+def test_a_crash_is_the_revisions_own(flashbench: Command, tmp_path: Path) -> None:
     """Of paired processes one that ends costs the other nothing, and a resumed run stays paired."""
     ends = "    import os\n    os._exit(3) if SECONDS > 0.001 else time.sleep(SECONDS)\n"
     repository = toy(tmp_path / "toy", {"toy/__init__.py": HEAD + CALL + ends + ATTENDS}, [])
@@ -292,7 +265,7 @@ def test_a_crash_is_the_revisions_own(flashbench: Forks, tmp_path: Path) -> None
         assert statuses == {"A": "ok", "B": "crashed", "sdpa/A": "ok", "sdpa/B": "ok"}
 
 
-def test_backfill(flashbench: Forks, registered: Repository) -> None:
+def test_backfill(flashbench: Command, registered: Repository) -> None:
     """Each commit of a backfill has its own process, and its own SDPA beside it."""
     file = registered.root.parent / "run.json"
     done = flashbench(
@@ -317,7 +290,7 @@ def test_backfill(flashbench: Forks, registered: Repository) -> None:
     assert "cannot hold" not in again.stderr
 
 
-def test_bisect(flashbench: Forks, registered: Repository) -> None:
+def test_bisect(flashbench: Command, registered: Repository) -> None:
     """The commit that waits longer is found, by paired launches from the first one on."""
     done = flashbench(
         registered, "bisect", "--good", "fast", "--bad", "slow", "--for", "speed", *FAST,
@@ -330,7 +303,7 @@ def test_bisect(flashbench: Forks, registered: Repository) -> None:
     assert {runfile.load(file).settings.processes for file in files} == {"paired"}
 
 
-def test_a_failure_is_told_as_what_it_is(flashbench: Forks, tmp_path: Path) -> None:
+def test_a_failure_is_told_as_what_it_is(flashbench: Command, tmp_path: Path) -> None:
     """A kernel that raises in its own process is named with its error; nothing is called shared."""
     raises = "    if SECONDS > 0.001: raise RuntimeError('no such tile')\n"
     repository = toy(tmp_path / "toy", {"toy/__init__.py": HEAD + CALL + raises + ATTENDS}, [])
