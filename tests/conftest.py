@@ -2,12 +2,11 @@
 
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 import skip_reasons
-from forks import Forks
 from hypothesis import settings
 
 # A busy machine is no failure.
@@ -40,13 +39,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for worker in range(workers):
         items += [item for tests in slow[worker::workers] for item in tests]
         items += fast[worker * len(fast) // workers : (worker + 1) * len(fast) // workers]
-
-
-@pytest.fixture(scope="session")
-def forks() -> Iterator[Forks]:
-    """Runs commands without importing torch for each process that they start."""
-    with Forks() as one:
-        yield one
 
 
 @pytest.hookimpl(wrapper=True)

@@ -44,14 +44,14 @@ def serve() -> None:
 
 
 def _command(
-    arguments: list[str], directory: str, environment: dict[str, str], path: list[str], output: str
+    arguments: list[str], directory: str, environment: dict[str, str], output: str
 ) -> NoReturn:
     from flashbench.cli import main
 
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
-    sys.path[:0] = path
+    sys.path[:0] = environment["PYTHONPATH"].split(os.pathsep)  # as at a start
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     for handle, name in ((1, "stdout"), (2, "stderr")):

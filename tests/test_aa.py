@@ -1,11 +1,10 @@
 """`flashbench aa`: comparisons of a build with itself."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
+import forks
 import msgspec
 import numpy as np
 import pytest
@@ -228,26 +227,25 @@ def test_command_measures_prints_and_keeps(tmp_path: Path, monkeypatch: pytest.M
     """A Python candidate against itself: table, profile, and the same table from the file."""
     monkeypatch.setenv("FLASHBENCH_MACHINE", str(tmp_path / "machine.json"))
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     (tmp_path / "plain.py").write_text(
         "from torch.nn.functional import scaled_dot_product_attention\n"
         "def attention(q, k, v, **keywords):\n"
         "    return scaled_dot_product_attention(q, k, v, **keywords).clone()\n"
     )
-    command = [sys.executable, "-m", "flashbench", "aa", "--comparisons", "2", "--launches", "4"]
+    command = ["aa", "--comparisons", "2", "--launches", "4"]
     first = [*command, "--candidate", "plain:attention", "--dtype", "fp32"]
     first += ["--shape", "1,1,8,8", "--causal", "full", "--samples", "4", "--min-sample", "1ms"]
     first += ["--run-file", str(tmp_path / "aa.json"), "--format", "json"]
-    done = subprocess.run([*first, "--save"], cwd=tmp_path, capture_output=True, text=True)
+    done = forks.run([*first, "--save"], tmp_path)
     assert done.returncode in (Exit.PASS, Exit.REGRESSION), done.stderr
     table = json.loads(done.stdout)
     assert table["summary"]["family_alarms"]["trials"] == 2
     (kept,) = machine.load(tmp_path / "machine.json").noise
     assert (kept.device, kept.cases, kept.compared) == ("cpu", 1, 2)
     again = [*command, "--resume", str(tmp_path / "aa.json"), "--format", "json"]
-    second = subprocess.run(again, cwd=tmp_path, capture_output=True, text=True)
+    second = forks.run(again, tmp_path)
     assert json.loads(second.stdout) == table
     missing = [*command, "--candidate", "nowhere:attention"]
-    third = subprocess.run(missing, cwd=tmp_path, capture_output=True, text=True)
+    third = forks.run(missing, tmp_path)
     assert third.returncode == Exit.NOT_MEASURED
     assert "no such package" in third.stderr

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import forks
 import pytest
-from forks import Forks
 from project.foreign import Repository, fastattn
 
 from flashbench import runfile
@@ -66,7 +66,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 @pytest.fixture
-def compare(project: Repository, forks: Forks):  # type: ignore[no-untyped-def]
+def compare(project: Repository):  # type: ignore[no-untyped-def]
     """Run `flashbench compare` in the project."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:

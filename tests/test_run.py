@@ -1,4 +1,4 @@
-"""`flashbench run` as its users see it: real processes, exit codes, the file that remains."""
+"""`flashbench run` as its users see it: processes, exit codes, the file that remains."""
 
 import contextlib
 import os
@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import forks
 import numpy as np
 import pytest
 from synthetic import make_cases, make_run
@@ -30,6 +31,11 @@ def command(*arguments: object) -> list[str]:
 
 
 def flashbench(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return forks.run(["run", *arguments], ROOT, environment)
+
+
+def flashbench_alone(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same without a fork, as users run it."""
     return subprocess.run(
         command(*arguments),
         capture_output=True,
@@ -58,7 +64,7 @@ def everything_fails(tmp_path_factory: pytest.TempPathFactory) -> RunFile:
     path = tmp_path_factory.mktemp("run") / "run.json"
     marker = path.parent / "marker"
     names = ["correct", "wrong", "raises", "aborts", "hangs", "takes_all_memory", "declines"]
-    done = flashbench(
+    done = flashbench_alone(
         *QUICK, *candidates(*names, "aborts_once", "aborts_when_timed"), "-o", path,
         "--causal", "full", "--launches", 3, "--timeout", "2s",
         FLASHBENCH_TEST_MARKER=str(marker),
@@ -292,7 +298,7 @@ def test_baseline_only_needs_no_extension(tmp_path: Path) -> None:
 )
 def test_errors_are_one_line(arguments: list[str], code: int, words: str) -> None:
     """What cannot be run is said in one line, with the exit code of the contract."""
-    done = flashbench(*arguments)
+    done = flashbench_alone(*arguments)
     assert done.returncode == code, done.stderr
     assert len(lines(done)) == 1
     assert words in done.stderr

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import forks
 import numpy as np
 import pytest
 from synthetic import make_cases, make_pair, make_run
@@ -34,13 +35,7 @@ TINY += ["--candidate", CORRECT]
 
 
 def flashbench(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "flashbench", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-    )
+    return forks.run(arguments, ROOT, environment)
 
 
 def run(path: Path, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forks
 import pytest
-from forks import Forks
 from project.foreign import Repository, fastattn
 
 from flashbench import runfile
@@ -30,7 +30,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 @pytest.fixture
-def flashbench(project: Repository, forks: Forks):  # type: ignore[no-untyped-def]
+def flashbench(project: Repository):  # type: ignore[no-untyped-def]
     environment = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -122,17 +122,13 @@ def test_run_files_in_the_repository_are_no_sources(tmp_path: Path) -> None:
     repository.write("pyproject.toml", table)
     repository.write("pure.py", PURE)
     repository.commit("Attention")
-    environment = os.environ | {
+    environment = {
         "FLASHBENCH_CACHE": str(tmp_path / "cache"),
         "FLASHBENCH_MACHINE": str(tmp_path / "machine.json"),
-        "PYTHONPATH": str(Path(__file__).parents[1]),
     }
 
     def flashbench(*arguments: object) -> str:
-        command = [sys.executable, "-m", "flashbench", *map(str, arguments)]
-        done = subprocess.run(
-            command, cwd=repository.root, env=environment, capture_output=True, text=True
-        )
+        done = forks.run(arguments, repository.root, environment)
         assert done.returncode == Exit.PASS, done.stderr
         return done.stdout + done.stderr
 

@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import forks
 import pytest
-from forks import Forks
 from project.foreign import Repository, fastattn
 
 from flashbench.errors import Exit
@@ -60,7 +60,7 @@ def environment(project: Repository) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def bisect(project: Repository, forks: Forks):  # type: ignore[no-untyped-def]
+def bisect(project: Repository):  # type: ignore[no-untyped-def]
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = ["bisect", "--format", "json", *arguments]
         return forks.run(command, project.root, environment(project))

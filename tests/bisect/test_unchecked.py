@@ -3,8 +3,8 @@
 import json
 import subprocess
 
+import forks
 import pytest
-from forks import Forks
 from project.foreign import Repository
 
 from flashbench.errors import Exit
@@ -42,7 +42,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 @pytest.fixture(scope="module")
-def flashbench(project: Repository, forks: Forks):  # type: ignore[no-untyped-def]
+def flashbench(project: Repository):  # type: ignore[no-untyped-def]
     environment = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:

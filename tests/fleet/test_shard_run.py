@@ -1,11 +1,10 @@
 """`flashbench run --shard i/n` and `flashbench merge` with real worker processes."""
 
 import copy
-import os
 import subprocess
-import sys
 from pathlib import Path
 
+import forks
 import pytest
 
 from flashbench import runfile
@@ -22,13 +21,7 @@ RUN = [
 
 
 def flashbench(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "flashbench", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-    )
+    return forks.run(arguments, ROOT, environment)
 
 
 def cells(run: RunFile) -> dict[tuple[int, str, str], str]:

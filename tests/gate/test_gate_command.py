@@ -2,10 +2,10 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import forks
 import pytest
 from project.foreign import Repository
 
@@ -32,8 +32,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def _gate(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flashbench", "gate", *arguments]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True)
+    return forks.run(["gate", *arguments], root)
 
 
 @pytest.mark.slow

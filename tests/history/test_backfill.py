@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
-from forks import Forks
 from project.foreign import Repository, fastattn
 
 from flashbench import runfile
@@ -44,7 +44,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 @pytest.fixture(scope="module")
-def backfill(project: Repository, forks: Forks):  # type: ignore[no-untyped-def]
+def backfill(project: Repository):  # type: ignore[no-untyped-def]
     """Run it in the project, where it is not at home; returns what it did."""
 
     def run(*arguments: str, program: str = "") -> subprocess.CompletedProcess[str]:

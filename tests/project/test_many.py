@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import forks
 import pytest
-from forks import Forks
 from project.foreign import Repository, fastattn
 
 from flashbench.builds import running
@@ -49,7 +49,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 @pytest.fixture(scope="module")
-def flashbench(project: Repository, forks: Forks):  # type: ignore[no-untyped-def]
+def flashbench(project: Repository):  # type: ignore[no-untyped-def]
     environment = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -13,9 +13,9 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
+import forks
 import pytest
 import torch
-from forks import Forks
 from project.foreign import Repository
 from project.toys import (
     ATTENDS,
@@ -63,7 +63,7 @@ def start(repository: Repository, *arguments: str) -> subprocess.CompletedProces
 
 
 @pytest.fixture(scope="module")
-def flashbench(forks: Forks) -> Command:
+def flashbench() -> Command:
     """Run a command in a repository."""
 
     def run(
