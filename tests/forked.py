@@ -21,11 +21,13 @@ from typing import Any, NoReturn
 
 def serve() -> None:
     import scipy.stats
+    import torch._dynamo
 
     from flashbench.measure import process, worker
     from flashbench.project import check, check_server, correctness
 
-    del correctness, scipy  # the checker and the verdict want them
+    # The checker, the verdict and the first call of a custom operator want them.
+    del correctness, scipy, torch
 
     def fork_worker(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
         return _forked(worker.main, command, options["pass_fds"], options)
