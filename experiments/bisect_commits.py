@@ -1,4 +1,4 @@
-"""How often bisection is right, and what it costs, on generated histories with a simulated oracle.
+"""How often bisection is right, and what it costs, on generated histories with simulated launches.
 
     python experiments/bisect_commits.py [TRIALS] [SEED]
 

@@ -115,7 +115,7 @@ def commands(name: str, folder: Path) -> tuple[list[str], Path]:
         flags = ["--launches", "3", "--comparisons", "2"]
         return [*program, *TINY, *flags, "--run-file"], ROOT
     sys.path.insert(0, str(ROOT / "tests"))
-    from project.foreign import fastattn
+    from revisions.repository import fastattn
 
     os.environ["FLASHBENCH_CACHE"] = str(folder / "cache")
     root = folder / "fastattn"

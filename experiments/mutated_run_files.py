@@ -30,7 +30,7 @@ from synthetic import make_cases, make_pair, make_run
 
 from flashbench import cli, run_reader, runfile
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.measure.bench import Bench
+from flashbench.measure.scheduler import Scheduler
 
 SECONDS = 20  # that a command may take
 COMMANDS = (
@@ -96,10 +96,10 @@ def run(arguments: tuple[str, ...]) -> tuple[int, str]:
 def workplace() -> Iterator[Path]:
     """A repository with a good run file, where no worker starts."""
 
-    def start(bench: Bench) -> None:
+    def start(scheduler: Scheduler) -> None:
         raise InvalidInputError("a worker would start")
 
-    whole, Bench._start_worker = Bench._start_worker, start  # type: ignore[method-assign,assignment]
+    whole, Scheduler._start_worker = Scheduler._start_worker, start  # type: ignore[method-assign,assignment]
     try:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
@@ -108,7 +108,7 @@ def workplace() -> Iterator[Path]:
             Path("good.json").write_bytes(documents()[0])
             yield Path(folder)
     finally:
-        Bench._start_worker = whole  # type: ignore[method-assign]
+        Scheduler._start_worker = whole  # type: ignore[method-assign]
 
 
 def faults(document: bytes) -> list[str]:

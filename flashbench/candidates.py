@@ -149,7 +149,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a built revision is imported from (flashbench/project/), and where to copy it to.
+    """Where a built revision is imported from (flashbench/revisions/), and where to copy it to.
 
     alone: no other revision is loaded in this process. tree: the project's working tree.
     """
@@ -169,7 +169,7 @@ def load(candidate: Candidate, site: Site | None = None) -> tuple[Loaded, BuildI
     if candidate.baseline:
         return _load_sdpa(candidate), BuildIdentity()
     if site is not None:
-        from flashbench.project.load import load_copy
+        from flashbench.revisions.load import load_copy
 
         try:
             loaded = load_copy(

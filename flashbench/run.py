@@ -13,10 +13,10 @@ from types import FrameType
 
 from flashbench.candidates import parse_candidates
 from flashbench.errors import InvalidInputError, UnprovenError
-from flashbench.measure.bench import Bench
 from flashbench.measure.plan import Plan
 from flashbench.measure.progress import Progress
 from flashbench.measure.remaining import Settled
+from flashbench.measure.scheduler import Scheduler
 from flashbench.runfile import RunFile
 from flashbench.shard import cases_of_shard
 
@@ -105,35 +105,35 @@ def measure(
             f"{path}: was measured with --processes {resumed.settings.processes}; drop the flag, "
             "or measure into a new file"
         )
-    bench = Bench(plan, path, progress, resumed, settled, check=check)
+    scheduler = Scheduler(plan, path, progress, resumed, settled, check=check)
     outcome = Outcome(None)
     with progress:
         try:
-            _run(bench, outcome)
+            _run(scheduler, outcome)
         except UnprovenError as error:
             raise UnprovenError(
                 f"no proof that revisions in one process run their own code: {error}; measure "
                 "into a new file with --processes paired"
             ) from None
-    outcome.run = bench.run
+    outcome.run = scheduler.run
     if outcome.run is not None:
-        bench.saving.end(outcome.run)
-    outcome.over_budget = bench.over_budget
+        scheduler.saving.end(outcome.run)
+    outcome.over_budget = scheduler.over_budget
     return outcome
 
 
-def _run(bench: Bench, outcome: Outcome) -> None:
+def _run(scheduler: Scheduler, outcome: Outcome) -> None:
     try:
         with signals_as_interrupt():
-            bench.measure()
+            scheduler.measure()
     except KeyboardInterrupt:
         outcome.interrupted = True
     except UnprovenError:
-        bench.discard()
+        scheduler.discard()
         raise
     finally:
         with signals_ignored():
-            bench.close(interrupted=outcome.interrupted)
+            scheduler.close(interrupted=outcome.interrupted)
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def of_revision(repository: Path, commit: str) -> str:
 
 
 def _git(repository: Path, *arguments: str) -> bytes:
-    # Nothing is fetched into a partial clone, as in flashbench/project/git.py.
+    # Nothing is fetched into a partial clone, as in flashbench/revisions/git.py.
     environment = os.environ | {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
     command = ["git", "-C", str(repository), *arguments]
     done = subprocess.run(command, capture_output=True, env=environment)

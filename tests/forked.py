@@ -24,7 +24,7 @@ def serve() -> None:
     import torch._dynamo
 
     from flashbench.measure import process, worker
-    from flashbench.project import check, check_server, correctness
+    from flashbench.revisions import check, check_server, correctness
 
     # The checker, the verdict and the first call of a custom operator want them.
     del correctness, scipy, torch

@@ -23,11 +23,11 @@ from flashbench.aa import (
 )
 from flashbench.cli import main
 from flashbench.errors import Exit
-from flashbench.head_to_head import decided_cases
 from flashbench.launches import collect
 from flashbench.report import report_builds
 from flashbench.runfile import BuildIdentity, Pair, RunFile
 from flashbench.stats.proportion import Rate
+from flashbench.until_decided import decided_cases
 
 ROOT = Path(__file__).parents[1]
 

@@ -11,20 +11,20 @@ import flashbench
 
 PACKAGE = Path(flashbench.__file__).parent
 # Values of JSON that is not strict, which has no decoder: read in the main thread alone.
-CONVERTING = {"foreign/document.py", "history/rows.py"}
+CONVERTING = {"other_tools/document.py", "history/asv_result.py"}
 
 CRASHING = """
 import sys, threading
 from pathlib import Path
 from flashbench.builds import builder
-from flashbench.project import assemble, ledger
+from flashbench.revisions import import_root, ledger
 
 cache = Path(sys.argv[1])
 sys.setswitchinterval(1e-6)
 barrier = threading.Barrier(8)
 READERS = {
     "build": lambda: builder.find(cache, "key"),
-    "site": lambda: assemble._read(cache / "key"),
+    "site": lambda: import_root._read(cache / "key"),
     "ledger": lambda: ledger._read(cache / "key" / "tried.json"),
 }
 read = READERS[sys.argv[2]]

@@ -157,7 +157,7 @@ def test_a_report_replaces_a_report_and_no_measurement(tmp_path, measured):
         done = show(measured, "-o", tmp_path / "table", "--format", output_format)
         assert done.returncode == 0, done.stderr
     (tmp_path / "link").symlink_to("measured.json")
-    inputs = ROOT / "tests" / "foreign" / "inputs"
+    inputs = ROOT / "tests" / "other_tools" / "inputs"
     for path in (measured, tmp_path / "link", inputs / "pytest_a.json"):
         done = show(measured, "-o", path)
         assert done.returncode == 2

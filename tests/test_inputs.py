@@ -14,10 +14,10 @@ from synthetic import make_cases, make_run
 
 from flashbench import runfile
 from flashbench.errors import InvalidInputError
-from flashbench.foreign import document
 from flashbench.history import record
 from flashbench.history.read_cache import key_of
 from flashbench.machine import load as load_profile
+from flashbench.other_tools import document
 
 ROOT = Path(__file__).parents[1]
 
@@ -153,7 +153,7 @@ def test_a_pipe_that_the_user_opened_is_read(measured, command):
 
 def test_other_tools_files_are_read_from_a_pipe():
     """Whose file it is is told from a pipe's bytes, which are there once."""
-    file = ROOT / "tests" / "foreign" / "inputs" / "pytest_a.json"
+    file = ROOT / "tests" / "other_tools" / "inputs" / "pytest_a.json"
     script = f"cat {file} | {sys.executable} -m flashbench show /dev/stdin --format csv"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout == flashbench("show", file, "--format", "csv").stdout

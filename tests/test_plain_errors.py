@@ -10,7 +10,7 @@ from synthetic import make_cases, make_run
 
 from flashbench import runfile
 from flashbench.cli import COMMANDS, cli, main
-from flashbench.measure.bench import Bench
+from flashbench.measure.scheduler import Scheduler
 
 # What Python and the libraries that we build on say; none of it means anything to a user.
 JARGON = re.compile(
@@ -41,10 +41,10 @@ def told(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         monkeypatch.setenv(name, str(place / "home"))
     monkeypatch.setenv("FLASHBENCH_MACHINE", str(place / "machine.json"))
 
-    def refuse(bench: Bench) -> None:
+    def refuse(scheduler: Scheduler) -> None:
         raise AssertionError("what is wrong has to be found before anything is measured")
 
-    monkeypatch.setattr(Bench, "_start_worker", refuse)
+    monkeypatch.setattr(Scheduler, "_start_worker", refuse)
 
     def tell(*arguments: str, settings: str = PROJECT) -> tuple[int, str]:
         Path("pyproject.toml").write_bytes(settings.encode("utf-8", "surrogateescape"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import forks
 import pytest
-from project.foreign import Repository, fastattn
+from revisions.repository import Repository, fastattn
 
 from flashbench import runfile
 from flashbench.errors import Exit

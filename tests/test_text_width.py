@@ -20,7 +20,7 @@ INPUTS = [
     "golden/a.json",
     "golden/failures.json",
     "golden/gpu.json",
-    "foreign/inputs/pyperf_a.json",
+    "other_tools/inputs/pyperf_a.json",
 ]
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from flashbench.bisect.faults import Fault, FaultSearch
 from flashbench.bisect.found import Cost, Found, Outcome, Tried
 from flashbench.bisect.question import Range, works
-from flashbench.builds.unit import first_line
+from flashbench.builds.missing_symbol import first_line
 from flashbench.errors import NotMeasuredError
-from flashbench.project import Built
-from flashbench.project.ledger import Stage
-from flashbench.project.many import Preparer
+from flashbench.revisions import Built
+from flashbench.revisions.ledger import Stage
+from flashbench.revisions.many import Preparer
 
 _WORKS = {"build": "builds", "load": "loads", "correct": "is right"}
 _FAILS = {"build": "does not build", "load": "does not load", "correct": "is wrong"}

@@ -6,16 +6,16 @@ from typing import Literal
 from flashbench.bisect.graph import Graph, graph_of
 from flashbench.builds import Status
 from flashbench.errors import InvalidInputError
-from flashbench.project import Built, Project, Revision, git, resolve
-from flashbench.project.commits import (
+from flashbench.revisions import Built, Project, Revision, git, resolve
+from flashbench.revisions.commits import (
     Commit,
     commits_between,
     known_commits,
     merge_base,
 )
-from flashbench.project.contents import contents_of
-from flashbench.project.ledger import Stage
-from flashbench.project.revision import is_shallow
+from flashbench.revisions.fingerprint import contents_of
+from flashbench.revisions.ledger import Stage
+from flashbench.revisions.revision import is_shallow
 
 Purpose = Literal["build", "load", "correct", "speed"]
 

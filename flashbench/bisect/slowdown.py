@@ -9,14 +9,14 @@ import numpy as np
 from flashbench.bisect.breakage import count
 from flashbench.bisect.culprit import Search
 from flashbench.bisect.found import Cost, Found, Outcome, Tried
-from flashbench.bisect.oracle import Oracle, SpentError, slowest
+from flashbench.bisect.launches_on_demand import LaunchesOnDemand, SpentError, slowest
 from flashbench.bisect.question import Range
 from flashbench.case import Case
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.measure.progress import Progress
-from flashbench.project import Built
-from flashbench.project.many import Preparer
 from flashbench.report import Report
+from flashbench.revisions import Built
+from flashbench.revisions.many import Preparer
 from flashbench.verdict import exit_code
 
 _MOST = 400  # launches of the bisection: more than any that ends would need
@@ -27,7 +27,7 @@ class Slowdown:
     """One search. jobs: builds at once; tell: said on stderr as it goes."""
 
     asked: Range
-    oracle: Oracle
+    on_demand: LaunchesOnDemand
     preparer: Preparer
     weights: list[float]
     confidence: float
@@ -45,15 +45,15 @@ class Slowdown:
         """
         last = self.asked.graph.size - 1
         self.built[last] = bad
-        for number, end in ((-1, self.oracle.good), (last, bad)):
+        for number, end in ((-1, self.on_demand.good), (last, bad)):
             self.tried[number] = Tried(number, end.status, end.reason)
             count(self.cost, end)
         try:
-            report = self.oracle.ends(bad, launches, progress)
+            report = self.on_demand.ends(bad, launches, progress)
         except SpentError:
             return self._stopped("--budget was spent before the two ends were compared")
         finally:
-            self.cost.device_seconds = self.oracle.seconds
+            self.cost.device_seconds = self.on_demand.seconds
         self.cost.launches = len(report.data[0].run.launches)
         place = slowest(report, tuple(verdict.outcome.value for verdict in report.verdicts))
         if place is None:
@@ -89,7 +89,7 @@ class Slowdown:
                 self._launch(place, case, search)
         except SpentError:
             spent = "--budget was spent"
-        self.cost.device_seconds = self.oracle.seconds
+        self.cost.device_seconds = self.on_demand.seconds
         probabilities = search.probabilities()
         for place, one in self.tried.items():
             if place >= 0:
@@ -113,17 +113,17 @@ class Slowdown:
                 self.tell(f"{commit.id[:12]}: skipped: {one.status}")
                 search.skip(place)
                 continue
-            for ratio in self.oracle.known(one, case):
+            for ratio in self.on_demand.known(one, case):
                 search.record(place, ratio)
                 self.tried[place].launches.append(ratio)
 
     def _launch(self, place: int, case: Case, search: Search) -> None:
         commit, one = self.asked.commits[place], self.tried[place]
-        ratio = self.oracle.launch(self.built[place], case)
+        ratio = self.on_demand.launch(self.built[place], case)
         self.cost.launches += 1
         if ratio is None:
             one.status = "not measured"
-            one.reason = self.oracle.reasons.get(commit.id, "")
+            one.reason = self.on_demand.reasons.get(commit.id, "")
             self.tell(f"{commit.id[:12]}: skipped: {one.reason}")
             search.skip(place)
             return

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from flashbench import locks
-from flashbench.builds import diagnosis, pruning, requirements, running, toolchain, unit
+from flashbench.builds import diagnosis, missing_symbol, pruning, requirements, running, toolchain
 from flashbench.builds.diagnosis import Status
 from flashbench.builds.recipe import Outcome, OwnExtension, Recipe, read_log
 from flashbench.builds.scratch import scratch
@@ -109,7 +109,7 @@ def build(
                 found = recipe.make(checkout, work, timeout)
             except running.KilledError as error:
                 found, says_something = Outcome("build error", f"{error}, so not kept"), False
-            if held := unit.should_have_held(found.reason, checkout, read_log(work)):
+            if held := missing_symbol.should_have_held(found.reason, checkout, read_log(work)):
                 found = replace(found, reason=f"{found.reason}\n{held}")
             made = Build(
                 key=key,

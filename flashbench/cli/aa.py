@@ -154,7 +154,7 @@ def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> 
 
 
 def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -> "Plan":
-    from flashbench.project import find
+    from flashbench.revisions import find
     from flashbench.run import Plan, plan_to_resume
 
     spec, site, identity = _build(options, resumed, directory)
@@ -182,8 +182,8 @@ def _build(
     """What is compared with itself: its name, where it is imported from, its build."""
     from flashbench.candidates import OUR_CALLABLE, OURS, parse_candidate
     from flashbench.cli.building import build_working_tree, rebuild
-    from flashbench.project import WORKTREE, find
-    from flashbench.project.installed import copy_installed
+    from flashbench.revisions import WORKTREE, find
+    from flashbench.revisions.installed import copy_installed
 
     project = find(Path.cwd())
     if resumed is not None:

@@ -29,8 +29,8 @@ from flashbench.inputs import read_input
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
-    from flashbench.project import Built, Project
-    from flashbench.project.revision import Revision
+    from flashbench.revisions import Built, Project
+    from flashbench.revisions.revision import Revision
     from flashbench.run import Plan
     from flashbench.runfile import RunFile
 
@@ -91,7 +91,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     """
     from flashbench.history import machines
     from flashbench.measure.progress import make_progress
-    from flashbench.project import git, read
+    from flashbench.revisions import git, read
     from flashbench.run import measure, signals_ignored
 
     project = read(Path.cwd())
@@ -135,7 +135,7 @@ def _chosen(
     project: "Project", revisions: tuple[str, ...], listed: Path | None
 ) -> "list[Revision]":
     """Every commit once, in the order given."""
-    from flashbench.project.commits import commits_of
+    from flashbench.revisions.commits import commits_of
 
     texts = [*revisions, *(_lines(listed) if listed else [])]
     if not texts:
@@ -157,8 +157,8 @@ def _lines(path: Path) -> list[str]:
 def _build(project: "Project", chosen: "list[Revision]", options: dict[str, Any]) -> "list[Built]":
     from flashbench.builds import cache_directory
     from flashbench.builds.running import StoppedError
-    from flashbench.project import Built
-    from flashbench.project.many import Preparer, default_jobs, refuse_interrupted
+    from flashbench.revisions import Built
+    from flashbench.revisions.many import Preparer, default_jobs, refuse_interrupted
     from flashbench.run import signals_as_interrupt
 
     ready: list[Built] = []
@@ -212,8 +212,8 @@ def _keep(
     machine: str | None,
 ) -> None:
     from flashbench.history.doubts import doubts
-    from flashbench.history.keep import keep
     from flashbench.history.keep_builds import keep_builds
+    from flashbench.history.to_asv import keep
 
     for doubt in doubts(run):  # what was measured is kept
         tell(f"warning: {path}: {doubt}")

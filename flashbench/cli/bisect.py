@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from flashbench.bisect.question import Range
     from flashbench.case import Case
     from flashbench.measure.plan import Plan
-    from flashbench.project.many import Preparer
+    from flashbench.revisions.many import Preparer
 
 _OF_SPEED = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
 _OF_SPEED |= {"threads", "seed", "timeout", "hourly_rate", "launches", "metric", "tolerance"}
@@ -122,13 +122,13 @@ def command(context: click.Context, /, **options: Any) -> int:
     for speed device seconds.
     """
     from flashbench.bisect.found import EXIT_CODES
-    from flashbench.bisect.oracle import CutShortError
+    from flashbench.bisect.launches_on_demand import CutShortError
     from flashbench.bisect.question import range_of
     from flashbench.builds import cache_directory
     from flashbench.builds.running import StoppedError
     from flashbench.case import parse_case
-    from flashbench.project import read
-    from flashbench.project.many import Preparer, default_jobs
+    from flashbench.revisions import read
+    from flashbench.revisions.many import Preparer, default_jobs
     from flashbench.run import signals_as_interrupt
     from flashbench.views import bisect
 
@@ -207,10 +207,10 @@ def _slowdown(
     options: dict[str, Any],
 ) -> "Found":
     from flashbench.bisect.found import Found, Outcome
-    from flashbench.bisect.oracle import Oracle, own
+    from flashbench.bisect.launches_on_demand import LaunchesOnDemand, own
     from flashbench.bisect.slowdown import Slowdown
     from flashbench.builds import cache_directory
-    from flashbench.builds.unit import first_line
+    from flashbench.builds.missing_symbol import first_line
     from flashbench.measure.plan import Plan
     from flashbench.measure.progress import make_progress
 
@@ -239,7 +239,7 @@ def _slowdown(
     with own(directory, force=options["force"]):
         there = len(list(directory.glob("*.json")))
         tell(f"run files: {directory}; of an earlier call: {there}; --force measures all anew")
-        oracle = Oracle(
+        on_demand = LaunchesOnDemand(
             plan,
             ends[0],
             directory,
@@ -249,7 +249,7 @@ def _slowdown(
             options["budget"],
         )
         weights = [float(change) for change in changes]
-        search = Slowdown(asked, oracle, preparer, weights, options["confidence"], jobs, tell)
+        search = Slowdown(asked, on_demand, preparer, weights, options["confidence"], jobs, tell)
         return search.find(ends[1], options["launches"], make_progress())
 
 
@@ -275,7 +275,7 @@ def _each(asked: "Range") -> str:
     from statistics import median
 
     from flashbench.builds import cache_directory
-    from flashbench.project import ledger
+    from flashbench.revisions import ledger
 
     known = list(ledger.everything(cache_directory(), asked.project.repository))
     seconds = [one.seconds for one in known if one.status == "built" and one.seconds]

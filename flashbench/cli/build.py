@@ -64,9 +64,9 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     from flashbench.builds import cache_directory
     from flashbench.builds.running import StoppedError
     from flashbench.case import parse_case
-    from flashbench.project import Built, read
-    from flashbench.project.commits import commits_of, known_commits
-    from flashbench.project.many import Preparer, default_jobs, refuse_interrupted
+    from flashbench.revisions import Built, read
+    from flashbench.revisions.commits import commits_of, known_commits
+    from flashbench.revisions.many import Preparer, default_jobs, refuse_interrupted
     from flashbench.run import signals_as_interrupt
     from flashbench.views import builds
 

@@ -8,7 +8,7 @@ from flashbench.cli.measuring import tell
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from flashbench.project import Built, Project, Revision
+    from flashbench.revisions import Built, Project, Revision
     from flashbench.run import Plan
     from flashbench.runfile import Candidate, RunFile
 
@@ -19,8 +19,8 @@ def build_revision(
     """One revision, built and imported once, whatever became of it. label: how it is announced."""
     from flashbench.builds import cache_directory
     from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS
-    from flashbench.project import prepare
-    from flashbench.project.check import Checker
+    from flashbench.revisions import prepare
+    from flashbench.revisions.check import Checker
 
     timeout = options["build_timeout"]
     tell(f"{label} = {revision.label}: building, for {timeout:g} s at the most")
@@ -44,7 +44,7 @@ def build_revision(
 def build_working_tree(project: "Project", options: dict[str, Any]) -> "Built":
     """The working tree of a project, built as WORKTREE is for `compare`. Raises NotMeasuredError
     where it does not build or import."""
-    from flashbench.project import WORKTREE, resolve
+    from flashbench.revisions import WORKTREE, resolve
 
     tree = resolve(project.repository, WORKTREE)
     built = build_revision(project, tree, project.callable, options)
@@ -76,7 +76,7 @@ def of_project(
 
     fleet: of `spread`; tasks of Slurm build where they measure.
     """
-    from flashbench.project import find
+    from flashbench.revisions import find
 
     say = (lambda text: None) if options["child"] else tell
     project = find(Path.cwd())
@@ -123,7 +123,7 @@ def callable_of(project: "Project") -> "Candidate":
 
 def _of_working_tree(run: "RunFile") -> "list[Candidate]":
     """The candidates that were built from a working tree for `run`."""
-    from flashbench.project import WORKTREE
+    from flashbench.revisions import WORKTREE
 
     if run.pair is not None:
         return []

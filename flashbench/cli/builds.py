@@ -44,9 +44,9 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     repositories; what is known of commits stays.
     """
     from flashbench.builds import cache_directory, pruning, toolchain
-    from flashbench.project import ledger, read
-    from flashbench.project.commits import commits_of, known_commits
-    from flashbench.project.prepare import recipe_of
+    from flashbench.revisions import ledger, read
+    from flashbench.revisions.commits import commits_of, known_commits
+    from flashbench.revisions.prepare import recipe_of
     from flashbench.views import builds
 
     cache = cache_directory()

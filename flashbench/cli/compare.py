@@ -24,7 +24,7 @@ from flashbench.inputs import descriptor
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
-    from flashbench.foreign.judge import ForeignReport
+    from flashbench.other_tools.judge import ForeignReport
     from flashbench.report import Report
 
 ALLOWABLE = ("undecided", "not-measured", "different-machine")
@@ -107,16 +107,16 @@ def command(context: click.Context, /, **options: Any) -> int:
         _require_files(a, b)
         judged = _of_other_tools(options)
         if judged is not None:
-            from flashbench.views import foreign
+            from flashbench.views import other_tools
 
-            table = foreign.document(judged)
+            table = other_tools.document(judged)
             deliver(table, options["output_format"], options["output"])
             verdicts = judged.report.verdicts
             return Exit.PASS if options["exit_zero"] else exit_code(verdicts, options["allow"])
         report = _of_files(options)
     else:
         from flashbench.cli.compare_revisions import compare_revisions
-        from flashbench.project import WORKTREE
+        from flashbench.revisions import WORKTREE
         from flashbench.views import unmeasured
 
         what = f"{a} against {b or WORKTREE}"
@@ -166,7 +166,7 @@ def _require_files(a: str, b: str | None) -> None:
 
 def _of_other_tools(options: dict[str, Any]) -> "ForeignReport | None":
     """What files of asv, pytest-benchmark or pyperf say, or a folder of files; None: neither."""
-    from flashbench.foreign.judge import report_foreign
+    from flashbench.other_tools.judge import report_foreign
 
     return report_foreign(
         Path(options["a"]),

@@ -18,12 +18,12 @@ from flashbench.cli.measuring import (
 )
 from flashbench.cli.run_file import continued, run_file
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.project import WORKTREE
+from flashbench.revisions import WORKTREE
 from flashbench.runfile import Pair
 
 if TYPE_CHECKING:
-    from flashbench.project import Built
     from flashbench.report import Report
+    from flashbench.revisions import Built
     from flashbench.run import Outcome, Plan
     from flashbench.runfile import RunFile
 
@@ -38,9 +38,9 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
 
     NotMeasuredError (exit code 4) for one that cannot be built or loaded, or when the comparison
     was interrupted; what was measured is in the run file."""
-    from flashbench.head_to_head import measure_pair
     from flashbench.measure.progress import make_progress
     from flashbench.report import report_builds
+    from flashbench.until_decided import measure_pair
 
     if options["against"] != "sdpa":
         raise InvalidInputError(
@@ -82,7 +82,7 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
 
 def _build(options: dict[str, Any]) -> dict[str, "Built"]:
     """Both revisions, built. Both are tried, so that all that is wrong is said at once."""
-    from flashbench.project import read, resolve
+    from flashbench.revisions import read, resolve
 
     try:
         project = read(Path.cwd())

@@ -20,7 +20,7 @@ from flashbench.cli.output import FORMATS, METRICS, Fraction, deliver
 from flashbench.cli.paths import PathType
 from flashbench.cli.run_file import continued, force_option, run_file
 from flashbench.errors import NotMeasuredError
-from flashbench.project import WORKTREE
+from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from flashbench.gate import Level
     from flashbench.preflight.build.resources import KernelUse
-    from flashbench.project import Built
     from flashbench.report import Report
+    from flashbench.revisions import Built
 
 _DEFAULT_SPEEDS = (0.5, 1.0)
 
@@ -109,8 +109,8 @@ def _levels(revision: str, speeds: list[float], options: dict[str, Any]) -> "Ite
 
 def _build(revision: str, options: dict[str, Any]) -> "Built":
     from flashbench.builds import cache_directory
-    from flashbench.project import prepare, read, resolve
-    from flashbench.project.check import Checker
+    from flashbench.revisions import prepare, read, resolve
+    from flashbench.revisions.check import Checker
 
     project = read(Path.cwd())
     chosen = resolve(project.repository, revision)

@@ -96,7 +96,7 @@ def command(
     from flashbench.history.changes import find
     from flashbench.history.folder import results_folder
     from flashbench.history.load import load
-    from flashbench.project import git, ledger
+    from flashbench.revisions import git, ledger
     from flashbench.views import history as view
 
     repository = git.root_of(Path.cwd())

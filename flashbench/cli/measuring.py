@@ -16,8 +16,8 @@ from flashbench.errors import InvalidInputError
 from flashbench.render.escape import printable
 
 if TYPE_CHECKING:
-    from flashbench.project import Project
-    from flashbench.project.revision import Revision
+    from flashbench.revisions import Project
+    from flashbench.revisions.revision import Revision
 
 _UNITS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(us|ms|s|m|h|)")

@@ -40,7 +40,7 @@ def refuse_measurements(path: Path) -> None:
             return
     except OSError as error:  # as of a name that is too long
         raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
-    from flashbench.foreign.detect import holds_measurements
+    from flashbench.other_tools.detect import holds_measurements
 
     if holds_measurements(path):
         raise InvalidInputError(

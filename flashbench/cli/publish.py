@@ -46,8 +46,8 @@ def command(
     machine: str | None,
 ) -> int:
     from flashbench.history.folder import results_folder
-    from flashbench.project import resolve
-    from flashbench.project.git import root_of
+    from flashbench.revisions import resolve
+    from flashbench.revisions.git import root_of
     from flashbench.site.collect import Source, collect
     from flashbench.site.publish import publish
 

@@ -47,9 +47,9 @@ def command(
     nothing; `flashbench history` and `asv publish` read what was kept.
     """
     from flashbench.history.doubts import doubts
-    from flashbench.history.keep import keep
     from flashbench.history.machines import choose
-    from flashbench.project import git
+    from flashbench.history.to_asv import keep
+    from flashbench.revisions import git
     from flashbench.run_reader import load
 
     repository = git.root_of(Path.cwd())

@@ -66,14 +66,14 @@ def command(
     output_format: str,
     output: Path | None,
 ) -> int:
-    from flashbench.foreign.detect import is_foreign
+    from flashbench.other_tools.detect import is_foreign
     from flashbench.run_reader import load
 
     if is_foreign(file):
-        from flashbench.foreign.read import read
-        from flashbench.views import foreign
+        from flashbench.other_tools.read import read
+        from flashbench.views import other_tools
 
-        deliver(foreign.series_document(read(file, metric)), output_format, output)
+        deliver(other_tools.series_document(read(file, metric)), output_format, output)
         return Exit.PASS
     run = load(file)
     options = {"metric": metric, "tolerance": tolerance, "confidence": confidence}

@@ -10,8 +10,8 @@ import msgspec
 
 from flashbench.case import Case
 from flashbench.errors import InvalidInputError
-from flashbench.measure.history import UNFINISHED
 from flashbench.measure.identity import SAME
+from flashbench.measure.retries import UNFINISHED
 from flashbench.runfile import Environment, Launch, Result, RunFile, Settings
 from flashbench.shard import Shard, cases_of_shard
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from flashbench.builds.diagnosis import demangle
-from flashbench.builds.unit import first_line
+from flashbench.builds.missing_symbol import first_line
 from flashbench.gate.level import Level, State
 from flashbench.preflight.build.resources import KernelUse
-from flashbench.project import Built
+from flashbench.revisions import Built
 
 BUILDS, RESOURCES, CORRECT = "builds", "resources fit", "correct"
 BISECT_CORRECT = "flashbench bisect --for correct --good COMMIT"

@@ -29,7 +29,7 @@ from flashbench.builds.delivered import copy_delivered
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import record
 from flashbench.inputs import reason
-from flashbench.project import git, ledger
+from flashbench.revisions import git, ledger
 
 PACKAGE = "flashbench"
 PTH = "packages-of-the-host.pth"

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from flashbench.errors import InvalidInputError
-from flashbench.project.commits import Commit, log
-from flashbench.project.revision import WORKTREE, resolve
+from flashbench.revisions.commits import Commit, log
+from flashbench.revisions.revision import WORKTREE, resolve
 
 
 def axis(repository: Path, text: str = "HEAD", *, first_parent: bool = True) -> tuple[Commit, ...]:

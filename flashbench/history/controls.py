@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from flashbench.candidates import SDPA
-from flashbench.foreign.series import SECONDS
 from flashbench.history import names
 from flashbench.history.model import Points, Series
+from flashbench.other_tools.series import SECONDS
 
 
 def with_controls(series: list[Series]) -> list[Series]:

@@ -6,11 +6,11 @@ import msgspec
 
 from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.foreign import document
-from flashbench.history import names, rows
+from flashbench.history import asv_result, names
 from flashbench.history.model import Machine
 from flashbench.history.read_cache import ReadCache, key_of
 from flashbench.inputs import reason
+from flashbench.other_tools import document
 from flashbench.parallel import spread
 
 _MANY = 100  # files that are worth processes of their own
@@ -77,7 +77,7 @@ def result_files(folder: Path) -> list[Path]:
 
 def read_files(
     paths: list[Path], cache: ReadCache | None, *, everything: bool
-) -> list[rows.ResultFile | str]:
+) -> list[asv_result.ResultFile | str]:
     """Each file, or what is wrong with it. cache: of few files it is no faster than they are;
     everything: whether these are all files of the history, so that the rest of it can go."""
     if cache is None or len(paths) < _MANY:
@@ -90,11 +90,11 @@ def read_files(
     return [file or next(new) for file in known]
 
 
-def _decoded(paths: list[Path], cache: ReadCache | None) -> list[rows.ResultFile | str]:
+def _decoded(paths: list[Path], cache: ReadCache | None) -> list[asv_result.ResultFile | str]:
     """Each file, or what is wrong with it; in `cache` as well."""
-    reader = rows.Reader()  # of each process its own
+    reader = asv_result.Reader()  # of each process its own
 
-    def decode(number: int) -> rows.ResultFile | str:
+    def decode(number: int) -> asv_result.ResultFile | str:
         path = paths[number]
         try:
             content = document.content(path)

@@ -8,7 +8,7 @@ import msgspec
 
 from flashbench.builds import Build
 from flashbench.history import machines, names, record
-from flashbench.project import Built
+from flashbench.revisions import Built
 from flashbench.runfile import RunFile
 
 

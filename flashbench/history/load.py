@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from flashbench.history import names
-from flashbench.history.collected import Collected, Key, series_of
 from flashbench.history.controls import with_controls
 from flashbench.history.folder import (
     Benchmark,
@@ -22,7 +21,8 @@ from flashbench.history.folder import (
 from flashbench.history.gaps import find_gaps
 from flashbench.history.model import History
 from flashbench.history.read_cache import ReadCache
-from flashbench.project.commits import Commit
+from flashbench.history.series import Collected, Key, series_of
+from flashbench.revisions.commits import Commit
 
 
 def load(

@@ -15,7 +15,7 @@ import msgspec
 from flashbench.damage import damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import replace_file
-from flashbench.foreign import document
+from flashbench.other_tools import document
 from flashbench.runfile import Environment
 
 REGISTERED = "~/.asv-machine.json"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.baseline_names import is_baseline_name
-from flashbench.project.commits import Commit
+from flashbench.revisions.commits import Commit
 from flashbench.stats.shift import Shift
 
 FloatArray = NDArray[np.float64]

@@ -13,7 +13,7 @@ from flashbench.launches import DEFAULT_METRIC, METRIC_LABELS
 from flashbench.runfile import Candidate, baseline_beside
 
 if TYPE_CHECKING:
-    from flashbench.project import Built
+    from flashbench.revisions import Built
 
 # Of a benchmark whose samples are one number a launch. asv takes results of another version for
 # those of another benchmark.

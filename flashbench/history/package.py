@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from flashbench.errors import NotMeasuredError
-from flashbench.project.load import load_site
+from flashbench.revisions.load import load_site
 
 PACKAGE = "flashbench"
 

@@ -20,10 +20,10 @@ import numpy as np
 from flashbench import __version__
 from flashbench.builds import pruning
 from flashbench.files import replace_file
-from flashbench.foreign import document
-from flashbench.history import rows
-from flashbench.history.rows import COLUMNS, ResultFile, Row
+from flashbench.history import asv_result
+from flashbench.history.asv_result import COLUMNS, ResultFile, Row
 from flashbench.inputs import open_input
+from flashbench.other_tools import document
 
 _CHECKSUM = 4  # bytes before an entry
 _PART = 2**16  # bytes of a file that are read at once
@@ -116,5 +116,5 @@ def key_of(path: Path) -> str:
 @cache
 def _reader() -> "hashlib._Hash":
     """Of the code that reads result files."""
-    code = b"".join(Path(file).read_bytes() for file in (rows.__file__, __file__))
+    code = b"".join(Path(file).read_bytes() for file in (asv_result.__file__, __file__))
     return hashlib.sha256(__version__.encode() + code)

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 
 from flashbench import __version__
-from flashbench.measure.history import UNFINISHED
 from flashbench.measure.plan import Plan
 from flashbench.measure.protocol import Ready
+from flashbench.measure.retries import UNFINISHED
 from flashbench.runfile import Candidate, RunFile, Settings
 from flashbench.shard import cases_of_shard
 

@@ -92,7 +92,7 @@ class _Shared:
     """What revisions that share this process leave in it. trace: the first of it, in words."""
 
     def __init__(self) -> None:
-        from flashbench.project import load, traces
+        from flashbench.revisions import load, traces
 
         self._load, self._traces = load, traces
         self._before = traces.state()

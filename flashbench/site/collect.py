@@ -7,7 +7,7 @@ from flashbench.builds.builder import cache_directory
 from flashbench.history.axis import axis
 from flashbench.history.changes import find
 from flashbench.history.load import load
-from flashbench.project import ledger
+from flashbench.revisions import ledger
 from flashbench.site.content import Content, Graph, drawn
 from flashbench.site.latest import latest_tables
 from flashbench.site.project_name import project_name

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from flashbench.errors import InvalidInputError
-from flashbench.foreign import document
+from flashbench.other_tools import document
 
 _MOST = 100  # characters
 # A text, which is kept, or what JSON does not have and asv.conf.json may: comments, a comma at the

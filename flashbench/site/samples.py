@@ -12,18 +12,18 @@ from flashbench.case import DTYPES, Case, parse_shape
 from flashbench.comparison import Comparison
 from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
-from flashbench.foreign import document as documents
-from flashbench.foreign import series as foreign
-from flashbench.foreign.judge import judge_alone
-from flashbench.history import names, tables
+from flashbench.history import asv_row, names
+from flashbench.history.asv_row import Cell
 from flashbench.history.model import History, Machine, Series
-from flashbench.history.tables import Cell
 from flashbench.launches import DEFAULT_METRIC
+from flashbench.other_tools import document as documents
+from flashbench.other_tools import series as foreign
+from flashbench.other_tools.judge import judge_alone
 from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE
 from flashbench.site.content import Latest, Spot
 from flashbench.table import finite_exp
 from flashbench.verdict import Outcome, Verdict
-from flashbench.views import foreign as view
+from flashbench.views import other_tools as view
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _cells(folder: Path, commit: str, environment: str) -> dict[str, dict[tuple[
             measured_in = content.get("env_name", "")
             for name, row in content["results"].items():
                 if name in names.OURS and names.environment(measured_in, name) == environment:
-                    cells = tables.cells_of(content["result_columns"], row)
+                    cells = asv_row.cells_of(content["result_columns"], row)
                     found.setdefault(name, {}).update(cells)
         except (OSError, *UNREADABLE, KeyError, TypeError, AttributeError) as error:
             raise InvalidInputError(f"{path}: damaged asv result file: {damage(error)}") from None

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from flashbench.bisect.found import Found, Tried
-from flashbench.builds.unit import first_line
+from flashbench.builds.missing_symbol import first_line
 from flashbench.table import (
     NONE,
     Cell,

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flashbench.builds.diagnosis import STATUSES
-from flashbench.builds.unit import first_line
-from flashbench.project import WORKTREE, Built
-from flashbench.project.ledger import Tried
+from flashbench.builds.missing_symbol import first_line
+from flashbench.revisions import WORKTREE, Built
+from flashbench.revisions.ledger import Tried
 from flashbench.table import NONE, Cell, Column, Document, Note, cut_cell, name_column, text_cell
 
 NOT_TRIED = "not tried"

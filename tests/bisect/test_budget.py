@@ -11,11 +11,11 @@ from flashbench.bisect.breakage import find_breakage
 from flashbench.bisect.culprit import Search
 from flashbench.bisect.found import Outcome
 from flashbench.bisect.graph import graph_of
-from flashbench.bisect.oracle import SpentError
+from flashbench.bisect.launches_on_demand import SpentError
 from flashbench.bisect.question import Range
 from flashbench.bisect.slowdown import Slowdown
-from flashbench.project import Project, Revision
-from flashbench.project.commits import Commit
+from flashbench.revisions import Project, Revision
+from flashbench.revisions.commits import Commit
 
 GOOD = "f" * 40
 
@@ -57,7 +57,7 @@ class Builds:
 
 
 class Launches:
-    """In place of an Oracle: commits from number 4 on are slower by 5 %; `left` launches."""
+    """In place of LaunchesOnDemand: commits from number 4 on are slower by 5 %; `left` launches."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -79,11 +79,11 @@ def test_no_launch_decides_alone_for_want_of_budget(
 ) -> None:
     """A commit that is likely enough by one launch on each side is not found, but undecided."""
     builds: Any = Builds()
-    oracle: Any = Launches(launches)
+    on_demand: Any = Launches(launches)
     case: Any = SimpleNamespace(id="case")
     search = Search(asked.graph, np.ones(8), 0.05)
     search.launches[7] = [0.05, 0.05, 0.05]
-    slowdown = Slowdown(asked, oracle, builds, [1.0] * 8, 0.6, 1, lambda _: None)
+    slowdown = Slowdown(asked, on_demand, builds, [1.0] * 8, 0.6, 1, lambda _: None)
     found = slowdown._bisect(search, case)
     assert found.probability is not None
     assert found.probability > 0.6

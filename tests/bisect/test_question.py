@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from project.foreign import Repository
+from revisions.repository import Repository
 
 from flashbench.bisect.question import range_of
 from flashbench.cli import main
 from flashbench.errors import Exit, NotMeasuredError
-from flashbench.project import read
-from flashbench.project.commits import commits_of, merge_base
-from flashbench.project.contents import contents_of
+from flashbench.revisions import read
+from flashbench.revisions.commits import commits_of, merge_base
+from flashbench.revisions.fingerprint import contents_of
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import subprocess
 
 import forks
 import pytest
-from project.foreign import Repository
+from revisions.repository import Repository
 
 from flashbench.errors import Exit
 

@@ -8,10 +8,10 @@ from flashbench.bisect.found import EXIT_CODES, Cost, Found, Outcome, Tried
 from flashbench.bisect.graph import graph_of
 from flashbench.bisect.question import Range
 from flashbench.errors import Exit
-from flashbench.project import Project, Revision
-from flashbench.project.commits import Commit
-from flashbench.project.ledger import Tried as Known
 from flashbench.render import render
+from flashbench.revisions import Project, Revision
+from flashbench.revisions.commits import Commit
+from flashbench.revisions.ledger import Tried as Known
 from flashbench.views import bisect, builds
 
 GOOD, SLOW, BAD = ("a" * 40, "b" * 40, "c" * 40)

@@ -8,7 +8,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from project.foreign import Repository
+from revisions.repository import Repository
 
 from flashbench.builds.recipe import OwnExtension
 from flashbench.builds.requirements import missing

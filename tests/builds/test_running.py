@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flashbench.builds import running
-from flashbench.project.check import Checker
+from flashbench.revisions.check import Checker
 
 
 @pytest.fixture(autouse=True)

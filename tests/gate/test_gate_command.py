@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import forks
 import pytest
-from project.foreign import Repository
+from revisions.repository import Repository
 
 _RIGHT = """\
 import torch.nn.functional as F

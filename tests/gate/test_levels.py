@@ -9,8 +9,8 @@ from synthetic import make_cases, make_run
 from flashbench.builds import Build, Status
 from flashbench.gate import State, built_level, correct_level, resources_level, speed_level
 from flashbench.preflight.build.resources import KernelUse
-from flashbench.project import Built, Project, Revision
 from flashbench.report import report_one
+from flashbench.revisions import Built, Project, Revision
 from flashbench.runfile import BuildIdentity
 
 

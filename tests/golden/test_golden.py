@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+INPUTS = "../other_tools/inputs"  # what other tools wrote
 COMMANDS = {
     "show": "show a.json",
     "show_detail": "show --view detail a.json",
@@ -47,23 +48,20 @@ COMMANDS = {
     "compare_not_a_run_file": "compare make_inputs.py",
     "compare_bad_tolerance": "compare --tolerance much a.json",
     "compare_missing_metric": "compare --metric graph a.json",
-    "foreign_pyperf": "compare ../foreign/inputs/pyperf_a.json ../foreign/inputs/pyperf_b.json",
-    "foreign_pytest": "compare ../foreign/inputs/pytest_a.json ../foreign/inputs/pytest_b.json",
-    "foreign_asv": "compare ../foreign/inputs/asv/box/a.json ../foreign/inputs/asv/box/b.json",
-    "foreign_door": "compare ../foreign/inputs/door_a ../foreign/inputs/door_b",
-    "foreign_door_alone": "compare ../foreign/inputs/door_a",
-    "foreign_ours_door": "compare --format json ../foreign/inputs/ours.json "
-    "../foreign/inputs/door_b",
-    "foreign_door_ours_markdown": "compare --format markdown ../foreign/inputs/door_a "
-    "../foreign/inputs/ours.json",
-    "foreign_asv_csv": "compare --format csv ../foreign/inputs/asv/box/a.json "
-    "../foreign/inputs/asv/box/b.json",
-    "foreign_other_machine": "compare ../foreign/inputs/asv/box/a.json ../foreign/inputs/ours.json",
-    "foreign_nothing_in_common": "compare ../foreign/inputs/pyperf_a.json a.json",
-    "foreign_no_sdpa": "compare ../foreign/inputs/pyperf_a.json",
-    "foreign_mixed_folder": "compare ../foreign/inputs ../foreign/inputs/door_a",
-    "foreign_show_asv": "show ../foreign/inputs/asv/box/a.json",
-    "foreign_show_pyperf": "show ../foreign/inputs/pyperf_b.json",
+    "foreign_pyperf": f"compare {INPUTS}/pyperf_a.json {INPUTS}/pyperf_b.json",
+    "foreign_pytest": f"compare {INPUTS}/pytest_a.json {INPUTS}/pytest_b.json",
+    "foreign_asv": f"compare {INPUTS}/asv/box/a.json {INPUTS}/asv/box/b.json",
+    "foreign_door": f"compare {INPUTS}/door_a {INPUTS}/door_b",
+    "foreign_door_alone": f"compare {INPUTS}/door_a",
+    "foreign_ours_door": f"compare --format json {INPUTS}/ours.json {INPUTS}/door_b",
+    "foreign_door_ours_markdown": f"compare --format markdown {INPUTS}/door_a {INPUTS}/ours.json",
+    "foreign_asv_csv": f"compare --format csv {INPUTS}/asv/box/a.json {INPUTS}/asv/box/b.json",
+    "foreign_other_machine": f"compare {INPUTS}/asv/box/a.json {INPUTS}/ours.json",
+    "foreign_nothing_in_common": f"compare {INPUTS}/pyperf_a.json a.json",
+    "foreign_no_sdpa": f"compare {INPUTS}/pyperf_a.json",
+    "foreign_mixed_folder": f"compare {INPUTS} {INPUTS}/door_a",
+    "foreign_show_asv": f"show {INPUTS}/asv/box/a.json",
+    "foreign_show_pyperf": f"show {INPUTS}/pyperf_b.json",
 }
 
 

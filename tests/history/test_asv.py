@@ -15,8 +15,8 @@ from asv.util import load_json
 import flashbench.source_hash
 from flashbench import runfile
 from flashbench.history import record, suite
-from flashbench.project import Built, ledger, prepare, resolve
-from flashbench.project import Project as Settings
+from flashbench.revisions import Built, ledger, prepare, resolve
+from flashbench.revisions import Project as Settings
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import forks
 import pytest
-from project.foreign import Repository, fastattn
+from revisions.repository import Repository, fastattn
 
 from flashbench import runfile
 from flashbench.errors import Exit
@@ -169,7 +169,7 @@ def test_again_it_goes_on(project: Repository, backfill, first) -> None:  # type
 ENDED = """
 import os, signal
 from flashbench.cli import main
-from flashbench.history import keep
+from flashbench.history import to_asv as keep
 whole = keep.keep
 def ended(*arguments, **options):
     os.kill(os.getpid(), signal.SIGTERM)

@@ -12,7 +12,7 @@ from flashbench.history import record
 from flashbench.history.axis import axis
 from flashbench.history.folder import machine_folders
 from flashbench.history.load import load
-from flashbench.project import ledger
+from flashbench.revisions import ledger
 from flashbench.site.collect import Source, collect
 
 

@@ -14,11 +14,11 @@ from history.project import make_repository, measure
 
 from flashbench.builds import pruning
 from flashbench.history import folder
+from flashbench.history.asv_result import COLUMNS, Reader
 from flashbench.history.axis import axis
 from flashbench.history.load import load
 from flashbench.history.model import History
 from flashbench.history.read_cache import ReadCache
-from flashbench.history.rows import COLUMNS, Reader
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from unittest.mock import MagicMock
 import pytest
 
 from flashbench.errors import UnprovenError
-from flashbench.measure.bench import Bench
 from flashbench.measure.plan import Plan
 from flashbench.measure.process import WorkerDiedError
 from flashbench.measure.progress import Progress
 from flashbench.measure.protocol import Audit
+from flashbench.measure.scheduler import Scheduler
 
 
 class _Dies:
@@ -30,9 +30,9 @@ class _Dies:
 def test_process_that_ends_when_looked_at(tmp_path: Path) -> None:
     """Its revisions are unproven, neither out of budget nor a bug."""
     plan = Plan(shapes=[], candidates=[], sites={"A": "a", "B": "b"}, budget_seconds=60.0)
-    bench = Bench(plan, tmp_path / "run.json", MagicMock(spec=Progress), None)
+    scheduler = Scheduler(plan, tmp_path / "run.json", MagicMock(spec=Progress), None)
     worker = _Dies()
-    bench._worker = worker  # type: ignore[assignment]
+    scheduler._worker = worker  # type: ignore[assignment]
     with pytest.raises(UnprovenError, match="looked at for traces: exit code 3"):
-        bench._audit()
+        scheduler._audit()
     assert worker.killed

@@ -2,12 +2,12 @@
 
 import pytest
 
-from flashbench.measure.history import History
+from flashbench.measure.retries import Retries
 from flashbench.runfile import Result, Status
 
 
-def history(*results: tuple[str, Status]) -> History:
-    known = History()
+def history(*results: tuple[str, Status]) -> Retries:
+    known = Retries()
     for case, status in results:
         known.add(Result(case=case, candidate="mine", status=status, reason="because"))
     return known

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from flashbench.history.model import Change, Gap, History, Machine, Points, Series
-from flashbench.project.commits import Commit
+from flashbench.revisions.commits import Commit
 from flashbench.site.content import Content, Graph, drawn
 from flashbench.site.latest import latest_table
 from flashbench.stats.shift import Shift

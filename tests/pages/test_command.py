@@ -12,7 +12,7 @@ import pytest
 from history.project import make_repository
 
 from flashbench import runfile
-from flashbench.history.keep import keep
+from flashbench.history.to_asv import keep
 from flashbench.runfile import BuildIdentity
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from pages.sample import BROKEN, COMMITS, HOSTILE, STEP, content
 
 from flashbench.errors import InvalidInputError
 from flashbench.history.model import Points
-from flashbench.project.commits import Commit
+from flashbench.revisions.commits import Commit
 from flashbench.site import encode, pages
 from flashbench.site.commit_pages import CommitPages
 from flashbench.site.content import (

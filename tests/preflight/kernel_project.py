@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from project.foreign import Repository
+from revisions.repository import Repository
 
 FILES = {
     ".gitignore": "*.o\nlocal_*.h\n",

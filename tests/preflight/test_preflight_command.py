@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from preflight.kernel_project import kernel_project
-from project.foreign import Repository
+from revisions.repository import Repository
 
 
 def _preflight(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from preflight.kernel_project import kernel_project
-from project.foreign import Repository
+from revisions.repository import Repository
 
 from flashbench.preflight import Finding, run
 

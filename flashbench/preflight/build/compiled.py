@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flashbench.builds.diagnosis import demangle
-from flashbench.builds.unit import first_line
+from flashbench.builds.missing_symbol import first_line
 from flashbench.preflight.build.resources import DYNAMIC_SHARED
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding

@@ -10,7 +10,7 @@ from flashbench.preflight.finding import CannotCheck
 from flashbench.preflight.source.tree import SourceTree
 
 if TYPE_CHECKING:
-    from flashbench.project import Built
+    from flashbench.revisions import Built
 
 
 @dataclass
@@ -35,7 +35,7 @@ class BuildSubject:
         """HEAD from a clean export, built and imported; CannotCheck without settings or git."""
         from flashbench.builds import cache_directory
         from flashbench.errors import FlashbenchError
-        from flashbench.project import prepare, read, resolve
+        from flashbench.revisions import prepare, read, resolve
 
         try:
             project = read(self.tree.root)

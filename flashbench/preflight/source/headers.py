@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.source.cxx import Include
 from flashbench.preflight.source.tree import SourceTree
-from flashbench.project import git
+from flashbench.revisions import git
 
 # Headers of others that are included in quotes, too: by the name, or the folder, they begin with.
 _OTHERS = re.compile(

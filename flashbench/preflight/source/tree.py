@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from flashbench.errors import NotMeasuredError
 from flashbench.preflight.source.cxx import HEADERS, UNITS, SourceText
-from flashbench.project import git
+from flashbench.revisions import git
 
 _LARGEST = 2_000_000  # bytes of a file that is read
 _NOT_SOURCES = {"node_modules", "__pycache__", "build", "dist"}  # where git cannot tell

@@ -1,0 +1,213 @@
+"""Launches of two builds side by side, one more whenever it is asked for: what a speed bisection
+learns from. Each commit has a run file, which `flashbench show` and `compare` read."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from flashbench import locks, runfile
+from flashbench.case import Case
+from flashbench.comparison import Comparison
+from flashbench.errors import FlashbenchError, InvalidInputError, NotMeasuredError, UnprovenError
+from flashbench.files import remove_tree
+from flashbench.measure.progress import LineProgress, Progress
+from flashbench.measure.saving import NotSavedError
+from flashbench.report import Report, report_builds
+from flashbench.revisions import Built
+from flashbench.run import Outcome, Plan, measure
+from flashbench.runfile import Pair, RunFile
+from flashbench.until_decided import measure_pair
+
+OLD, NEW = "A", "B"
+_TRIES = 2  # launches of a commit that fail before it is given up
+
+
+class SpentError(Exception):
+    """--budget was spent."""
+
+
+class CutShortError(Exception):
+    """Ctrl-C came; what was measured is in the run files."""
+
+
+class Silent(LineProgress):
+    """One launch at a time has nothing to say that the bisection does not say better."""
+
+    def note(self, text: str) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def own(directory: Path, *, force: bool = False) -> Iterator[None]:
+    """Make the directory of one bisection's run files and keep every other process out of it
+    meanwhile. What is there is used again, or removed with `force`.
+
+    Raises NotMeasuredError where another process has it, or it cannot be made.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            lock = directory.with_name(f"{directory.name}.lock")
+            held.enter_context(locks.exclusive(lock, wait=False))
+            if force:
+                remove_tree(directory)
+            directory.mkdir(exist_ok=True)
+        except locks.BusyError as holder:
+            raise NotMeasuredError(
+                f"{holder} is doing the same bisection; wait for it, or end it and start this again"
+            ) from None
+        except OSError as error:
+            raise NotMeasuredError(
+                f"{directory}: cannot be made: {error.strerror}; make room, or set FLASHBENCH_CACHE"
+            ) from None
+        yield
+
+
+@dataclass
+class LaunchesOnDemand:
+    """plan: of every measurement, without candidates; good: the build that all are compared with;
+    directory: of the run files; budget: device seconds in all, None without a limit."""
+
+    plan: Plan
+    good: Built
+    directory: Path
+    tolerance: float
+    confidence: float
+    metric: str = ""
+    budget: float | None = None
+    seconds: float = 0.0  # device seconds of this invocation
+    reasons: dict[str, str] = field(default_factory=dict)  # why a commit has no launches
+
+    def ends(self, bad: Built, launches: int, progress: Progress) -> Report:
+        """Good and bad compared on all cases, until each is decided.
+
+        Raises SpentError, CutShortError, and what `run.measure` raises.
+        """
+        path = self._path(bad)
+        resumed = self._known(bad)
+        plan = self._plan(bad, (), launches)
+        done = sum(launch.device_seconds for launch in resumed.launches) if resumed else 0.0
+        self._finish(measure_pair(plan, path, progress, resumed), done)
+        return self._report(runfile.load(path))
+
+    def known(self, commit: Built, case: Case) -> list[float]:
+        """What earlier launches of a commit told, none if its file is of other builds."""
+        run = self._known(commit)
+        return self._ratios(run, case) if run is not None and case in run.cases else []
+
+    def launch(self, commit: Built, case: Case) -> float | None:
+        """log(time of the commit / time of good) in one more launch; None where it gave none, for
+        which `reasons` has the reason. Raises as `ends`."""
+        for _ in range(_TRIES):
+            resumed = self._known(commit)
+            before = self._ratios(resumed, case) if resumed is not None else []
+            taken = sum(launch.complete for launch in resumed.launches) if resumed else 0
+            plan = self._plan(commit, (case,), taken + 1)
+            done = resumed.device_seconds if resumed is not None else 0.0
+            try:
+                self._finish(measure(plan, self._path(commit), Silent(), resumed), done)
+            except (UnprovenError, NotSavedError):
+                raise  # says nothing of this commit: the next one would be no better
+            except NotMeasuredError as error:
+                self.reasons[commit.revision.commit] = str(error)
+                return None
+            run = runfile.load(self._path(commit))
+            after = self._ratios(run, case)
+            if len(after) > len(before):
+                return after[-1]
+            problem = self._comparison(run, case).problem
+            self.reasons[commit.revision.commit] = (
+                f"{problem.status}: {problem.reason}" if problem else "a launch failed"
+            )
+            if problem is not None and problem.status in ("wrong", "unsupported"):
+                return None
+        return None
+
+    def _plan(self, commit: Built, chosen: tuple[Case, ...], launches: int) -> Plan:
+        left = None if self.budget is None else self.budget - self.seconds
+        if left is not None and left <= 0:
+            raise SpentError
+        builds = {OLD: self.good, NEW: commit}
+        return replace(
+            self.plan,
+            candidates=[built.candidate(name) for name, built in builds.items()],
+            sites={name: str(built.require()) for name, built in builds.items()},
+            repository=str(next(iter(builds.values())).project.repository),
+            backends="default",
+            launches=launches,
+            budget_seconds=left,
+            metrics=[self.metric] if self.metric else [],
+            chosen=chosen or self.plan.chosen,
+            pair=Pair(
+                old=OLD,
+                new=NEW,
+                tolerance=self.tolerance,
+                confidence=self.confidence,
+                metric=self.metric,
+            ),
+        )
+
+    def _finish(self, outcome: Outcome, before: float) -> None:
+        if outcome.run is not None:
+            self.seconds += outcome.run.device_seconds - before
+        if outcome.interrupted:
+            raise CutShortError
+        if outcome.over_budget:
+            raise SpentError
+        if outcome.run is None:
+            raise NotMeasuredError("nothing was measured")
+
+    def _path(self, commit: Built) -> Path:
+        return self.directory / f"{commit.revision.commit}.json"
+
+    def _known(self, commit: Built) -> RunFile | None:
+        """The run file of a commit, where it is of the builds that are compared now."""
+        path = self._path(commit)
+        if not path.exists():
+            return None
+        with contextlib.suppress(FlashbenchError):
+            run = runfile.load(path)
+            mine = {NEW: commit.identity.library_hash, OLD: self.good.identity.library_hash}
+            there = {c.name: c.build.library_hash for c in run.candidates if c.name in mine}
+            processes = self.plan.processes in ("auto", run.settings.processes)
+            if there == mine and run.pair is not None and processes:
+                return run
+        other = 1  # of other builds, or damaged: not used, and not lost
+        while (aside := path.with_suffix(f".{other}.json")).exists():
+            other += 1
+        path.rename(aside)
+        return None
+
+    def _report(self, run: RunFile) -> Report:
+        return report_builds(
+            run,
+            metric=self.metric or None,
+            tolerance=self.tolerance,
+            alpha=1 - self.confidence,
+        )
+
+    def _comparison(self, run: RunFile, case: Case) -> Comparison:
+        report = self._report(run)
+        return next(c for c in report.comparisons if c.case.id == case.id)
+
+    def _ratios(self, run: RunFile, case: Case) -> list[float]:
+        if not run.launches:
+            return []
+        sides = self._comparison(run, case).sides
+        return [-float(value) for value in sides[0]] if sides else []
+
+
+def slowest(report: Report, outcomes: tuple[str, ...]) -> int | None:
+    """The comparison that is slower by most, for certain; None where none is. outcomes: of the
+    verdicts, in the report's order."""
+    slower = [place for place, outcome in enumerate(outcomes) if outcome == "SLOWER"]
+    if not slower:
+        return None
+
+    def certain(place: int) -> float:
+        shift = report.comparisons[place].shift
+        if shift is None:
+            raise InvalidInputError("a verdict without an interval")
+        return shift.high
+
+    return min(slower, key=certain)

@@ -1,0 +1,139 @@
+"""Rows of many result files, collected by what asv tells apart, and made series of."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbench.history import asv_result, names
+from flashbench.history.folder import Benchmark
+from flashbench.history.model import FloatArray, IntArray, Points, Series
+from flashbench.other_tools.series import SECONDS, find_case
+from flashbench.runfile import MAX_SECONDS, MIN_SECONDS
+
+_FEWEST_FOR_INTERVAL = 8  # of fewer samples asv makes an interval up from an assumed distribution
+
+
+class Key(NamedTuple):
+    """What asv tells apart."""
+
+    machine: str
+    environment: str
+    benchmark: str
+    version: str
+
+
+class Collected:
+    """The rows of one key: the combinations seen, and for each row its commit and numbers."""
+
+    def __init__(self) -> None:
+        self.combinations: dict[tuple[str, ...], int] = {}
+        self.commits: list[int] = []
+        self.places: list[IntArray] = []  # of each row, which combinations its numbers are of
+        self.numbers: list[FloatArray] = []  # (len(asv_result.COLUMNS), combinations of the row)
+        self.failed: list[NDArray[np.bool_]] = []
+        self._known: tuple[asv_result.Params, IntArray] | None = None
+
+    def add(
+        self, commit: int, params: asv_result.Params, numbers: FloatArray, failed: NDArray[np.bool_]
+    ) -> None:
+        self.commits.append(commit)
+        self.places.append(self._places(params))
+        self.numbers.append(numbers)
+        self.failed.append(failed)
+
+    def sort(self) -> None:
+        """By commit; rows of one commit stay in their order."""
+        order = np.argsort(self.commits, kind="stable").tolist()
+        for rows_ in (self.commits, self.places, self.numbers, self.failed):
+            rows_[:] = [rows_[index] for index in order]
+
+    def column(self, index: int) -> FloatArray:
+        """One of asv_result.COLUMNS, of all rows."""
+        return np.concatenate([numbers[index] for numbers in self.numbers])
+
+    def _places(self, params: asv_result.Params) -> IntArray:
+        if self._known is None or self._known[0] != params:
+            found = self.combinations
+            places = [found.setdefault(values, len(found)) for values in itertools.product(*params)]
+            self._known = params, np.array(places, dtype=np.int64)
+        return self._known[1]
+
+
+def series_of(key: Key, collected: Collected, described: Benchmark | None) -> list[Series]:
+    """One of each combination; described: what benchmarks.json says of the benchmark."""
+    ours = names.OURS.get(key.benchmark)
+    unit = described.unit if described else ""
+    titles = described.param_names if described else []
+    collected.sort()
+    sizes = [len(places) for places in collected.places]
+    combination = np.concatenate(collected.places)
+    commit = np.repeat(np.array(collected.commits, dtype=np.int64), sizes)
+    # By combination, then commit; of two files of one commit the later one counts.
+    order = np.argsort(combination, kind="stable")
+    again = np.zeros(len(order), dtype=bool)
+    same = combination[order][1:] == combination[order][:-1]
+    again[:-1] = same & (commit[order][1:] == commit[order][:-1])
+    order = order[~again]
+    failed = order[np.concatenate(collected.failed)[order]]
+    order = order[_possible(collected.column(0)[order], unit)]
+    columns = [_taken(collected.column(index), order) for index in range(len(asv_result.COLUMNS))]
+    points = _points(commit[order], columns, ours is not None)
+    every = np.arange(len(collected.combinations) + 1)
+    point_ends = np.searchsorted(combination[order], every).tolist()
+    failed_ends = np.searchsorted(combination[failed], every).tolist()
+    failed_commit = commit[failed]
+    made = []
+    for values, place in collected.combinations.items():
+        texts = tuple(value.strip("'\"") for value in values)
+        parameters = itertools.zip_longest(titles[: len(texts)], texts, fillvalue="")
+        case = next(filter(None, map(find_case, texts)), "")
+        others = [text for text in texts if not case or case not in text]
+        made.append(
+            Series(
+                machine=key.machine,
+                environment=key.environment,
+                benchmark=key.benchmark,
+                parameters=tuple(parameters),
+                unit=unit,
+                points=points[point_ends[place] : point_ends[place + 1]],
+                metric=ours.metric if ours else "",
+                case=case,
+                candidate=", ".join(others) if case else "",
+                failed=failed_commit[failed_ends[place] : failed_ends[place + 1]],
+            )
+        )
+    return made
+
+
+def _taken(column: FloatArray, order: IntArray) -> FloatArray:
+    """column[order]; fast for what no file has."""
+    return np.full(len(order), np.nan) if np.isnan(column).all() else column[order]
+
+
+def _possible(value: FloatArray, unit: str) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        possible = (value >= 1e-300) & (value <= 1e300)
+        if unit == SECONDS:
+            possible &= (value >= MIN_SECONDS) & (value <= MAX_SECONDS)
+    return possible
+
+
+def _points(commit: IntArray, columns: list[FloatArray], of_launches: bool) -> Points:
+    value, low, high, q25, q75, repeat, p90, p99 = columns
+    with np.errstate(invalid="ignore"):
+        bounded = np.isfinite(low) & np.isfinite(high) & (low <= value) & (value <= high)
+        bounded &= (repeat >= _FEWEST_FOR_INTERVAL) & (low > 0)
+    launches = np.nan_to_num(repeat, posinf=0).clip(0, 2**53) if of_launches else 0 * commit
+    return Points(
+        commit,
+        value,
+        np.where(bounded, low, np.nan),
+        np.where(bounded, high, np.nan),
+        q25,
+        q75,
+        launches.astype(np.int64),
+        p90,
+        p99,
+    )

@@ -1,0 +1,300 @@
+"""Keeps what a run file measured in asv's results: results/MACHINE/COMMIT-run-pyX.Y.json.
+
+A sample is a launch's median, so asv's own statistics are over launches. A file is read, joined
+with what is new and replaced in one step, under a lock that processes of flashbench share; one that
+cannot be understood is refused and left as it is. Nothing a run file names is imported or executed.
+"""
+
+import datetime
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flashbench import locks
+from flashbench.baseline_names import SDPA, is_baseline_name
+from flashbench.damage import damage
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.files import replace_file
+from flashbench.history import asv_row, machines, names
+from flashbench.history.asv_row import FAILED, SKIPPED, WRONG, Cell, Key
+from flashbench.launches import METRIC_LABELS, FloatArray, LaunchData, baseline_index, collect
+from flashbench.other_tools.asv import VERSION
+from flashbench.revisions import git
+from flashbench.revisions.commits import seconds_of
+from flashbench.revisions.revision import resolve
+from flashbench.runfile import Candidate, RunFile
+
+_FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # another name may stand for another one
+
+Tables = dict[str, dict[Key, Cell]]  # by benchmark
+
+
+def keep(
+    run: RunFile,
+    name: str,
+    results: Path,
+    repository: Path,
+    *,
+    machine: str | None = None,
+    commit: str | None = None,
+) -> list[Path]:
+    """Add a run file's numbers to the results folder; the asv result files that now have them.
+
+    name: how messages call the run file. machine: in asv's results; where None as of `choose`.
+    commit: the revision that was measured, where the file does not say. Numbers that the same
+    commit has from an earlier run file stay where this one has none, unless its result is wrong.
+    Raises InvalidInputError for what belongs to no commit, or to another machine of that name;
+    NotMeasuredError where there is nothing to keep; OSError.
+    """
+    owners = _owners(run, name, repository, commit)
+    place = results / machines.choose(machine, run.environment.hostname, name).name
+    written = []
+    data = _data(run)
+    found = {revision: _tables(run, data, mine) for revision, mine in owners.items()}
+    if not any(found.values()):
+        raise NotMeasuredError(f"{name}: nothing was measured, so there is nothing to keep")
+    with locks.exclusive(results / ".flashbench.lock"):
+        described = machines.describe(place, run.environment, name)
+        for revision, new in found.items():
+            written.append(_add(place, described, run, revision, repository, new))
+        _describe_benchmarks(results, [new for new in found.values() if new])
+    return written
+
+
+def _owners(
+    run: RunFile, name: str, repository: Path, commit: str | None
+) -> dict[str, list[Candidate]]:
+    """The candidates of each commit; without SDPA's, which were measured beside all of them."""
+    if run.pair is not None:
+        raise InvalidInputError(
+            f"{name}: two builds that were measured until they were decided, which favours large "
+            "changes; keep a file of `flashbench run`"
+        )
+    stated = _stated(repository, commit) if commit is not None else ""
+    owners: dict[str, list[Candidate]] = defaultdict(list)
+    for candidate in run.candidates:
+        if candidate.baseline:
+            continue
+        build = candidate.build
+        shown = f"{name}: {candidate.name!r}"
+        if build.commit and not _FULL_HASH.fullmatch(build.commit):
+            raise InvalidInputError(
+                f"{shown} was built from {build.commit[:100]!r}, which is no full hash of a "
+                "commit; measure again"
+            )
+        if build.dirty:
+            raise InvalidInputError(
+                f"{shown} was built with uncommitted changes, so its numbers are no commit's; "
+                "commit them and measure again"
+            )
+        if build.commit and stated not in ("", build.commit):
+            raise InvalidInputError(
+                f"{shown} was built from {build.commit[:12]}, not from {stated[:12]} (--commit)"
+            )
+        if not (build.commit or stated):
+            raise InvalidInputError(f"{shown} names no commit; say which one with --commit")
+        owners[resolve(repository, build.commit or stated).commit].append(candidate)
+    if not owners:
+        raise InvalidInputError(f"{name}: SDPA alone, which belongs to no commit")
+    for revision, mine in owners.items():
+        _require_own_names(mine, f"{name}: candidates of {revision[:12]}")
+    return dict(owners)
+
+
+def _require_own_names(mine: list[Candidate], where: str) -> None:
+    """Raise InvalidInputError where one would be kept in the place of another, or of SDPA."""
+    kept: dict[str, str] = {}
+    for candidate in mine:
+        series = names.series_of(candidate)
+        other = SDPA if is_baseline_name(series) else kept.get(series)
+        if other is not None:
+            raise InvalidInputError(
+                f"{where}: {candidate.name!r} and {other!r} would both be kept as {series!r}; "
+                "name them apart"
+            )
+        kept[series] = candidate.name
+
+
+def _stated(repository: Path, commit: str) -> str:
+    revision = resolve(repository, commit)
+    if revision.worktree:
+        raise InvalidInputError("--commit: the working tree is no commit; name the one measured")
+    return revision.commit
+
+
+def _data(run: RunFile) -> dict[str, LaunchData]:
+    """By each metric that was measured."""
+    measured = {
+        timing.metric for launch in run.launches for r in launch.results for timing in r.timings
+    }
+    return {metric: collect(run, metric) for metric in METRIC_LABELS if metric in measured}
+
+
+def _tables(run: RunFile, data: dict[str, LaunchData], mine: list[Candidate]) -> Tables:
+    """What there is to keep of these candidates and SDPA, by benchmark."""
+    kept: Tables = {}
+    chosen = [
+        index
+        for index, candidate in enumerate(run.candidates)
+        if candidate in mine
+        or (candidate.baseline and candidate.beside in ("", *(one.name for one in mine)))
+    ]
+    for metric, collected in data.items():
+        for place, case in enumerate(run.cases):
+            seconds = names.Name(case.device, metric, names.SECONDS)
+            if str(seconds) not in names.OURS:
+                continue  # no device of ours
+            for index in chosen:
+                _add_cells(kept, seconds, collected, index, place)
+    return {benchmark: cells for benchmark, cells in kept.items() if _any_number(cells)}
+
+
+def _add_cells(kept: Tables, seconds: names.Name, data: LaunchData, index: int, place: int) -> None:
+    candidate, case = data.run.candidates[index], data.run.cases[place]
+    key = repr(case.id), repr(names.series_of(candidate))
+    times = np.exp(data.launch_medians(index, place))
+    failures = data.failures(index, place)
+    without = SKIPPED
+    if failures is not None and failures.status != "unsupported":
+        without = WRONG if failures.status == "wrong" else FAILED
+    cell = without
+    if len(times):
+        cell = asv_row.measured(times) | asv_row.percentiles(data.samples(index, place))
+    kept.setdefault(str(seconds), {})[key] = cell
+    base = baseline_index(data.run, candidate.name)
+    if base is None or candidate.baseline:
+        return
+    ratios = np.exp(-_present(data.speedups(index, base)[place]))
+    ratio = str(seconds._replace(quantity=names.RATIO))
+    kept.setdefault(ratio, {})[key] = asv_row.measured(ratios) if len(ratios) else without
+
+
+def _present(values: FloatArray) -> FloatArray:
+    return values[~np.isnan(values)]
+
+
+def _any_number(cells: dict[Key, Cell]) -> bool:
+    return any("samples" in cell for cell in cells.values())
+
+
+def _add(
+    place: Path,
+    machine: dict[str, Any],
+    run: RunFile,
+    commit: str,
+    repository: Path,
+    new: Tables,
+) -> Path:
+    """Join the tables with those of the commit's file."""
+    python = ".".join(run.environment.python.split(".")[:2])
+    environment = names.run_environment(run.environment.python)
+    path = place / f"{commit[:8]}-{environment}.json"
+    content: dict[str, Any] = {
+        "commit_hash": commit,
+        "env_name": names.asv_environment(run.environment.python),
+        "date": _date(repository, commit),
+        "params": machine | {"python": python},
+        "python": python,
+        "requirements": {},
+        "env_vars": {},
+        "result_columns": list(asv_row.COLUMNS),
+        "results": {},
+        "durations": {},
+        "version": VERSION,
+    }
+    results: dict[str, Any] = {}
+    if path.exists():
+        results = _kept_before(path, commit)
+    started = _started(run)
+    for benchmark, cells in new.items():
+        before = results.get(benchmark, {})
+        # A number gives way to another one and to "wrong", not to a launch that crashed.
+        results[benchmark] = before | {
+            key: cell
+            for key, cell in cells.items()
+            if key not in before or cell is WRONG or "samples" in cell
+        }
+    content["results"] = {
+        benchmark: asv_row.row_of(cells, names.VERSION, started, 0.0)
+        for benchmark, cells in results.items()
+    }
+    replace_file(path, _json(content))
+    return path
+
+
+def _kept_before(path: Path, commit: str) -> Tables:
+    kind = "result file of the history"
+    content = machines.read_object(path, kind)
+    columns, results = content.get("result_columns"), content.get("results")
+    if content.get("commit_hash") != commit or content.get("version") != VERSION:
+        raise InvalidInputError(f"{path}: not the {kind} of {commit[:12]}; move it away")
+    if not isinstance(columns, list) or not isinstance(results, dict):
+        raise InvalidInputError(
+            f"{path}: damaged {kind}; move it away and keep its run files again"
+        )
+    found: Tables = {}
+    for benchmark, row in results.items():
+        try:
+            if dict(zip(columns, row, strict=False)).get("version") == names.VERSION:
+                found[benchmark] = asv_row.cells_of(columns, row)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"{path}: damaged {kind}: {benchmark!r}: {damage(error)}; move it away and keep "
+                "its run files again"
+            ) from None
+    return found
+
+
+def _describe_benchmarks(results: Path, new: list[Tables]) -> None:
+    """What `asv publish` and `asv compare` have to know of them, beside the project's own."""
+    path = results / "benchmarks.json"
+    known: dict[str, Any] = {"version": VERSION}
+    if path.exists():
+        known = machines.read_object(path, "asv benchmarks file")
+    before = json.dumps(known, sort_keys=True)
+    for tables_ in new:
+        for benchmark, cells in tables_.items():
+            described = known.get(benchmark)
+            params = described.get("params") if isinstance(described, dict) else None
+            made = asv_row.axes(cells)
+            if isinstance(params, list) and len(params) == len(made):
+                made = [
+                    list(dict.fromkeys([*old, *added]))
+                    for old, added in zip(params, made, strict=True)
+                ]
+            known[benchmark] = {
+                "code": "",
+                "type": "track",
+                "name": benchmark,
+                "param_names": list(names.PARAMETERS),
+                "unit": names.UNITS[names.OURS[benchmark].quantity],
+                "version": names.VERSION,
+                **(described if isinstance(described, dict) else {}),
+                "params": made,
+            }
+    if json.dumps(known, sort_keys=True) != before:
+        replace_file(path, _json(known))
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return json.dumps(content).encode() + b"\n"  # with NaN and Infinity, as asv writes them
+
+
+def _date(repository: Path, commit: str) -> int:
+    """The author's time in milliseconds, which is asv's date of a result; 0 without one."""
+    shown = git.ask(repository, "log", "-1", "--no-show-signature", "--format=%at", commit, "--")
+    return seconds_of(shown.decode().strip()) * 1000
+
+
+def _started(run: RunFile) -> int:
+    """When the first launch began, in milliseconds since 1970; 0 where the file does not say."""
+    for text in (run.launches[0].started if run.launches else "", run.created):
+        try:
+            return int(datetime.datetime.fromisoformat(text).timestamp() * 1000)
+        except (ValueError, OverflowError, OSError):
+            continue
+    return 0

@@ -1,0 +1,368 @@
+"""The launches of a run: worker processes over a grid of cases, saved as they are measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from flashbench.case import Case
+from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
+from flashbench.measure.advice import advice
+from flashbench.measure.crew import Crew
+from flashbench.measure.device_seconds import DeviceSeconds
+from flashbench.measure.document import forget_unfinished, new_run
+from flashbench.measure.identity import difference
+from flashbench.measure.plan import Plan, candidate_order
+from flashbench.measure.process import Worker, WorkerDiedError
+from flashbench.measure.progress import Progress
+from flashbench.measure.protocol import (
+    Audit,
+    Audited,
+    Done,
+    Inspect,
+    Inspection,
+    Measure,
+    Ready,
+    Setup,
+)
+from flashbench.measure.remaining import Remaining, Settled
+from flashbench.measure.retries import Retries
+from flashbench.measure.saving import Saving
+from flashbench.runfile import Candidate, DeviceState, Launch, Result, RunFile, Status
+from flashbench.tally import counted, fate
+
+_AUDIT_SECONDS = 5.0  # that it may take beyond the budget; it takes a tenth of one
+
+
+@dataclass
+class Scheduler:
+    """A run on its way: the launches of a plan, the worker at work, the file that grows.
+
+    settled: asked after each launch; cases that it names leave the plan. check: look at machine and
+    builds even where nothing is missing.
+    """
+
+    plan: Plan
+    path: Path
+    progress: Progress
+    run: RunFile | None
+    settled: Settled = lambda run: ()
+    check: bool = False
+    over_budget: bool = False
+    _index: int = 0  # of the launch that the worker is for
+    _worker: Worker | Crew | None = None
+    _launch: Launch | None = None
+    _broken: dict[str, str] = field(default_factory=dict)  # candidates that do not load
+    _retries: Retries = field(default_factory=Retries)
+    _state: DeviceState | None = None  # when the latest worker was ready
+    _steps: int = 0
+    _dirty: bool = False
+
+    def __post_init__(self) -> None:
+        self.saving = Saving(self.path)
+        self._seconds = DeviceSeconds(self.plan.budget_seconds)
+        self._remaining = Remaining(self.plan, self.settled)
+        self._resumed = self.run is not None
+
+    def measure(self) -> None:
+        """Measure what the plan says and the file lacks, launch by launch."""
+        if self.run is not None and not self._resume(self.run):
+            return
+        run = self._begin()
+        launches = self._remaining.launches(run)
+        self._steps = sum(len(self._remaining.cases(run, launch)) for launch in launches)
+        self.progress.begin(self._steps)
+        for after, launch in zip(reversed(range(len(launches))), launches, strict=True):
+            self._index = launch.index
+            self._measure_launch(run, launch)
+            if self.over_budget:
+                break
+            self._steps -= self._settle(run) * after
+            self.progress.begin(self._steps)
+            if self._remaining.nothing(run):
+                break
+
+    def discard(self) -> None:
+        """Forget what a process measured that proves nothing: the launch of a file that was there
+        before, or the whole file."""
+        self._end_worker()
+        if not self._resumed:
+            self.run = None
+            self.saving.remove()
+        elif self.run is not None and self._launch is not None:
+            self.run.launches.remove(self._launch)
+            self._save()
+
+    def close(self, interrupted: bool) -> None:
+        """End the worker, say what was cut short, save."""
+        self._end_worker()
+        if self.run is None or self._launch is None:
+            return
+        if interrupted and self._launch.results:
+            self._record_rest("interrupted", "the run was interrupted before its turn")
+        if self._dirty:
+            self._save()
+
+    # ---- launches
+
+    def _resume(self, run: RunFile) -> bool:
+        """Take up the file; False where it lacks nothing."""
+        forget_unfinished(run, self.plan)
+        for launch in run.launches:
+            for result in launch.results:
+                self._retries.add(result)
+        self._settle(run)
+        left = self._remaining.launches(run)
+        self._index = left[0].index if left else 0
+        if left and not self._remaining.nothing(run):
+            return True
+        if self.check:
+            self._start_worker()
+        self.progress.note("nothing is missing in the file")
+        self._save()  # with -o it is another file, which is promised
+        return False
+
+    def _begin(self) -> RunFile:
+        """The run, of the first worker's machine and builds."""
+        try:
+            self._start_worker()
+        except WorkerDiedError:
+            raise NotMeasuredError("--budget was spent before anything was measured") from None
+        assert self.run is not None
+        if not self._resumed:
+            self._check_loaded()
+        for line in advice(self.run, self._state, self.plan.launches):
+            self.progress.note(line)
+        return self.run
+
+    def _settle(self, run: RunFile) -> int:
+        """Take the cases that need no more out of the plan; how many that are."""
+        newly = self._remaining.settle(run)
+        if newly:
+            self.progress.note(f"decided: {self._remaining.settled} of {len(run.cases)} cases")
+        return newly
+
+    def _measure_launch(self, run: RunFile, launch: Launch) -> None:
+        self._launch = launch
+        new = all(known is not launch for known in run.launches)
+        if new:
+            launch.started = datetime.now(UTC).isoformat(timespec="seconds")
+            run.launches.append(launch)
+        self._seconds.belong_to(launch, new=new)
+        for place, (case, names) in enumerate(self._remaining.cases(run, launch).items()):
+            self.progress.case(launch.index, case.id)
+            self._measure_case(launch, case, names)
+            if place == 0:  # what is found now need not wait for the end of the launch
+                self._audit()
+            self.progress.step()
+            if self.saving.due:
+                self._save()
+        self._audit()
+        if not self.over_budget:
+            self._inspect(launch)
+            launch.complete = True
+        self._end_worker()
+        self._save()
+        self.progress.note(
+            f"launch {launch.index + 1} of {self.plan.launches}: "
+            f"{counted(map(fate, launch.results))}, {launch.device_seconds:.1f} device seconds"
+        )
+
+    def _measure_case(self, launch: Launch, case: Case, names: list[str]) -> None:
+        given_up = {name: self._retries.given_up(case.id, name) for name in names}
+        self._record([result for result in given_up.values() if result])
+        pending = [name for name in names if not given_up[name]]
+        while pending:
+            if broken := [name for name in pending if name in self._broken]:
+                for name in broken:
+                    self._record_all(case, [name], "error", self._broken[name])
+                pending = [name for name in pending if name not in broken]
+                continue
+            left = self._seconds.left()
+            if left is not None and left <= 0:
+                self.over_budget = True
+                self._record_all(case, pending, "over_budget", "--budget was spent before its turn")
+                return
+            try:
+                if self._worker is None:
+                    self._start_worker()
+                    continue  # who is broken, and what is left of the budget, may have changed
+                done = self._worker.ask(
+                    Measure(
+                        case=case,
+                        candidates=candidate_order(pending, self.plan.seed, launch.index),
+                        seed=launch.seed,
+                        full_check=launch.index == 0,
+                        seconds_left=left,
+                    ),
+                    left,
+                )
+            except WorkerDiedError as died:
+                self._end_worker()
+                if died.status == "over_budget":
+                    self.over_budget = True
+                    self._record_all(case, pending, died.status, str(died))
+                    return
+                if died.candidate not in pending:
+                    self._record_all(case, pending, died.status, f"flashbench itself: {died}")
+                    return
+                self.progress.note(f"{died.candidate} on {case.id}: {died.status}: {died}")
+                self._record_all(case, [died.candidate], died.status, str(died))
+                pending.remove(died.candidate)
+                continue
+            assert isinstance(done, Done)
+            launch.before = launch.before or self._state
+            launch.after = done.state
+            self._record(done.results)
+            self.over_budget |= any(r.status == "over_budget" for r in done.results)
+            return
+
+    def _inspect(self, launch: Launch) -> None:
+        """Memory and kernels, once, after all timing: looking changes the process."""
+        assert self.run is not None
+        if launch.index != 0:
+            return
+        for case in self.run.cases:
+            results = {
+                r.candidate: r for r in launch.results if r.case == case.id and r.status == "ok"
+            }
+            left = self._seconds.left()
+            if not results or (left is not None and left <= 0):
+                continue
+            while results:
+                request = Inspect(case=case, candidates=list(results), seed=launch.seed)
+                try:
+                    answer = (self._worker or self._start_worker()).ask(request, left)
+                except WorkerDiedError as died:
+                    self._end_worker()
+                    who = died.candidate
+                    self.progress.note(f"no memory or kernels: {who} on {case.id}: {died}")
+                    if results.pop(who, None) is None or died.status == "over_budget":
+                        break
+                    continue
+                assert isinstance(answer, Inspection)
+                for name, inspected in answer.found.items():
+                    results[name].peak_memory_bytes = inspected.peak_memory_bytes
+                    results[name].kernels = inspected.kernels
+                break
+
+    # ---- the proof that each revision ran its own code
+
+    @property
+    def _revisions_share(self) -> bool:
+        return len(self.plan.sites) > 1 and self.plan.processes != "paired"
+
+    def _audit(self) -> None:
+        """UnprovenError where revisions left something in a process that they share."""
+        if self._worker is None or not self._revisions_share:
+            return
+        left = self._seconds.left()
+        try:
+            # Without it nothing that was measured counts: an end of the budget leaves it some time.
+            answer = self._worker.ask(Audit(), None if left is None else max(left, _AUDIT_SECONDS))
+        except WorkerDiedError as died:
+            self._end_worker()
+            raise UnprovenError(
+                f"the process ended when it was looked at for traces: {died}"
+            ) from None
+        assert isinstance(answer, Audited)
+        if answer.trace:
+            raise UnprovenError(answer.trace)
+
+    # ---- the worker
+
+    def _start_worker(self) -> Worker | Crew:
+        """A new worker that is ready, on the machine and builds of this run.
+
+        A candidate that kills the worker when it is imported is left out and named as broken.
+        """
+        while True:
+            self._seconds.start()
+            named = {c.name: c for c in self.plan.candidates if c.name not in self._broken}
+            order = candidate_order(list(named), self.plan.seed, self._index)
+            usable = [named[name] for name in order]
+            timeout = self.plan.timeout_seconds
+            paired = self.plan.processes == "paired" and usable
+            self._worker = Crew(timeout, order) if paired else Worker(timeout)
+            setup = Setup(
+                device=self.plan.device,
+                candidates=usable,
+                backends=self.plan.backends,
+                threads=self.plan.threads,
+                samples=self.plan.samples,
+                min_sample_seconds=self.plan.min_sample_seconds,
+                metrics=None if self.plan.metrics is None else list(self.plan.metrics),
+                sites=dict(self.plan.sites),
+                repository=self.plan.repository,
+                import_root=self.plan.import_root,
+            )
+            try:
+                ready = self._worker.ask(setup, self._seconds.left())
+            except WorkerDiedError as died:
+                self._end_worker()
+                if died.status == "over_budget":
+                    raise
+                if died.candidate not in [candidate.name for candidate in usable]:
+                    raise NotMeasuredError(f"the worker process did not start: {died}") from None
+                self._broken[died.candidate] = f"{died.status} when it was imported: {died}"
+                continue
+            assert isinstance(ready, Ready)
+            self._audit()
+            self._broken.update(ready.failures)
+            listed = {candidate.name: candidate for candidate in ready.candidates}
+            candidates = [c for c in ready.candidates if c.baseline]
+            candidates += [listed.get(c.name, c) for c in self.plan.candidates]
+            self._join(ready, candidates)
+            self._state = ready.state
+            return self._worker
+
+    def _join(self, ready: Ready, candidates: list[Candidate]) -> None:
+        if self.run is None:
+            self.run = new_run(self.plan, ready, candidates)
+            return
+        if changed := difference(self.run, ready.environment, candidates):
+            raise InvalidInputError(
+                f"{self.path}: cannot go on, {changed}; measure into a new file"
+            )
+
+    def _check_loaded(self) -> None:
+        """With nothing but baselines left, there is nothing to compare: stop before measuring."""
+        wanted = [candidate.name for candidate in self.plan.candidates]
+        if self.plan.pair is not None:
+            for name in (self.plan.pair.old, self.plan.pair.new):
+                if name in self._broken:
+                    raise NotMeasuredError(f"{name} does not load: {self._broken[name]}")
+        if wanted and all(name in self._broken for name in wanted):
+            raise NotMeasuredError(
+                f"{self._broken[wanted[0]]} (--baseline-only measures SDPA alone)"
+            )
+
+    def _end_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.kill()
+            self._seconds.stop()
+            self._worker = None
+
+    # ---- results
+
+    def _record(self, results: Sequence[Result]) -> None:
+        assert self._launch is not None
+        for result in results:
+            self._launch.results.append(result)
+            self._retries.add(result)
+        self._dirty = True
+
+    def _record_all(self, case: Case, names: Sequence[str], status: Status, why: str) -> None:
+        self._record([Result(case=case.id, candidate=n, status=status, reason=why) for n in names])
+
+    def _record_rest(self, status: Status, why: str) -> None:
+        assert self.run is not None
+        assert self._launch is not None
+        for case, names in self._remaining.cases(self.run, self._launch).items():
+            self._record_all(case, names, status, why)
+
+    def _save(self) -> None:
+        assert self.run is not None
+        self._seconds.count()
+        self.saving.save(self.run)
+        self._dirty = False

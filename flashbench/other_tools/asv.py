@@ -1,0 +1,162 @@
+"""asv's result file: one commit on one machine, `results/MACHINE/COMMIT-ENV.json`, schema 2.
+
+asv may have sampled a benchmark in several processes, but keeps their samples in one list, so a
+file counts as one launch. The unit stands in `benchmarks.json` of the results folder; without it
+it follows from the prefix that asv asks for (time_, mem_, peakmem_), else it is not known.
+"""
+
+import itertools
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from flashbench.comparison import Problem
+from flashbench.damage import damage
+from flashbench.errors import InvalidInputError
+from flashbench.other_tools import detect
+from flashbench.other_tools.document import parse, typed
+from flashbench.other_tools.series import (
+    NO_SAMPLES,
+    SECONDS,
+    UNKNOWN,
+    Launches,
+    Series,
+    SeriesSet,
+    find_case,
+    impossible,
+    with_control,
+)
+
+VERSION = 2
+NO_LAUNCHES = "asv does not keep which process a sample is from: a file is one launch"
+_PREFIXES = {"time": SECONDS, "timeraw": SECONDS, "mem": "bytes", "peakmem": "bytes"}
+
+
+class _File(msgspec.Struct, kw_only=True):
+    commit_hash: str
+    params: dict[str, Any]
+    result_columns: list[str]
+    results: dict[str, list[Any]]
+
+
+class _Benchmark(msgspec.Struct, kw_only=True):
+    unit: str = UNKNOWN
+
+
+def read(path: Path, content: dict[str, Any]) -> SeriesSet:
+    """The series of a parsed file, a parameter combination each.
+
+    Raises InvalidInputError saying what is wrong with it.
+    """
+    where = f"{path}: damaged asv result file"
+    if content.get("version") != VERSION:
+        found = str(content.get("version"))[:20]
+        raise InvalidInputError(
+            f"{path}: asv result file of schema {found}, this reads {VERSION}; run `asv update`"
+        )
+    file = typed(content, _File, where)
+    units = _units(path)
+    series: dict[str, Series] = {}
+    for name, row in file.results.items():
+        columns = dict(zip(file.result_columns, row, strict=False))
+        for one in _expanded(name, columns, units, f"{where}: {name!r}"):
+            if one.name in series:
+                raise InvalidInputError(f"{where}: {one.name!r} is listed twice")
+            series[one.name] = one
+    return with_control(
+        SeriesSet(
+            str(path),
+            "asv",
+            tuple(series.values()),
+            launches=1,
+            machine=_text(file.params.get("machine")),
+            cpu=_text(file.params.get("cpu")),
+            commit=file.commit_hash,
+        )
+    )
+
+
+def _expanded(
+    name: str, columns: dict[str, Any], units: dict[str, str], where: str
+) -> list[Series]:
+    """One series a combination of parameters, in asv's order: the last varies fastest."""
+    params = typed(columns.get("params") or [], list[list[str]], f"{where}: params")
+    count = math.prod(map(len, params))
+    # Lists are written as null when every combination failed, or no samples were kept.
+    results = typed(columns.get("result"), list[float | None] | None, f"{where}: result")  # type: ignore[arg-type]
+    samples = typed(columns.get("samples"), list[list[float] | None] | None, f"{where}: samples")  # type: ignore[arg-type]
+    for column in (results, samples):
+        if column is not None and len(column) != count:
+            raise InvalidInputError(f"{where}: {len(column)} results of {count} combinations")
+    if results is None:
+        # Only as many rows as the file has numbers: parameters alone may multiply to anything.
+        problem = Problem("failed", "asv has no result of any of its parameters")
+        return [Series(name, _unit(name, units), problem=problem)]
+    made = []
+    for index, combination in enumerate(itertools.product(*params)):
+        taken = samples[index] if samples else None
+        made.append(_series(name, combination, results[index], taken, _unit(name, units), where))
+    return made
+
+
+def _series(
+    benchmark: str,
+    combination: tuple[str, ...],
+    result: float | None,
+    samples: list[float] | None,
+    unit: str,
+    where: str,
+) -> Series:
+    name = f"{benchmark}({', '.join(combination)})" if combination else benchmark
+    case = next(filter(None, map(find_case, combination)), "")
+    others = [text.strip("'\"") for text in combination if not case or case not in text]
+    candidate = (", ".join(others) or benchmark) if case else ""
+    blank = Series(name, unit, case=case, candidate=candidate)
+    values = [] if result is None else [result, *(samples or [])]
+    if result is None or math.isnan(result):
+        why = "asv has no result (failed)" if result is None else "asv skipped it (NaN)"
+        return replace(blank, problem=Problem("missing", why))
+    if any(impossible(unit, value) for value in values):
+        if unit == SECONDS:
+            raise InvalidInputError(f"{where}: a sample is not a possible time")
+        why = f"{result:.6g} {unit}".rstrip() + ": a ratio needs numbers above 0"
+        return replace(blank, problem=Problem("missing", why))
+    return replace(
+        blank,
+        times=Launches(np.zeros(1, dtype=np.intp), np.array([result])),
+        samples=(np.array(samples),) if samples else (),
+        lacks=(NO_LAUNCHES,) if samples else (NO_SAMPLES, NO_LAUNCHES),
+    )
+
+
+def _unit(name: str, units: dict[str, str]) -> str:
+    prefix = name.rpartition(".")[2].partition("_")[0].lower()
+    return units.get(name) or _PREFIXES.get(prefix, UNKNOWN)
+
+
+def _units(path: Path) -> dict[str, str]:
+    """What `benchmarks.json` of the results folder says, by benchmark; nothing where there is none.
+
+    Raises InvalidInputError where there is one and it is damaged.
+    """
+    found: dict[str, str] = {}
+    beside = path.absolute().parent.parent / "benchmarks.json"
+    if beside.is_file():
+        try:
+            content = parse(beside)
+        except ValueError as error:
+            raise InvalidInputError(f"{beside}: not JSON, or cut short ({damage(error)})") from None
+        if detect.kind_of(content) is detect.Kind.ASV_OTHER:
+            for name, value in content.items():
+                if isinstance(value, dict):  # beside the benchmarks stands a version
+                    place = f"{beside}: damaged asv benchmarks file: {name!r}"
+                    found[name] = typed(value, _Benchmark, place).unit
+    return found
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

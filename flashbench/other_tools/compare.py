@@ -1,0 +1,185 @@
+"""Comparisons of series: B against A, or every candidate against the SDPA beside it.
+
+The statistics are those of `flashbench/comparison.py`, on the numbers of the launches. Where both
+sides hold SDPA's time on the case it is the control, as between two run files; else the times
+themselves are compared.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flashbench.comparison import Comparison, Problem, decide_family
+from flashbench.errors import InvalidInputError
+from flashbench.other_tools.series import SECONDS, UNKNOWN, FloatArray, Series, SeriesSet
+from flashbench.stats.modes import two_modes
+from flashbench.stats.shift import unpaired_shift
+
+Key = tuple[str, ...]
+MACHINE_ALPHA = 0.05  # of the machine's own interval, as between run files
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a comparison is of, where it is no case of ours."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One benchmark on both sides; b None: it is in A alone. With one side, a is SDPA's series."""
+
+    name: str
+    a: Series
+    b: Series | None
+
+    @property
+    def controlled(self) -> bool:
+        """Whether SDPA was measured beside it on both sides."""
+        return self.b is not None and bool(len(self.a.speedups) and len(self.b.speedups))
+
+
+def matched(a: SeriesSet, b: SeriesSet) -> list[Pair]:
+    """Every benchmark of A with the same one of B.
+
+    The same is: the same case of ours and candidate, else, within one tool, the same name. Where
+    each side has one candidate on its cases they are matched whatever they are called. SDPA is
+    nobody's candidate.
+    Raises InvalidInputError when nothing matches.
+    """
+    alone = len(_candidates(a)) == len(_candidates(b)) == 1
+    keys_b = _keyed(b, alone)
+    pairs = []
+    for key, series in _keyed(a, alone).items():
+        if a.tool != b.tool and not series.case:
+            continue  # another tool has no name for it: nothing is missing in B
+        name = series.case if series.case and key[0] == series.case else series.name
+        pairs.append(Pair(name, series, keys_b.get(key)))
+    if all(pair.b is None for pair in pairs):
+        raise InvalidInputError(
+            f"nothing to compare: {a.source} ({a.tool}) and {b.source} ({b.tool}) have no "
+            "benchmark in common: no name, and no case of ours with the same candidate"
+        )
+    return pairs
+
+
+def beside(one: SeriesSet) -> list[Pair]:
+    """Every candidate on a case of ours with the SDPA that was measured in the same launches.
+
+    Empty where the file has no SDPA at all.
+    """
+    pairs = []
+    for series in one.series:
+        if series.case and series.unit == SECONDS and not series.baseline:
+            control = one.control(series.case, series.metric)
+            pairs.append(Pair(series.case, control or Series("SDPA"), series))
+    return pairs if any(len(pair.a.times) for pair in pairs) else []
+
+
+def compare(pairs: list[Pair], alpha: float, tolerance: float, *, paired: bool) -> list[Comparison]:
+    """A comparison a pair. paired: against SDPA in the same launches, else B against A."""
+    found = [_paired(p, tolerance) if paired else _unpaired(p, tolerance) for p in pairs]
+    return decide_family(found, alpha, tolerance, 1)
+
+
+def controls(a: SeriesSet, b: SeriesSet, pair: Pair) -> tuple[Series, Series] | None:
+    """SDPA of both sides on the case of a pair that has it as its control."""
+    if pair.b is None or not pair.controlled:
+        return None
+    found = a.control(pair.a.case, pair.a.metric), b.control(pair.b.case, pair.b.metric)
+    return (found[0], found[1]) if found[0] and found[1] else None
+
+
+def with_machine(
+    comparisons: list[Comparison], pairs: list[Pair], a: SeriesSet, b: SeriesSet
+) -> list[Comparison]:
+    """Fill in what the control says of the machine: SDPA's own change from A to B."""
+    out = []
+    for comparison, pair in zip(comparisons, pairs, strict=True):
+        if comparison.problem is None and (both := controls(a, b, pair)):
+            old, new = map(_log_speed, both)
+            comparison = replace(comparison, machine=unpaired_shift(old, new, MACHINE_ALPHA))
+        out.append(comparison)
+    return out
+
+
+def _candidates(one: SeriesSet) -> set[str]:
+    own = (s for s in one.series if s.case and not s.baseline)
+    return {series.candidate for series in own if series.unit in (SECONDS, UNKNOWN)}
+
+
+def _keyed(one: SeriesSet, alone: bool) -> dict[Key, Series]:
+    """Series by what makes them the same on the other side; a name where that is ambiguous."""
+    own = [series for series in one.series if not series.baseline]
+    keys: list[Key] = []
+    for series in own:
+        timed = series.unit in (SECONDS, UNKNOWN)
+        candidate = "" if alone and timed else series.candidate
+        keys.append((series.case, candidate) if series.case else (series.name,))
+    return {
+        key if keys.count(key) == 1 else (series.name,): series
+        for key, series in zip(keys, own, strict=True)
+    }
+
+
+def _blank(pair: Pair) -> Comparison:
+    new = (pair.b or pair.a).candidate
+    metric = (pair.b.metric if pair.b else "") or pair.a.metric
+    return Comparison(Named(pair.name), new or "B", pair.a.candidate or "A", metric)
+
+
+def _paired(pair: Pair, tolerance: float) -> Comparison:
+    assert pair.b is not None
+    blank = _blank(pair)
+    if pair.b.problem or not len(pair.b.speedups):
+        missing = Problem("missing", "no launch has both its time and SDPA's")
+        return replace(blank, problem=pair.b.problem or missing)
+    speedups = pair.b.speedups
+    return replace(
+        blank,
+        sides=(speedups.values,),
+        numbers=(speedups.numbers,),
+        partial=pair.b.partial,
+        time_modes=_time_modes((pair.a, pair.b), tolerance),
+    )
+
+
+def _unpaired(pair: Pair, tolerance: float) -> Comparison:
+    a, b, blank = pair.a, pair.b, _blank(pair)
+    if b is None:
+        return replace(blank, problem=Problem("missing", "it is not in B"))
+    if b.problem:
+        return replace(blank, problem=b.problem)
+    if a.problem:
+        reason = f"in A: {a.problem.status.replace('missing', '')} {a.problem.reason}"
+        return replace(blank, problem=Problem("missing", " ".join(reason.split())))
+    for what, old, new in (("unit", a.unit, b.unit), ("metric", a.metric, b.metric)):
+        if old != new and old and new:
+            reason = f"the {what} differs: {old} in A, {new} in B"
+            return replace(blank, problem=Problem("missing", reason))
+    if pair.controlled:
+        return replace(
+            blank,
+            sides=(a.speedups.values, b.speedups.values),
+            numbers=(a.speedups.numbers, b.speedups.numbers),
+            partial=b.partial or a.partial,
+            time_modes=_time_modes((a, b), tolerance),
+        )
+    return replace(
+        blank,
+        sides=(_log_speed(a), _log_speed(b)),
+        numbers=(a.times.numbers, b.times.numbers),
+        partial=b.partial or a.partial,
+    )
+
+
+def _log_speed(series: Series) -> FloatArray:
+    speed: FloatArray = -np.log(series.times.values)
+    return speed
+
+
+def _time_modes(both: tuple[Series, Series], tolerance: float) -> bool:
+    limit = math.log1p(tolerance)
+    return any(two_modes(np.log(series.times.values), limit) is not None for series in both)

@@ -1,0 +1,174 @@
+"""The gate for other tools' files: `report_foreign`, and for `show` the series of one file."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from flashbench.comparison import Comparison, geometric_mean
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.other_tools.compare import Pair, beside, compare, matched, with_machine
+from flashbench.other_tools.detect import is_foreign
+from flashbench.other_tools.read import read
+from flashbench.other_tools.series import NO_SAMPLES, SECONDS, UNKNOWN, SeriesSet
+from flashbench.report import Caveat, Report, launch_order
+from flashbench.stats.shift import Shift
+from flashbench.verdict import Outcome, Verdict, judge
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignReport:
+    """report: comparisons and verdicts, without run files. pairs: one a comparison. sets: A and B,
+    or the one file whose candidates are compared with its SDPA."""
+
+    report: Report
+    pairs: list[Pair]
+    sets: tuple[SeriesSet, ...]
+
+
+def report_foreign(
+    a: Path,
+    b: Path | None,
+    *,
+    metric: str | None,
+    against: str,
+    tolerance: float,
+    alpha: float,
+    allow: Collection[str] = (),
+) -> ForeignReport | None:
+    """Judge B against A, one of them at least another tool's file or a folder; None: neither is.
+
+    Without B, the candidates of A against the SDPA that A holds. Raises InvalidInputError for
+    damaged files, different machines, or nothing in common; NotMeasuredError where A alone has
+    no SDPA to be compared with.
+    """
+    if not (is_foreign(a) or (b is not None and is_foreign(b))):
+        return None
+    if against != "sdpa":
+        raise InvalidInputError("--against best is for one run file of flashbench")
+    old = read(a, metric)
+    sets: tuple[SeriesSet, ...] = (old,) if b is None else (old, read(b, metric))
+    _check_metric(sets, metric)
+    caveats = _machines(sets[0], sets[-1], allow)
+    pairs = beside(old) if b is None else matched(sets[0], sets[1])
+    if not pairs:
+        raise NotMeasuredError(
+            f"{a}: nothing to compare: it has no SDPA beside a candidate; name a second file, or "
+            "use `flashbench show`"
+        )
+    return _judged(sets, pairs, caveats, tolerance, alpha)
+
+
+def judge_alone(one: SeriesSet, *, tolerance: float, alpha: float) -> ForeignReport | None:
+    """The candidates of a set with the SDPA that it holds; None where it has none beside any."""
+    pairs = beside(one)
+    return _judged((one,), pairs, [], tolerance, alpha) if pairs else None
+
+
+def _judged(
+    sets: tuple[SeriesSet, ...],
+    pairs: list[Pair],
+    caveats: list[Caveat],
+    tolerance: float,
+    alpha: float,
+) -> ForeignReport:
+    comparisons = compare(pairs, alpha, tolerance, paired=len(sets) == 1)
+    if len(sets) > 1:
+        comparisons = with_machine(comparisons, pairs, *sets)
+    caveats = caveats + _caveats(sets, pairs) + launch_order(comparisons)
+    verdicts = [
+        _verdict(comparison, pair, tolerance)
+        for comparison, pair in zip(comparisons, pairs, strict=True)
+    ]
+    report = Report(
+        (), comparisons, verdicts, _overall(comparisons, pairs, alpha), tolerance, alpha
+    )
+    return ForeignReport(replace(report, caveats=caveats), pairs, sets)
+
+
+def _verdict(comparison: Comparison, pair: Pair, tolerance: float) -> Verdict:
+    """The rule's verdict; where launches are too few, with what the files lack for one."""
+    verdict = judge(comparison, tolerance)
+    too_few = comparison.shift is not None and not comparison.shift.bounded
+    if verdict.outcome is not Outcome.UNDECIDED or not too_few:
+        return verdict
+    lacks = sorted({*pair.a.lacks, *(pair.b.lacks if pair.b else ())})
+    return replace(verdict, reason="; ".join([*lacks, verdict.reason]))
+
+
+def _overall(comparisons: list[Comparison], pairs: list[Pair], alpha: float) -> dict[str, Shift]:
+    """Of times only: a mean over seconds and bytes says nothing."""
+    timed = [
+        comparison
+        for comparison, pair in zip(comparisons, pairs, strict=True)
+        if pair.a.unit == SECONDS
+    ]
+    overall = {}
+    for name in dict.fromkeys(c.candidate for c in timed):
+        mean = geometric_mean([c for c in timed if c.candidate == name], alpha)
+        if mean is not None:
+            overall[name] = mean
+    return overall
+
+
+def _check_metric(sets: tuple[SeriesSet, ...], metric: str | None) -> None:
+    for one in sets:
+        known = {series.metric for series in one.series} - {UNKNOWN}
+        if metric and known and metric not in known:
+            raise InvalidInputError(
+                f"{one.source}: no {metric} times; it has {', '.join(sorted(known))}"
+            )
+
+
+def _machines(a: SeriesSet, b: SeriesSet, allow: Collection[str]) -> list[Caveat]:
+    found = []
+    for title, old, new in (("CPU", a.cpu, b.cpu), ("GPU", a.gpu, b.gpu)):
+        if not old or not new or old == new:
+            continue
+        message = f"the {title} differs: {old!r} in A, {new!r} in B"
+        if "different-machine" not in allow:
+            raise InvalidInputError(
+                f"{message}; measure both on one machine, or pass --allow different-machine"
+            )
+        found.append(Caveat("machine", message))
+    if a.torch and b.torch and a.torch != b.torch:
+        message = f"torch differs ({a.torch} in A, {b.torch} in B): SDPA may have changed itself"
+        found.append(Caveat("control", message))
+    return found
+
+
+def _caveats(sets: tuple[SeriesSet, ...], pairs: list[Pair]) -> list[Caveat]:
+    found = []
+    names = ("A", "B") if len(sets) > 1 else ("",)
+    for name, one in zip(names, sets, strict=True):
+        if one.dirty:
+            message = "measured with uncommitted changes"
+            found.append(Caveat("dirty", f"{name}: {message}" if name else message))
+    there = [pair for pair in pairs if pair.b is not None]
+    free = sum(not pair.controlled for pair in there) if len(sets) > 1 else 0
+    if free:
+        some = f"{free} of {len(there)} benchmarks have" if free < len(there) else "there is"
+        found.append(
+            Caveat(
+                "no-control",
+                f"{some} no SDPA beside them on both sides: nothing controls for the machine, "
+                "whose changes are in the ratio",
+            )
+        )
+    series = [one for pair in there for one in (pair.a, pair.b) if one is not None]
+    if any(NO_SAMPLES in one.lacks for one in series):
+        found.append(
+            Caveat("no-samples", f"{NO_SAMPLES}: a launch counts with the median that is stated")
+        )
+    units = sorted({one.unit or "unknown" for one in series} - {SECONDS})
+    if units:
+        found.append(
+            Caveat("unit", f"not all are times ({', '.join(units)}): lower is taken as better")
+        )
+    judged = {id(one) for pair in pairs for one in (pair.a, pair.b)}
+    for name, one in zip(names, sets, strict=True):
+        rest = sum(id(other) not in judged and not other.baseline for other in one.series)
+        if rest:
+            many = f"{rest} benchmark{'s are' if rest > 1 else ' is'}"
+            where = f"only in {name}" if name else "not of a case of flashbench's"
+            found.append(Caveat("not-compared", f"{many} {where} and not compared"))
+    return found

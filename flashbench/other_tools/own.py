@@ -1,0 +1,72 @@
+"""A run file of ours as a series set, to be compared with what another tool measured."""
+
+from pathlib import Path
+
+import numpy as np
+
+from flashbench.comparison import Problem
+from flashbench.errors import InvalidInputError
+from flashbench.launches import LaunchData, baseline_index, collect
+from flashbench.other_tools.series import SECONDS, Launches, Series, SeriesSet
+from flashbench.run_reader import load
+
+
+def read(path: Path, metric: str | None) -> SeriesSet:
+    """One series a case and candidate; speed-ups over SDPA are those of the A/B/B/A blocks."""
+    run = load(path)
+    if run.pair is not None:
+        raise InvalidInputError(
+            f"{path}: holds two builds that were measured together until they were decided; "
+            "compare it alone"
+        )
+    data = collect(run, metric)
+    builds = [candidate.build for candidate in run.candidates if not candidate.baseline]
+    commits = {build.commit for build in builds} - {""}
+    return SeriesSet(
+        str(path),
+        "flashbench",
+        tuple(
+            series for index in range(len(run.candidates)) for series in _of_candidate(data, index)
+        ),
+        launches=len(run.launches),
+        machine=run.environment.hostname,
+        cpu=run.environment.cpu,
+        gpu=run.environment.gpu,
+        torch=run.environment.torch,
+        commit=commits.pop() if len(commits) == 1 else "",
+        dirty=any(build.dirty for build in builds),
+    )
+
+
+def _of_candidate(data: LaunchData, index: int) -> list[Series]:
+    candidate = data.run.candidates[index]
+    base = baseline_index(data.run, candidate.name)
+    ratios = None
+    if base is not None and not candidate.baseline:
+        ratios = data.speedups(index, base)
+    made = []
+    for place, case in enumerate(data.run.cases):
+        failures = data.failures(index, place)
+        failed = Problem(failures.status, failures.reason, failures.launches) if failures else None
+        times = _present(data.log_median[index, place])
+        missing = failed or Problem("missing", f"no {data.metrics[place]} times")
+        made.append(
+            Series(
+                f"{case.id} {candidate.name}",
+                SECONDS,
+                Launches(times.numbers, np.exp(times.values)),
+                tuple(data.samples(index, place)),
+                case=case.id,
+                candidate=candidate.name,
+                metric=data.metrics[place],
+                speedups=Launches() if ratios is None else _present(ratios[place]),
+                problem=None if len(times) else missing,
+                partial=failed if len(times) else None,
+            )
+        )
+    return made
+
+
+def _present(values: "np.typing.NDArray[np.float64]") -> Launches:
+    numbers = np.flatnonzero(~np.isnan(values))
+    return Launches(numbers, values[numbers])

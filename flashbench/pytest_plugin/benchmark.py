@@ -1,0 +1,163 @@
+"""pytest-benchmark's fixture with our clock in it: checked, then timed as `flashbench run` does."""
+
+import warnings
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from pytest_benchmark.fixture import BenchmarkFixture
+from torch import Tensor
+
+from flashbench.baseline_names import is_baseline_name
+from flashbench.candidates import reason
+from flashbench.launches import DEFAULT_METRIC
+from flashbench.measure import torch_settings
+from flashbench.measure.checks import WrongError, check_candidate, check_inputs, check_output
+from flashbench.measure.clock import Call, MetricUnavailableError, affordable_samples
+from flashbench.measure.environment import throttled
+from flashbench.measure.plan import split_samples
+from flashbench.other_tools.pytest_benchmark import EXTRA
+from flashbench.pytest_plugin.attention import Attention, call_of, clock_of
+
+
+class AttentionBenchmark(BenchmarkFixture):
+    """`benchmark` of a test with the marker `attention`; rounds are samples of our clock."""
+
+    attention: Attention
+    samples: int
+    metric: str
+
+    def __call__(self, function_to_benchmark: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """Check the function's output, time it, give back its output.
+
+        The test fails where the result is wrong, is skipped where the case is not supported.
+        """
+        attention = self.attention
+        loaded = attention.loaded if function_to_benchmark is attention else None
+        name = loaded.name if loaded else getattr(function_to_benchmark, "__name__", "candidate")
+        if loaded is None and is_baseline_name(name):
+            raise _failed(f"the function is called {name!r}, as the baseline is: rename it")
+        if function_to_benchmark is attention and loaded is None:
+            attention()  # fails, and says why
+        call = call_of(attention, function_to_benchmark, *args, **kwargs)
+        settings = torch_settings.current()
+        with torch.no_grad(), loaded.scope() if loaded else nullcontext():
+            self._check(call)
+            seconds, calls, out = self._time(call) if self.enabled else ([], 0, call())
+        changed = torch_settings.restore(settings)
+        if changed:
+            pytest.fail(f"changed torch's settings for all that run after it: {changed}", False)
+        self.extra_info[EXTRA] = self._identity(name, calls)
+        return self._told(seconds, out)
+
+    def pedantic(
+        self,
+        target: Any,
+        args: Any = (),
+        kwargs: Any = None,
+        setup: Any = None,
+        teardown: Any = None,
+        rounds: int = 1,
+        warmup_rounds: int = 0,
+        iterations: int = 1,
+    ) -> Tensor:
+        """As `benchmark(target, *args, **kwargs)`: how many rounds and iterations, and how to warm
+        up, is our clock's matter."""
+        if setup or teardown:
+            pytest.fail("no setup or teardown on flashbench's clock: it calls back to back", False)
+        return self(target, *args, **(kwargs or {}))
+
+    def _check(self, call: Call) -> None:
+        loaded = self.attention.loaded
+        caught: list[warnings.WarningMessage] = []
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                check_candidate(self.attention.problem, call, clock_of(self._device).synchronize)
+        except WrongError as error:
+            raise _failed(f"wrong result: {error}") from None
+        except Exception as error:
+            refused = loaded.refuses(error) if loaded else isinstance(error, NotImplementedError)
+            if not refused:
+                raise
+            raise pytest.skip.Exception(f"not supported: {reason(error, caught)}") from None
+
+    def _time(self, call: Call) -> tuple[list[float], int, Tensor]:
+        """(seconds a call, one a sample; calls a sample; the output of the last call)."""
+        problem, clock = self.attention.problem, clock_of(self._device)
+        seconds: list[float] = []
+        dropped = 0
+        try:
+            sampler = clock.prepare(self.metric, call)
+            wanted = affordable_samples(clock, {"": sampler}, self.samples)[""]
+            for share in split_samples(wanted):
+                problem.flip()  # an output that was kept is found out by its sign
+                slow = throttled(self._device)
+                block = sampler.block(share)
+                if slow or throttled(self._device):
+                    dropped += 1
+                else:
+                    seconds += block
+            check_output(problem, sampler.last, problem.sign, "the output of the timed calls: ")
+            check_inputs(problem)
+        except MetricUnavailableError as error:
+            raise _failed(f"no {self.metric}: {error}") from None
+        except WrongError as error:
+            raise _failed(f"wrong result: {error}") from None
+        if not seconds:
+            pytest.skip(f"the GPU throttled during all {dropped} blocks: nothing was measured")
+        return seconds, sampler.calls, sampler.last
+
+    def _told(self, seconds: list[float], out: Tensor) -> Tensor:
+        """Hand the samples over, a round each, through the timer."""
+        rounds = iter(seconds)
+        timer = self._timer
+
+        def show() -> Tensor:
+            for sample in rounds:
+                timer.show(sample)
+                break
+            return out
+
+        told: Tensor = BenchmarkFixture.pedantic(
+            self, show, setup=timer.reset, rounds=max(1, len(seconds))
+        )
+        return told
+
+    @property
+    def _device(self) -> str:
+        return self.attention.case.device
+
+    def _identity(self, candidate: str, calls: int) -> dict[str, str | int]:
+        """`other_tools.pytest_benchmark.PluginInfo`, and calls a sample for a reader."""
+        return {
+            "case": self.attention.case.id,
+            "candidate": candidate,
+            "metric": self.metric,
+            "device": self._device,
+            "gpu": torch.cuda.get_device_name() if self._device == "cuda" else "",
+            "torch": str(torch.__version__),
+            "calls": calls,
+        }
+
+
+def adopt(fixture: object, attention: Attention, *, samples: int, metric: str | None) -> None:
+    """Make the `benchmark` of this test ours.
+
+    Its class is changed in place: pytest-benchmark asks at the end that the fixture of this name is
+    the one that it made.
+    """
+    if not isinstance(fixture, BenchmarkFixture):
+        pytest.fail("the marker `attention` needs pytest-benchmark's fixture `benchmark`", False)
+    metrics = clock_of(attention.case.device).metrics
+    chosen = metric or DEFAULT_METRIC[attention.case.device]
+    if chosen not in metrics:
+        pytest.fail(f"no {chosen} on {attention.case.device}; it has {', '.join(metrics)}", False)
+    fixture.__class__ = AttentionBenchmark
+    assert isinstance(fixture, AttentionBenchmark)
+    fixture.attention, fixture.samples, fixture.metric = attention, samples, chosen
+
+
+def _failed(message: str) -> BaseException:
+    return pytest.fail.Exception(message, pytrace=False)

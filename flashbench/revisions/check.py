@@ -1,0 +1,227 @@
+"""Whether a built revision can be imported and computes the right thing: tried in processes of
+their own, as a worker would.
+
+One server (flashbench/revisions/check_server.py) imports torch once and forks a process a revision,
+so that a hundred revisions do not cost a hundred imports of torch.
+"""
+
+import contextlib
+import json
+import os
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import flashbench
+from flashbench.builds import diagnosis, running
+from flashbench.builds.content import libraries
+from flashbench.builds.diagnosis import Status
+from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS, signal_name
+from flashbench.errors import NotMeasuredError
+
+_BOOTSTRAP = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from flashbench.revisions.check_server import main; del sys.path[0]; main()"
+)
+_STARTING_SECONDS = 300.0  # of the server: importing torch on a busy machine
+_ANSWERING_SECONDS = 60.0  # beyond the time limits of what it runs, before it is given up
+_TRIES = 2  # of a revision that ends the server: something else may have
+_MISSING = (
+    re.compile(r"No module named '([\w.]+)'"),
+    re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'"),
+)
+
+
+class Answer(NamedTuple):
+    """What became of calling a callable. status: "built" where it is right; checked: on which
+    cases, in one line."""
+
+    status: Status
+    reason: str = ""
+    checked: str = ""
+
+
+class Checker:
+    """Checks sites, one after another. Use as a context manager; the server starts when needed."""
+
+    def __init__(self, timeout: float = PROBE_TIMEOUT_SECONDS) -> None:
+        """timeout: seconds that a revision may take to load, and as many for its calls."""
+        self.timeout = timeout
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the server, and what it checks."""
+        if self._server is not None:
+            assert self._server.stdin is not None
+            assert self._server.stdout is not None
+            self._server.stdin.close()  # it kills what it runs, and ends
+            try:
+                self._server.wait(5)
+            except subprocess.TimeoutExpired:
+                self._server.kill()
+                self._server.wait()
+            running.read_to_end(self._server.stdout)  # where that is, nothing of it is left
+            self._server.stdout.close()
+            self._server = None
+
+    def loads(self, site: Path, spec: str, log: Path, tree: str = "") -> tuple[Status, str]:
+        """("built", "") if `module:function` can be imported from a site, else how it fails and
+        why. log: a file to write, for what the import prints. tree: the working tree, of which
+        nothing may be imported on the way."""
+        told = self._ask(site, spec, log, tree, correct=False)
+        if "error" not in told:
+            return self._ended(told, log, "loading", "import error")
+        error = told["error"]
+        return _status(error, site, spec) if error else ("built", "")
+
+    def computes(self, site: Path, spec: str, log: Path, cases: Sequence[str] = ()) -> Answer:
+        """Whether the callable, which can be imported, is right on these cases: "built", "wrong
+        result", "timeout", or "unchecked" where it refuses one of them. No cases: small ones, of
+        which it may refuse some, but not all.
+        """
+        told = self._ask(site, spec, log, "", correct=True, cases=cases)
+        if told.get("error"):
+            return Answer("import error", str(told["error"]).replace(f"{site}/", ""))
+        if "wrong" not in told:
+            return Answer(*self._ended(told, log, "a call", "wrong result"))
+        if told["wrong"]:
+            return Answer("wrong result", str(told["wrong"]))
+        checked = str(told.get("checked") or "")
+        if told.get("refused") or not checked:
+            return Answer("unchecked", str(told.get("refused") or "it said of no case"))
+        return Answer("built", "", checked)
+
+    def _ended(
+        self, told: dict[str, Any], log: Path, what: str, status: Status
+    ) -> tuple[Status, str]:
+        """Of a process that ended, or was ended, before it answered."""
+        if "checker" in told:
+            return status, f"{what} ended the process that checks it: {told['checker']}"
+        if told["code"] is None:
+            return "timeout", f"{what} took longer than {self.timeout:g} s"
+        code = int(told["code"])
+        if code < 0:
+            return status, f"{what} ended with {signal_name(-code)}"  # SIGKILL: for want of memory
+        lines = log.read_bytes()[-10_000:].decode(errors="replace").splitlines()
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        return status, f"{what} ended with exit code {code}: {last[:300]}".removesuffix(": ")
+
+    def _ask(
+        self,
+        site: Path,
+        spec: str,
+        log: Path,
+        tree: str,
+        *,
+        correct: bool,
+        cases: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        request = {
+            "site": str(site),
+            "spec": spec,
+            "log": str(log),
+            "tree": tree,
+            "correct": correct,
+            "cases": list(cases),
+            "timeout": self.timeout,
+        }
+        for _ in range(_TRIES):
+            answer, code = self._answer(json.dumps(request).encode() + b"\n")
+            if answer:
+                break
+        else:  # twice by the same revision: it is not by chance
+            how = f"exit code {code}" if code >= 0 else signal_name(-code)
+            return {"checker": f"it ended with {how}"}
+        told: dict[str, Any] = json.loads(answer)
+        if "absent" in told:
+            raise NotMeasuredError(f"--case: there is no {told['absent']} device here")
+        if "unwritable" in told:
+            raise OSError(told["unwritable"], os.strerror(told["unwritable"]))
+        return told
+
+    def _answer(self, request: bytes) -> tuple[bytes, int]:
+        """The server's line; of one that ended, or had to be, before it answered, b"" and its exit
+        code. Raises StoppedError after `running.stop_all`."""
+        if running.stopped():
+            raise running.StoppedError
+        server = self._server or self._start()
+        assert server.stdin is not None
+        answer = b""
+        with contextlib.suppress(OSError), running.stoppable(server.pid):
+            server.stdin.write(request)
+            server.stdin.flush()
+            answer = self._line(server, _ANSWERING_SECONDS + 3 * self.timeout)
+        if answer.endswith(b"\n"):
+            return answer, 0
+        self.close()
+        if running.stopped():
+            raise running.StoppedError
+        return b"", server.returncode
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        root = str(Path(flashbench.__file__).parents[1])
+        server = subprocess.Popen(
+            running.kept([sys.executable, "-P", "-c", _BOOTSTRAP, root]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=running.environment(),
+            start_new_session=True,  # Ctrl-C in the terminal is for the parent to handle
+        )
+        self._server = server
+        with running.stoppable(server.pid):
+            ready = self._line(server, _STARTING_SECONDS)
+        if not ready:
+            self.close()
+            if running.stopped():
+                raise running.StoppedError
+            raise NotMeasuredError(
+                "the process that checks built revisions does not start; is `python -c 'import "
+                "torch'` right?"
+            )
+        return server
+
+    def _line(self, server: subprocess.Popen[bytes], seconds: float) -> bytes:
+        assert server.stdout is not None
+        ready, _, _ = select.select([server.stdout], [], [], seconds)
+        return server.stdout.readline() if ready else b""
+
+
+def _status(error: str, site: Path, spec: str) -> tuple[Status, str]:
+    error = error.replace(f"{site}{os.sep}", "")
+    if wanted := _missing(error, spec):
+        built = [path.relative_to(site).as_posix() for path in libraries(site)]
+        # A module in a package that is the callable's own is mostly Python: not what was built.
+        own = "." in wanted and f"{spec.partition(':')[0]}.".startswith(f"{wanted}.")
+        if built and not own and not any(_is_module(name, wanted) for name in built):
+            return "wrong module name", f"expected {wanted}, got {', '.join(built)}"
+    status, reason = diagnosis.diagnose(error)
+    return ("import error", error) if status == "build error" else (status, reason)
+
+
+def _missing(error: str, spec: str) -> str | None:
+    """The module of the project itself that the error says is not there."""
+    absent, unknown = (pattern.search(error) for pattern in _MISSING)
+    name = absent[1] if absent else f"{unknown[2]}.{unknown[1]}" if unknown else ""
+    package = spec.partition(":")[0].partition(".")[0]
+    return name if name.partition(".")[0] == package else None
+
+
+def _is_module(library: str, name: str) -> bool:
+    return library.partition(".")[0] == name.replace(".", "/")

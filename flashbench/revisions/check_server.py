@@ -1,0 +1,181 @@
+"""The process behind `Checker`: imports torch once, then forks a process for each site it is asked
+about. What a revision contains runs in that process alone, under a time limit.
+
+An empty line on stdout says that it is ready. Then requests and answers are JSON lines on stdin and
+stdout; the end of stdin ends it.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from flashbench.builds.keeper import adopt_orphans, kill_descendants
+from flashbench.builds.supervise import Log
+from flashbench.parent import end_with
+
+_STEP_SECONDS = 0.05
+_CHUNK = 1 << 16
+_LONGEST = 5000  # characters of an error; JSON makes 12 bytes of one at the most, in all a chunk
+
+_WORDS = ("error", "wrong", "refused", "checked", "absent")
+_answers = -1  # where the answers go; no revision writes there
+
+
+def main() -> None:
+    """Serve until stdin ends, or SIGTERM."""
+    adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda number, frame: _end())
+    global _answers
+    _answers = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 1)  # what torch prints when it is imported is no answer
+    _import_ahead()
+    os.write(_answers, b"\n")  # ready
+    buffer = b""
+    while True:
+        while b"\n" not in buffer:
+            part = os.read(0, _CHUNK)
+            if not part:
+                _end()
+            buffer += part
+        line, _, buffer = buffer.partition(b"\n")
+        os.write(_answers, json.dumps(_fork(json.loads(line))).encode() + b"\n")
+
+
+def _import_ahead() -> None:
+    """What every fork needs. Nothing is computed: threads do not survive a fork."""
+    with contextlib.suppress(ImportError):
+        import torch
+
+        torch.set_num_threads(1)
+        from flashbench.revisions import correctness  # noqa: F401
+    from flashbench.revisions import load  # noqa: F401
+
+
+def _end() -> NoReturn:
+    kill_descendants()
+    os._exit(0)
+
+
+def _fork(request: dict[str, Any]) -> dict[str, Any]:
+    """What the process said; with "code" where it ended before its last word, None: it was stopped
+    after the time limit. What it printed is in the request's log."""
+    try:
+        with Path(request["log"]).open("wb") as file:
+            return _run(request, Log(file.fileno()))
+    except OSError as error:
+        return {"unwritable": error.errno}
+
+
+def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
+    reader, writer = os.pipe()
+    prints, printer = os.pipe()
+    server = os.getpid()
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):  # nothing of it may come back into the server
+            os.close(reader)
+            os.close(prints)
+            os.close(_answers)
+            _child(request, writer, printer, server)
+        os._exit(1)
+    os.close(writer)
+    os.close(printer)
+    said, code = _watch(child, reader, prints, log, request["timeout"])
+    log.end()
+    os.close(reader)
+    os.close(prints)
+    told: dict[str, str | None] = {}
+    for line in said.splitlines():
+        with contextlib.suppress(ValueError, TypeError):
+            told |= json.loads(line)
+    # A revision can write there as well as we: what it says is taken for words at the most.
+    words = {key: value and str(value) for key, value in told.items() if key in _WORDS}
+    return words | {"code": code}
+
+
+def _watch(
+    child: int, reader: int, prints: int, log: Log, timeout: float
+) -> tuple[bytes, int | None]:
+    """What the child said, and its exit code (negative: a signal; None: it was stopped)."""
+    said = b""
+    opened = {reader, prints}
+    end = time.monotonic() + timeout
+    last = end + timeout  # of the import and the calls, which are told one after the other
+    code: int | None = None
+    while True:
+        ready, _, _ = select.select([*opened, 0], [], [], _STEP_SECONDS)
+        if 0 in ready:  # no request comes before the answer: whoever asked is gone
+            _end()
+        for pipe in opened.intersection(ready):
+            part = os.read(pipe, _CHUNK)
+            if not part:  # it closed its end, and may live
+                opened.discard(pipe)
+            elif pipe == prints:
+                log.add(part)
+            else:
+                said = (said + part)[:_CHUNK]
+                end = min(time.monotonic() + timeout, last)
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            break
+        if time.monotonic() > end:
+            break
+    kill_descendants()  # also what it started
+    for pipe in opened:
+        os.set_blocking(pipe, False)
+        with contextlib.suppress(BlockingIOError):
+            while part := os.read(pipe, _CHUNK):
+                if pipe == prints:
+                    log.add(part)
+                else:
+                    said = (said + part)[:_CHUNK]
+    return said, code
+
+
+def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> None:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with(server)
+    os.dup2(printer, 1)
+    os.dup2(printer, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.chdir(request["site"])
+
+    def say(**words: object) -> None:
+        short = {key: value and str(value)[:_LONGEST] for key, value in words.items()}
+        os.write(writer, json.dumps(short).encode() + b"\n")
+
+    from flashbench.errors import NotMeasuredError
+    from flashbench.revisions.load import load_site
+
+    try:
+        call = load_site(Path(request["site"]), request["spec"], request["tree"]).call
+    except NotMeasuredError as error:
+        say(error=str(error))
+        os._exit(0)
+    if not _have_devices(request["cases"]):
+        say(absent="cuda")
+        os._exit(0)
+    say(error=None)
+    if request["correct"]:
+        from flashbench.revisions.correctness import check_named, check_small
+
+        spec, cases = request["spec"], request["cases"]
+        found = check_named(call, spec, cases) if cases else check_small(call, spec)
+        taken = bool(found.right) and not (cases and found.refused)
+        refusal = "" if taken else found.refusal
+        say(wrong=found.wrong, refused=refusal, checked=found.summary)
+    os._exit(0)  # what it does when it ends is not asked
+
+
+def _have_devices(cases: list[str]) -> bool:
+    import torch
+
+    return torch.cuda.is_available() or not any(name.endswith("-cuda") for name in cases)

@@ -1,0 +1,248 @@
+"""The files of a revision, written into a private directory; the user's repository is only read.
+
+A commit is read object by object (`git ls-tree`, `git cat-file --batch`). Unlike `git archive`
+this gives the true tree whatever export-ignore and export-subst say; unlike `git worktree` it
+writes nothing into the repository, and runs no hook and no filter. So line endings are those of
+the repository, and a Git LFS file is replaced by its content only where that was fetched before.
+"""
+
+import errno
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flashbench.builds.content import file_hash
+from flashbench.errors import NotMeasuredError
+from flashbench.revisions import git
+from flashbench.revisions.blobs import Blobs
+from flashbench.revisions.own_files import is_ours
+from flashbench.revisions.revision import Revision
+
+_LFS_HEAD = b"version https://git-lfs.github.com/spec/v1\n"
+_LFS_BYTES = 1024  # a pointer is shorter
+_SUBMODULE, _SYMLINK, _EXECUTABLE = "160000", "120000", "100755"
+_DEEPEST, _QUOTED = 200, 100  # directories of a path; characters of one that is shown
+# What a strange tree makes of writing it: too long a name, a file and a directory of one name.
+_OF_THE_TREE = (
+    errno.ENAMETOOLONG,
+    errno.EILSEQ,
+    errno.EINVAL,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ELOOP,
+)
+_LIST = ("ls-tree", "-r", "-z", "--full-tree")
+
+
+@dataclass
+class Exported:
+    """What was written. notes: what it lacks, one line each, for when the build fails."""
+
+    dirty: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+class UnreadableError(NotMeasuredError):
+    """A commit that git cannot read, or that cannot be written as files."""
+
+
+def export(
+    repository: Path,
+    revision: Revision,
+    target: Path,
+    wanted: Callable[[bytes], bool] = lambda name: True,
+) -> Exported:
+    """Write the files of a revision into the new directory `target`, without `.git`.
+
+    wanted: of a commit, the names (relative to its root) that are written. Raises UnreadableError
+    when git cannot read them or no file system could hold them, or the tree names a path outside of
+    itself; OSError when they cannot be written.
+    """
+    done = Exported()
+    target.mkdir(parents=True)
+    try:
+        if revision.worktree:
+            _copy_working_tree(repository, target, done)
+            # After the copy: what was changed until then is seen.
+            changed = git.ask(repository, "status", "--porcelain", "--untracked-files=no")
+            done.dirty = done.dirty or bool(changed)
+        else:
+            _write_commit(repository, revision.commit, target, done, wanted)
+    except git.GitError as error:
+        raise UnreadableError(f"it cannot be read from git: {error}") from None
+    except OSError as error:
+        if revision.worktree or error.errno not in _OF_THE_TREE:
+            raise
+        name = os.fsdecode(error.filename or "").removeprefix(f"{target}/")[:_QUOTED]
+        raise UnreadableError(f"{name!r} cannot be written: {error.strerror}") from None
+    return done
+
+
+def _copy_working_tree(repository: Path, target: Path, done: Exported) -> None:
+    tracked = git.ask(repository, "ls-files", "-z", "--cached").split(b"\0")
+    others = git.ask(repository, "ls-files", "-z", "--others", "--exclude-standard").split(b"\0")
+    new = [name for name in others if name and not is_ours(repository, os.fsdecode(name))]
+    done.dirty = done.dirty or bool(new)
+    for name in dict.fromkeys(filter(None, [*tracked, *new])):
+        source, place = repository / os.fsdecode(name), target / os.fsdecode(name.rstrip(b"/"))
+        if _is_behind_link(repository, source):
+            continue  # its directory was replaced by a link: for git it is deleted
+        if source.is_symlink() or source.is_file():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, place, follow_symlinks=False)
+        elif (source / ".git").exists():  # a submodule, or a repository that lies in this one
+            _copy_working_tree(source, place, done)
+        elif source.is_dir():
+            done.notes.append(_missing_submodule(name))
+        # Else it was deleted, or is no file (a socket): not part of the sources.
+
+
+def _is_behind_link(repository: Path, path: Path) -> bool:
+    parents = path.relative_to(repository).parents
+    return any((repository / parent).is_symlink() for parent in parents if parent.name)
+
+
+@dataclass
+class _Listed:
+    """What one repository gives to a commit's files: the commit's own, or a submodule's."""
+
+    repository: Path
+    target: Path
+    files: list[tuple[str, str, bytes]] = field(default_factory=list)  # mode, object, name
+    links: list[tuple[str, bytes]] = field(default_factory=list)
+
+
+def _write_commit(
+    repository: Path,
+    commit: str,
+    target: Path,
+    done: Exported,
+    wanted: Callable[[bytes], bool],
+) -> None:
+    listed = list(_listed(repository, commit, target, done, wanted))
+    # Links last, after the submodules' files too: none can then be written through one.
+    for one in listed:
+        with Blobs(one.repository) as read:
+            for mode, thing, name in one.files:
+                place = one.target / os.fsdecode(name)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                read.into(thing, place)
+                if place.stat().st_size < _LFS_BYTES:
+                    _replace_pointer(one.repository, place, name, done)
+                if mode == _EXECUTABLE:
+                    place.chmod(0o755)
+    for one in listed:
+        with Blobs(one.repository) as read:
+            for thing, name in one.links:
+                _link(target, one.target / os.fsdecode(name), read.whole(thing), name)
+
+
+def _listed(
+    repository: Path,
+    commit: str,
+    target: Path,
+    done: Exported,
+    wanted: Callable[[bytes], bool] = lambda name: True,
+) -> Iterator[_Listed]:
+    """A commit, then the submodules that are here; UnreadableError where its names are no tree."""
+    found = _Listed(repository, target)
+    modules, names = [], set()
+    for line in filter(None, git.ask(repository, *_LIST, commit).split(b"\0")):
+        about, _, name = line.partition(b"\t")
+        mode, _, thing = about.decode().split()
+        parts = name.split(b"/")
+        if len(parts) > _DEEPEST or any(p.lower() in (b"", b".", b"..", b".git") for p in parts):
+            raise UnreadableError(f"it holds a file named {_shown(name)}")
+        if name in names:
+            raise UnreadableError(f"it holds two files named {_shown(name)}")
+        names.add(name)
+        if not wanted(name):
+            continue
+        if mode == _SUBMODULE:
+            modules.append((thing, name))
+        elif mode == _SYMLINK:
+            found.links.append((thing, name))
+        else:
+            found.files.append((mode, thing, name))
+    folders = {parent for name in names for parent in _parents(name)}
+    for name in folders & names:
+        raise UnreadableError(f"it holds a file and a directory named {_shown(name)}")
+    yield found
+    for thing, name in modules:
+        module = _submodule(repository, os.fsdecode(name), thing)
+        if module is None:
+            done.notes.append(_missing_submodule(name))
+        else:
+            yield from _listed(module, thing, target / os.fsdecode(name), done)
+
+
+def _parents(name: bytes) -> Iterator[bytes]:
+    while b"/" in name:
+        name = name.rpartition(b"/")[0]
+        yield name
+
+
+def _shown(name: bytes) -> str:
+    return repr(os.fsdecode(name)[:_QUOTED])
+
+
+def _link(root: Path, place: Path, text: bytes, name: bytes) -> None:
+    if not text or b"\0" in text:
+        raise UnreadableError(f"link {_shown(name)} leads to {_shown(text)}, which is no path")
+    # Where names differ in case alone, and the file system knows none, a link may be a directory.
+    if any((root / parent).is_symlink() for parent in place.relative_to(root).parents):
+        raise UnreadableError(f"link {_shown(name)} lies below another one")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(os.fsdecode(text))
+
+
+def lacks(repository: Path, modules: Sequence[tuple[bytes, str]]) -> tuple[str, ...]:
+    """A line for each of these submodules (name, commit) that is not here, as in `Exported.notes`.
+
+    Raises GitError."""
+    return tuple(
+        _missing_submodule(name)
+        for name, commit in modules
+        if _submodule(repository, os.fsdecode(name), commit) is None
+    )
+
+
+def _submodule(repository: Path, name: str, commit: str) -> Path | None:
+    """A local repository that has the submodule's commit: its checkout, or what git keeps of it."""
+    common = os.fsdecode(git.ask(repository, "rev-parse", "--git-common-dir").strip())
+    for place in (repository / name, repository / common / "modules" / name):
+        if not (place / ".git").exists() and not (place / "HEAD").exists():
+            continue
+        try:
+            git.ask(place, "cat-file", "-e", commit + "^{commit}")
+        except git.GitError:
+            continue
+        return place
+    return None
+
+
+def _missing_submodule(name: bytes) -> str:
+    shown = name.rstrip(b"/").decode(errors="replace")
+    return f"submodule {shown!r} is not here: `git submodule update --init {shlex.quote(shown)}`"
+
+
+def _replace_pointer(repository: Path, place: Path, name: bytes, done: Exported) -> None:
+    """A file in Git LFS gets its content, where that is here and whole."""
+    pointer = place.read_bytes()
+    if not pointer.startswith(_LFS_HEAD):
+        return
+    digest = pointer.partition(b"oid sha256:")[2][:64].decode(errors="replace")
+    common = os.fsdecode(git.ask(repository, "rev-parse", "--git-common-dir").strip())
+    kept = repository / common / "lfs" / "objects" / digest[:2] / digest[2:4] / digest
+    shown = repr(os.fsdecode(name))
+    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef") or not kept.is_file():
+        done.notes.append(f"{shown} is in Git LFS and not here: `git lfs fetch --all`")
+        return
+    shutil.copyfile(kept, place)
+    if file_hash(place).hexdigest() != digest:
+        place.write_bytes(pointer)
+        done.notes.append(f"{shown} is in Git LFS and damaged here: `git lfs fsck`")

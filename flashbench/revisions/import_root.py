@@ -1,0 +1,248 @@
+"""Sites: the import root of a revision put together from its files and its build, and checked."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from flashbench import locks
+from flashbench.builds import Build, Status, diagnosis, missing_symbol, pruning, toolchain
+from flashbench.builds.content import content_hash, library_hash
+from flashbench.builds.delivered import copy_delivered
+from flashbench.builds.recipe import read_log
+from flashbench.files import remove_tree, replace_file
+from flashbench.revisions.check import Checker
+from flashbench.revisions.fingerprint import is_document
+from flashbench.revisions.settings import Project
+
+
+class Result(msgspec.Struct, frozen=True, array_like=True):
+    """Whether a site computes the right thing ("built": it does), and where that was tried, as in
+    SiteRecord. checked: the cases on which it is right; "" in a record of an older flashbench,
+    which did not tell that from a refusal of all. gpus: those that were there to check it on."""
+
+    status: Status
+    reason: str
+    environment: str
+    limit: float
+    checked: str = ""
+    gpus: str = ""
+
+
+class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """What is known of a site. status: whether its callable imports, None before that was tried;
+    environment: the packages that was tried with; results: by the cases that were named, "" for
+    the small ones."""
+
+    status: Status = "built"
+    reason: str = ""
+    library_hash: str = ""
+    source_hash: str = ""  # of the build's sources and the revision's own files
+    loaded: bool = False  # whether `status` was tried
+    environment: str = ""
+    limit: float = 0.0  # of a time-out: the seconds that it was allowed
+    results: dict[str, Result] = {}
+    # Not kept in the record: of the cases of this call, the status (None: not tried) and why;
+    # nothing was tried for this call; it says something of the sources.
+    result: Status | None = None
+    result_reason: str = ""
+    result_checked: str = ""
+    reused: bool = False
+    kept: bool = True
+
+
+_RECORD = msgspec.json.Decoder(SiteRecord)
+
+
+def put_together(project: Project, checkout: Path, scratch: Path, made: Build, cache: Path) -> str:
+    """Make the site of a checkout in the cache, unless it is there; its key.
+
+    scratch: a directory on the cache's file system that is removed later. Raises OSError.
+    """
+    assembled = scratch / "site"
+    _copy_files(project, checkout, assembled)
+    own = content_hash(assembled)
+    copy_delivered(Path(made.directory) / "lib", assembled)
+    described = [project.callable, made.key, content_hash(assembled)]
+    key = hashlib.sha256(msgspec.json.encode(described)).hexdigest()[:32]
+    directory = cache / f"site-{key}"
+    with locks.exclusive(cache / f"site-{key}.lock"):
+        if not is_whole(directory):
+            source = hashlib.sha256(f"{made.source_hash} {own}".encode()).hexdigest()
+            record = SiteRecord(library_hash=library_hash(assembled), source_hash=source)
+            remove_tree(directory)
+            kept = scratch / "kept"
+            kept.mkdir()
+            assembled.rename(kept / "site")
+            (kept / "site.json").write_bytes(msgspec.json.encode(record))
+            kept.rename(directory)
+    return key
+
+
+def is_whole(directory: Path) -> bool:
+    """Whether a site is in its place, with the library that it was made with."""
+    record = _read(directory)
+    if record is None:
+        return False
+    with contextlib.suppress(OSError):
+        return record.library_hash == library_hash(directory / "site")
+    return False
+
+
+def checked(
+    directory: Path,
+    spec: str,
+    checker: Checker,
+    *,
+    correct: bool,
+    retry_failed: bool,
+    cases: Sequence[str] = (),
+    tree: str = "",
+) -> SiteRecord:
+    """The record of a site whose callable was loaded and, if `correct`, called; with the `result`
+    of these cases, where cases are named. tree: the working tree, nothing of which may be imported.
+
+    What is known is not tried again; a failure is, with other packages in this Python or with
+    `retry_failed`. Raises OSError when the cache cannot be written.
+    """
+    site, lock = directory / "site", directory.with_name(f"{directory.name}.lock")
+    here = toolchain.environment_digest()
+    names, gpus = " ".join(cases), _gpus()
+
+    def known() -> SiteRecord:
+        record = _read(directory)
+        if record is None:
+            raise FileNotFoundError(f"{directory} was removed while it was in use")
+        return record
+
+    def told(record: SiteRecord, *, reused: bool = False, kept: bool = True) -> SiteRecord:
+        found = record.results.get(names)
+        if found is not None:
+            record = msgspec.structs.replace(
+                record,
+                result=found.status,
+                result_reason=found.reason,
+                result_checked=found.checked,
+            )
+        return msgspec.structs.replace(record, reused=reused, kept=kept)
+
+    def again(failed: SiteRecord | Result) -> bool:
+        """Whether a failure is tried again."""
+        cut_short = failed.status == "timeout" and checker.timeout > failed.limit
+        return retry_failed or failed.environment != here or cut_short
+
+    def is_to_load(record: SiteRecord) -> bool:
+        return not record.loaded or (record.status != "built" and again(record))
+
+    def is_to_compute(record: SiteRecord) -> bool:
+        if not correct or record.status != "built":
+            return False
+        found = record.results.get(names)
+        if found is None or (found.status == "built" and not found.checked):
+            return True
+        if found.status in ("built", "unchecked") and gpus and found.gpus != gpus:
+            return True
+        return found.status != "built" and again(found)
+
+    def limit_of(status: Status) -> float:
+        return checker.timeout if status == "timeout" else 0.0
+
+    pruning.touch(directory)
+    record = known()
+    if not is_to_load(record) and not is_to_compute(record):  # also where nothing can be written
+        return told(record, reused=True)
+    with locks.exclusive(lock):
+        record = known()
+        log, why = directory / "log.txt", []
+        if is_to_load(record):
+            status, reason = checker.loads(site, spec, log, tree)
+            why.append(reason)
+            record = msgspec.structs.replace(
+                record,
+                status=status,
+                reason=reason,
+                loaded=True,
+                environment=here,
+                limit=limit_of(status),
+                results={},
+            )
+        if is_to_compute(record):
+            status, reason, right_on = checker.computes(site, spec, log, cases)
+            why.append(reason)
+            result = Result(status, reason, here, limit_of(status), right_on, gpus)
+            record = msgspec.structs.replace(record, results=record.results | {names: result})
+        if why and diagnosis.passing("\n".join(why)):
+            return told(record, kept=False)
+        if why:
+            replace_file(directory / "site.json", msgspec.json.encode(record))
+    return told(record, reused=not why)
+
+
+def located(directory: Path, record: SiteRecord, checkout: Path, made: Build) -> SiteRecord:
+    """The record with the unit that should have held the undefined symbol. Raises OSError."""
+    held = missing_symbol.should_have_held(record.reason, checkout, read_log(Path(made.directory)))
+    if not held:
+        return record
+    found = msgspec.structs.replace(record, reason=f"{record.reason}\n{held}", reused=False)
+    replace_file(directory / "site.json", msgspec.json.encode(found))
+    return found
+
+
+def _read(directory: Path) -> SiteRecord | None:
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return _RECORD.decode((directory / "site.json").read_bytes())
+    return None
+
+
+def _gpus() -> str:
+    """The GPUs that a process here can see, without asking a driver; "" for none."""
+    found = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*"))
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None and chosen.strip() in ("", "-1", "NoDevFiles"):
+        return ""
+    return " ".join([*found, f"of which {chosen}"]) if found and chosen else " ".join(found)
+
+
+def _copy_files(project: Project, checkout: Path, target: Path) -> None:
+    """What can be imported from the import root.
+
+    Directories that are no package (sources, documentation) are left out, unless the callable's
+    module lies there; so are documents. `contents.py` knows the same rule for the names in git.
+    """
+    package = project.callable.partition(":")[0].partition(".")[0]
+    target.mkdir()
+    everything = checkout.resolve()
+    root = _real(everything / project.directory / project.path)
+    if not root.is_dir() or not root.is_relative_to(everything):
+        return
+    for entry in sorted(root.iterdir()):
+        inside = _real(entry).is_relative_to(everything)
+        if entry.is_dir() and inside:
+            if entry.name == package or (entry / "__init__.py").is_file():
+                shutil.copytree(entry, target / entry.name, symlinks=True)
+                _replace_links(_real(entry), target / entry.name, everything)
+        elif not is_document(entry.name):
+            shutil.copy2(entry, target / entry.name, follow_symlinks=inside and entry.is_file())
+
+
+def _replace_links(root: Path, target: Path, everything: Path) -> None:
+    """Links to files of the checkout become those files: what they lead to may not come along.
+    Others stay as they are."""
+    for folder, _, files in os.walk(target):
+        for name in files:
+            link = Path(folder) / name
+            if not link.is_symlink():
+                continue
+            file = _real(root / link.relative_to(target))
+            if file.is_file() and file.is_relative_to(everything):
+                link.unlink()
+                shutil.copy2(file, link)
+
+
+def _real(path: Path) -> Path:
+    """Without links; of a loop of links, some path that is not there."""
+    return Path(os.path.realpath(path))

@@ -1,0 +1,153 @@
+"""A revision's callable, loaded beside those of other revisions, and proven to be its own."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from flashbench.builds.content import libraries, library_hash
+from flashbench.errors import NotMeasuredError
+from flashbench.inputs import reason
+from flashbench.revisions import elf, outside
+from flashbench.revisions.isolated_imports import Site
+from flashbench.revisions.proof import Witness, mapped_files
+from flashbench.runfile import Candidate
+
+# Sites stay as long as the process: their functions are being measured.
+_kept: list[Site] = []
+
+
+@dataclass(frozen=True)
+class LoadedSite:
+    """A callable of a site, and the modules that were imported from there on the way."""
+
+    call: Callable[..., Any]
+    modules: dict[str, ModuleType]
+    witness: Witness
+
+
+def load_site(directory: Path, spec: str, tree: str = "") -> LoadedSite:
+    """Import `module:function` from the import root `directory`, beside what is loaded already.
+
+    tree: the project's working tree, of which nothing may be imported on the way; empty: not known.
+    Raises NotMeasuredError when it cannot be imported, has no such function, or would run code of
+    another site.
+    """
+    module_name, _, function_name = spec.partition(":")
+    site = Site(directory, module_name.partition(".")[0])
+    before, mapped = set(sys.modules), mapped_files()
+    with site.lent():
+        try:
+            module = site.load(module_name)
+            function = getattr(module, function_name, None)
+        except (Exception, SystemExit) as error:  # whatever a revision's modules raise on import
+            line = " ".join(str(error).split())
+            raise NotMeasuredError(
+                f"{module_name} cannot be imported: {type(error).__name__}: {line}"
+            ) from error
+    if isinstance(function, ModuleType):  # a submodule of that name hides the function
+        function = getattr(function, function_name, None)
+    if not callable(function):
+        raise NotMeasuredError(f"no function {module_name}.{function_name}")
+    _refuse_working_tree(site, tree, before, mapped)
+    _refuse_borrowed_library(directory)
+    for name, loaded in site.modules.items():
+        file = getattr(loaded, "__file__", None)
+        if file and not Path(file).resolve().is_relative_to(directory.resolve()):
+            raise NotMeasuredError(
+                f"{name} was not loaded from the revision but from {file}: something in this "
+                "process keeps modules by their name"
+            )
+    _kept.append(site)
+    return LoadedSite(function, dict(site.modules), Witness(site, _kept, tree))
+
+
+def load_copy(
+    directory: Path, copies: Path, candidate: Candidate, *, alone: bool, tree: str = ""
+) -> LoadedSite:
+    """Load a candidate from a new copy of its site, as each launch does.
+
+    The copy's place in memory and on disk is then drawn anew each launch rather than sticking to
+    one revision. alone: no other revision is loaded in this process. Raises NotMeasuredError as
+    `load_site`, and when the libraries of the copy are not those that were built.
+    """
+    place = Path(tempfile.mkdtemp(dir=copies)) / "site"
+    try:
+        shutil.copytree(directory, place, symlinks=True)
+    except (OSError, shutil.Error) as error:
+        raise NotMeasuredError(f"the built revision cannot be copied: {reason(error)}") from None
+    if library_hash(place) != candidate.build.library_hash:
+        raise NotMeasuredError(
+            f"the library in {directory} is not the one that was built; remove it and build again"
+        )
+    if not alone:
+        elsewhere = [path for path in mapped_files() if not Path(path).is_relative_to(copies)]
+        elf.make_ordinary(libraries(place), elsewhere)
+    loaded = load_site(place, candidate.spec, tree)
+    if alone:
+        loaded.witness.site.stay()
+    return loaded
+
+
+def left_behind() -> str:
+    """What revisions left where another finds it by name, in words; empty where nothing: a library
+    beside their extension modules, a module that is not known to be theirs."""
+    for site in _kept:
+        own = {getattr(module, "__file__", None) for module in site.modules.values()}
+        for file in sorted(mapped_files() - own):
+            if site.holds(file):
+                return f"the library {Path(file).name} is loaded beside the extension modules"
+        for name, module in list(sys.modules.items()):
+            if site.owns(name) or site.holds(
+                name
+            ):  # a path: what an extension module is also called
+                continue
+            if site.holds(str(getattr(module, "__file__", None))):
+                return f"the module {name} stays in sys.modules"
+    return ""
+
+
+def _refuse_working_tree(site: Site, tree: str, before: set[str], mapped: set[str]) -> None:
+    """Raises NotMeasuredError if the import brought in code of the working tree.
+
+    before, mapped: the modules and the mapped files that were there already.
+    """
+    new = [module for name, module in list(sys.modules.items()) if name not in before]
+    files = [str(getattr(module, "__file__", None)) for module in new]
+    for file in [*files, *sorted(mapped_files() - mapped)]:
+        if not site.holds(file) and _is_code(file) and outside.lies_in(tree, file):
+            raise NotMeasuredError(f"it imports {outside.told(tree, file)}")
+
+
+def _is_code(file: str) -> bool:
+    return Path(file).suffix == ".py" or ".so" in Path(file).suffixes
+
+
+def _refuse_borrowed_library(directory: Path) -> None:
+    """The dynamic linker loads one library a name: the second revision would get the first's.
+
+    Raises NotMeasuredError if a loaded library of `directory` wants one that lies there too, but
+    was loaded from another site.
+    """
+    mapped = mapped_files()
+    elsewhere = {
+        Path(path).name
+        for site in _kept
+        for path in mapped
+        if Path(path).is_relative_to(site.directory.resolve())
+    }
+    own = {path: str(path.resolve()) in mapped for path in libraries(directory)}
+    for path, is_loaded in own.items():
+        if is_loaded or path.name not in elsewhere:
+            continue
+        wanted = os.fsencode(path.name.partition(".so")[0]) + b".so"
+        if any(wanted in other.read_bytes() for other, there in own.items() if there):
+            raise NotMeasuredError(
+                f"{path.name} of another revision is in its place: two revisions in one process "
+                "cannot both load a shared library of that name; link it statically"
+            )

@@ -1,0 +1,333 @@
+"""A revision, built and checked, as a directory that a worker process can import from.
+
+In the cache, beside the builds (flashbench/builds/builder.py):
+
+    site-KEY/site.json   the record (`SiteRecord`)
+    site-KEY/site/...    the import root: the revision's own files and what its build delivered
+    known/...            which build and site a commit's contents lead to: found without a checkout
+
+A build is shared by revisions with equal sources, a site by those with equal Python as well.
+"""
+
+import datetime
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashbench.builds import Build, Status, build, commit_index, pruning, toolchain
+from flashbench.builds.builder import TIMEOUT_SECONDS, find, is_answer
+from flashbench.builds.command import Command
+from flashbench.builds.content import content_hash
+from flashbench.builds.recipe import OwnExtension, Recipe
+from flashbench.builds.scratch import scratch
+from flashbench.errors import NotMeasuredError, is_out_of_files
+from flashbench.revisions import git, import_root, ledger
+from flashbench.revisions.check import Checker
+from flashbench.revisions.export import Exported, UnreadableError, export, lacks
+from flashbench.revisions.fingerprint import Contents, contents_of
+from flashbench.revisions.import_root import SiteRecord
+from flashbench.revisions.ledger import Stage, Tried
+from flashbench.revisions.revision import Revision
+from flashbench.revisions.settings import Project
+from flashbench.runfile import BuildIdentity, Candidate
+
+
+@dataclass(frozen=True)
+class Built:
+    """What became of preparing one revision.
+
+    site: where its callable is imported from; None when its import failed, or when no more than the
+    build was asked for. reason: the first lines that say why status is not "built". checked: the
+    cases on which it is right, of stage "correct". notes: what the revision lacked, one line each.
+    reused: nothing was built or tried for this call. stage: how far it was looked into. kept:
+    whether it is an answer about the sources; a failure for want of memory or disk, or to read the
+    commit, is not.
+    """
+
+    project: Project
+    revision: Revision
+    status: Status
+    reason: str
+    build: Build
+    identity: BuildIdentity
+    site: Path | None = None
+    checked: str = ""
+    notes: tuple[str, ...] = ()
+    reused: bool = False
+    stage: Stage = "load"
+    kept: bool = True
+
+    @property
+    def headline(self) -> str:
+        """One line: the revision, what became of it and the first line that says why."""
+        first = self.reason.partition("\n")[0]
+        words = f"{self.status}: {first}" if first else self.status
+        return "; ".join([f"{self.revision.label}: {words}", *self.notes])
+
+    @property
+    def tried(self) -> Tried:
+        """For the ledger, and for tables."""
+        return Tried(
+            commit=self.revision.commit,
+            status=self.status,
+            reason=self.reason,
+            stage=self.stage,
+            build=self.build.key,
+            toolchain=ledger.digest(self.build.toolchain),
+            seconds=self.build.seconds,
+            tried=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            notes=self.notes,
+            checked=self.checked,
+        )
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether it can be launched: nothing is known against it. Where every case that was tried
+        is refused, each launch checks it on the cases that it measures."""
+        return self.site is not None and self.status in ("built", "unchecked")
+
+    def is_same_as(self, other: "Built") -> bool:
+        """Whether all that can be imported of both, Python as well as libraries, is the same byte
+        for byte, and so is what is called: then neither result nor time can differ. What lies in
+        the sites now is compared, whatever their records say."""
+        mine, theirs = self.require(), other.require()
+        if self.project.callable != other.project.callable:
+            return False
+        return mine == theirs or content_hash(mine) == content_hash(theirs)
+
+    def require(self) -> Path:
+        """The site; NotMeasuredError (exit code 4) with the headline when there is none."""
+        if self.site is None:
+            raise NotMeasuredError(self.headline)
+        return self.site
+
+    def candidate(self, name: str) -> Candidate:
+        """The revision's callable as a candidate; its site goes into the worker's Setup."""
+        return Candidate(name=name, spec=self.project.callable, build=copy(self.identity))
+
+
+def prepare(
+    project: Project,
+    revision: Revision,
+    cache: Path,
+    *,
+    stage: Stage = "load",
+    retry_failed: bool = False,
+    timeout: float = TIMEOUT_SECONDS,
+    checker: Checker | None = None,
+    cases: Sequence[str] = (),
+) -> Built:
+    """Build a revision, or find that this was done before, and check it as far as `stage`.
+
+    A revision that does not build is an answer, not an exception; it is tried again when the
+    toolchain is another, or with `retry_failed`. What it contains runs in its build, and in the
+    process that checks it, alone. So is a commit that git cannot read. Several processes and
+    threads may call this at once. timeout: seconds of the build. checker: to share among calls.
+    cases: of stage "correct", the ones that are checked; none: small ones.
+    Raises NotMeasuredError when the cache cannot be written, StoppedError after `running.stop_all`.
+    """
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        # Inside a working tree the cache is no part of it.
+        if not (cache / ".gitignore").is_file():
+            (cache / ".gitignore").write_text("*\n")
+        pruning.use(cache)
+        with ExitStack() as at_end:
+            checker = checker or at_end.enter_context(Checker())
+            work = _Preparation(
+                project, revision, cache, checker, stage, retry_failed, timeout, cases
+            )
+            built = work.run(at_end)
+        if not revision.worktree and built.kept and not (cases and built.site):
+            ledger.record(cache, project.repository, built.tried)
+    except git.GitError as error:
+        return _unreadable(project, revision, f"it cannot be read from git: {error}", stage)
+    except UnreadableError as error:
+        return _unreadable(project, revision, str(error), stage)
+    except OSError as error:
+        if is_out_of_files(error):
+            raise
+        if _is_elsewhere(error, cache):
+            raise NotMeasuredError(
+                f"{revision.label}: {error.filename} cannot be used ({error.strerror})"
+            ) from None
+        raise NotMeasuredError(
+            f"the build cache {cache} cannot be used ({_told(error)}); set FLASHBENCH_CACHE"
+        ) from None
+    return built
+
+
+def _unreadable(project: Project, revision: Revision, reason: str, stage: Stage) -> Built:
+    none = Build(key="", status="build error", reason=reason, source_hash="", toolchain={})
+    identity = BuildIdentity(revision=revision.text, commit=revision.commit)
+    return Built(project, revision, none.status, reason, none, identity, stage=stage, kept=False)
+
+
+def _is_elsewhere(error: OSError, cache: Path) -> bool:
+    """Whether all that it names lies outside of the cache, as a file of the working tree does."""
+    named = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if name]
+    return bool(named) and not any(path.is_relative_to(cache) for path in named)
+
+
+def _told(error: OSError) -> str:
+    """In one line: of a tree that could not be copied, the first file."""
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
+        return str(error.args[0][0][-1])
+    return error.strerror or str(error)
+
+
+def recipe_of(project: Project) -> Recipe:
+    """How the project's revisions are built."""
+    if project.build is None:
+        return OwnExtension()
+    return Command(
+        command=project.build,
+        directory=project.directory,
+        path=project.path,
+        sources=project.sources,
+        variables=project.environment,
+        # Of a build by make, or a script, these may be only what pip would want.
+        requires=project.requires if project.build[:1] in (("python",), ("python3",)) else (),
+    )
+
+
+@dataclass
+class _Preparation:
+    """One call of `prepare`. There is a checkout only where something is built or put together."""
+
+    project: Project
+    revision: Revision
+    cache: Path
+    checker: Checker
+    stage: Stage
+    retry_failed: bool
+    timeout: float
+    cases: Sequence[str] = ()
+    exported: Exported | None = None
+    notes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()  # of the notes, those that short cuts are told by
+    tried: bool = False  # something was built or checked for this call
+
+    def run(self, at_end: ExitStack) -> Built:
+        self._at_end = at_end
+        contents = None
+        if not self.revision.worktree:
+            contents = contents_of(self.project, self.revision.commit)
+            self.absent = self.notes = lacks(self.project.repository, contents.modules)
+        made = self._build(contents)
+        self.tried = not made.reused
+        if made.status != "built" or self.stage == "build":
+            return self._built(made, SiteRecord(status=made.status, reason=made.reason), None)
+        directory = self._site(contents, made)
+        record = import_root.checked(
+            directory,
+            self.project.callable,
+            self.checker,
+            correct=self.stage == "correct",
+            retry_failed=self.retry_failed,
+            cases=self.cases,
+            tree=str(self.project.repository),
+        )
+        self.tried = self.tried or not record.reused
+        if record.status == "undefined symbol" and not record.reused:
+            record = import_root.located(directory, record, self._everything(), made)
+        return self._built(made, record, directory / "site")
+
+    def _build(self, contents: Contents | None) -> Build:
+        recipe = recipe_of(self.project)
+        shortcut: list[object] = []
+        if contents is not None:
+            tools = toolchain.describe(recipe.variables)
+            shortcut = ["build", *recipe.key, sorted(tools.items()), contents.sources, *self.absent]
+            key = commit_index.find(self.cache, shortcut)
+            known = find(self.cache, key) if key else None
+            if known and is_answer(known, retry_failed=self.retry_failed, timeout=self.timeout):
+                return known
+        made = build(
+            self._everything(),
+            self.cache,
+            recipe=recipe,
+            retry_failed=self.retry_failed,
+            timeout=self.timeout,
+        )
+        if shortcut and made.directory and self._is_told:
+            commit_index.remember(self.cache, shortcut, made.key)
+        return made
+
+    def _site(self, contents: Contents | None, made: Build) -> Path:
+        """The directory of the site's record: known, or put together now."""
+        project = self.project
+        shortcut: list[object] = []
+        if contents is not None:
+            where = [project.callable, project.directory, project.path]
+            shortcut = ["site", *where, made.key, contents.site, *self.absent]
+            key = commit_index.find(self.cache, shortcut)
+            if key and import_root.is_whole(self.cache / f"site-{key}"):
+                return self.cache / f"site-{key}"
+        if self.exported is None:
+            checkout = self._checkout()
+            wanted = contents.in_site if contents else lambda name: True
+            self.exported = export(project.repository, self.revision, checkout, wanted)
+            self.notes = self._noted(self.exported)
+        else:
+            checkout = self._directory / "everything"
+        key = import_root.put_together(project, checkout, self._directory, made, self.cache)
+        if shortcut and self._is_told:
+            commit_index.remember(self.cache, shortcut, key)
+        return self.cache / f"site-{key}"
+
+    def _everything(self) -> Path:
+        """The whole checkout."""
+        self._checkout()
+        checkout = self._directory / "everything"
+        if not checkout.is_dir():
+            self.exported = export(self.project.repository, self.revision, checkout)
+            self.notes = self._noted(self.exported)
+        return checkout
+
+    def _noted(self, exported: Exported) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self.absent, *exported.notes]))
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether all that the checkout lacks is in the short cut: what is not (a file in Git LFS)
+        may be fetched later, and is another build then."""
+        return self.notes == self.absent
+
+    def _checkout(self) -> Path:
+        if not hasattr(self, "_directory"):
+            self._directory = self._at_end.enter_context(scratch(self.cache))
+        return self._directory / "importable"
+
+    def _built(self, made: Build, found: SiteRecord, site: Path | None) -> Built:
+        status, reason = found.status, found.reason
+        if status == "built" and self.stage == "correct":
+            status, reason = found.result or "unchecked", found.result_reason
+        ours = self.project.build is None
+        return Built(
+            project=self.project,
+            revision=self.revision,
+            status=status,
+            reason=reason,
+            build=made,
+            identity=BuildIdentity(
+                revision=self.revision.text,
+                commit=self.revision.commit,
+                dirty=self.exported is not None and self.exported.dirty,
+                # Our library states the hash of its sources; elsewhere the Python counts too.
+                source_hash=made.source_hash
+                if ours or not found.source_hash
+                else found.source_hash,
+                library_hash=found.library_hash,
+            ),
+            site=site if found.status == "built" else None,
+            checked=found.result_checked,
+            notes=self.notes,
+            reused=not self.tried,
+            stage=self.stage,
+            kept=bool(made.directory) and found.kept,
+        )

@@ -1,0 +1,173 @@
+"""Proof that a call runs its own revision's code, from an untimed call that is watched.
+
+Python's profiler shows each frame that the call runs, on this thread and on those that it starts.
+The kernel tells which libraries' code was touched (`Referenced` of /proc/self/smaps, after
+/proc/self/clear_refs), so that native code is seen as well, whatever led there: a registered
+operator, a symbol that was found elsewhere, a pointer in another library's table.
+"""
+
+import contextlib
+import gc
+import importlib.metadata
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from flashbench.builds.content import libraries
+from flashbench.revisions import isolated_imports, outside
+from flashbench.revisions.isolated_imports import Site
+
+_OF_MODULES = tuple(suffix for suffix in EXTENSION_SUFFIXES if suffix != ".so")
+_OURS = frozenset({__file__, isolated_imports.__file__})  # run around the call
+_SETTLE_SECONDS = 2e-3  # after which threads that are idle sleep, rather than spin
+_CLEAR_REFERENCED = "1"  # man 5 proc_pid_clear_refs
+
+
+@dataclass
+class Witness:
+    """Watches calls of the function that comes from a site. sites: all of the process. tree: the
+    working tree, whose code is no revision's; empty: not known."""
+
+    site: Site
+    sites: Sequence[Site]
+    tree: str = ""
+    # By id, and kept alive: code objects of different files can compare equal.
+    _judged: dict[int, CodeType] = field(default_factory=dict)
+    _found: list[str] = field(default_factory=list)
+
+    def disproof(self, call: Callable[[], Any]) -> str:
+        """Make the call; what proves that it runs other code than the site's, empty where nothing
+        does. Lets through what the call raises."""
+        self._found.clear()
+        self._judged.clear()
+        watched = bool(self._foreign_libraries())
+        with _native_code_watched(watched) as touched, self._frames_watched():
+            call()
+        foreign = self._foreign_libraries()
+        self._found += [
+            f"{Path(file).name} of another revision" for file in touched if file in foreign
+        ]
+        self._found += [f"{file}, which is not the revision's" for file in self._stand_ins()]
+        return f"ran {self._found[0]}" if self._found else ""
+
+    @property
+    def _others(self) -> list[Site]:
+        return [site for site in self.sites if site is not self.site]
+
+    def _foreign_libraries(self) -> set[str]:
+        """The files in memory that are another revision's."""
+        return {file for file in mapped_files() if any(one.holds(file) for one in self._others)}
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """Top-level names that stand for the project: the site's, and what an installed copy of it
+        has besides."""
+        by_name = _distributions()
+        installed = {one for name in self.site.names for one in by_name.get(name, ())}
+        beside = {name for name, owners in by_name.items() if installed & set(owners)}
+        return self.site.names | beside
+
+    @contextlib.contextmanager
+    def _frames_watched(self) -> Iterator[None]:
+        before = sys.getprofile(), threading.getprofile()
+        threading.setprofile(self._see)
+        sys.setprofile(self._see)
+        try:
+            yield
+        finally:
+            sys.setprofile(before[0])
+            threading.setprofile(before[1])
+
+    def _see(self, frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and id(frame.f_code) not in self._judged:
+            self._judged[id(frame.f_code)] = frame.f_code
+            if foreign := self._foreign(frame):
+                self._found.append(foreign)
+
+    def _foreign(self, frame: FrameType) -> str:
+        """What a frame is, if it must not run here."""
+        file = frame.f_code.co_filename
+        owner = getattr(frame.f_builtins.get("__import__"), "__self__", None)
+        if owner is self.site or self.site.holds(file) or file in _OURS:
+            return ""
+        if any(owner is other or other.holds(file) for other in self._others):
+            return f"{frame.f_code.co_qualname} of another revision"
+        name = str(frame.f_globals.get("__name__") or "")
+        if name.partition(".")[0] in self._names:
+            return f"{name} from {file}, which is not the revision's"
+        if outside.lies_in(self.tree, file):
+            return outside.told(self.tree, file)
+        return ""
+
+    def _stand_ins(self) -> list[str]:
+        """Libraries that were loaded from elsewhere in the place of one of the site's.
+
+        Extension modules are found by their modules' names, and many packages have a `_C`.
+        """
+        mapped = mapped_files()
+        absent = {
+            path.name
+            for path in libraries(self.site.directory)
+            if str(path.resolve()) not in mapped and not path.name.endswith(_OF_MODULES)
+        }
+        return sorted(
+            file
+            for file in mapped
+            if Path(file).name in absent and not any(one.holds(file) for one in self.sites)
+        )
+
+
+@cache
+def _distributions() -> Mapping[str, Sequence[str]]:
+    """The installed distributions of each top-level name."""
+    return importlib.metadata.packages_distributions()
+
+
+def mapped_files() -> set[str]:
+    """The files in this process's memory, libraries before all; empty where that is not told."""
+    if sys.platform != "linux":
+        return set()
+    lines = Path("/proc/self/maps").read_bytes().splitlines()
+    fields = [line.split(maxsplit=5) for line in lines]
+    return {os.fsdecode(field[5]) for field in fields if len(field) == 6}
+
+
+@contextlib.contextmanager
+def _native_code_watched(wanted: bool) -> Iterator[list[str]]:
+    """The libraries whose code is touched within; known when it is left.
+
+    Raises OSError where the kernel does not say it.
+    """
+    touched: list[str] = []
+    if not wanted:
+        yield touched
+        return
+    collecting = gc.isenabled()
+    gc.disable()  # it calls into whatever library an object is of
+    try:
+        time.sleep(_SETTLE_SECONDS)
+        Path("/proc/self/clear_refs").write_text(_CLEAR_REFERENCED)
+        yield touched
+        touched += _referenced()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _referenced() -> Iterator[str]:
+    file = ""
+    for line in Path("/proc/self/smaps").read_bytes().splitlines():
+        words = line.split(maxsplit=5)
+        if not words[0].endswith(b":"):  # the head of a mapping: addresses, rights, ..., file
+            executable = len(words) == 6 and b"x" in words[1]
+            file = os.fsdecode(words[5]) if executable else ""
+        elif file and words[0] == b"Referenced:" and words[1] != b"0":
+            yield file

@@ -1,0 +1,135 @@
+"""The project under test: `[tool.flashbench.project]` of its pyproject.toml."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from flashbench.candidates import OUR_CALLABLE, OURS, is_function
+from flashbench.errors import InvalidInputError
+from flashbench.revisions import git
+from flashbench.settings import find_pyproject, read_pyproject, table_of
+
+TABLE = "[tool.flashbench.project]"
+_KEYS = ("callable", "build", "path", "sources", "environment")
+_EXAMPLE = (
+    f'add {TABLE} with callable = "module:function" and '
+    'build = ["python", "setup.py", "build_ext", "--inplace"]'
+)
+
+
+@dataclass(frozen=True)
+class Project:
+    """A git repository whose revisions can be built, and how.
+
+    build: an argument list; None is flashbench's own extension, built out of its tree.
+    path, sources: relative to `directory`, with forward slashes. No sources: all files decide.
+    requires: [build-system] requires, packages that a build by Python needs.
+    directory: where pyproject.toml lies in the repository, relative to its root; the build runs
+    there.
+    """
+
+    repository: Path
+    callable: str
+    build: tuple[str, ...] | None = None
+    path: str = "."
+    sources: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()  # variables whose value changes what is built
+    requires: tuple[str, ...] = ()
+    directory: str = "."
+
+    @property
+    def import_root(self) -> Path:
+        """Where imports start in the working tree."""
+        return self.repository / self.directory / self.path
+
+
+def read(start: Path) -> Project:
+    """The project whose pyproject.toml is nearest to `start`, upwards.
+
+    Raises InvalidInputError naming the file and the key that cannot be used, or what is missing.
+    """
+    file = find_pyproject(start.absolute())
+    if file is None:
+        raise InvalidInputError(f"{start}: no pyproject.toml here or above; {_EXAMPLE}")
+    document, table = _tables(file)
+    metadata = document.get("project")
+    # Of the distribution flashbench itself, builder and callable are known without settings.
+    ours = isinstance(metadata, dict) and metadata.get("name") == OURS
+    if not table and not ours:
+        raise InvalidInputError(f"{file}: no {TABLE}; {_EXAMPLE}")
+    return _project(file, document, table, ours=ours)
+
+
+def find(start: Path) -> Project | None:
+    """As `read`, but None where no pyproject.toml has the table."""
+    file = find_pyproject(start.absolute())
+    if file is None:
+        return None
+    document, table = _tables(file)
+    return _project(file, document, table, ours=False) if table else None
+
+
+def _tables(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The whole document, and the project's table of it, {} without one."""
+    document = read_pyproject(file)
+    return document, table_of(file, document, "project")
+
+
+def _project(file: Path, document: dict[str, Any], table: dict[str, Any], *, ours: bool) -> Project:
+    repository = git.root_of(file.parent)
+    directory = file.parent.resolve().relative_to(repository).as_posix()
+    project = _Reader(file, table).project(repository, directory, ours)
+    return replace(project, requires=_requires(document))
+
+
+def _requires(document: dict[str, Any]) -> tuple[str, ...]:
+    """[build-system] requires, where it is a list; else pip, or the build, refuses it."""
+    table = document.get("build-system")
+    found = table.get("requires") if isinstance(table, dict) else None
+    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()
+
+
+class _Reader:
+    def __init__(self, file: Path, table: dict[str, Any]) -> None:
+        self._file = file
+        self._table = table
+
+    def project(self, repository: Path, directory: str, ours: bool) -> Project:
+        for key in self._table:
+            if key not in _KEYS:
+                raise self._bad(key, f"is no setting; settings are {', '.join(_KEYS)}")
+        call = self._table.get("callable", OUR_CALLABLE if ours else None)
+        if not isinstance(call, str) or not is_function(call):
+            raise self._bad("callable", 'must be written as "module:function"')
+        build: tuple[str, ...] | None = None
+        if "build" in self._table:
+            build = self._texts("build")
+        elif not ours:
+            raise self._bad("build", "is missing; write the command as a list, [] for none")
+        return Project(
+            repository=repository,
+            callable=call,
+            build=build,
+            path=self._inside("path", self._table.get("path", ".")),
+            sources=tuple(self._inside("sources", text) for text in self._texts("sources")),
+            environment=self._texts("environment"),
+            directory=directory,
+        )
+
+    def _texts(self, key: str) -> tuple[str, ...]:
+        value = self._table.get(key, [])
+        if not isinstance(value, list) or not all(
+            isinstance(text, str) and text and "\0" not in text for text in value
+        ):
+            raise self._bad(key, "must be a list of texts, one an argument or path")
+        return tuple(value)
+
+    def _inside(self, key: str, text: Any) -> str:
+        if isinstance(text, str) and text and "\0" not in text:
+            path = PurePosixPath(text)
+            if not path.is_absolute() and ".." not in path.parts:
+                return path.as_posix()
+        raise self._bad(key, f"{text!r} must be a path inside the project, relative to this file")
+
+    def _bad(self, key: str, why: str) -> InvalidInputError:
+        return InvalidInputError(f"{self._file}: {TABLE} {key}: {why}")

@@ -1,0 +1,227 @@
+"""The views of other tools' files: verdicts on their series, and the series of one file."""
+
+import numpy as np
+
+from flashbench.comparison import Comparison
+from flashbench.launches import METRIC_LABELS
+from flashbench.other_tools.compare import Pair, controls
+from flashbench.other_tools.judge import ForeignReport
+from flashbench.other_tools.series import SECONDS, Series, SeriesSet
+from flashbench.stats.quantile import Quantile, launch_quantile
+from flashbench.table import (
+    NONE,
+    Cell,
+    Column,
+    Document,
+    Note,
+    Shown,
+    bounds_cells,
+    digits,
+    name_column,
+    percent_cell,
+    percentage,
+    speedup_cell,
+    text_cell,
+)
+from flashbench.verdict import Verdict
+from flashbench.views import frame
+from flashbench.views.detail import NOT_ESTIMABLE, QUANTILES
+
+
+def document(judged: ForeignReport) -> Document:
+    """One row a benchmark: both numbers, their ratio and what may be said of it."""
+    report, sets = judged.report, judged.sets
+    rows = [
+        _row(judged, pair, comparison, verdict)
+        for pair, comparison, verdict in zip(
+            judged.pairs, report.comparisons, report.verdicts, strict=True
+        )
+    ]
+    summary = frame.summary(report)
+    del summary["device_seconds"], summary["cost"]  # no such thing in these files
+    return Document(
+        "foreign",
+        _header(judged),
+        _columns(judged, single=len(sets) == 1),
+        rows,
+        summary,
+        frame.footer(report),
+        frame.notes(report),
+        frame.verdict(report),
+    )
+
+
+def series_document(one: SeriesSet) -> Document:
+    """One row a series: its median, percentiles where they can be had, and what it lacks."""
+    columns = [
+        name_column("case", "series"),
+        Column("unit", "unit", numeric=False),
+        Column("launches", "launches"),
+        Column("samples", "samples"),
+        Column("median", "median"),
+        *(
+            Column(name, f"{name} [95 %]", "text" if name == "p90" else "wide")
+            for name in QUANTILES
+            if name != "p50"
+        ),
+        Column("status", "status", "data", numeric=False),
+        Column("reason", "", "data", numeric=False),
+    ]
+    lacks: dict[str, list[str]] = {}
+    for series in one.series:
+        for text in (series.problem.reason,) if series.problem else series.lacks:
+            lacks.setdefault(text, []).append(series.name)
+    notes = [Note("lacks", f"{names[0]}{_more(names)}: {text}") for text, names in lacks.items()]
+    return Document(
+        "series",
+        [_identity(one), "median over launches of the launch's median; a launch is a process"],
+        columns,
+        [_series_row(series) for series in one.series],
+        {"series": len(one.series), "launches": one.launches},
+        [],
+        notes,
+    )
+
+
+def _more(names: list[str]) -> str:
+    return f" and {len(names) - 1} more" if len(names) > 1 else ""
+
+
+def _identity(one: SeriesSet) -> str:
+    machine = " ".join(filter(None, [one.machine, f"({one.cpu})" if one.cpu else ""]))
+    parts = [
+        one.tool,
+        f"{one.files} files" if one.files > 1 else "",
+        f"commit {one.commit[:12]}{' with uncommitted changes' * one.dirty}" if one.commit else "",
+        machine,
+        one.gpu,
+        *sorted({METRIC_LABELS.get(s.metric, s.metric) for s in one.series if s.metric}),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _header(judged: ForeignReport) -> list[str]:
+    report, sets = judged.report, judged.sets
+    if len(sets) == 1:
+        lines = [_identity(sets[0])]
+        meaning = "speed-up = sdpa time / candidate time"
+    else:
+        lines = [f"{name}: {_identity(one)}" for name, one in zip("AB", sets, strict=True)]
+        meaning = "speed-up = A / B"
+        if any(pair.controlled for pair in judged.pairs):
+            meaning = "machine = SDPA in A / in B, speed-up = candidate in A / in B / machine"
+    count = sum(1 for comparison in report.comparisons if comparison.shift)
+    family = f"{count} comparisons together" if count > 1 else "the comparison"
+    intervals = f"intervals: {percentage(1 - report.alpha)} for {family}; " if count else ""
+    return [
+        *lines,
+        f"{meaning}: above 1 is better; numbers are medians over launches",
+        f"{intervals}tolerance {percentage(report.tolerance)}",
+    ]
+
+
+def _columns(judged: ForeignReport, *, single: bool) -> list[Column]:
+    comparisons = judged.report.comparisons
+    several = len({(pair.b or pair.a).candidate for pair in judged.pairs}) > 1
+    metrics = len({comparison.metric for comparison in comparisons}) > 1
+    other = {pair.a.unit for pair in judged.pairs} != {SECONDS}
+    control: Shown = "text" if any(c.machine for c in comparisons) else "data"
+    return [
+        name_column("case", "benchmark"),
+        name_column("candidate", "candidate", "text" if several else "data"),
+        name_column("metric", "metric", "text" if metrics else "data"),
+        Column("a", "SDPA us" if single else _title("A", other)),
+        Column("b", "ours us" if single else _title("B", other)),
+        Column("unit", "unit", "text" if other else "data", numeric=False),
+        Column("sdpa_a", "SDPA in A us", "data" if control == "data" else "wide"),
+        Column("sdpa_b", "SDPA in B us", "data" if control == "data" else "wide"),
+        Column("machine", "machine", control),
+        Column("machine_low", "", "data"),
+        Column("machine_high", "", "data"),
+        Column("speedup", "speed-up"),
+        Column("speedup_low", "", "data"),
+        Column("speedup_high", "", "data"),
+        Column("p", "p (Holm)", "wide"),
+        Column("detectable_percent", "detectable %", "wide"),
+        Column("verdict", "verdict", numeric=False),
+        Column("against", "", "data", numeric=False),
+        Column("launches", "", "data"),
+        Column("launches_needed", "", "data"),
+        Column("reason", "", "data", numeric=False),
+    ]
+
+
+def _title(side: str, other: bool) -> str:
+    return side if other else f"{side} us"
+
+
+def _row(
+    judged: ForeignReport, pair: Pair, comparison: Comparison, verdict: Verdict
+) -> dict[str, Cell]:
+    both = controls(*judged.sets, pair) if len(judged.sets) == 2 else None
+    sdpa = [_middle(series) for series in both] if both else [NONE, NONE]
+    shift = comparison.shift
+    return {
+        "case": text_cell(comparison.case.id),
+        "candidate": text_cell(name) if (name := (pair.b or pair.a).candidate) else NONE,
+        "a": _middle(pair.a),
+        "b": _middle(pair.b),
+        "unit": text_cell(_unit(pair.a)),
+        "sdpa_a": sdpa[0],
+        "sdpa_b": sdpa[1],
+        "machine": speedup_cell(comparison.machine, interval=False),
+        **bounds_cells("machine", comparison.machine),
+        "speedup": speedup_cell(shift),
+        **bounds_cells("speedup", shift),
+        "p": NONE if shift is None else Cell(comparison.p_family, f"{comparison.p_family:.2g}"),
+        "detectable_percent": percent_cell(verdict.detectable),
+        "verdict": text_cell(verdict.outcome.value),
+        "against": text_cell(comparison.against),
+        "metric": text_cell(comparison.metric),
+        "launches": Cell(min(comparison.launches, default=0)),
+        "launches_needed": Cell(verdict.launches),
+        "reason": text_cell(verdict.reason),
+    }
+
+
+def _unit(series: Series) -> str:
+    return "us" if series.unit == SECONDS else series.unit
+
+
+def _scale(series: Series) -> float:
+    return 1e6 if series.unit == SECONDS else 1.0
+
+
+def _middle(series: Series | None) -> Cell:
+    """The median over launches, in `_unit`."""
+    if series is None or not len(series.times):
+        return NONE
+    value = float(np.median(series.times.values)) * _scale(series)
+    return Cell(value, digits(value))
+
+
+def _series_row(series: Series) -> dict[str, Cell]:
+    launches = [samples * _scale(series) for samples in series.samples]
+    count = sum(map(len, launches))
+    row = {
+        "case": text_cell(series.name),
+        "unit": text_cell(_unit(series)),
+        "launches": Cell(len(series.times), str(len(series.times))),
+        "samples": Cell(count, str(count)),
+        "median": _middle(series),
+        "status": text_cell(series.problem.status if series.problem else "ok"),
+        "reason": text_cell(series.problem.reason if series.problem else ""),
+    }
+    for name, q in QUANTILES.items():
+        if launches and name != "p50":
+            row[name] = _quantile(launch_quantile(launches, q))
+    return row
+
+
+def _quantile(found: Quantile | None) -> Cell:
+    if found is None:
+        return Cell(None, NOT_ESTIMABLE)
+    ends = "?, ?"
+    if found.bounded:
+        ends = f"{digits(found.low)}, {digits(found.high)}"
+    return Cell(found.value, f"{digits(found.value)} [{ends}]")

@@ -1,0 +1,61 @@
+"""Kernel projects that are not ours, in real git repositories, and their revisions."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).parent
+IDENTITY = ("-c", "user.name=Toy", "-c", "user.email=toy@example.org")
+
+
+class Repository:
+    """A git repository with a small C++ project of another layout and other names than ours."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True)
+        self.git("init", "-q", "-b", "main")
+
+    def git(self, *arguments: str) -> str:
+        command = ["git", "-C", str(self.root), *IDENTITY, *arguments]
+        done = subprocess.run(command, capture_output=True, check=True)
+        return done.stdout.decode(errors="surrogateescape").strip()
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        text = (self.root / name).read_text()
+        assert old in text
+        self.write(name, text.replace(old, new))
+
+    def commit(self, message: str) -> str:
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def state(self) -> dict[str, str]:
+        """All that must not be touched: the files, the index, the refs, the stash, the objects."""
+        index = (self.root / ".git" / "index").read_bytes().hex()
+        everything = sorted(
+            f"{path.relative_to(self.root)} {path.lstat().st_mtime_ns}"
+            for path in self.root.rglob("*")
+        )
+        return {
+            "files": "\n".join(everything),
+            "index": index,
+            "head": (self.root / ".git" / "HEAD").read_text(),
+            "refs": self.git("for-each-ref"),
+            "stash": self.git("stash", "list"),
+        }
+
+
+def fastattn(root: Path) -> Repository:
+    """The project of tests/revisions/fastattn, with one good commit."""
+    repository = Repository(root)
+    shutil.copytree(HERE / "fastattn", root, dirs_exist_ok=True)
+    (root / "gitignore.txt").rename(root / ".gitignore")
+    repository.commit("A kernel")
+    return repository

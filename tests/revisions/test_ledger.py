@@ -1,0 +1,39 @@
+"""What is kept of commits that were tried (flashbench/revisions/ledger.py)."""
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from flashbench.builds import Status
+from flashbench.revisions import ledger
+
+
+def tried(commit: str, status: Status, reason: str = "") -> ledger.Tried:
+    """The least that a record holds."""
+    return ledger.Tried(
+        commit=commit, status=status, reason=reason, stage="build", build="k", toolchain="t"
+    )
+
+
+def test_failures_are_one_line_each(tmp_path: Path) -> None:
+    """Of commits that could not be used the status and the first line; built ones are left out."""
+    good, bad, silent = "a" * 40, "b" * 40, "c" * 40
+    ledger.record(tmp_path, tmp_path, tried(good, "built"))
+    ledger.record(tmp_path, tmp_path, tried(bad, "missing header", "no x.h\nincluded by y.cpp"))
+    ledger.record(tmp_path, tmp_path, tried(silent, "compile error"))
+    found = {bad: "missing header: no x.h", silent: "compile error"}
+    assert ledger.failures(tmp_path, tmp_path) == found
+    assert ledger.failures(tmp_path, tmp_path / "other") == {}
+
+
+def test_known_is_not_written_again(tmp_path: Path) -> None:
+    """What was found out before, as far or further, stays as it is: also on a full disk."""
+    commit = "a" * 40
+    known = replace(tried(commit, "missing header", "no x.h"), stage="correct", tried="then")
+    ledger.record(tmp_path, tmp_path, known)
+    ledger.record(tmp_path, tmp_path, tried(commit, "missing header", "no x.h"))
+    assert ledger.find(tmp_path, tmp_path, commit) == known
+    ledger.record(tmp_path, tmp_path, tried(commit, "compile error"))
+    found = ledger.find(tmp_path, tmp_path, commit)
+    assert found is not None
+    assert found.status == "compile error"

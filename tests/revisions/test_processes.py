@@ -1,0 +1,316 @@
+"""Revisions that one process cannot hold: each is measured by its own code, or not at all.
+
+Commands run in forks of one process that has torch (forked.py), and, of each kind of trace, one
+as users run it.
+"""
+
+import fcntl
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+import forks
+import pytest
+import torch
+from revisions.repository import Repository
+from revisions.toys import (
+    ATTENDS,
+    BESIDE,
+    CALL,
+    EXTENDED,
+    EXTENSION,
+    HEAD,
+    KERNELHUB,
+    LOADED,
+    MICROSECONDS,
+    OPERATOR_LIBRARY,
+    PACKAGES,
+    toy,
+)
+
+from flashbench import runfile
+from flashbench.errors import Exit
+from flashbench.launches import collect
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+TORCH = Path(torch.__file__).parent
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def _environment(repository: Repository) -> dict[str, str]:
+    return {
+        "FLASHBENCH_CACHE": str(repository.root.parent / "cache"),
+        "FLASHBENCH_MACHINE": str(repository.root.parent / "machine.json"),
+    }
+
+
+def start(repository: Repository, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command in the repository, as a user runs it."""
+    command = [sys.executable, "-m", "flashbench", *arguments]
+    return subprocess.run(
+        command,
+        cwd=repository.root,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | _environment(repository),
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def flashbench() -> Command:
+    """Run a command in a repository."""
+
+    def run(
+        repository: Repository, *arguments: str, path: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return forks.run(arguments, repository.root, _environment(repository), path)
+
+    return run
+
+
+CASE = ["--shape", "1,1,16,8", "--dtype", "fp32", "--causal", "full"]
+FAST = [*CASE, "--samples", "4", "--min-sample", "1ms", "--threads", "1", "--seed", "1"]
+# Few launches, since the two are ten times apart.
+BRIEF = ["--launches", "2"]
+QUICK = [*FAST, "--launches", "6", "--tolerance", "50%", "--confidence", "60%"]
+
+
+def assert_told_apart(
+    flashbench: Command, repository: Repository, path: Path | None = None
+) -> None:
+    """`compare fast slow` times each revision's own code, in paired processes unasked; too few
+    launches for a verdict, as each takes seconds."""
+    file = repository.root.parent / "run.json"
+    done = flashbench(
+        repository, "compare", "fast", "slow", *FAST, *BRIEF, "--run-file", str(file), path=path
+    )
+    assert done.returncode == Exit.UNDECIDED, done.stdout + done.stderr
+    assert_paired(done, file)
+
+
+def assert_told_apart_by_a_user(repository: Repository) -> None:
+    """The same of new processes."""
+    file = repository.root.parent / "users.json"
+    done = start(repository, "compare", "fast", "slow", *FAST, *BRIEF, "--run-file", str(file))
+    assert done.returncode == Exit.UNDECIDED, done.stdout + done.stderr
+    assert_paired(done, file)
+
+
+def assert_paired(done: "subprocess.CompletedProcess[str]", file: Path) -> None:
+    """Both revisions ran their own code, in paired processes."""
+    run = runfile.load(file)
+    assert run.settings.processes == "paired"
+    data = collect(run)
+    fast, slow = (data.median_us(data.candidate_index[name], 0) for name in "AB")
+    assert fast is not None
+    assert slow is not None
+    assert fast > 500
+    assert slow > 5000
+    assert fast < slow
+
+
+@pytest.mark.parametrize("where", PACKAGES)
+def test_what_python_keeps_once(flashbench: Command, tmp_path: Path, where: str) -> None:
+    """Revisions that both leave something at the same place of a process are told apart; in one
+    process there is no verdict."""
+    installed = tmp_path / "installed"
+    installed.mkdir()
+    (installed / "kernelhub.py").write_text(KERNELHUB)
+    repository = toy(tmp_path / "toy", {"toy/__init__.py": PACKAGES[where]}, [])
+    assert_told_apart(flashbench, repository, installed)
+    shared = flashbench(
+        repository, "compare", "fast", "slow", *FAST, *BRIEF, "--processes", "shared",
+        "--run-file", str(tmp_path / "shared.json"), path=installed,
+    )  # fmt: skip
+    assert shared.returncode == Exit.NOT_MEASURED, shared.stdout + shared.stderr
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Object files that include torch's headers, which takes long: once for all that share it."""
+    shared = "PYTEST_XDIST_WORKER" in os.environ
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if shared else base) / "operators"
+    root.mkdir(exist_ok=True)
+    with (root / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (root / "aten.hardswish.o").exists():
+            (root / "operator.cpp").write_text(OPERATOR_LIBRARY)
+            abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+            flags = ["-std=c++20", "-fPIC", abi, f"-I{TORCH}/include", "-c", "operator.cpp"]
+            for name, more in (("toy.wait", []), ("aten.hardswish", ["-DOVERRIDE"])):
+                command = ["g++", *flags, *more, "-o", f"{name}.o"]
+                subprocess.run(command, cwd=root, check=True)
+    return root
+
+
+def toy_in_cpp(root: Path, compiled: Path, operator: str) -> Repository:
+    link = f"-L{TORCH}/lib -Wl,-rpath,{TORCH}/lib -ltorch_cpu -lc10"
+    sources = f"{shlex.quote(str(compiled / operator))}.o microseconds.cpp"
+    build = f"g++ -shared -fPIC {sources} -o toy/libtoy.so {link}"
+    files = {
+        "toy/__init__.py": LOADED.format(operator=operator),
+        "microseconds.cpp": MICROSECONDS,
+    }
+    return toy(root, files, ["sh", "-c", build])
+
+
+def test_override_in_cpp(flashbench: Command, tmp_path: Path, compiled: Path) -> None:
+    """TORCH_LIBRARY_IMPL, where the last one counts, is each revision's own."""
+    assert_told_apart(flashbench, toy_in_cpp(tmp_path / "toy", compiled, "aten.hardswish"))
+
+
+def test_operator_in_cpp(flashbench: Command, tmp_path: Path, compiled: Path) -> None:
+    """TORCH_LIBRARY, which torch refuses twice, is each revision's own."""
+    repository = toy_in_cpp(tmp_path / "toy", compiled, "toy.wait")
+    assert_told_apart(flashbench, repository)
+    assert_told_apart_by_a_user(repository)
+
+
+def test_library_beside_the_extension(flashbench: Command, tmp_path: Path) -> None:
+    """A shared library that the linker knows by its name is each revision's own."""
+    files = {
+        "toy/__init__.py": EXTENDED,
+        "extension.cpp": EXTENSION,
+        "microseconds.cpp": MICROSECONDS,
+        "build.sh": BESIDE.format(include=sysconfig.get_path("include")),
+    }
+    repository = toy(tmp_path / "toy", files, ["sh", "build.sh"])
+    assert_told_apart(flashbench, repository)
+    assert_told_apart_by_a_user(repository)
+
+
+def test_operator_in_python(flashbench: Command, registered: Repository) -> None:
+    """With enough launches the verdict is SLOWER; what a user runs does as its forks do."""
+    file = registered.root.parent / "run.json"
+    done = flashbench(registered, "compare", "fast", "slow", *QUICK, "--run-file", str(file))
+    assert done.returncode == Exit.REGRESSION, done.stdout + done.stderr
+    assert_paired(done, file)
+    assert_told_apart_by_a_user(registered)
+
+
+@pytest.fixture
+def registered(tmp_path: Path) -> Repository:
+    package = PACKAGES["an operator, registered at import"]
+    return toy(tmp_path / "toy", {"toy/__init__.py": package}, [])
+
+
+def test_one_process_is_refused_where_it_proves_nothing(
+    flashbench: Command, registered: Repository
+) -> None:
+    """With --processes shared there is no verdict, no run file, and the reason in one line."""
+    file = registered.root.parent / "run.json"
+    done = flashbench(
+        registered,
+        "compare",
+        "fast",
+        "slow",
+        *FAST,
+        "--processes",
+        "shared",
+        "--run-file",
+        str(file),
+    )
+    assert done.returncode == Exit.NOT_MEASURED
+    assert "no proof that revisions in one process run their own code" in done.stderr
+    assert "toy::wait" in done.stderr
+    assert not file.exists()
+
+
+def test_an_installed_copy_is_no_revision(flashbench: Command, tmp_path: Path) -> None:
+    """Where both revisions run an installed copy's code, there is no verdict."""
+    installed = tmp_path / "installed"
+    (installed / "toy_kernels").mkdir(parents=True)
+    (installed / "toy_kernels" / "__init__.py").write_text("def wait(): pass\n")
+    (installed / "toy").mkdir()
+    (installed / "toy" / "__init__.py").write_text("")
+    described = installed / "toy-1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1\n")
+    (described / "top_level.txt").write_text("toy\ntoy_kernels\n")
+    package = HEAD + "import toy_kernels\n" + CALL
+    package += "    toy_kernels.wait()\n    return F.scaled_dot_product_attention(q, k, v)\n"
+    repository = toy(tmp_path / "toy", {"toy/__init__.py": package}, [])
+    done = flashbench(
+        repository, "compare", "fast", "slow", *FAST, "--launches", "2",
+        "--run-file", str(tmp_path / "run.json"), path=installed,
+    )  # fmt: skip
+    assert done.returncode == Exit.NOT_MEASURED, done.stdout + done.stderr
+    told = " ".join(done.stdout.split())
+    assert "not proven to run its own code: ran toy_kernels from" in told
+
+
+def test_a_crash_is_the_revisions_own(flashbench: Command, tmp_path: Path) -> None:
+    """Of paired processes one that ends costs the other nothing, and a resumed run stays paired."""
+    ends = "    import os\n    os._exit(3) if SECONDS > 0.001 else time.sleep(SECONDS)\n"
+    repository = toy(tmp_path / "toy", {"toy/__init__.py": HEAD + CALL + ends + ATTENDS}, [])
+    file = str(tmp_path / "run.json")
+    paired = ["--processes", "paired", "--launches", "2", "--run-file", file]
+    done = flashbench(repository, "compare", "fast", "slow", *FAST, *paired)
+    assert done.returncode == Exit.NOT_MEASURED, done.stdout + done.stderr
+    assert "exit status 3" in done.stdout
+    more = ["--launches", "3", "--resume", file]
+    flashbench(repository, "compare", "fast", "slow", *more)
+    run = runfile.load(Path(file))
+    assert run.settings.processes == "paired"
+    assert len(run.launches) >= 2
+    for launch in run.launches:
+        statuses = {result.candidate: result.status for result in launch.results}
+        assert statuses == {"A": "ok", "B": "crashed", "sdpa/A": "ok", "sdpa/B": "ok"}
+
+
+def test_backfill(flashbench: Command, registered: Repository) -> None:
+    """Each commit of a backfill has its own process, and its own SDPA beside it."""
+    file = registered.root.parent / "run.json"
+    done = flashbench(
+        registered, "backfill", "fast", "between", "slow", *FAST, "--launches", "1", "-o", str(file)
+    )
+    assert done.returncode == 0, done.stderr
+    run = runfile.load(file)
+    assert run.settings.processes == "paired"
+    own = [candidate.name for candidate in run.candidates if not candidate.baseline]
+    assert sorted(c.beside for c in run.candidates if c.baseline) == sorted(own)
+    data = collect(run)
+    fast, between, slow = (data.median_us(data.candidate_index[name], 0) for name in own)
+    assert fast is not None
+    assert between is not None
+    assert slow is not None
+    assert max(fast, between) < 5000 < slow
+    again = flashbench(
+        registered, "backfill", "fast", "between", "slow", *FAST, "--launches", "2", "-o", str(file)
+    )
+    assert again.returncode == 0, again.stderr
+    assert len(runfile.load(file).launches) == 2
+    assert "cannot hold" not in again.stderr
+
+
+def test_bisect(flashbench: Command, registered: Repository) -> None:
+    """The commit that waits longer is found, by paired launches from the first one on."""
+    done = flashbench(
+        registered, "bisect", "--good", "fast", "--bad", "slow", "--for", "speed", *FAST,
+        "--launches", "6", "--tolerance", "50%", "--confidence", "60%", "--format", "json",
+    )  # fmt: skip
+    assert done.returncode == Exit.REGRESSION, done.stdout + done.stderr
+    assert registered.git("rev-parse", "slow") in done.stdout
+    files = list((registered.root.parent / "cache").rglob("bisect/*/*.json"))
+    assert files
+    assert {runfile.load(file).settings.processes for file in files} == {"paired"}
+
+
+def test_a_failure_is_told_as_what_it_is(flashbench: Command, tmp_path: Path) -> None:
+    """A kernel that raises in its own process is named with its error; nothing is called shared."""
+    raises = "    if SECONDS > 0.001: raise RuntimeError('no such tile')\n"
+    repository = toy(tmp_path / "toy", {"toy/__init__.py": HEAD + CALL + raises + ATTENDS}, [])
+    done = flashbench(
+        repository, "compare", "fast", "slow", *FAST, "--launches", "2",
+        "--run-file", str(tmp_path / "run.json"),
+    )  # fmt: skip
+    assert done.returncode == Exit.NOT_MEASURED, done.stdout + done.stderr
+    assert "cannot hold" not in done.stderr
+    assert "no such tile" in done.stdout

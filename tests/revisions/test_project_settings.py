@@ -1,0 +1,89 @@
+"""[tool.flashbench.project]: what it says of a project, and what is told of a mistake in it."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from flashbench.errors import Exit, InvalidInputError
+from flashbench.revisions import Project, read
+
+GOOD = """\
+[tool.flashbench.project]
+callable = "fastattn.api:sdpa_like"
+build = ["make", "-j1"]
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    return tmp_path.resolve()
+
+
+def test_settings_are_found_from_below(root: Path) -> None:
+    """The nearest pyproject.toml above counts; what is left out has its default."""
+    (root / "pyproject.toml").write_text(GOOD)
+    (root / "src" / "deep").mkdir(parents=True)
+    expected = Project(root, "fastattn.api:sdpa_like", ("make", "-j1"))
+    assert read(root / "src" / "deep") == expected
+    (root / "pyproject.toml").write_text(
+        GOOD + 'path = "./src/"\nsources = ["csrc", "Makefile"]\nenvironment = ["FAST_MATH"]\n'
+    )
+    assert read(root) == Project(
+        root,
+        "fastattn.api:sdpa_like",
+        ("make", "-j1"),
+        path="src",
+        sources=("csrc", "Makefile"),
+        environment=("FAST_MATH",),
+    )
+
+
+def test_our_own_repository_needs_none(root: Path) -> None:
+    """flashbench itself is known; its settings can be given all the same."""
+    (root / "pyproject.toml").write_text('[project]\nname = "flashbench"\n')
+    assert read(root) == Project(root, "flashbench:attention")
+    (root / "pyproject.toml").write_text(f'[project]\nname = "flashbench"\n{GOOD}')
+    assert read(root).build == ("make", "-j1")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no \\[tool.flashbench.project\\]; add"),
+        ("[tool.flashbench.project", "cannot be read"),
+        ("[tool.flashbench]\nproject = 5", "must be a table"),
+        ("[tool]\nflashbench = 5", "must be a table"),
+        (GOOD + "jobs = 4", "jobs: is no setting; settings are callable, build"),
+        ('[tool.flashbench.project]\nbuild = ["make"]', "callable: must be written as"),
+        (GOOD.replace(":sdpa_like", ""), "callable: must be written as"),
+        (GOOD.replace('"fastattn.api:sdpa_like"', "5"), "callable: must be written as"),
+        (GOOD.replace("build", "#"), "build: is missing"),
+        (GOOD.replace('["make", "-j1"]', '"make -j1"'), "build: must be a list"),
+        (GOOD.replace('"-j1"', "1"), "build: must be a list"),
+        (GOOD + 'path = "/usr/lib"', "path: '/usr/lib' must be a path inside"),
+        (GOOD + 'path = "src/../.."', "path: 'src/../..' must be a path inside"),
+        (GOOD + "path = 5", "path: 5 must be a path inside"),
+        (GOOD + 'sources = "csrc"', "sources: must be a list"),
+        (GOOD + 'sources = ["../other"]', "sources: '../other' must be a path inside"),
+        (GOOD + "environment = [1]", "environment: must be a list"),
+    ],
+)
+def test_mistakes_name_file_and_key(root: Path, text: str, words: str) -> None:
+    """A setting that cannot be used is one line with file and key, and exit code 2."""
+    (root / "pyproject.toml").write_text(text)
+    with pytest.raises(InvalidInputError, match=words) as told:
+        read(root)
+    assert str(told.value).startswith(f"{root / 'pyproject.toml'}: ")
+    assert "\n" not in str(told.value)
+    assert told.value.exit_code == Exit.USAGE
+
+
+def test_no_project_is_told(tmp_path: Path) -> None:
+    """No pyproject.toml, or one outside of any git repository, is one line with the fix."""
+    with pytest.raises(InvalidInputError, match=r"no pyproject\.toml here or above"):
+        read(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(GOOD)
+    with pytest.raises(InvalidInputError, match="not in a git working tree"):
+        read(tmp_path)

@@ -1,0 +1,78 @@
+"""A watched call shows code that is not its revision's, wherever that came from."""
+
+import ctypes
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+import pytest
+
+from flashbench.revisions.isolated_imports import Site
+from flashbench.revisions.proof import Witness
+
+WAIT = "def wait():\n    return 1\n"
+
+
+def sites(root: Path) -> tuple[Site, Site]:
+    """Two sites of a package `toy`."""
+    for name in ("a", "b"):
+        (root / name / "toy").mkdir(parents=True)
+        (root / name / "toy" / "__init__.py").write_text(WAIT)
+    return Site(root / "a", "toy"), Site(root / "b", "toy")
+
+
+def compiled(file: Path) -> ModuleType:
+    """A module of `WAIT`, as if it lay in this file."""
+    module = ModuleType("elsewhere")
+    code = compile(WAIT, str(file), "exec")
+    FunctionType(code, vars(module))()
+    return module
+
+
+def test_frames_of_another_revision(tmp_path: Path) -> None:
+    """Another revision's function is seen, also after one of equal code from the revision."""
+    mine, other = sites(tmp_path)
+    witness = Witness(mine, [mine, other])
+    own = compiled(mine.directory.resolve() / "toy" / "x.py").wait
+    foreign = compiled(other.directory.resolve() / "toy" / "x.py").wait
+    assert witness.disproof(own) == ""
+    assert witness.disproof(lambda: (own(), foreign())) == "ran wait of another revision"
+    # Code objects compare by what they do and their first line; the file counts for nothing.
+    assert own.__code__ == foreign.__code__
+
+
+def library(directory: Path, name: str) -> ctypes.CDLL:
+    """A library with a function `wait`, loaded from the directory."""
+    (directory / "wait.c").write_text("int wait_(void) { return 1; }\n")
+    command = ["cc", "-shared", "-fPIC", "wait.c", "-o", name]
+    subprocess.run(command, cwd=directory, check=True)
+    return ctypes.CDLL(str(directory / name))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel does not say it")
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_native_code_of_another_revision(tmp_path: Path) -> None:
+    """Code in another revision's library is seen when it runs, and not when it is only loaded."""
+    mine, other = sites(tmp_path)
+    witness = Witness(mine, [mine, other])
+    wait = library(other.directory.resolve(), "libproof_foreign.so").wait_
+    wait()  # bound
+    assert witness.disproof(lambda: None) == ""
+    assert witness.disproof(wait) == "ran libproof_foreign.so of another revision"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel does not say it")
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_library_in_the_place_of_the_revisions(tmp_path: Path) -> None:
+    """A library of the same name from elsewhere is seen where the revision's is not loaded."""
+    mine, other = sites(tmp_path)
+    elsewhere = tmp_path.resolve() / "elsewhere"
+    elsewhere.mkdir()
+    library(elsewhere, "libproof_stands_in.so")
+    witness = Witness(mine, [mine, other])
+    assert witness.disproof(lambda: None) == ""
+    shutil.copy(elsewhere / "libproof_stands_in.so", mine.directory)
+    told = f"ran {elsewhere / 'libproof_stands_in.so'}, which is not the revision's"
+    assert witness.disproof(lambda: None) == told

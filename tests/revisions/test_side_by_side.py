@@ -1,0 +1,104 @@
+"""Two revisions in one worker process, measured beside SDPA."""
+
+from pathlib import Path
+
+import pytest
+from revisions.repository import fastattn
+
+from flashbench.builds import cache_directory
+from flashbench.case import Case, parse_shape
+from flashbench.measure.process import Worker
+from flashbench.measure.protocol import Done, Measure, Ready, Setup
+from flashbench.revisions import Built, prepare, read, resolve
+
+pytestmark = pytest.mark.slow
+
+CASE = Case(parse_shape("1,2,16,8"), "fp32", True, "cpu")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
+    """Commits of one project: good, slower, and with a wrong result."""
+    root = tmp_path_factory.mktemp("side-by-side")
+    repository = fastattn(root / "fastattn")
+    repository.git("tag", "good")
+    repository.edit("csrc/config.h", "DELAY = 0", "DELAY = 100000000")
+    repository.edit("csrc/config.h", "MARKER = 1", "MARKER = 2")
+    repository.commit("Wait a while in each call")
+    repository.git("tag", "slower")
+    repository.edit("csrc/config.h", "DELAY = 100000000", "DELAY = 0")
+    repository.edit("csrc/config.h", "SCALE = 1.0f", "SCALE = 1.1f")
+    repository.commit("Scale as one should not")
+    repository.git("tag", "wrong")
+    project = read(repository.root)
+    return {
+        name: prepare(project, resolve(project.repository, name), root / "cache")
+        for name in ("good", "slower", "wrong")
+    }
+
+
+def setup(built: dict[str, Built], order: list[str]) -> Setup:
+    return Setup(
+        device="cpu",
+        candidates=[built[name].candidate(name) for name in order],
+        backends="default",
+        threads=1,
+        samples=2,
+        min_sample_seconds=1e-4,
+        sites={name: str(built[name].require()) for name in order},
+    )
+
+
+@pytest.fixture(autouse=True)
+def _private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "launches"))
+
+
+def copies() -> list[Path]:
+    return list(cache_directory().glob(".scratch.*/files/*/site"))
+
+
+@pytest.mark.parametrize("order", [["good", "slower", "wrong"], ["wrong", "slower", "good"]])
+def test_each_revision_runs_its_own_code(built: dict[str, Built], order: list[str]) -> None:
+    """Whoever is loaded first, good is right, slower far slower, and wrong is found wrong."""
+    with Worker(timeout=60) as worker:
+        ready = worker.ask(setup(built, order))
+        assert isinstance(ready, Ready)
+        assert ready.failures == {}
+        assert [c.name for c in ready.candidates] == ["sdpa", *order]
+        assert [c.build for c in ready.candidates[1:]] == [built[name].identity for name in order]
+        assert len(copies()) == len(order)
+        done = worker.ask(Measure(case=CASE, candidates=order, seed=1, full_check=True))
+    assert isinstance(done, Done)
+    results = {result.candidate: result for result in done.results}
+    assert {name: result.status for name, result in results.items()} == {
+        "good": "ok",
+        "slower": "ok",
+        "wrong": "wrong",
+    }
+    fast, slow = (min(results[name].timings[0].seconds) for name in ("good", "slower"))
+    assert slow > 10 * fast  # microseconds against tens of milliseconds of an empty loop
+    assert copies() == []
+
+
+def test_each_launch_has_copies_of_its_own(built: dict[str, Built]) -> None:
+    """No launch loads the file that another one loaded, nor the one in the cache."""
+    seen = set()
+    for _ in range(2):
+        with Worker(timeout=60) as worker:
+            worker.ask(setup(built, ["good"]))
+            maps = Path(f"/proc/{worker._process.pid}/maps").read_text().splitlines()
+            seen |= {line.split(maxsplit=5)[5] for line in maps if "/fastattn/_kernels" in line}
+    assert len(seen) == 2
+    assert not any(path.startswith(str(built["good"].require())) for path in seen)
+
+
+def test_other_library_than_built_is_refused(built: dict[str, Built]) -> None:
+    """A library that is not the one whose hash the run file will tell is not measured."""
+    request = setup(built, ["good", "slower"])
+    request.candidates[1].build.library_hash = built["good"].identity.library_hash
+    with Worker(timeout=60) as worker:
+        ready = worker.ask(request)
+    assert isinstance(ready, Ready)
+    assert list(ready.failures) == ["slower"]
+    assert "not the one that was built" in ready.failures["slower"]

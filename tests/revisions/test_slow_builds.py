@@ -1,0 +1,73 @@
+"""Builds that take long: one is told of meanwhile, and every command that builds can bound it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from revisions.repository import Repository
+
+from flashbench.errors import Exit
+from flashbench.revisions import Revision, read, resolve
+from flashbench.revisions.many import Preparer
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = """
+[tool.flashbench.project]
+callable = "kernel:attention"
+build = ["python", "build.py"]
+path = "."
+sources = ["build.py"]
+"""
+
+
+@pytest.fixture(scope="module")
+def hanging(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """Two commits whose builds end in hours."""
+    repository = Repository(tmp_path_factory.mktemp("hanging") / "project")
+    repository.write("pyproject.toml", SETTINGS)
+    repository.write("kernel.py", "attention = print\n")
+    for hours in (1, 2):
+        repository.write("build.py", f"import time\ntime.sleep({3600 * hours})\n")
+        repository.commit(f"Wait {hours} h")
+    return repository
+
+
+def test_a_long_build_is_told_of(
+    hanging: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While nothing gets ready, those that are being built are told, and not those that wait."""
+    monkeypatch.setattr("flashbench.revisions.many._SILENCE_SECONDS", 0.2)
+    told: list[Sequence[Revision]] = []
+    asked = [resolve(hanging.root, text) for text in ("HEAD~1", "HEAD")]
+    project = read(hanging.root)
+    with Preparer(project, tmp_path, jobs=1, timeout=2, still=told.append) as preparer:
+        built = preparer.prepare(asked, "build")
+    assert [one.status for one in built] == ["timeout", "timeout"]
+    assert [asked[0]] in told
+    assert [asked[1]] in told
+    assert all(len(revisions) == 1 for revisions in told)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["backfill", "HEAD~1", "HEAD"], ["compare", "HEAD~1", "HEAD"]]
+)
+def test_builds_can_be_bounded(hanging: Repository, tmp_path: Path, arguments: list[str]) -> None:
+    """--build-timeout ends a build that hangs, wherever commits are built to be measured."""
+    environment = os.environ | {
+        "FLASHBENCH_CACHE": str(tmp_path),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "flashbench", *arguments, "--build-timeout", "1s"],
+        cwd=hanging.root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == Exit.NOT_MEASURED
+    assert "timeout: the build took longer than 1 s" in done.stderr.splitlines()[-1]
