@@ -31,7 +31,7 @@ class InvalidInputError(FlashbenchError):
 
 def is_out_of_files(error: BaseException) -> bool:
     """Whether this process, or the system, has too few file descriptors; the command line says so
-    with the fix, so that whoever handles errors of files lets it pass."""
+    with the fix, so handlers of file errors let it pass."""
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 

@@ -91,7 +91,7 @@ def reason(error: Exception) -> str:
     return "no file can have this name" if isinstance(error, ValueError) else str(error)
 
 
-@cache  # whoever looks at a pipe again gets the same bytes
+@cache  # a second read of a pipe gives the same bytes
 def _read_open(number: int) -> bytes:
     if not stat.S_ISFIFO(os.fstat(number).st_mode):
         _require_regular(number)

@@ -57,7 +57,7 @@ def exclusive(path: Path, *, wait: bool = True, remove: bool = True) -> Iterator
         handle = _taken(path, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         if _is_at(handle, path):
             break
-        _close(handle)  # whoever held it removed it
+        _close(handle)  # its holder removed it
     try:
         _sign(handle)
         yield

@@ -36,7 +36,7 @@ class Outcome:
 
 
 def plan_to_resume(run: RunFile, path: Path) -> Plan:
-    """The plan that goes on with a run file.
+    """The plan that resumes a run file.
 
     InvalidInputError if it holds no case, or a candidate that no command line could have named.
     """

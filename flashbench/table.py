@@ -70,7 +70,7 @@ def name_column(key: str, title: str, shown: Shown = "text") -> Column:
 
 
 def cut_cell(text: str, width: int) -> Cell:
-    """A text, of which people see `width` characters."""
+    """A text that shows `width` characters."""
     return Cell(text, text if len(text) <= width else f"{text[: width - 3]}...")
 
 

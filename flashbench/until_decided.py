@@ -24,7 +24,7 @@ def measure_pair(
 ) -> Outcome:
     """Measure `plan.pair` into the run file `path`, launch by launch; decided cases leave the plan.
 
-    It may be ended at any time and gone on with: the verdicts hold whenever one looks. Errors as of
+    It may be ended and resumed at any time: the verdicts hold at every look. Errors as of
     `run.measure`.
     """
     assert plan.pair is not None

@@ -26,7 +26,7 @@ class Fault:
     """The answer, None standing for the good end. last: the newest commit that works. first: the
     one that does not, since when nothing works. before: the newest that works and that `first`
     descends from; with merges it may be another than `last`. candidates: `first` and those before
-    it of which it cannot be told whether they work. untried: how many might work and were not
+    it that may or may not work. untried: how many might work and were not
     tried."""
 
     last: int | None
@@ -81,7 +81,7 @@ class FaultSearch:
         )
 
     def _settled(self) -> BoolArray:
-        """(commits,): whoever works, and what it descends from."""
+        """(commits,): those that work, and their ancestors."""
         works = [x for x, answer in self.answers.items() if answer]
         return np.asarray(self.graph.reaches[:, works].any(axis=1))
 

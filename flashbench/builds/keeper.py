@@ -1,4 +1,4 @@
-"""Runs a command of which no process outlives it, or the process that asked for it.
+"""Runs a command and leaves no process behind, neither after it nor after the process that asked.
 
 `keeper.py PARENT COMMAND...`, in a session of its own: run by its path, with the standard library
 alone. It ends the command on SIGTERM, or when PARENT is gone, and then ends as the command did. The
@@ -35,7 +35,7 @@ def adopt_orphans() -> None:
 def kill_descendants() -> None:
     """End all children, their children and so on; those of this process are waited for.
 
-    Whoever calls this may not wait for a child of its own afterwards.
+    The caller may not wait for a child of its own afterwards.
     """
     _kill_all(lambda: _descendants(os.getpid()))
 

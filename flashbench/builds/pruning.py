@@ -1,7 +1,7 @@
 """How large the build cache is, and what of it may go: what nobody used for long, and then the
 rest, the longest unused first, until it is small enough.
 
-Whoever builds, or measures what was built, holds `.use.lock` shared until its process ends; nothing
+A process that builds, or measures a build, holds `.use.lock` shared until its process ends; nothing
 is removed meanwhile. An entry's time is that of its last use.
 """
 

@@ -16,7 +16,7 @@ _PREFIX = ".scratch."
 def scratch(parent: Path) -> Iterator[Path]:
     """A new directory in `parent`, removed at the end; those of dead processes are removed first.
 
-    Whoever uses one holds a lock on its file, which the system lets go of when the process ends.
+    Its user holds a lock on its file, which the system releases when the process ends.
     """
     parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as mine:

@@ -49,7 +49,7 @@ class Log:
         del self._tail[:-TAIL_BYTES]
 
     def _write(self, part: bytes) -> None:
-        with contextlib.suppress(OSError):  # a full disk: whoever reads the log looks for that
+        with contextlib.suppress(OSError):  # a full disk: the reader of the log looks for that
             while part:
                 part = part[os.write(self._descriptor, part) :]
 

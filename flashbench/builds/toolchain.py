@@ -90,7 +90,7 @@ def _version(candidates: list[list[str]], line: int) -> str:
 
 @cache
 def _printed(command: tuple[str, ...], program: str, changed: int) -> list[str]:
-    """The lines of `--version`. program, changed: the file and its age, of which it is kept."""
+    """The lines of `--version`. Cached by `program` and `changed`, the file and its age."""
     done = subprocess.run([*command, "--version"], capture_output=True, text=True)
     return done.stdout.strip().splitlines()
 

@@ -97,7 +97,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         _fail(error.format_message(), Exit.USAGE)
     except (click.Abort, KeyboardInterrupt):
-        # Nothing has been measured by whoever lets Ctrl-C come this far; `run` handles its own.
+        # Commands that measure handle Ctrl-C themselves: nothing was measured here.
         _fail("interrupted", Exit.NOT_MEASURED)
     except Exception as error:
         if is_out_of_files(error):

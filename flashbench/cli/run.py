@@ -139,7 +139,7 @@ def command(context: click.Context, /, **options: Any) -> int:
 
 
 def _follow_parent(options: dict[str, Any]) -> None:
-    """A task of a fleet goes on with its part if there is one, and ends with who started it."""
+    """A task of a fleet resumes its part if there is one, and ends with its parent."""
     from flashbench.parent import signal_when_parent_dies
 
     # Slurm's tasks are not started by us, and die with their job.
@@ -193,7 +193,7 @@ def _resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile
 def _finish(outcome: "Outcome", path: Path, format_: str, again: str) -> int:
     """Say where it is and what it cost, print the table, choose the exit code.
 
-    again: the command that goes on with a run that ended early.
+    again: the command that resumes a run that ended early.
     """
     from flashbench.tally import counted, fate
 

@@ -72,7 +72,7 @@ class Parts:
         return known
 
     def task(self, index: int, flags: Sequence[str]) -> list[str]:
-        """The command that measures a part: it goes on with the part's file if there is one."""
+        """The command that measures a part, or resumes the part's file."""
         root = str(Path(flashbench.__file__).parents[1])
         arguments = [*self._arguments(index, flags), "--child"]
         return [sys.executable, "-P", "-c", _BOOTSTRAP, root, *arguments]

@@ -41,7 +41,7 @@ class Request:
     minutes: int
     partition: str | None = None
     gres: str | None = None
-    exclusive: bool = False  # on the CPU: whoever shares the node disturbs the measurement
+    exclusive: bool = False  # on the CPU: other jobs on the node disturb the measurement
     options: tuple[tuple[str, str | bool], ...] = ()  # True: one that takes no value
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """One asv result file as arrays, fast: of a thousand files only the numbers are decoded.
 
-Files come from strangers. They are decoded into the types below and nothing else. Read are version
+Files are untrusted input, decoded into the types below and nothing else. Read are version
 2 of asv's format, and version 1, numbered or not.
 """
 

@@ -4,7 +4,7 @@
 where a series changed. Every `commit` below is an index into `History.commits`, whose order is that
 of time: parents before children, along the first parents unless asked otherwise.
 
-Whatever is text here (subjects, authors, names, parameters, reasons) was written by strangers.
+All text here (subjects, authors, names, parameters, reasons) is untrusted.
 """
 
 from dataclasses import dataclass, field, fields

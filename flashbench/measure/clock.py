@@ -50,7 +50,7 @@ class Clock(Protocol):
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """While samples are taken: a collection would fall on whoever happens to be timed."""
+    """While samples are taken: a collection would be charged to the candidate it falls on."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

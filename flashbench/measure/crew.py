@@ -1,4 +1,4 @@
-"""Paired processes: a worker for each revision, all of which answer as one `Worker` would.
+"""Paired processes: a worker for each revision; together they answer as one `Worker` would.
 
 Each has SDPA beside its revision. They take turns, pass by pass, forward and then backward
 (A B | B A), and only one of them runs at any moment: the others wait for a word from here.

@@ -1,4 +1,4 @@
-"""The run file at its beginning, and when it is gone on with."""
+"""The run file when a run begins, and when it is resumed."""
 
 from datetime import UTC, datetime
 

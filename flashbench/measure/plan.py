@@ -76,7 +76,7 @@ def case_order(cases: Sequence[Case], seed: int) -> list[Case]:
 def candidate_order(names: Sequence[str], seed: int, launch: int) -> list[str]:
     """The order in which a launch loads and calls candidates: random, and the reverse of it next.
 
-    So whoever comes first has no advantage over two launches, and of two equal candidates neither
+    So coming first is no advantage over two launches, and of two equal candidates neither
     is the first more often: what they differ by is symmetric about 0, whatever the noise is.
     """
     order = sorted(names)

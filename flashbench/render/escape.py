@@ -1,4 +1,4 @@
-"""Names and reasons come from run files, so from strangers: nothing in them may act on a reader.
+"""Untrusted text: names and reasons from run files are escaped for each output.
 
 Terminals obey control characters, markdown and HTML their markup, spreadsheets a leading `=`,
 and the log of a CI job obeys what its runner takes for commands.

@@ -110,7 +110,7 @@ def _watch(
     code: int | None = None
     while True:
         ready, _, _ = select.select([*opened, 0], [], [], _STEP_SECONDS)
-        if 0 in ready:  # no request comes before the answer: whoever asked is gone
+        if 0 in ready:  # no request comes before the answer: the client is gone
             _end()
         for pipe in opened.intersection(ready):
             part = os.read(pipe, _CHUNK)

@@ -28,7 +28,7 @@ _FOLLOWED, _LONGEST = 40, 4096  # links that Linux follows on a path; bytes of o
 class Contents:
     """Hashes of names, modes and object names. sources: of what is compiled; site: of what can be
     imported; in_site: whether a file is part of the latter; modules: names and commits of the
-    submodules, of which git does not tell whether they are here."""
+    submodules: git does not say whether those are here."""
 
     sources: str
     site: str

@@ -16,7 +16,7 @@ from flashbench.errors import InvalidInputError, NotMeasuredError, is_out_of_fil
 _QUIET = (
     "--no-pager",
     "--no-optional-locks",
-    # What a commit holds is what its name says, whoever has which refs.
+    # A commit is the content of its hash, whatever replace refs there are.
     "--no-replace-objects",
     "--literal-pathspecs",
     *("-c", "core.fsmonitor=false"),

@@ -1,11 +1,11 @@
 """Several revisions of one project in one process, each with its own modules.
 
 A revision's package is imported under its own name, so that its imports and its extension modules
-find each other whatever the revision, and is then moved out of `sys.modules`, where whoever had
-the name takes it back. What its functions import later, at call time, is found among its own
+find each other whatever the revision. It is then moved out of `sys.modules`, and the previous owner
+of the name gets it back. What its functions import later, at call time, is found among its own
 modules again: each of its modules has an `__import__` of its own in its `__builtins__`, which is
 where Python's import statement looks. `importlib.import_module` asks whose function calls it. A
-function that imports nothing when called is as it was.
+function that imports nothing when called is unchanged.
 """
 
 import builtins

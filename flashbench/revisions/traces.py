@@ -48,7 +48,7 @@ def state() -> State:
 
 def difference(before: State, after: State) -> str:
     """The first thing that is not as it was, in words; empty where all is. What a module holds that
-    was imported in between is no difference: it is there for whoever imports it next."""
+    was imported in between is no difference: the next importer finds it too."""
     for place, old in before.items():
         new = after.get(place, old)
         for key in new:

@@ -1,6 +1,6 @@
 """What the site shows: a history, where its series changed, and the latest tables.
 
-Texts are as strangers wrote them; `shown` makes one harmless where it goes onto a page.
+Texts are untrusted; `shown` makes one harmless before it goes onto a page.
 """
 
 import hashlib
@@ -128,7 +128,7 @@ def moment(seconds: int) -> str:
 
 
 def shown(text: str) -> str:
-    r"""One line of a text of strangers; what is invisible in it is shown, as \x1b."""
+    r"""One line of untrusted text; invisible characters are shown, as \x1b."""
     if text.isprintable():
         return text
     return printable(text.encode("utf-8", "replace").decode())

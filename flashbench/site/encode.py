@@ -1,6 +1,6 @@
 """Numbers and texts as JavaScript files, which a page may load from a file: it may fetch nothing.
 
-What stands in such a file is a call with one JSON value. Texts come from strangers; the bytes that
+What stands in such a file is a call with one JSON value. Texts are untrusted; the bytes that
 HTML or JavaScript could take for something else are escaped, though the files hold data alone.
 """
 

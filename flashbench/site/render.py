@@ -72,5 +72,5 @@ def _environment() -> jinja2.Environment:
 
 
 def _visible(value: Any) -> Any:
-    """Nothing invisible comes onto a page, whoever forgot to show it."""
+    """No invisible character reaches a page, even where a caller forgot to escape it."""
     return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value

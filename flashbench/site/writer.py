@@ -1,4 +1,4 @@
-"""A folder of files of which only those are written whose content changed.
+"""A folder of files: only those whose content changed are written.
 
 `.flashbench-site.json` in the folder lists the files of the site with the key of what each was
 made from. A file with the same key is neither made nor written again, one that is no longer part
@@ -69,7 +69,7 @@ class Site:
         for directory in {(self.root / path).parent for path in self._pending}:
             directory.mkdir(parents=True, exist_ok=True)
         pending = [(path, make) for path, (_, make) in self._pending.items()]
-        # Pages that list others come after them: whoever is stopped leaves a site that fits.
+        # Pages that list others come after them: an interrupted publish leaves a consistent site.
         listing = [one for one in pending if one[0] in self._listing]
         others = [one for one in pending if one[0] not in self._listing]
         spread(lambda number: self._make(*others[number]), len(others), least=_MANY)

@@ -1,7 +1,7 @@
 """Anytime-valid shift: an interval of one log-ratio a launch that may be looked at after every one.
 
 A confidence sequence holds the true shift at all looks together with probability 1 - alpha, so that
-whoever stops when it suits them keeps the error rate. Each interval here is the set of shifts m
+stopping at will keeps the error rate. Each interval here is the set of shifts m
 against which the evidence E(m) - a non-negative martingale of mean 1 where m is true - is below
 1 / alpha: by Ville's inequality it ever gets there with probability alpha at most. p is 1 / E(0) of
 this look alone; it holds at any stopping time, and the smallest of several looks does too.

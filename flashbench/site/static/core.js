@@ -1,5 +1,5 @@
 // The data files call `flashbench.site` and `flashbench.graph`; what they bring is kept here.
-// Text of strangers becomes text nodes and attributes only, never markup.
+// Untrusted text becomes text nodes and attributes only, never markup.
 "use strict";
 
 const flashbench = { content: null };
