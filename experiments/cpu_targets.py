@@ -1,4 +1,4 @@
-"""The CPU kernels against SDPA over the grid that they have to win: docs/kernels.md.
+"""The CPU kernels against SDPA over the grid that they have to win: docs/lab/cpu-kernels.md.
 
 python experiments/cpu_targets.py --threads 1,2 -o results/cpu-targets/NAME.json
 python experiments/cpu_targets.py --from results/cpu-targets/NAME.json      (its tables once more)

@@ -1,4 +1,4 @@
-"""The e4m3 attention beside our bf16 one and SDPA: times and errors, for docs/kernels.md.
+"""The e4m3 attention beside our bf16 one and SDPA: times and errors, for docs/lab/cuda-kernels.md.
 
 python experiments/fp8_speed.py     (a Hopper GPU; N(0, 1) inputs; about 20 s)
 

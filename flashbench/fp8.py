@@ -2,7 +2,7 @@
 
 It is a different computation from `flashbench.attention`, with an error of its own: that of
 quantising q, k and v, which here is up to twice what the quantised inputs alone would cause
-(docs/kernels.md has it measured). Nothing selects it by itself.
+(docs/lab/cuda-kernels.md has it measured). Nothing selects it by itself.
 """
 
 import math

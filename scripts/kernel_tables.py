@@ -1,4 +1,4 @@
-"""The tables of docs/kernels.md from run files, in markdown on stdout.
+"""The tables of docs/lab/cuda-kernels.md from run files, in markdown on stdout.
 
 python scripts/kernel_tables.py floors results/h200.json
 python scripts/kernel_tables.py others results/h200-others.json
@@ -11,7 +11,7 @@ from flashbench.case import Case
 from flashbench.launches import LaunchData, collect
 from flashbench.run_reader import load
 
-# What torch's matrix product and a copy reach on the H200 (docs/kernels.md).
+# What torch's matrix product and a copy reach on the H200 (docs/lab/cuda-kernels.md).
 PEAK_FLOPS = 790e12
 PEAK_BYTES = 4.3e12
 METRICS = ("graph", "gpu_warm", "gpu_cold", "wall")

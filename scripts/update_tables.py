@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXTS = ["docs/results.md", "docs/kernels.md"]
+TEXTS = ["docs/results.md", "docs/lab/cuda-kernels.md", "docs/lab/cpu-kernels.md"]
 _TABLE = re.compile(r"(<!-- (table|targets): ([^>]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 

@@ -105,8 +105,8 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 }
 #endif
 
-// Which family computes a problem. Measured on an H200 (docs/kernels.md): the first row that fits
-// wins; ";" separates alternatives. Tiles are those of all heads, of so many rows; "an SM" is their
+// Which family computes a problem. Measured on an H200 (docs/lab/cuda-kernels.md): the first row
+// that fits wins; ";" separates alternatives. Tiles are those of all heads, of so many rows; "an SM" is their
 // number over that of the SMs. Rows are q_len times the query heads of a key head (GQA).
 //
 //   GPU   head dim  when                                                         family

@@ -31,7 +31,7 @@ inline Division divide(int steps, int splits, int cluster) {
 }
 
 // What a division takes besides reading keys and values, as the bytes a block could have read in that
-// time (docs/kernels.md has the measurements).
+// time (docs/lab/cuda-kernels.md has the measurements).
 constexpr int64_t kBlockCost = 192 << 10;   // to start and to end a block
 constexpr int64_t kClusterCost = 64 << 10;  // more, if it is one of a cluster
 constexpr int64_t kKernelCost = 256 << 10;  // more, if a second kernel follows

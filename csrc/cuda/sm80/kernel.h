@@ -8,7 +8,7 @@
 // softmax and P V run; or two each, and both are fetched a whole tile ahead. Where a GPU has few
 // tiles to compute, the warps of a block also divide the keys of each tile and put their parts
 // together at the end. Which tiles there are, and what they take of registers and shared memory,
-// stands in launch.h; what each step gained, in docs/kernels.md.
+// stands in launch.h; what each step gained, in docs/lab/cuda-kernels.md.
 //
 // What NaN and infinity do: keys past the end are zeros in shared memory and -inf in the scores, so
 // they never count. A causally masked key is inside the diagonal tile, though, and 0 * NaN would

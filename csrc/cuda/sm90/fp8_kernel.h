@@ -16,7 +16,7 @@
 //   was 30 times that of the quantisation over 4k keys, 153 times over 16k, where V has the mean 1.
 //
 // Tiles, stages, registers and shared memory are in fp8_tile.h; times, errors and what was tried in
-// docs/kernels.md.
+// docs/lab/cuda-kernels.md.
 #pragma once
 
 #include <cuda_runtime.h>

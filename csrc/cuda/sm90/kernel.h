@@ -19,8 +19,8 @@
 // does.
 //
 // What each step gained on an H200, bf16, as SDPA's (cuDNN's) time over ours, at 1,16,4096,128 full
-// / causal and 1,16,4096,64 full / causal (CUDA-graph replays, interleaved; docs/kernels.md says
-// more):
+// / causal and 1,16,4096,64 full / causal (CUDA-graph replays, interleaved; more in
+// docs/lab/cuda-kernels.md):
 //
 //   the structure above, but softmax after P V, a block a tile   0.96 / 1.11   0.99 / 1.18
 //   softmax beside P V                                           0.94 / 1.09   0.95 / 1.14
