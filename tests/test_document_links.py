@@ -1,0 +1,101 @@
+"""Links of the documents: every relative one leads to a file, and every anchor to a heading."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_NO_PAGES = {"build", "dist", "results", "site"}  # large, or made by a build
+_FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+_MENTION = re.compile(r"\bdocs/[\w/.-]+\.(?:md|yml)\b")
+
+
+def files(*patterns: str) -> list[Path]:
+    """Files of the repository: neither hidden nor where no page is."""
+    found = [path for pattern in patterns for path in ROOT.rglob(pattern)]
+    parts = {path: path.relative_to(ROOT).parts for path in found}
+    return sorted(
+        path
+        for path in found
+        if parts[path][0] not in _NO_PAGES and not any(part[0] == "." for part in parts[path])
+    )
+
+
+def prose(text: str) -> str:
+    """A page without its blocks and spans of code, whose brackets are no links."""
+    return re.sub(r"`[^`\n]*`", "", _FENCE.sub("", text))
+
+
+def anchors(text: str) -> set[str]:
+    """The ids that GitHub gives to a page's headings."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in _HEADING.findall(_FENCE.sub("", text)):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def broken(page: Path) -> list[str]:
+    """The relative links of a page that lead nowhere."""
+    wrong = []
+    for link in _LINK.findall(prose(page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue  # another host: not asked for
+        name, _, anchor = unquote(link).partition("#")
+        target = page.parent / name if name else page
+        if not target.exists():
+            wrong.append(f"{link}: no such file")
+        elif anchor and anchor not in anchors(target.read_text()):
+            wrong.append(f"{link}: no such heading")
+    return wrong
+
+
+@pytest.mark.parametrize("page", files("*.md"), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_of_a_page_leads_somewhere(page: Path) -> None:
+    """A link or an anchor of a document that leads nowhere fails, and is named."""
+    assert broken(page) == []
+
+
+def test_every_page_is_checked() -> None:
+    """The search finds the README, the pages of docs and those of their folders."""
+    names = {str(page.relative_to(ROOT)) for page in files("*.md")}
+    assert {"README.md", "CONTRIBUTING.md", "docs/kernels.md", "docs/lab/cpu-kernels.md"} <= names
+
+
+def test_broken_links_are_found(tmp_path: Path) -> None:
+    """A missing file and a missing heading are found; code, other hosts and good links are not."""
+    (tmp_path / "other.md").write_text(
+        "# Exit codes of `compare`\n## Twice\n## Twice\n```\n# no\n```\n"
+    )
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Here\n[a](other.md#exit-codes-of-compare) [b](#here) [c](other.md#twice-1) [d](https://x.y/z)\n"
+        "`[e](none.md)`\n```\n[f](none.md)\n```\n[g](gone.md) [h](other.md#no) [i](#there)\n"
+    )
+    assert broken(page) == [
+        "gone.md: no such file",
+        "other.md#no: no such heading",
+        "#there: no such heading",
+    ]
+
+
+def test_pages_that_code_names_exist() -> None:
+    """A comment, a message or a page that names docs/x.md names one that is there."""
+    texts = [*files("*.py", "*.h", "*.cu", "*.cpp", "*.toml", "*.yml", "*.md"), ROOT / "Makefile"]
+    texts = [path for path in texts if path.relative_to(ROOT).parts[0] != "tests"]  # own fixtures
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in texts
+        if path.name != "CHANGELOG.md"
+        for name in _MENTION.findall(path.read_text(errors="replace"))
+        if not (ROOT / name).exists()
+    ]
+    assert missing == []
