@@ -1,7 +1,7 @@
 """Check and Finding: what is looked for and why, what was found and the command that fixes it."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar, get_args
 
 Level = Literal["source", "build", "device"]
@@ -19,15 +19,16 @@ class Finding:
 
     where: a file with its line, a tool, a device; found: what is wrong there; fix: one command, or
     one sentence where no command does it. mend: does what is safe to be done by a program, in this
-    process and what it starts, and says what it did.
+    process and what it starts, and says what it did; check: the name of the check that found it,
+    which `Check.findings` fills in.
     """
 
-    check: str
     where: str
     found: str
     fix: str
     severity: Severity = "error"
     mend: Callable[[], str] | None = None
+    check: str = ""
 
 
 class CannotCheck(Exception):  # noqa: N818 - an outcome, not an error
@@ -41,3 +42,7 @@ class Check(Generic[Subject]):
     name: str
     why: str
     look: Callable[[Subject], Iterable[Finding]]
+
+    def findings(self, subject: Subject) -> list[Finding]:
+        """What it finds, under its name. Raises CannotCheck where it cannot look."""
+        return [replace(finding, check=self.name) for finding in self.look(subject)]

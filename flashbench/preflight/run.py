@@ -109,11 +109,11 @@ class _Performer:
             begun, skipped = monotonic(), ""
             found: list[Finding] = []
             try:
-                found = list(check.look(subject))
+                found = check.findings(subject)
                 mends = [one.mend for one in found if one.mend] if self.fix else []
                 if mends:
                     self.report.fixed += [f"{check.name}: {mend()}" for mend in mends]
-                    found = list(check.look(subject))
+                    found = check.findings(subject)
             except CannotCheck as reason:
                 skipped = str(reason)
             seconds = monotonic() - begun

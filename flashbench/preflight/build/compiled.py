@@ -31,7 +31,6 @@ def clean_build(subject: BuildSubject) -> Iterator[Finding]:
     if built.status in ("built", "unchecked") or _TOO_MUCH_SHARED.search(built.reason):
         return
     yield Finding(
-        "clean build",
         f"HEAD ({built.revision.commit[:12]})",
         f"{built.status}: {first_line(built.reason)}",
         _NEXT.get(built.status, "flashbench bisect --for build --good COMMIT"),
@@ -44,7 +43,6 @@ def shared_memory(subject: BuildSubject) -> Iterator[Finding]:
     if match := _TOO_MUCH_SHARED.search(reason):
         line = next(one for one in reason.splitlines() if match[0] in one)
         yield Finding(
-            "shared memory",
             "HEAD",
             line.strip(),
             "make it dynamic: `extern __shared__`, and ask by cudaFuncSetAttribute",
@@ -60,7 +58,6 @@ def shared_memory(subject: BuildSubject) -> Iterator[Finding]:
             size = _value(match[1])
             if size is not None and size > max(limits):
                 yield Finding(
-                    "shared memory",
                     f"{name}:{source.line_of(match.start())}",
                     f"asks for {size} bytes a block; the chips built for have {max(limits)}",
                     "make the tile, or the number of stages, smaller",
@@ -72,7 +69,6 @@ def spills(subject: BuildSubject) -> Iterator[Finding]:
     worst = [kernel for kernel in subject.kernels if kernel.stack > _LOCAL]
     for kernel in sorted(worst, key=lambda kernel: -kernel.stack)[:5]:
         yield Finding(
-            "spills",
             f"{demangle(kernel.name)[:120]}, sm_{kernel.arch}",
             f"{kernel.stack} bytes of stack a thread, {kernel.registers} registers",
             "cuobjdump --dump-resource-usage LIBRARY  # then fewer registers, or a larger bound",
@@ -91,7 +87,6 @@ def stale_library(subject: BuildSubject) -> Iterator[Finding]:
     for library in _libraries(root):
         if library.stat().st_mtime < newest:
             yield Finding(
-                "stale library",
                 str(library.relative_to(root)),
                 f"is older than {source.relative_to(root)}",
                 "python -m pip install --no-build-isolation --no-deps -e .",

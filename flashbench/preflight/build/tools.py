@@ -24,9 +24,7 @@ def compiler(subject: BuildSubject) -> Iterator[Finding]:
         raise CannotCheck("there is nothing to compile")
     chosen = os.environ.get("CXX", "").split()[:1] or ["c++", "g++", "clang++"]
     if not any(shutil.which(name) for name in chosen):
-        yield Finding(
-            "C++ compiler", "PATH", f"{', '.join(chosen)} not found", "apt-get install g++"
-        )
+        yield Finding("PATH", f"{', '.join(chosen)} not found", "apt-get install g++")
 
 
 def python_headers(subject: BuildSubject) -> Iterator[Finding]:
@@ -34,9 +32,7 @@ def python_headers(subject: BuildSubject) -> Iterator[Finding]:
         raise CannotCheck("there is nothing to compile")
     header = Path(sysconfig.get_paths()["include"]) / "Python.h"
     if not header.exists():
-        yield Finding(
-            "Python headers", str(header), "is not there", f"apt-get install {_PYTHON}-dev"
-        )
+        yield Finding(str(header), "is not there", f"apt-get install {_PYTHON}-dev")
 
 
 def nvcc(subject: BuildSubject) -> Iterator[Finding]:
@@ -49,7 +45,7 @@ def nvcc(subject: BuildSubject) -> Iterator[Finding]:
     severity: Severity = "warning" if subject.is_ours else "error"
     if found is None:
         yield Finding(
-            "nvcc", "PATH", "nvcc is not installed", "apt-get install nvidia-cuda-toolkit", severity
+            "PATH", "nvcc is not installed", "apt-get install nvidia-cuda-toolkit", severity
         )
         return
 
@@ -58,7 +54,6 @@ def nvcc(subject: BuildSubject) -> Iterator[Finding]:
         return f"put {found.parent} on the PATH of this process"
 
     yield Finding(
-        "nvcc",
         "PATH",
         f"nvcc is in {found.parent}, which is not on PATH",
         f'export PATH="{found.parent}:$PATH"',
@@ -85,7 +80,6 @@ def architecture_list(subject: BuildSubject) -> Iterator[Finding]:
             return f"set {name}={os.environ[name]} for the builds of this process"
 
         yield Finding(
-            "architecture list",
             variable,
             f"is {value!r}, without the sm_{chip} of this machine",
             f"unset {variable}",
@@ -125,7 +119,7 @@ def nvcc_elsewhere() -> Path | None:
 def pip(subject: BuildSubject) -> Iterator[Finding]:
     """This Python has pip, and the pip3 of PATH is its own."""
     if importlib.util.find_spec("pip") is None:
-        yield Finding("pip", sys.executable, "has no pip", "python -m ensurepip --upgrade")
+        yield Finding(sys.executable, "has no pip", "python -m ensurepip --upgrade")
         return
     program = shutil.which("pip3") or shutil.which("pip")
     if program is None:
@@ -134,13 +128,12 @@ def pip(subject: BuildSubject) -> Iterator[Finding]:
         done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         why = reason(error) if isinstance(error, OSError) else "no answer within 60 s"
-        yield Finding("pip", program, f"cannot be run: {why}", "python -m pip --version")
+        yield Finding(program, f"cannot be run: {why}", "python -m pip --version")
         return
     said = re.search(r" from (.+) \(python (\S+)\)", done.stdout)
     mine = Path(sysconfig.get_paths()["purelib"])
     if said and not Path(said[1]).is_relative_to(mine):
         yield Finding(
-            "pip",
             program,
             f"installs for Python {said[2]} in {Path(said[1]).parent}, not for {sys.executable}",
             "python -m pip  # in place of pip3",
@@ -160,7 +153,6 @@ def build_requirements(subject: BuildSubject) -> Iterator[Finding]:
     texts = [one for one in required if isinstance(one, str)] if isinstance(required, list) else []
     if lacking := missing(texts):
         yield Finding(
-            "build requirements",
             sys.executable,
             f"lacks {', '.join(lacking)}",
             shlex.join(["python", "-m", "pip", "install", *lacking]),
@@ -171,9 +163,7 @@ def torch(subject: BuildSubject) -> Iterator[Finding]:
     """torch is installed, for the CUDA of nvcc where the build compiles against torch."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
-        yield Finding(
-            "torch", sys.executable, "torch is not installed", "python -m pip install torch"
-        )
+        yield Finding(sys.executable, "torch is not installed", "python -m pip install torch")
         return
     if not subject.has_cuda or subject.is_ours:
         return
@@ -186,7 +176,6 @@ def torch(subject: BuildSubject) -> Iterator[Finding]:
     if cuda is None:
         if uses:
             yield Finding(
-                "torch",
                 sys.executable,
                 "torch is built without CUDA, and the build compiles CUDA against it",
                 "python -m pip install --force-reinstall torch  # a build for CUDA",
@@ -195,7 +184,6 @@ def torch(subject: BuildSubject) -> Iterator[Finding]:
     release = _nvcc_release()
     if uses and release and release != cuda[1].partition(".")[0]:
         yield Finding(
-            "torch",
             sys.executable,
             f"torch is built for CUDA {cuda[1]}, and nvcc is of {release}",
             f"install nvcc {cuda[1].partition('.')[0]}, or a torch for CUDA {release}",

@@ -18,7 +18,6 @@ def other_processes(answers: Answers) -> Iterator[Finding]:
         if others:
             listed = ", ".join(f"{name} ({pid})" for pid, name in others[:4])
             yield Finding(
-                "other processes",
                 gpu.name,
                 f"{len(others)} on it: {listed}",
                 "nvidia-smi  # wait for them, or choose another GPU by CUDA_VISIBLE_DEVICES",
@@ -29,7 +28,6 @@ def mig(answers: Answers) -> Iterator[Finding]:
     for gpu in answers.require_driver().gpus:
         if gpu.mig:
             yield Finding(
-                "MIG",
                 gpu.name,
                 "is cut into instances",
                 "nvidia-smi mig -lgi  # its owner can switch it off; measure a whole GPU elsewhere",
@@ -42,7 +40,6 @@ def compute_mode(answers: Answers) -> Iterator[Finding]:
         if gpu.compute_mode not in ("Default", "0"):
             prohibited = "Prohibited" in gpu.compute_mode
             yield Finding(
-                "compute mode",
                 gpu.name,
                 f"is {gpu.compute_mode}",
                 "nvidia-smi -q -d COMPUTE  # its owner can set it to Default",
@@ -56,7 +53,7 @@ def ecc(answers: Answers) -> Iterator[Finding]:
             found = f"{gpu.ecc_errors} uncorrected errors since the driver was loaded"
             if gpu.retired_pending:
                 found += ", memory waits for a reset to be replaced"
-            yield Finding("ECC", gpu.name, found, "nvidia-smi -q -d ECC,ROW_REMAPPER")
+            yield Finding(gpu.name, found, "nvidia-smi -q -d ECC,ROW_REMAPPER")
 
 
 def throttling(answers: Answers) -> Iterator[Finding]:
@@ -65,7 +62,6 @@ def throttling(answers: Answers) -> Iterator[Finding]:
         if forced:
             warm = f" at {gpu.temperature:.0f} degrees" if gpu.temperature is not None else ""
             yield Finding(
-                "throttling",
                 gpu.name,
                 f"{', '.join(forced)}{warm}",
                 "nvidia-smi -q -d PERFORMANCE,TEMPERATURE",
@@ -79,7 +75,6 @@ def clocks(answers: Answers) -> Iterator[Finding]:
         if gpu.fixed_clock is not None or chosen:
             speed = f" of {gpu.fixed_clock:.0f} MHz" if gpu.fixed_clock is not None else ""
             yield Finding(
-                "clocks",
                 gpu.name,
                 f"runs at a chosen clock{speed}",
                 "nvidia-smi -q -d CLOCK  # compare only with runs at the same clock",
@@ -92,7 +87,6 @@ def power(answers: Answers) -> Iterator[Finding]:
         limit, default = gpu.power_limit, gpu.default_power_limit
         if limit is not None and default is not None and limit < 0.99 * default:
             yield Finding(
-                "power limit",
                 gpu.name,
                 f"somebody set it to {limit:.0f} W; the default is {default:.0f} W",
                 "nvidia-smi -q -d POWER  # compare only with runs at the same limit",
@@ -104,7 +98,6 @@ def persistence(answers: Answers) -> Iterator[Finding]:
     for gpu in answers.require_driver().gpus:
         if not gpu.persistence:
             yield Finding(
-                "persistence",
                 gpu.name,
                 "persistence mode is off",
                 "nvidia-smi -q | grep -i persistence  # its owner can switch it on",
@@ -118,7 +111,6 @@ def memory(answers: Answers) -> Iterator[Finding]:
             free = gpu.memory_total - gpu.memory_used
             if free < _LEAST_MEMORY * gpu.memory_total:
                 yield Finding(
-                    "free memory",
                     gpu.name,
                     f"{free / 2**30:.1f} of {gpu.memory_total / 2**30:.1f} GiB are free",
                     "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
@@ -130,7 +122,6 @@ def disk(answers: Answers) -> Iterator[Finding]:
     for folder, free in answers.free.items():
         if free < _LEAST_DISK:
             yield Finding(
-                "free disk",
                 folder,
                 f"{free / 2**30:.2f} GiB are free; a build with CUDA takes up to 2",
                 "flashbench builds --prune  # or set FLASHBENCH_CACHE to a larger disk",

@@ -11,16 +11,13 @@ def driver(answers: Answers) -> Iterator[Finding]:
     """nvidia-smi answers, and lists a device."""
     if answers.driver is None:
         yield Finding(
-            "driver",
             "nvidia-smi",
             answers.driver_error,
             "nvidia-smi  # on a machine with a GPU: install its driver, or start the container "
             "with --gpus all",
         )
     elif not answers.driver.gpus:
-        yield Finding(
-            "driver", f"driver {answers.driver.version}", "it lists no GPU", "nvidia-smi -L"
-        )
+        yield Finding(f"driver {answers.driver.version}", "it lists no GPU", "nvidia-smi -L")
 
 
 def fits(answers: Answers) -> Iterator[Finding]:
@@ -34,7 +31,6 @@ def fits(answers: Answers) -> Iterator[Finding]:
     runs, needs = _version(told.cuda), _version(answers.torch.cuda)
     if runs[0] < needs[0]:
         yield Finding(
-            "driver against torch",
             f"driver {told.version}",
             f"it runs CUDA up to {told.cuda}; torch {answers.torch.version} is built for "
             f"{answers.torch.cuda}",
@@ -46,12 +42,9 @@ def torch_sees(answers: Answers) -> Iterator[Finding]:
     """torch is there, has CUDA, and reaches the device."""
     torch = answers.torch
     if torch is None:
-        yield Finding(
-            "torch sees the GPU", "torch", "is not installed", "python -m pip install torch"
-        )
+        yield Finding("torch", "is not installed", "python -m pip install torch")
     elif torch.error and not torch.version:
         yield Finding(
-            "torch sees the GPU",
             "torch",
             f"cannot be imported: {torch.error}",
             "python -c 'import torch'",
@@ -59,7 +52,6 @@ def torch_sees(answers: Answers) -> Iterator[Finding]:
     elif not torch.cuda:
         if answers.driver is not None and answers.driver.gpus:
             yield Finding(
-                "torch sees the GPU",
                 f"torch {torch.version}",
                 "is built without CUDA",
                 "python -m pip install --force-reinstall torch  # a build for CUDA",
@@ -67,7 +59,6 @@ def torch_sees(answers: Answers) -> Iterator[Finding]:
     elif not torch.available or torch.error:
         hidden = answers.visible is not None and answers.visible.strip() in ("", "-1")
         yield Finding(
-            "torch sees the GPU",
             f"torch {torch.version}",
             "CUDA_VISIBLE_DEVICES hides every GPU" if hidden else f"sees no GPU: {torch.error}",
             "unset CUDA_VISIBLE_DEVICES"
@@ -86,7 +77,6 @@ def chip_covered(answers: Answers) -> Iterator[Finding]:
         chip = gpu.capability.replace(".", "")
         if chip and not any(covers(arch, int(chip)) for arch in answers.archs):
             yield Finding(
-                "chip is covered",
                 f"{gpu.name} (sm_{chip})",
                 f"the build has {', '.join(answers.archs)}",
                 f"FLASHBENCH_CUDA_ARCHS={chip}-real python -m pip install --no-build-isolation .",
@@ -115,7 +105,6 @@ def backends(answers: Answers) -> Iterator[Finding]:
         raise CannotCheck("torch sees no GPU")
     if answers.torch.missing:
         yield Finding(
-            "SDPA backends",
             f"torch {answers.torch.version}",
             f"{', '.join(answers.torch.missing)} cannot be used",
             "python -m torch.utils.collect_env",
@@ -128,19 +117,17 @@ def nvcc(answers: Answers) -> Iterator[Finding]:
     said = answers.tools.get("nvcc", "")
     if not said:
         yield Finding(
-            "nvcc",
             "PATH",
             "nvcc is not on PATH",
             'export PATH="/usr/local/cuda/bin:$PATH"',
             "warning",
         )
     elif said.startswith("fails"):
-        yield Finding("nvcc", "nvcc --version", said, "nvcc --version")
+        yield Finding("nvcc --version", said, "nvcc --version")
     elif answers.driver is not None and answers.driver.cuda:
         release = re.search(r"release (\d+)\.(\d+)", said)
         if release and int(release[1]) > _version(answers.driver.cuda)[0]:
             yield Finding(
-                "nvcc",
                 f"nvcc {release[1]}.{release[2]}",
                 f"the driver runs CUDA up to {answers.driver.cuda}",
                 f"install nvcc {_version(answers.driver.cuda)[0]}, or a newer driver",
@@ -151,12 +138,9 @@ def ncu(answers: Answers) -> Iterator[Finding]:
     """ncu is on PATH, and this user may read the counters."""
     said = answers.tools.get("ncu", "")
     if not said or said.startswith("fails"):
-        yield Finding(
-            "ncu", "PATH", said or "ncu is not on PATH", "install Nsight Compute", "warning"
-        )
+        yield Finding("PATH", said or "ncu is not on PATH", "install Nsight Compute", "warning")
     elif answers.profiling == "user, admin only":
         yield Finding(
-            "ncu",
             "/proc/driver/nvidia/params",
             "the driver lets only root read the GPU's counters",
             "sudo ncu, or ask for NVreg_RestrictProfilingToAdminUsers=0",

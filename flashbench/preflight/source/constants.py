@@ -29,7 +29,6 @@ def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:
                 told.add(clash)
                 name, definer, line, conditional, holder, constant = clash
                 yield Finding(
-                    "macros against constants",
                     f"{definer}:{line}",
                     f"#define {name} rewrites the constant {name} of {holder}:{constant}",
                     f"keep the constexpr in {holder}, and remove the #define",

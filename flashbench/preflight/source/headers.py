@@ -43,7 +43,6 @@ def missing_header(tree: SourceTree) -> Iterator[Finding]:
     for name, include in unanswered:
         kin = _other_case(tree, include.name)
         yield Finding(
-            "missing headers",
             f"{name}:{include.line}",
             f'#include "{include.name}": no such file here or in git'
             + (f"; {kin} differs in case alone" if kin else ""),
@@ -70,7 +69,7 @@ def header_not_in_git(tree: SourceTree) -> Iterator[Finding]:
             if (lacks := _lacks(tree, name, found)) is not None:
                 told.add(found)
                 what, fix = lacks
-                yield Finding("headers in git", f"{name}:{include.line}", f"{found} {what}", fix)
+                yield Finding(f"{name}:{include.line}", f"{found} {what}", fix)
 
 
 def _lacks(tree: SourceTree, includer: str, found: str) -> tuple[str, str] | None:

@@ -43,7 +43,6 @@ def missing_instantiation(tree: SourceTree) -> Iterator[Finding]:
             for types, line in _asked(tree, user, name, parameters):
                 if types not in made:
                     yield Finding(
-                        "explicit instantiations",
                         f"{user}:{line}",
                         f"calls {name}<{', '.join(types)}>, which {units[0]} does not instantiate",
                         f"add `template ... {name}<{', '.join(types)}>(...);` to {units[0]}",

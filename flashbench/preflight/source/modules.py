@@ -35,7 +35,6 @@ def wrong_module_name(tree: SourceTree) -> Iterator[Finding]:
                 continue
             other, where = next(iter(built.items()))
             yield Finding(
-                "module name",
                 f"{unit}:{source.line_of(match.start())}",
                 f"defines the module {name}, but {where} builds {', '.join(sorted(built))}",
                 f"write {other} in place of {name}, or TORCH_EXTENSION_NAME",

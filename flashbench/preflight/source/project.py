@@ -20,9 +20,7 @@ def project_settings(tree: SourceTree) -> Iterator[Finding]:
     try:
         document: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, *UNREADABLE) as error:
-        yield Finding(
-            "project settings", "pyproject.toml", f"cannot be read: {damage(error)}", "mend it"
-        )
+        yield Finding("pyproject.toml", f"cannot be read: {damage(error)}", "mend it")
         return
     table = document
     for key in ("tool", "flashbench", "project"):
@@ -37,7 +35,6 @@ def project_settings(tree: SourceTree) -> Iterator[Finding]:
         here = (tree.root / program).exists()
         if program not in ("python", "python3") and not here and shutil.which(program) is None:
             yield Finding(
-                "project settings",
                 f"pyproject.toml {_TABLE} build",
                 f"{program} is not on PATH",
                 f"install {program}, or put its folder on PATH",
@@ -49,7 +46,6 @@ def _paths(tree: SourceTree, table: dict[str, Any]) -> Iterator[Finding]:
     for name in sources if isinstance(sources, list) else []:
         if isinstance(name, str) and not (tree.root / name).exists():
             yield Finding(
-                "project settings",
                 f"pyproject.toml {_TABLE} sources",
                 f"{name} does not exist",
                 f"remove it, or name the folder that decides the build: git ls-files | grep {name}",
@@ -72,7 +68,6 @@ def _callable(tree: SourceTree, table: dict[str, Any]) -> Iterator[Finding]:
         "build"
     ):
         yield Finding(
-            "project settings",
             f"pyproject.toml {_TABLE} callable",
             f"{call}: no module {module}.py below {path}",
             f"git ls-files '*{module.rpartition('/')[2]}.py'  # and write the module that has it",

@@ -50,9 +50,7 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding]:
                 else:
                     continue
                 line = tree.read(file).line_of(match.start(1))
-                yield Finding(
-                    "bindings against units", f"{file}:{line}", f"{unit} calls {name}: {found}", fix
-                )
+                yield Finding(f"{file}:{line}", f"{unit} calls {name}: {found}", fix)
 
 
 def _made_by_macro(tree: SourceTree, name: str) -> bool:

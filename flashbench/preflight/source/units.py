@@ -24,7 +24,6 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
         if not found:
             kin = _renamed(tree, file, name)
             yield Finding(
-                "listed sources",
                 where,
                 f"lists {name}: no such file" + (f", though {kin} is there" if kin else ""),
                 f"git log --all --oneline -- '*{PurePosixPath(name).name}'",
@@ -32,7 +31,6 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
             )
         elif tree.tracked is not None and not any(one in tree.tracked for one in found):
             yield Finding(
-                "listed sources",
                 where,
                 f"lists {found[0]}, which is on this machine alone: git does not track it",
                 f"git add -f {found[0]}",
@@ -57,7 +55,6 @@ def submodule_not_fetched(tree: SourceTree) -> Iterator[Finding]:
     for name, fetched in sorted(tree.modules.items()):
         if not fetched:
             yield Finding(
-                "submodules",
                 name,
                 "is a submodule that was not fetched",
                 f"git submodule update --init --recursive -- {name}",
