@@ -5,7 +5,7 @@ with that many commits and asv results of each of them in FOLDER: for every case
 and of SDPA, and their ratio; every 40th commit does not build, and one case in five gets slower
 once. Then it publishes, publishes again, adds a commit, and publishes that; what is read of the
 results is kept in FOLDER, too. With a browser (see tests/pages/browser.py) it also opens the
-largest pages. Figures are quoted in docs/site.md.
+largest pages. Figures are quoted in docs/lab/site.md.
 """
 
 import argparse

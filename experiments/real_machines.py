@@ -1,4 +1,4 @@
-"""The tables of docs/statistics.md about real machines, from the run files in results/machines.
+"""The tables of docs/lab/statistics.md about real machines, from the run files in results/machines.
 
     python experiments/real_machines.py
 

@@ -43,13 +43,17 @@ def anchors(text: str) -> set[str]:
     return found
 
 
+def links(page: Path) -> list[str]:
+    """The relative links of a page: other hosts are not asked."""
+    found = _LINK.findall(prose(page.read_text()))
+    return [unquote(link) for link in found if not re.match(r"[a-z]+:", link)]
+
+
 def broken(page: Path) -> list[str]:
     """The relative links of a page that lead nowhere."""
     wrong = []
-    for link in _LINK.findall(prose(page.read_text())):
-        if re.match(r"[a-z]+:", link):
-            continue  # another host: not asked for
-        name, _, anchor = unquote(link).partition("#")
+    for link in links(page):
+        name, _, anchor = link.partition("#")
         target = page.parent / name if name else page
         if not target.exists():
             wrong.append(f"{link}: no such file")
@@ -99,3 +103,11 @@ def test_pages_that_code_names_exist() -> None:
         if not (ROOT / name).exists()
     ]
     assert missing == []
+
+
+def test_every_page_of_docs_is_in_the_index() -> None:
+    """docs/README.md links each page of docs, so that none is found by luck alone."""
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / link.partition("#")[0]).resolve() for link in links(index)}
+    pages = {page for page in files("*.md") if page.is_relative_to(index.parent)}
+    assert pages - linked - {index} == set()

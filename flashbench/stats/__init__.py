@@ -1,4 +1,4 @@
 """The statistical core: pure functions of numbers, no I/O, no torch, no scipy at run time.
 
-Methods, sources and measured error rates are in docs/statistics.md.
+Methods and sources are in docs/statistics.md, measured error rates in docs/lab/statistics.md.
 """
