@@ -6,8 +6,8 @@ for every 256 points, overlapping), of many series at once: `segment_all`. Aroun
 - Outliers become the median of their neighbourhood (Hampel's filter: Davies & Gather 1993).
 - The noise is first that of the differences, which steps hardly touch, then that of what the
   segmentation leaves, as the long-run deviation of an AR(1) process.
-- The penalty was chosen by simulation (docs/lab/statistics.md); `calibrate` raises it where the noise
-  of a project asks for more.
+- The penalty was chosen by simulation (docs/lab/statistics.md); `calibrate` raises it where a
+  project's noise asks for more.
 - A change among the last few points has few places where it could be, so less is asked of it.
 """
 

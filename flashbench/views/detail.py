@@ -28,7 +28,7 @@ from flashbench.views import frame
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 NOT_ESTIMABLE = "not estimable"
 FloatArray = NDArray[np.float64]
-# The bootstrap of fewer launches holds the truth much less often than 95 % (docs/lab/statistics.md).
+# With fewer launches the bootstrap covers the truth far below 95 % (docs/lab/statistics.md).
 MIN_BOOTSTRAP = 6
 
 

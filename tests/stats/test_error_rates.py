@@ -17,7 +17,7 @@ from flashbench.stats.sequential import anytime_shift
 FAMILIES = 60
 # With a true rate of 5 %, more than 8 of 60 families would be flagged once in 400 such tests.
 MOST = 8
-# All but `ar1_processes`: few cases do not tell the correlation of launches (docs/lab/statistics.md).
+# All but `ar1_processes`: few cases cannot show how launches correlate (docs/lab/statistics.md).
 WELL_BEHAVED = [noise for noise in sample_noise.NOISES if noise is not sample_noise.ar1_processes]
 
 
