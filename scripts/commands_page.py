@@ -1,0 +1,78 @@
+"""Writes docs/commands.md: every command with its options, from the code.
+
+`python scripts/commands_page.py`; a test holds that the page is what this makes.
+"""
+
+import inspect
+import re
+from pathlib import Path
+
+import click
+
+from flashbench.cli import COMMANDS, cli
+from flashbench.settings import SettingsCommand
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
+_HEAD = """\
+# Commands and options
+
+`python scripts/commands_page.py` writes this page from the code; `flashbench COMMAND --help`
+prints the same. What all commands share: [exit codes](exit-codes.md), [settings](settings.md).
+"""
+
+
+def page() -> str:
+    """The whole page, in markdown."""
+    context = click.Context(cli, info_name="flashbench")
+    parts = [_HEAD, "\n".join(f"- [{name}](#{name}): {_text(COMMANDS[name])}" for name in COMMANDS)]
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None
+        parts.append(section(name, command, click.Context(command, info_name=name, parent=context)))
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def section(name: str, command: click.Command, context: click.Context) -> str:
+    """One command: what it does, its options, its exit codes and settings."""
+    usage = " ".join(command.collect_usage_pieces(context))
+    rows = [
+        f"| {_code(names)} | {_text(meaning)} |"
+        for parameter in command.get_params(context)
+        if (record := parameter.get_help_record(context)) and "--help" not in parameter.opts
+        for names, meaning in [record]
+    ]
+    parts = [
+        f"## {name}",
+        f"```\n{context.command_path} {usage}\n```",
+        *(_text(paragraph) for paragraph in _paragraphs(command.help)),
+        "\n".join(["| option | meaning |", "|---|---|", *rows]),
+        *(_text(paragraph) for paragraph in _paragraphs(command.epilog)),
+    ]
+    if isinstance(command, SettingsCommand):
+        parts.append(f"Settings: `[tool.flashbench.{command.name}]`.")
+    return "\n\n".join(parts)
+
+
+def _paragraphs(text: str | None) -> list[str]:
+    """The paragraphs of a help text, each on one line; click marks those not to wrap with \\b."""
+    plain = inspect.cleandoc(text or "").replace("\b", "")
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", plain) if part.strip()]
+
+
+def _code(text: str) -> str:
+    return f"`{text}`".replace("|", r"\|")
+
+
+def _text(text: str) -> str:
+    """Prose in which nothing becomes markup, but flags, settings and `code` are code."""
+    marked = re.sub(r"(?<![\w`-])(--[a-z][a-z-]*|\[tool\.[a-z.]+\])(?!`)", r"`\1`", text)
+    pieces = re.split(r"(`[^`]*`)", " ".join(marked.split()))
+    escaped = [
+        piece if piece.startswith("`") else re.sub(r"([\\*_<>\[\]])", r"\\\1", piece)
+        for piece in pieces
+    ]
+    return "".join(escaped).replace("|", r"\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
