@@ -51,13 +51,22 @@ def read(start: Path) -> Project:
     file = find_pyproject(start.absolute())
     if file is None:
         raise InvalidInputError(f"{start}: no pyproject.toml here or above; {_EXAMPLE}")
+    project = parse(file)
+    if project is None:
+        raise InvalidInputError(f"{file}: no {TABLE}; {_EXAMPLE}")
+    return _in_git(project, file)
+
+
+def parse(file: Path) -> Project | None:
+    """What a pyproject.toml says, without asking git: its folder stands for the repository.
+
+    None where it has no table and is not flashbench's own. Raises InvalidInputError as `read` does.
+    """
     document, table = _tables(file)
     metadata = document.get("project")
     # Of the distribution flashbench itself, builder and callable are known without settings.
     ours = isinstance(metadata, dict) and metadata.get("name") == OURS
-    if not table and not ours:
-        raise InvalidInputError(f"{file}: no {TABLE}; {_EXAMPLE}")
-    return _project(file, document, table, ours=ours)
+    return _project(file, document, table, ours=ours) if table or ours else None
 
 
 def find(start: Path) -> Project | None:
@@ -66,7 +75,7 @@ def find(start: Path) -> Project | None:
     if file is None:
         return None
     document, table = _tables(file)
-    return _project(file, document, table, ours=False) if table else None
+    return _in_git(_project(file, document, table, ours=False), file) if table else None
 
 
 def _tables(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -76,10 +85,14 @@ def _tables(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _project(file: Path, document: dict[str, Any], table: dict[str, Any], *, ours: bool) -> Project:
+    return replace(_Reader(file, table).project(ours), requires=_requires(document))
+
+
+def _in_git(project: Project, file: Path) -> Project:
+    """With the repository around the file, and where the file lies in it."""
     repository = git.root_of(file.parent)
     directory = file.parent.resolve().relative_to(repository).as_posix()
-    project = _Reader(file, table).project(repository, directory, ours)
-    return replace(project, requires=_requires(document))
+    return replace(project, repository=repository, directory=directory)
 
 
 def _requires(document: dict[str, Any]) -> tuple[str, ...]:
@@ -94,7 +107,7 @@ class _Reader:
         self._file = file
         self._table = table
 
-    def project(self, repository: Path, directory: str, ours: bool) -> Project:
+    def project(self, ours: bool) -> Project:
         for key in self._table:
             if key not in _KEYS:
                 raise self._bad(key, f"is no setting; settings are {', '.join(_KEYS)}")
@@ -107,13 +120,12 @@ class _Reader:
         elif not ours:
             raise self._bad("build", "is missing; write the command as a list, [] for none")
         return Project(
-            repository=repository,
+            repository=self._file.parent,
             callable=call,
             build=build,
             path=self._inside("path", self._table.get("path", ".")),
             sources=tuple(self._inside("sources", text) for text in self._texts("sources")),
             environment=self._texts("environment"),
-            directory=directory,
         )
 
     def _texts(self, key: str) -> tuple[str, ...]:

@@ -142,6 +142,11 @@ def build_tool(project: Repository) -> None:
     project.commit("Build with a tool that is not here")
 
 
+def unknown_setting(project: Repository) -> None:
+    project.edit("pyproject.toml", "sources = ", "headers = ")
+    project.commit("Write a setting that there is not")
+
+
 DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     never_committed: ("missing headers", "csrc/forward.cu:2", "tile.h"),
     untracked: ("headers in git", "csrc/forward.cu:2", "csrc/tile.h is on this machine alone"),
@@ -165,6 +170,7 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     module_name: ("module name", "csrc/bindings.cpp:12", "flash_attention_science"),
     sources_gone: ("project settings", "[tool.flashbench.project] sources", "cuda does not exist"),
     callable_gone: ("project settings", "[tool.flashbench.project] callable", "flash.interface"),
+    unknown_setting: ("project settings", "pyproject.toml", "headers: is no setting"),
     build_tool: ("project settings", "[tool.flashbench.project] build", "no-such-make"),
 }
 

@@ -10,7 +10,7 @@ from flashbench.preflight.finding import CannotCheck
 from flashbench.preflight.source.tree import SourceTree
 
 if TYPE_CHECKING:
-    from flashbench.revisions import Built
+    from flashbench.revisions import Built, Project
 
 
 @dataclass
@@ -26,21 +26,34 @@ class BuildSubject:
         return any(name.endswith(".cu") for name in self.tree.units)
 
     @cached_property
+    def project(self) -> "Project":
+        """Its settings; CannotCheck where it has none that can be used, or no git."""
+        from flashbench.errors import FlashbenchError
+        from flashbench.revisions import read
+
+        try:
+            return read(self.tree.root)
+        except FlashbenchError as error:
+            raise CannotCheck(str(error)) from None
+
+    @property
     def is_ours(self) -> bool:
         """Whether it is flashbench itself, which is whole without nvcc."""
-        return (self.tree.root / "flashbench" / "preflight" / "build").is_dir()
+        try:
+            return self.project.build is None
+        except CannotCheck:
+            return False
 
     @cached_property
     def built(self) -> "Built":
         """HEAD from a clean export, built and imported; CannotCheck without settings or git."""
         from flashbench.builds import cache_directory
         from flashbench.errors import FlashbenchError
-        from flashbench.revisions import prepare, read, resolve
+        from flashbench.revisions import prepare, resolve
 
         try:
-            project = read(self.tree.root)
-            head = resolve(project.repository, "HEAD")
-            return prepare(project, head, cache_directory(), timeout=self.timeout)
+            head = resolve(self.project.repository, "HEAD")
+            return prepare(self.project, head, cache_directory(), timeout=self.timeout)
         except FlashbenchError as error:
             raise CannotCheck(str(error)) from None
 

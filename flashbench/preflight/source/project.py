@@ -1,74 +1,62 @@
 """`[tool.flashbench.project]` can be used: its callable, path, sources and build command exist."""
 
 import shutil
-import tomllib
 from collections.abc import Iterator
-from typing import Any
 
-from flashbench.damage import UNREADABLE, damage
+from flashbench.errors import InvalidInputError
 from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.source.tree import SourceTree
-
-_TABLE = "[tool.flashbench.project]"
+from flashbench.revisions.settings import TABLE, Project, parse
 
 
 def project_settings(tree: SourceTree) -> Iterator[Finding]:
-    """What the table names and the tree lacks. Its syntax is told as the other commands tell it."""
+    """What the table names and the tree lacks, or the mistake for which it cannot be read."""
     file = tree.root / "pyproject.toml"
     if not file.is_file():
         raise CannotCheck(f"no pyproject.toml in {tree.root}")
     try:
-        document: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, *UNREADABLE) as error:
-        yield Finding("pyproject.toml", f"cannot be read: {damage(error)}", "mend it")
+        project = parse(file)
+    except InvalidInputError as error:
+        yield Finding("pyproject.toml", str(error).removeprefix(f"{file}: "), "mend it")
         return
-    table = document
-    for key in ("tool", "flashbench", "project"):
-        table = table.get(key, {}) if isinstance(table, dict) else {}
-    if not table or not isinstance(table, dict):
-        raise CannotCheck(f"no {_TABLE}")
-    yield from _paths(tree, table)
-    yield from _callable(tree, table)
-    build = table.get("build")
-    if isinstance(build, list) and build and isinstance(build[0], str):
-        program = build[0]
+    if project is None:
+        raise CannotCheck(f"no {TABLE}")
+    yield from _paths(tree, project)
+    yield from _callable(tree, project)
+    if project.build:
+        program = project.build[0]
         here = (tree.root / program).exists()
         if program not in ("python", "python3") and not here and shutil.which(program) is None:
             yield Finding(
-                f"pyproject.toml {_TABLE} build",
+                f"pyproject.toml {TABLE} build",
                 f"{program} is not on PATH",
                 f"install {program}, or put its folder on PATH",
             )
 
 
-def _paths(tree: SourceTree, table: dict[str, Any]) -> Iterator[Finding]:
-    sources = table.get("sources", [])
-    for name in sources if isinstance(sources, list) else []:
-        if isinstance(name, str) and not (tree.root / name).exists():
+def _paths(tree: SourceTree, project: Project) -> Iterator[Finding]:
+    for name in project.sources:
+        if not (tree.root / name).exists():
             yield Finding(
-                f"pyproject.toml {_TABLE} sources",
+                f"pyproject.toml {TABLE} sources",
                 f"{name} does not exist",
                 f"remove it, or name the folder that decides the build: git ls-files | grep {name}",
             )
 
 
-def _callable(tree: SourceTree, table: dict[str, Any]) -> Iterator[Finding]:
+def _callable(tree: SourceTree, project: Project) -> Iterator[Finding]:
     """Modules in Python only: what the build makes is not there yet."""
-    call, path = table.get("callable"), table.get("path", ".")
-    if not isinstance(call, str) or ":" not in call or not isinstance(path, str):
-        return
-    module = call.partition(":")[0].replace(".", "/")
-    root = tree.root / path
+    module = project.callable.partition(":")[0].replace(".", "/")
+    root = tree.root / project.path
     top = module.partition("/")[0]
     if not (root / top).is_dir() or any(
         (root / f"{module}{end}").exists() for end in (".py", "/__init__.py")
     ):
         return
-    if not list((root / module).parent.glob(f"{module.rpartition('/')[2]}.*")) and not table.get(
-        "build"
-    ):
+    made = list((root / module).parent.glob(f"{module.rpartition('/')[2]}.*"))
+    if not made and not project.build:
         yield Finding(
-            f"pyproject.toml {_TABLE} callable",
-            f"{call}: no module {module}.py below {path}",
+            f"pyproject.toml {TABLE} callable",
+            f"{project.callable}: no module {module}.py below {project.path}",
             f"git ls-files '*{module.rpartition('/')[2]}.py'  # and write the module that has it",
         )
