@@ -98,7 +98,7 @@ class OwnExtension:
             reason = f"expected one {MODULE}, got {others or 'no library'}"
             return Outcome("wrong module name", reason)
         (library,) = libraries
-        done = _load(library, work)
+        done = load(library, work)
         if isinstance(done, str):
             return Outcome(*diagnosis.diagnose(done))
         return Outcome(
@@ -129,7 +129,7 @@ def read_log(work: Path) -> str:
     return ""
 
 
-def _load(library: Path, work: Path) -> dict[str, Any] | str:
+def load(library: Path, work: Path) -> dict[str, Any] | str:
     """What the library says of itself when a fresh process loads it, or why it does not load."""
     command = [sys.executable, "-I", str(probe.__file__), str(library), MODULE]
     said = work / "work" / "probe.txt"

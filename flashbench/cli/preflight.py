@@ -26,7 +26,11 @@ from flashbench.settings import SettingsCommand
     "also the tools, and HEAD built from a clean export, without a GPU. `device`: also the GPU, "
     "its driver and what uses it.",
 )
-@click.option("--fix", is_flag=True, help="Do what is safe: CUDA's PATH, a list of architectures.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Do what is safe: CUDA's PATH, a list of architectures, the build of a stale library.",
+)
 @click.option(
     "--timeout", type=Duration(), default="30m", show_default=True, help="Of the build of HEAD."
 )
@@ -35,8 +39,8 @@ def command(level: Level, fix: bool, timeout: float, output_format: str) -> int:
     """Find what would fail before a GPU is paid for; each finding with its fix.
 
     Works in any project, here from its pyproject.toml upwards; with [tool.flashbench.project] its
-    settings are checked, too. --fix changes nothing but what this command itself starts: no driver,
-    no setting of a GPU, no file of the project.
+    settings are checked, too. --fix changes what this command itself starts, and of the project
+    what its own build makes: no driver, no setting of a GPU, no source.
     """
     from flashbench.views import preflight
 

@@ -66,7 +66,7 @@ def run(
     root = _root(start.absolute())
     report = Report(root, level)
     tree = read_tree(root)
-    performer = _Performer(report, fix)
+    performer = _Performer(report, fix, tell)
     performer.perform("source", SOURCE_CHECKS, tree)
     if level == "source":
         return report
@@ -102,6 +102,7 @@ class _Performer:
 
     report: Report
     fix: bool
+    tell: Callable[[str], None]
 
     def perform(self, level: Level, checks: Iterable[Check[Subject]], subject: Subject) -> None:
         """Each check on the subject. One that cannot be made says why, and the others go on."""
@@ -110,8 +111,10 @@ class _Performer:
             found: list[Finding] = []
             try:
                 found = check.findings(subject)
-                mends = [one.mend for one in found if one.mend] if self.fix else []
+                # Findings that one mend answers share it.
+                mends = dict.fromkeys(one.mend for one in found if one.mend) if self.fix else {}
                 if mends:
+                    self.tell(f"fixing: {check.name}")
                     self.report.fixed += [f"{check.name}: {mend()}" for mend in mends]
                     found = check.findings(subject)
             except CannotCheck as reason:

@@ -173,14 +173,6 @@ def test_too_much_shared_memory(buildable: Repository) -> None:
     assert found["clean build"] == []
 
 
-def test_library_that_is_older_than_its_sources(buildable: Repository) -> None:
-    """The library beside the sources was built before the latest edit."""
-    library = buildable.root / "flash" / "kernel.so"
-    library.write_bytes(b"")
-    os.utime(library, (1, 1))
-    assert _build_level(buildable.root)["stale library"] == ["is older than csrc/kernel.cpp"]
-
-
 def test_resources_of_kernels() -> None:
     """cuobjdump's lines: registers, static shared memory, stack, for each chip."""
     text = (

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from flashbench.builds.diagnosis import demangle
 from flashbench.builds.missing_symbol import first_line
@@ -74,35 +73,6 @@ def spills(subject: BuildSubject) -> Iterator[Finding]:
             "cuobjdump --dump-resource-usage LIBRARY  # then fewer registers, or a larger bound",
             "warning",
         )
-
-
-def stale_library(subject: BuildSubject) -> Iterator[Finding]:
-    """A library in the working tree that is older than a source it was made of."""
-    root = subject.tree.root
-    sources = [root / name for name in subject.tree.units + subject.tree.headers]
-    times = [(path.stat().st_mtime, path) for path in sources if path.exists()]
-    if not times:
-        raise CannotCheck("no sources of C++ or CUDA")
-    newest, source = max(times)
-    for library in _libraries(root):
-        if library.stat().st_mtime < newest:
-            yield Finding(
-                str(library.relative_to(root)),
-                f"is older than {source.relative_to(root)}",
-                "python -m pip install --no-build-isolation --no-deps -e .",
-                "warning",
-            )
-
-
-def _libraries(root: Path) -> list[Path]:
-    """Extension modules beside the sources: what an import finds in a checkout."""
-    made = re.compile(r"(^|/)(build[^/]*|dist|\.[^/]*|site-packages)/")
-    return [
-        path
-        for pattern in ("*/*.so", "*.so")
-        for path in sorted(root.glob(pattern))
-        if not made.search(f"{path.relative_to(root)}")
-    ]
 
 
 def _value(text: str) -> int | None:

@@ -1,0 +1,126 @@
+"""Libraries in the working tree of other sources than those beside them, and their rebuild."""
+
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from time import monotonic
+
+from flashbench import source_hash
+from flashbench.builds import recipe, running
+from flashbench.builds.missing_symbol import first_line
+from flashbench.preflight.build.subject import BuildSubject
+from flashbench.preflight.finding import CannotCheck, Finding
+
+_OWN_BUILD = ("python", "setup.py", "build_ext", "--inplace")
+# Where no settings say how a project is built.
+_BUILD_BY_PIP = "python -m pip install --no-build-isolation --no-deps -e ."
+_MADE = re.compile(r"(^|/)(build[^/]*|dist|\.[^/]*|site-packages)/")
+_OF_ONE_PYTHON = re.compile(r"\.(cpython-|pypy)[^/]*\.so$")
+
+
+def stale_library(subject: BuildSubject) -> Iterator[Finding]:
+    """A library older than a source it was made of; of ours, one that states other sources.
+
+    Only the mend builds anything in the working tree.
+    """
+    try:
+        command = subject.project.build or ()
+        sources, import_root = subject.project.sources, subject.project.import_root
+    except CannotCheck:
+        command, sources, import_root = (), (), subject.tree.root
+    if subject.is_ours:
+        command, found = _OWN_BUILD, dict(_of_other_sources(subject.tree.root))
+    else:
+        found = dict(_older(subject, sources, import_root))
+    mend = partial(_rebuild, subject, command, list(found)) if command else None
+    for library, why in found.items():
+        yield Finding(
+            library.relative_to(subject.tree.root).as_posix(),
+            why,
+            shlex.join(command) if command else _BUILD_BY_PIP,
+            "warning",
+            mend,
+        )
+
+
+def _older(
+    subject: BuildSubject, sources: tuple[str, ...], import_root: Path
+) -> Iterator[tuple[Path, str]]:
+    """Libraries older than a unit or header; with `sources`, of those."""
+    root = subject.tree.root
+    units = [
+        name
+        for name in subject.tree.units + subject.tree.headers
+        if not sources or any(Path(name).is_relative_to(source) for source in sources)
+    ]
+    paths = [root / name for name in units if (root / name).exists()]
+    if not paths:
+        raise CannotCheck("no sources of C++ or CUDA")
+    newest, source = max((path.stat().st_mtime, path) for path in paths)
+    for library in _libraries(root, import_root):
+        if library.stat().st_mtime < newest:
+            yield library, f"is older than {source.relative_to(root)}"
+
+
+def _of_other_sources(root: Path) -> Iterator[tuple[Path, str]]:
+    """Our library, which states the hash of its sources: a checkout makes old files look new."""
+    now = source_hash.of_tree(root)
+    for library in _libraries(root, root):
+        with tempfile.TemporaryDirectory() as work:
+            stated = recipe.load(library, Path(work))
+        if isinstance(stated, str):
+            yield library, f"does not load: {first_line(stated)}"
+        elif stated.get("source_hash") != now:
+            yield library, "was built from other sources than those here"
+
+
+def _libraries(root: Path, import_root: Path) -> list[Path]:
+    """Extension modules that an import of this Python finds in a checkout."""
+    found = {
+        path
+        for place in (root, import_root)
+        for pattern in ("*/*.so", "*.so")
+        for path in place.glob(pattern)
+    }
+    return sorted(
+        path
+        for path in found
+        if not _MADE.search(path.relative_to(root).as_posix())
+        and (path.name.endswith(EXTENSION_SUFFIXES[0]) or not _OF_ONE_PYTHON.search(path.name))
+    )
+
+
+def _rebuild(subject: BuildSubject, command: tuple[str, ...], libraries: list[Path]) -> str:
+    """Run the project's own build in the working tree; what became of it, in one line."""
+    program, *arguments = command
+    if program in ("python", "python3"):
+        program = sys.executable
+    shown, begun, before = shlex.join(command), monotonic(), _times(libraries)
+    directory = subject.project.repository / subject.project.directory
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        log, variables = work / "log.txt", running.environment()
+        try:
+            code = running.run([program, *arguments], directory, log, variables, subject.timeout)
+        except OSError as error:
+            return f"`{shown}` cannot be run: {error.strerror}"
+        if code is None:
+            return f"`{shown}` failed: {recipe.timed_out(subject.timeout).reason}"
+        if code:
+            failed = recipe.failure(program, code, work)
+            return f"`{shown}` failed: {failed.status}: {first_line(failed.reason)}"
+    said = f"ran `{shown}` in {monotonic() - begun:.0f} s"
+    after = _times(libraries)
+    # Of setuptools, for one, a header that changed is no reason to compile again.
+    left = [path.name for path in libraries if before[path] == after[path]]
+    return f"{said}, which left {', '.join(left)} as it was: remove it first" if left else said
+
+
+def _times(paths: list[Path]) -> dict[Path, int]:
+    """Of the last change, 0 of what is not there."""
+    return {path: path.stat().st_mtime_ns if path.exists() else 0 for path in paths}
