@@ -18,9 +18,9 @@ class Finding:
     """One defect.
 
     where: a file with its line, a tool, a device; found: what is wrong there; fix: one command, or
-    one sentence where no command does it. mend: does what is safe to be done by a program, for this
-    process and what it starts or by the project's own build, and says what it did; check: the name of the check that found it,
-    which `Check.findings` fills in.
+    one sentence where no command does it. mend: does what is safe to be done by a program, in this
+    process, in what it starts or by the project's own build, and says what it did. check: the name
+    of the check that found it, which `Check.findings` fills in.
     """
 
     where: str
