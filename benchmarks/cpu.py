@@ -19,7 +19,7 @@ class Seconds:
     """Time of a call, one sample a launch: the median of its samples."""
 
     version = names.VERSION
-    unit = "seconds"
+    unit = names.UNITS[names.SECONDS]
     params = (CASES, [suite.KERNEL, suite.SDPA])
     param_names = names.PARAMETERS
 
@@ -31,7 +31,7 @@ class Ratio:
     """Time of the kernel as a multiple of SDPA's, one sample a launch."""
 
     version = names.VERSION
-    unit = "times SDPA"
+    unit = names.UNITS[names.RATIO]
     params = (CASES, [suite.KERNEL])
     param_names = names.PARAMETERS
 

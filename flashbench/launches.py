@@ -15,26 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbench.case import Case
 from flashbench.errors import InvalidInputError
+from flashbench.metric import metric_of
 from flashbench.runfile import MAX_COUNT, Candidate, Result, RunFile, Timing
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-DEFAULT_METRIC = {"cpu": "wall", "cuda": "gpu_warm"}
-METRIC_LABELS = {
-    "wall": "eager wall time",
-    "gpu_warm": "GPU time, warm L2",
-    "gpu_cold": "GPU time, cold L2",
-    "graph": "CUDA graph replay",
-}
 _THROTTLED = "throttled"  # a status of no result: the result is right, its times were not kept
 _MAX_CELLS = 50_000_000  # 400 MB of float64: beyond it a file is damaged or hostile
-
-
-def metric_of(case: Case, metric: str | None) -> str:
-    """The metric to judge `case` by: the one asked for, or the default of its device."""
-    return metric or DEFAULT_METRIC.get(case.device, "wall")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +154,7 @@ def collect(run: RunFile, metric: str | None = None) -> LaunchData:
     """Reduce `run` to one number a launch; metric None: the default of each case's device."""
     cases = {case.id: index for index, case in enumerate(run.cases)}
     candidates = {candidate.name: index for index, candidate in enumerate(run.candidates)}
-    metrics = [metric_of(case, metric) for case in run.cases]
+    metrics = [metric_of(case.device, metric) for case in run.cases]
     shape = (len(candidates), len(cases), len(run.launches))
     if np.prod(shape, dtype=float) > _MAX_CELLS:
         raise InvalidInputError(f"too large: {shape} candidates x cases x launches")

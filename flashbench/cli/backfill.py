@@ -20,12 +20,12 @@ from flashbench.cli.measuring import (
     tell,
     tell_still,
 )
-from flashbench.cli.output import METRICS
 from flashbench.cli.paths import PathType
 from flashbench.cli.run_file import continued, force_option, run_file
 from flashbench.damage import damage
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.inputs import read_input
+from flashbench.metric import METRICS
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:

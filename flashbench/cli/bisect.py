@@ -24,8 +24,9 @@ from flashbench.cli.measuring import (
     tell,
     tell_still,
 )
-from flashbench.cli.output import METRICS, Fraction, ReportFile, deliver
+from flashbench.cli.output import Fraction, ReportFile, deliver
 from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.metric import METRICS
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ from flashbench.cli.measuring import (
     retry_build_option,
     tell,
 )
-from flashbench.cli.output import FORMATS, METRICS, Fraction, deliver
+from flashbench.cli.output import FORMATS, Fraction, deliver
 from flashbench.cli.paths import PathType
 from flashbench.cli.run_file import continued, force_option, run_file
 from flashbench.errors import NotMeasuredError
+from flashbench.metric import METRICS
 from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flashbench.cli.output import METRICS, Fraction, ReportFile, deliver
+from flashbench.cli.output import Fraction, ReportFile, deliver
 from flashbench.cli.paths import PathType
 from flashbench.errors import Exit, InvalidInputError
+from flashbench.metric import METRICS
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from click.core import ParameterSource
 from flashbench.cli.paths import PathType
 from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
+from flashbench.metric import METRICS
 
 if TYPE_CHECKING:
     from flashbench.runfile import RunFile
     from flashbench.table import Document
 
 FORMATS = ("text", "markdown", "csv", "json", "github", "junit")
-METRICS = ("wall", "gpu_warm", "gpu_cold", "graph")
 
 
 class ReportFile(PathType):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from flashbench.candidates import OUR_CALLABLE, name_of
 from flashbench.candidates import OURS as OUR_CANDIDATE
-from flashbench.launches import DEFAULT_METRIC, METRIC_LABELS
+from flashbench.metric import DEFAULT_METRIC, METRICS, UNIT
 from flashbench.runfile import Candidate, baseline_beside
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ VERSION = "one sample a launch, 1"
 SECONDS, RATIO = "Seconds.track_seconds", "Ratio.track_ratio"
 RUN_PREFIX = "run-"  # of the files of run files
 ASV_PREFIX = "flashbench-"  # of the environments of `asv run`
-UNITS = {SECONDS: "seconds", RATIO: "times SDPA"}
+UNITS = {SECONDS: UNIT, RATIO: "times SDPA"}
 PARAMETERS = ("case", "candidate")
 
 
@@ -41,7 +41,7 @@ class Name(NamedTuple):
 OURS = {
     str(name): name
     for device in DEFAULT_METRIC
-    for metric in METRIC_LABELS
+    for metric in METRICS
     for name in (Name(device, metric, SECONDS), Name(device, metric, RATIO))
 }
 

@@ -7,24 +7,24 @@ the commit's record; the numbers are served from the current directory, which as
 """
 
 import os
-from collections import defaultdict
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
-from statistics import geometric_mean, median
+
+import numpy as np
 
 from flashbench import runfile
 from flashbench.case import Case, DtypeName, Shape, grid
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import record
-from flashbench.runfile import BuildIdentity, Candidate, Result, RunFile, Timing
+from flashbench.launches import FloatArray, LaunchData, collect
+from flashbench.runfile import BuildIdentity, Candidate, RunFile
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The cases of a device, and the metric that the history keeps of each."""
+    """The cases of a device."""
 
-    metric: str
     shapes: list[Shape]
     dtypes: list[DtypeName]
     causal: list[bool]
@@ -36,9 +36,8 @@ COMMIT = "flashbench.history.commit:attention"
 HEADLINE = Shape(1, 8, 8, 512, 512, 64)
 # Few and quick: a commit takes half a minute. `flashbench run` measures whole grids.
 GRID: dict[str, Grid] = {
-    "cpu": Grid("wall", [Shape(1, 1, 1, 128, 128, 64), HEADLINE], ["fp32", "bf16"], [False]),
+    "cpu": Grid([Shape(1, 1, 1, 128, 128, 64), HEADLINE], ["fp32", "bf16"], [False]),
     "cuda": Grid(
-        "gpu_warm",
         [HEADLINE, Shape(2, 16, 16, 2048, 2048, 128)],
         ["fp16", "bf16"],
         [False, True],
@@ -134,59 +133,48 @@ def seconds(case: str, candidate: str) -> Samples | float:
 
     Raises NotMeasuredError with the reason when a launch failed on this case.
     """
-    timings = _timings(case, candidate)
-    if timings is None:
+    data = _data(case)
+    if data is None:
         return nan
-    return {"samples": [median(timing.seconds) for timing in timings.values()], "number": 1}
+    place, index = _found(data, case, candidate)
+    return _samples(np.exp(data.log_median[index, place]))
 
 
 def ratio(case: str, candidate: str) -> Samples | float:
-    """Time of the candidate over SDPA's, of each launch the median over its blocks; else as
+    """Time of the candidate over SDPA's, that of each launch (`LaunchData.speedups`); else as
     `seconds`."""
-    ours, theirs = _timings(case, candidate), _timings(case, SDPA)
-    if ours is None or theirs is None:
+    data = _data(case)
+    if data is None:
         return nan
-    ratios: list[float] = []
-    for launch in sorted(ours.keys() & theirs.keys()):
-        means, references = _block_means(ours[launch]), _block_means(theirs[launch])
-        common = [means[block] / references[block] for block in means if block in references]
-        ratios += [median(common)] if common else []
-    if not ratios:
-        raise NotMeasuredError(f"{case}: {candidate} and SDPA have no block in common")
-    # Six digits: asv prints all there are of a unit that it does not know.
-    return {"samples": [float(f"{value:.6g}") for value in ratios], "number": 1}
+    place, index = _found(data, case, candidate)
+    _, base = _found(data, case, SDPA)
+    ratios = _samples(np.exp(-data.speedups(index, base)[place]))
+    if not ratios["samples"]:
+        raise NotMeasuredError(f"{case}: {candidate} and SDPA have no launch in common")
+    return ratios
 
 
-def _timings(case: str, candidate: str) -> dict[int, Timing] | None:
-    """The timing of each launch; None when the case's device was not there."""
+def _data(case: str) -> LaunchData | None:
+    """What the case's device measured, by its default metric; None when it was not there."""
     device = case.rpartition("-")[2]
     path = _run_file(device)
-    if not path.exists():
-        return None
-    found = {
-        launch.index: _timing(result, GRID[device].metric)
-        for launch in runfile.load(path).launches
-        for result in launch.results
-        if (result.case, result.candidate) == (case, candidate)
-    }
-    if not found:
+    return collect(runfile.load(path)) if path.exists() else None
+
+
+def _found(data: LaunchData, case: str, candidate: str) -> tuple[int, int]:
+    """The indices of a case and a candidate that has times on it."""
+    place, index = data.case_index.get(case), data.candidate_index.get(candidate)
+    if place is None or index is None:
+        raise NotMeasuredError(f"{case}, {candidate}: not in the run file")
+    if failed := data.failures(index, place):
+        raise NotMeasuredError(f"{case}, {candidate}: {failed.status}: {failed.reason}")
+    if not len(data.launch_medians(index, place)):
         raise NotMeasuredError(f"{case}, {candidate}: no launch came to it")
-    return found
+    return place, index
 
 
-def _timing(result: Result, metric: str) -> Timing:
-    if result.status != "ok":
-        raise NotMeasuredError(
-            f"{result.case}, {result.candidate}: {result.status}: {result.reason}"
-        )
-    for timing in result.timings:
-        if timing.metric == metric and timing.seconds:
-            return timing
-    raise NotMeasuredError(f"{result.case}, {result.candidate}: no samples of {metric}")
-
-
-def _block_means(timing: Timing) -> dict[int, float]:
-    blocks: dict[int, list[float]] = defaultdict(list)
-    for block, value in zip(timing.block, timing.seconds, strict=True):
-        blocks[block].append(value)
-    return {block: geometric_mean(values) for block, values in blocks.items()}
+def _samples(launches: FloatArray) -> Samples:
+    """launches: (launches,), NaN where one has no number."""
+    # Six digits: asv prints all there are of a unit that it does not know.
+    values = [float(f"{value:.6g}") for value in launches[~np.isnan(launches)]]
+    return {"samples": values, "number": 1}

@@ -21,7 +21,8 @@ from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import replace_file
 from flashbench.history import asv_row, machines, names
 from flashbench.history.asv_row import FAILED, SKIPPED, WRONG, Cell, Key
-from flashbench.launches import METRIC_LABELS, FloatArray, LaunchData, baseline_index, collect
+from flashbench.launches import FloatArray, LaunchData, baseline_index, collect
+from flashbench.metric import METRICS
 from flashbench.other_tools.asv import VERSION
 from flashbench.revisions import git
 from flashbench.revisions.commits import seconds_of
@@ -131,7 +132,7 @@ def _data(run: RunFile) -> dict[str, LaunchData]:
     measured = {
         timing.metric for launch in run.launches for r in launch.results for timing in r.timings
     }
-    return {metric: collect(run, metric) for metric in METRIC_LABELS if metric in measured}
+    return {metric: collect(run, metric) for metric in METRICS if metric in measured}
 
 
 def _tables(run: RunFile, data: dict[str, LaunchData], mine: list[Candidate]) -> Tables:

@@ -2,7 +2,7 @@
 
 from flashbench import machine
 from flashbench.errors import InvalidInputError
-from flashbench.launches import metric_of
+from flashbench.metric import metric_of
 from flashbench.runfile import DeviceState, RunFile
 
 _WANTED = 0.01  # the change that matters, where the run has no tolerance
@@ -36,5 +36,5 @@ def _seen(run: RunFile, launches: int) -> str | None:
     except InvalidInputError as error:
         return f"warning: {error}"
     wanted = run.pair.tolerance if run.pair else _WANTED
-    metric = metric_of(case, None)
+    metric = metric_of(case.device)
     return machine.advice(profile, run.environment, case.device, metric, launches, wanted)

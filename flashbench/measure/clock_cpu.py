@@ -7,6 +7,7 @@ from time import perf_counter, sleep
 from torch import Tensor
 
 from flashbench.measure.clock import Call, Sampler, no_garbage_collection
+from flashbench.metric import metrics_of
 
 # A call counts as warm when this many in a row are no faster, by 5 %, than the best before them.
 _STEADY_CALLS = 3
@@ -20,7 +21,7 @@ _SETTLE_SECONDS = 5e-3
 class CpuClock:
     """Metric `wall`: what a caller waits, output allocation and release included."""
 
-    metrics: tuple[str, ...] = ("wall",)
+    metrics = metrics_of("cpu")
     max_metric_seconds = 2.0
 
     def __init__(self, min_sample_seconds: float) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from flashbench.measure.clock import Call, MetricUnavailableError, Sampler, no_garbage_collection
+from flashbench.metric import metrics_of
 
 # Operations queued behind one spin kernel; the driver's queue holds about a thousand.
 _MAX_QUEUED_CALLS = 128
@@ -31,7 +32,7 @@ Pair = tuple[torch.cuda.Event, torch.cuda.Event]
 class CudaClock:
     """Metrics `wall`, `gpu_warm`, `gpu_cold`, `graph` on the current device and stream."""
 
-    metrics: tuple[str, ...] = ("wall", "gpu_warm", "gpu_cold", "graph")
+    metrics = metrics_of("cuda")
     max_metric_seconds = 0.25
 
     def __init__(self, min_sample_seconds: float) -> None:

@@ -15,7 +15,6 @@ from torch import Tensor
 from flashbench.candidates import Loaded, reason
 from flashbench.case import Case
 from flashbench.errors import InvalidInputError
-from flashbench.launches import DEFAULT_METRIC
 from flashbench.measure import torch_settings
 from flashbench.measure.checks import WrongError, check_candidate, check_inputs, check_output
 from flashbench.measure.clock import Clock, MetricUnavailableError, Sampler, affordable_samples
@@ -23,6 +22,7 @@ from flashbench.measure.clock_cpu import CpuClock
 from flashbench.measure.environment import throttled
 from flashbench.measure.plan import derive_seed, passes, split_samples
 from flashbench.measure.problem import Problem
+from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Result, Status, Timing
 
 _CPU_OUT_OF_MEMORY = re.compile(r"DefaultCPUAllocator|can't allocate memory|not enough memory")

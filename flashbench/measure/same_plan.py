@@ -12,8 +12,8 @@ from pathlib import Path
 
 from flashbench.candidates import baselines
 from flashbench.errors import InvalidInputError
-from flashbench.launches import DEFAULT_METRIC
 from flashbench.measure.plan import MIN_SAMPLE_SECONDS, Plan
+from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Candidate, RunFile
 
 

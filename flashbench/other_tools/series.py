@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from flashbench.baseline_names import SDPA, is_baseline_name
 from flashbench.comparison import Problem
+from flashbench.metric import UNIT
 from flashbench.runfile import MAX_SECONDS, MIN_SECONDS
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
-SECONDS = "seconds"
+SECONDS = UNIT
 UNKNOWN = ""  # a unit or a metric that the file does not state
 ONE_PROCESS = "one process: its samples are not launches"
 NO_SAMPLES = "no raw samples, only statistics"

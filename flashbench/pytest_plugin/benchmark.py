@@ -11,12 +11,12 @@ from torch import Tensor
 
 from flashbench.baseline_names import is_baseline_name
 from flashbench.candidates import reason
-from flashbench.launches import DEFAULT_METRIC
 from flashbench.measure import torch_settings
 from flashbench.measure.checks import WrongError, check_candidate, check_inputs, check_output
 from flashbench.measure.clock import Call, MetricUnavailableError, affordable_samples
 from flashbench.measure.environment import throttled
 from flashbench.measure.plan import split_samples
+from flashbench.metric import DEFAULT_METRIC
 from flashbench.other_tools.pytest_benchmark import EXTRA
 from flashbench.pytest_plugin.attention import Attention, call_of, clock_of
 

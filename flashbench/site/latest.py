@@ -6,7 +6,7 @@ from flashbench.case import Case
 from flashbench.errors import InvalidInputError
 from flashbench.history import record
 from flashbench.history.model import History
-from flashbench.launches import DEFAULT_METRIC
+from flashbench.metric import DEFAULT_METRIC
 from flashbench.report import report_one
 from flashbench.run_reader import load
 from flashbench.site.content import Latest

@@ -15,7 +15,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.history import asv_row, names
 from flashbench.history.asv_row import Cell
 from flashbench.history.model import History, Machine, Series
-from flashbench.launches import DEFAULT_METRIC
+from flashbench.metric import DEFAULT_METRIC
 from flashbench.other_tools import document as documents
 from flashbench.other_tools import series as foreign
 from flashbench.other_tools.judge import judge_alone

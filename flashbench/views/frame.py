@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from flashbench.errors import Exit
-from flashbench.launches import METRIC_LABELS, LaunchData
+from flashbench.launches import LaunchData
+from flashbench.metric import label_of
 from flashbench.report import Report
 from flashbench.runfile import Candidate, Environment
 from flashbench.table import Note, Value, finite_exp, speedup_cell
@@ -38,7 +39,7 @@ def run_identity(name: str, data: LaunchData) -> list[str]:
         *(_machine(run.environment, device) for device in devices),
         f"torch {run.environment.torch}" if run.environment.torch else "",
         f"{len(run.launches)} launch{'es' * (len(run.launches) != 1)}",
-        *sorted({METRIC_LABELS.get(metric, metric) for metric in data.metrics}),
+        *sorted({label_of(metric) for metric in data.metrics}),
         *[_build(c) for c in run.candidates if c.build.commit],
     ]
     return [f"{name}: " * bool(name) + ", ".join(part for part in parts if part)]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from flashbench.comparison import Comparison
-from flashbench.launches import METRIC_LABELS
+from flashbench.metric import label_of
 from flashbench.other_tools.compare import Pair, controls
 from flashbench.other_tools.judge import ForeignReport
 from flashbench.other_tools.series import SECONDS, Series, SeriesSet
@@ -95,7 +95,7 @@ def _identity(one: SeriesSet) -> str:
         f"commit {one.commit[:12]}{' with uncommitted changes' * one.dirty}" if one.commit else "",
         machine,
         one.gpu,
-        *sorted({METRIC_LABELS.get(s.metric, s.metric) for s in one.series if s.metric}),
+        *sorted({label_of(s.metric) for s in one.series if s.metric}),
     ]
     return ", ".join(filter(None, parts))
 
