@@ -10,7 +10,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -147,38 +146,20 @@ class Loaded:
         return self.candidate.baseline and _NO_BACKEND.search(str(error)) is not None
 
 
-@dataclass(frozen=True)
-class Site:
-    """Where a built revision is imported from (flashbench/revisions/), and where to copy it to.
-
-    alone: no other revision is loaded in this process. tree: the project's working tree.
-    """
-
-    directory: Path
-    copies: Path
-    alone: bool
-    tree: str = ""
-
-
-def load(candidate: Candidate, site: Site | None = None) -> tuple[Loaded, BuildIdentity]:
+def load(
+    candidate: Candidate, of_revision: Callable[[Candidate], Loaded] | None = None
+) -> tuple[Loaded, BuildIdentity]:
     """Import a candidate. NotMeasuredError says in one line why it cannot be measured.
 
-    site: of a candidate that is a built revision. A copy of it is loaded, beside modules of the
-    same names; the candidate has told its build already.
+    of_revision: loads a candidate that is a built revision, whose build is known already.
     """
     if candidate.baseline:
         return _load_sdpa(candidate), BuildIdentity()
-    if site is not None:
-        from flashbench.revisions.load import load_copy
-
+    if of_revision is not None:
         try:
-            loaded = load_copy(
-                site.directory, site.copies, candidate, alone=site.alone, tree=site.tree
-            )
+            return of_revision(candidate), candidate.build
         except NotMeasuredError as error:
             raise NotMeasuredError(f"candidate {candidate.name}: {error}") from error
-        witness = loaded.witness.disproof
-        return Loaded(candidate, loaded.call, disproof=witness), candidate.build
     if candidate.spec == OURS:
         from flashbench.extension import build_info
 

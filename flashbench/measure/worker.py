@@ -13,7 +13,7 @@ from time import monotonic
 
 import torch
 
-from flashbench.candidates import Loaded, Site, baselines, load
+from flashbench.candidates import Loaded, baselines, load
 from flashbench.errors import Exit, FlashbenchError
 from flashbench.measure import torch_settings
 from flashbench.measure.clock import Clock
@@ -129,7 +129,7 @@ class _Worker:
             connection.send(Phase(candidate.name, "import"))
             loaded = None
             try:
-                loaded, candidate.build = load(candidate, _site(setup, candidate))
+                loaded, candidate.build = load(candidate, _revision_loader(setup, candidate))
                 self._loaded[candidate.name] = loaded
             except (Exception, SystemExit) as error:
                 failures[candidate.name] = str(error) or type(error).__name__
@@ -190,10 +190,15 @@ class _Worker:
         self._connection.send(Phase(candidate, doing))
 
 
-def _site(setup: Setup, candidate: Candidate) -> Site | None:
+def _revision_loader(setup: Setup, candidate: Candidate) -> Callable[[Candidate], Loaded] | None:
+    """Of a candidate that is a built revision; None of any other."""
     place = setup.sites.get(candidate.name)
-    alone = len(setup.sites) == 1
-    return Site(Path(place), Path(setup.copies), alone, setup.repository) if place else None
+    if not place:
+        return None
+    from flashbench.revisions.load import load_copy
+
+    alone, copies = len(setup.sites) == 1, Path(setup.copies)
+    return lambda one: load_copy(Path(place), copies, one, alone=alone, tree=setup.repository)
 
 
 def _choose_device(wanted: str) -> str:

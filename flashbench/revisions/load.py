@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from flashbench.builds.content import libraries, library_hash
+from flashbench.candidates import Loaded
 from flashbench.errors import NotMeasuredError
 from flashbench.inputs import reason
 from flashbench.revisions import elf, outside
@@ -69,8 +70,8 @@ def load_site(directory: Path, spec: str, tree: str = "") -> LoadedSite:
 
 def load_copy(
     directory: Path, copies: Path, candidate: Candidate, *, alone: bool, tree: str = ""
-) -> LoadedSite:
-    """Load a candidate from a new copy of its site, as each launch does.
+) -> Loaded:
+    """Load a candidate from a new copy of its site in `copies`, as each launch does.
 
     The copy's place in memory and on disk is then drawn anew each launch rather than sticking to
     one revision. alone: no other revision is loaded in this process. Raises NotMeasuredError as
@@ -91,7 +92,7 @@ def load_copy(
     loaded = load_site(place, candidate.spec, tree)
     if alone:
         loaded.witness.site.stay()
-    return loaded
+    return Loaded(candidate, loaded.call, disproof=loaded.witness.disproof)
 
 
 def left_behind() -> str:

@@ -1,0 +1,100 @@
+"""The folders of the package import one another in one direction."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).absolute().parent.parent
+PACKAGE = ROOT / "flashbench"
+
+# What each folder imports of the others. "" is the modules beside them, which all may import.
+ALLOWED = {
+    "stats": "",
+    "render": "",
+    "builds": "",
+    "": "stats",
+    "measure": "builds render",
+    "revisions": "builds measure",
+    "fleet": "measure",
+    "bisect": "builds measure revisions",
+    "preflight": "builds revisions",
+    "gate": "builds preflight revisions",
+    "other_tools": "stats",
+    "history": "builds measure other_tools revisions stats",
+    "views": "bisect builds gate history other_tools preflight render revisions stats",
+    "site": "builds history other_tools render revisions views",
+    "pytest_plugin": "measure other_tools",
+    "cli": "bisect builds fleet gate history measure other_tools preflight render revisions site "
+    "views",
+}
+# Single modules that import more, each for one reason.
+EXCEPTIONS = {
+    "flashbench.__main__": "cli",  # starts the command line
+    "flashbench.extension": "builds",  # explains why the library does not load
+    "flashbench.run": "measure",  # the entry to measuring
+    "flashbench.until_decided": "measure",
+    "flashbench.measure.worker": "revisions",  # loads a revision in the process that measures it
+}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Names that a file imports when it runs: without what only type checkers read."""
+    pending: list[ast.AST] = [ast.parse(path.read_text())]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            pending += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        pending += ast.iter_child_nodes(node)
+
+
+def folder(name: str) -> str:
+    """Of a dotted name in the package; "" for a module, or a name in it, beside the folders."""
+    first = name.split(".")[1]
+    return first if (PACKAGE / first).is_dir() else ""
+
+
+def imports() -> dict[tuple[str, str], set[str]]:
+    """By module and the foreign folder that it imports from: the names."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for path in PACKAGE.rglob("*.py"):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for name in imported(path):
+            if name.startswith("flashbench.") and folder(name) not in ("", folder(module)):
+                found[module, folder(name)].add(name)
+    return found
+
+
+def test_folders_import_only_what_they_may() -> None:
+    """An import that is in neither table runs back up, or needs a line here and its reason."""
+    forbidden = [
+        f"{module} imports {', '.join(sorted(names))}"
+        for (module, other), names in imports().items()
+        if other not in ALLOWED[folder(module)].split() + EXCEPTIONS.get(module, "").split()
+    ]
+    assert not forbidden
+
+
+def test_the_tables_allow_no_more_than_is_used() -> None:
+    """A permission that nothing uses is removed, so that the tables show the real graph."""
+    found = imports()
+    used: dict[str, set[str]] = defaultdict(set)
+    for module, other in found:
+        if other not in EXCEPTIONS.get(module, "").split():
+            used[folder(module)].add(other)
+    assert {name: set(others.split()) for name, others in ALLOWED.items()} == {
+        name: used[name] for name in ALLOWED
+    }
+    assert all((module, other) in found for module, other in EXCEPTIONS.items())
+
+
+def test_no_folder_imports_itself_through_others() -> None:
+    """The folders can be put in an order in which each imports only what comes before it."""
+    graph = {name: others.split() for name, others in ALLOWED.items()}
+    assert len(list(TopologicalSorter(graph).static_order())) == len(ALLOWED)
