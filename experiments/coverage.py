@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 import simulated_noise as noises
+from asymptotic import normal_mixture
 from families import rate, trials_argument
 
 from flashbench.stats.bootstrap import bootstrap_median_ratio, bootstrap_quantile
 from flashbench.stats.quantile import launch_quantile
-from flashbench.stats.sequential import anytime_shift, normal_mixture, sign_mixture, t_mixture
+from flashbench.stats.sequential import anytime_shift, sign_mixture, t_mixture
 from flashbench.stats.shift import Shift, paired_shift, unpaired_shift
 
 FAMILY = 64

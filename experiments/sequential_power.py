@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from asymptotic import normal_mixture
 from families import ALPHA, TOLERANCE, judge_family, rate, trials_argument
 from simulated_noise import FloatArray, Noise, heavy_tailed, normal, quantised, skewed
 
-from flashbench.stats.sequential import anytime_shift, normal_mixture, sign_mixture, t_mixture
+from flashbench.stats.sequential import anytime_shift, sign_mixture, t_mixture
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Outcome
 

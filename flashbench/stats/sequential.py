@@ -8,11 +8,10 @@ this look alone; it holds at any stopping time, and the smallest of several look
 
 t_mixture     no variance known; exact for normal log-ratios. The one that decides.
 sign_mixture  exact whatever the noise is, for the median; needs twice the launches.
-normal_mixture  asymptotic: takes the variance for known. Too sure of itself with few launches.
 
-Sources: Howard, Ramdas, McAuliffe & Sekhon (2021), arXiv 1810.08240; Waudby-Smith et al. (2024),
-arXiv 2103.06476; Lai (1976), Ann. Statist. 4; Wang & Ramdas (2023), arXiv 2310.03722; Johnson &
-Rossell (2010), JRSS B 72, for the moment prior.
+Sources: Howard, Ramdas, McAuliffe & Sekhon (2021), arXiv 1810.08240; Lai (1976),
+Ann. Statist. 4; Wang & Ramdas (2023), arXiv 2310.03722; Johnson & Rossell (2010), JRSS B 72, for
+the moment prior.
 """
 
 import math
@@ -38,7 +37,6 @@ _TIGHT_DEVIATION = 12.0
 _TIGHT_MEDIAN_DEVIATION = 15.0
 _SIGN_PRIOR = 0.1  # Beta(0.1, 0.1): nearly all signs alike is what the sign version is there for
 _ROUNDING = 1e-28  # of the sum of squares: rounding leaves a residual where there is none
-_NORMAL_PRIOR = 1.0  # scale of shift / standard deviation
 
 
 def anytime_shift(differences: FloatArray, alpha: float, correlation: float = 0.0) -> Shift:
@@ -158,25 +156,6 @@ def sign_mixture(differences: FloatArray, alpha: float) -> Shift:
     if rank == 0:
         return Shift(value, -math.inf, math.inf, p)
     return Shift(value, float(ordered[rank - 1]), float(ordered[n - rank]), p)
-
-
-def normal_mixture(differences: FloatArray, alpha: float) -> Shift:
-    """Mean, with the asymptotic confidence sequence of Waudby-Smith et al. (the normal mixture of
-    Howard et al. with the estimated variance in place of the true one).
-
-    differences: (launches,), at least one, finite. Holds its level only as launches grow many.
-    """
-    n = len(differences)
-    value = float(np.mean(differences))
-    deviation = float(np.std(differences, ddof=1)) if n > 1 else 0.0
-    if deviation == 0:
-        return Shift(value, -math.inf, math.inf, 1.0)
-    scale = n * _NORMAL_PRIOR**2 + 1
-    half = deviation * math.sqrt(
-        scale / (n * _NORMAL_PRIOR) ** 2 * 2 * math.log(math.sqrt(scale) / alpha)
-    )
-    log_evidence = (n * _NORMAL_PRIOR * value / deviation) ** 2 / (2 * scale) - math.log(scale) / 2
-    return Shift(value, value - half, value + half, min(1.0, math.exp(-log_evidence)))
 
 
 def _tight(rows: FloatArray) -> BoolArray:

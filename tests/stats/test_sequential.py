@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.stats
+from asymptotic import normal_mixture
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -18,7 +19,6 @@ from flashbench.stats.sequential import (
     expected_half_width,
     launches_needed_anytime,
     launches_needed_tight,
-    normal_mixture,
     sign_mixture,
     t_mixture,
 )
