@@ -11,18 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from flashbench.candidates import parse_candidates
 from flashbench.errors import InvalidInputError, UnprovenError
 from flashbench.measure.plan import Plan
 from flashbench.measure.progress import Progress
 from flashbench.measure.remaining import Settled
 from flashbench.measure.scheduler import Scheduler
 from flashbench.runfile import RunFile
-from flashbench.shard import cases_of_shard
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
-__all__ = ["Outcome", "Plan", "measure", "plan_to_resume"]
+__all__ = ["Outcome", "Plan", "measure"]
 
 
 @dataclass
@@ -33,48 +31,6 @@ class Outcome:
     interrupted: bool = False
     over_budget: bool = False
     failed: bool = False  # a part of it ended before its time
-
-
-def plan_to_resume(run: RunFile, path: Path) -> Plan:
-    """The plan that resumes a run file.
-
-    InvalidInputError if it holds no case, or a candidate that no command line could have named.
-    """
-    if not run.cases:
-        raise InvalidInputError(f"{path}: holds no case to go on with")
-    settings = run.settings
-    try:
-        cases_of_shard(run.cases, settings.shard)
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{path}: damaged run file: {error}") from None
-    backends = [c.spec.partition(":")[2] for c in run.candidates if c.baseline and ":" in c.spec]
-    return Plan(
-        shapes=[],
-        candidates=parse_candidates(
-            [f"{c.name}={c.spec}" for c in run.candidates if not c.baseline]
-        ),
-        device=run.cases[0].device,
-        backends=",".join(backends) or "default",
-        launches=settings.launches,
-        samples=settings.samples,
-        seed=settings.seed,
-        threads=run.environment.threads,
-        min_sample_seconds=settings.min_sample_seconds,
-        timeout_seconds=settings.timeout_seconds,
-        budget_seconds=settings.budget_seconds,
-        hourly_rate=run.hourly_rate,
-        shard=settings.shard,
-        processes=settings.processes,
-        pair=run.pair,
-        metrics=_metrics(run),
-    )
-
-
-def _metrics(run: RunFile) -> list[str] | None:
-    """What is timed again; files of older versions say it of two builds alone."""
-    if run.settings.metrics is not None or run.pair is None:
-        return run.settings.metrics
-    return [run.pair.metric] if run.pair.metric else []
 
 
 def measure(

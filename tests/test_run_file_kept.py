@@ -21,10 +21,10 @@ from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
 from flashbench.fleet.merge import split
 from flashbench.measure.claim import claimed
+from flashbench.measure.document import plan_to_resume
 from flashbench.measure.plan import Plan
 from flashbench.measure.same_plan import differences
 from flashbench.measure.saving import NotSavedError, Saving
-from flashbench.run import plan_to_resume
 from flashbench.runfile import BuildIdentity, RunFile
 
 ROOT = Path(__file__).parents[1]

@@ -154,8 +154,9 @@ def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> 
 
 
 def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -> "Plan":
+    from flashbench.measure.document import plan_to_resume
     from flashbench.revisions import find
-    from flashbench.run import Plan, plan_to_resume
+    from flashbench.run import Plan
 
     spec, site, identity = _build(options, resumed, directory)
     both: dict[str, Any] = {

@@ -134,7 +134,7 @@ def _repository(builds: dict[str, "Built"]) -> str:
 def _resumed(
     context: click.Context, options: dict[str, Any], run: "RunFile", builds: dict[str, "Built"]
 ) -> "Plan":
-    from flashbench.run import plan_to_resume
+    from flashbench.measure.document import plan_to_resume
 
     if run.pair is None:
         raise InvalidInputError(f"{options['resume']}: not a comparison of two builds")

@@ -168,7 +168,7 @@ def _plan(options: dict[str, Any]) -> "Plan":
 def _resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile") -> "Plan":
     from dataclasses import replace
 
-    from flashbench.run import plan_to_resume
+    from flashbench.measure.document import plan_to_resume
 
     plan = plan_to_resume(run, options["resume"])
     given = {

@@ -1,13 +1,20 @@
-"""The run file when a run begins, and when it is resumed."""
+"""From a plan to a new run file, and from a run file to the plan that resumes it."""
 
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 from flashbench import __version__
+from flashbench.candidates import parse_candidates
+from flashbench.errors import InvalidInputError
 from flashbench.measure.plan import Plan
 from flashbench.measure.protocol import Ready
 from flashbench.measure.retries import UNFINISHED
 from flashbench.runfile import Candidate, RunFile, Settings
 from flashbench.shard import cases_of_shard
+
+# The settings that a plan and its run file state alike.
+_ALIKE = ("launches", "samples", "seed", "timeout_seconds", "budget_seconds", "shard")
 
 
 def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
@@ -20,13 +27,8 @@ def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
         command=list(plan.command),
         environment=ready.environment,
         settings=Settings(
-            launches=plan.launches,
-            samples=plan.samples,
-            seed=plan.seed,
+            **_alike(plan),
             min_sample_seconds=ready.min_sample_seconds,
-            timeout_seconds=plan.timeout_seconds,
-            budget_seconds=plan.budget_seconds,
-            shard=plan.shard,
             metrics=None if plan.metrics is None else list(plan.metrics),
             processes="paired" if plan.processes == "paired" else "shared",
         ),
@@ -35,6 +37,47 @@ def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
         hourly_rate=plan.hourly_rate,
         pair=plan.pair,
     )
+
+
+def plan_to_resume(run: RunFile, path: Path) -> Plan:
+    """The plan that resumes a run file: the other way round of `new_run`.
+
+    InvalidInputError if it holds no case, or a candidate that no command line could have named.
+    """
+    if not run.cases:
+        raise InvalidInputError(f"{path}: holds no case to go on with")
+    settings = run.settings
+    try:
+        cases_of_shard(run.cases, settings.shard)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{path}: damaged run file: {error}") from None
+    backends = [c.spec.partition(":")[2] for c in run.candidates if c.baseline and ":" in c.spec]
+    return Plan(
+        shapes=[],
+        candidates=parse_candidates(
+            [f"{c.name}={c.spec}" for c in run.candidates if not c.baseline]
+        ),
+        device=run.cases[0].device,
+        backends=",".join(backends) or "default",
+        **_alike(settings),
+        threads=run.environment.threads,
+        min_sample_seconds=settings.min_sample_seconds,
+        hourly_rate=run.hourly_rate,
+        processes=settings.processes,
+        pair=run.pair,
+        metrics=_metrics(run),
+    )
+
+
+def _alike(stated: Plan | Settings) -> dict[str, Any]:
+    return {name: getattr(stated, name) for name in _ALIKE}
+
+
+def _metrics(run: RunFile) -> list[str] | None:
+    """What is timed again; files of older versions say it of two builds alone."""
+    if run.settings.metrics is not None or run.pair is None:
+        return run.settings.metrics
+    return [run.pair.metric] if run.pair.metric else []
 
 
 def forget_unfinished(run: RunFile, plan: Plan) -> None:

@@ -15,7 +15,8 @@ from flashbench.cli.run import _plan, command
 from flashbench.errors import FlashbenchError, InvalidInputError
 from flashbench.fleet.gpus import Gpu, choose
 from flashbench.fleet.local import Slot, measure_on_slots
-from flashbench.run import Outcome, plan_to_resume
+from flashbench.measure.document import plan_to_resume
+from flashbench.run import Outcome
 from flashbench.runfile import RunFile
 
 pytestmark = pytest.mark.slow
