@@ -17,7 +17,7 @@ import numpy as np
 
 from flashbench.bisect.culprit import Search
 from flashbench.bisect.faults import FaultSearch
-from flashbench.bisect.graph import Graph, graph_of
+from flashbench.bisect.graph import CommitGraph, graph_of
 from flashbench.comparison import Comparison, decide_family
 from flashbench.verdict import Outcome, judge
 
@@ -33,7 +33,7 @@ class Made:
     parents: tuple[str, ...]
 
 
-def history(rng: np.random.Generator, merges: bool, size: int = COMMITS) -> Graph:
+def history(rng: np.random.Generator, merges: bool, size: int = COMMITS) -> CommitGraph:
     """Parents first; with merges, side branches of 1 to 6 commits that come back to main."""
     made: list[Made] = []
     tip, side = "good", ""

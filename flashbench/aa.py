@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.case import Case
-from flashbench.comparison import Comparison, Problem, between_builds, decide_family
-from flashbench.launches import LaunchData
+from flashbench.comparison import Comparison, between_builds, decide_family
+from flashbench.launches import Failure, LaunchData
 from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.proportion import Rate
 from flashbench.stats.sequential import excludes_no_change, launches_needed_anytime
@@ -101,7 +101,7 @@ def compare_with_itself(
     once = [_outcomes(group, tolerance, alpha, anytime=False) for group in groups]
     cases = []
     for index, comparison in enumerate(whole):
-        if comparison.problem is not None:
+        if comparison.failure is not None:
             continue
         ratios = comparison.sides[0]
         outcomes = [outcome[index] for outcome in looked if index in outcome]
@@ -174,14 +174,14 @@ def _groups(whole: Sequence[Comparison], launches: int, total: int) -> Iterator[
 
 
 def _cut(comparison: Comparison, start: int, stop: int) -> Comparison:
-    """The launches from number `start` to before `stop`; a problem where the case has none."""
-    if comparison.problem is not None:
+    """The launches from number `start` to before `stop`; a failure where the case has none."""
+    if comparison.failure is not None:
         return comparison
     (numbers,), (side,) = comparison.numbers, comparison.sides
     inside = (numbers >= start) & (numbers < stop)
     if not inside.any():
-        problem = Problem("missing", "not measured in these launches")
-        return replace(comparison, sides=(), numbers=(), shift=None, problem=problem)
+        failure = Failure("missing", "not measured in these launches")
+        return replace(comparison, sides=(), numbers=(), shift=None, failure=failure)
     return replace(comparison, sides=(side[inside],), numbers=(numbers[inside] - start,))
 
 
@@ -193,7 +193,7 @@ def _at_any_look(
     As `compare` does: looked at after each launch, and a case that is decided is measured no more.
     """
     kept = list(group)
-    open_cases = {index for index, c in enumerate(group) if c.problem is None}
+    open_cases = {index for index, c in enumerate(group) if c.failure is None}
     outcomes = dict.fromkeys(sorted(open_cases), Outcome.UNDECIDED)
     # Before, no interval is bounded, and nothing is decided.
     first = launches_needed_anytime(simultaneous_alpha(alpha, len(group)))
@@ -217,5 +217,5 @@ def _outcomes(
     return {
         index: judge(comparison, tolerance).outcome
         for index, comparison in enumerate(judged)
-        if comparison.problem is None
+        if comparison.failure is None
     }

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.errors import InvalidInputError
-from flashbench.launches import LaunchData, baseline_index, baselines_of, own_candidates
+from flashbench.launches import Failure, LaunchData, baseline_index, baselines_of, own_candidates
 from flashbench.stats.family import holm, simultaneous_alpha
 from flashbench.stats.modes import Modes, two_modes
 from flashbench.stats.order import (
@@ -34,15 +34,6 @@ IntArray = NDArray[np.intp]
 BEST = "best"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why there is nothing to compare: a status of the run file, or "missing"."""
-
-    status: str
-    reason: str
-    launches: int = 0
-
-
 class Identified(Protocol):
     """What is compared: a case, or what another tool measured."""
 
@@ -52,7 +43,7 @@ class Identified(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One candidate on one case: the speed-up over `against`, or the problem that prevents it."""
+    """One candidate on one case: the speed-up over `against`, or the failure that prevents it."""
 
     case: Identified
     candidate: str
@@ -66,8 +57,8 @@ class Comparison:
     modes: Modes | None = None  # of the log speed-up across launches, on either side
     time_modes: bool = False  # a time itself, not the ratio, has two modes
     machine: Shift | None = None  # log(SDPA in A / SDPA in B), two files only
-    problem: Problem | None = None
-    partial: Problem | None = None  # some launches failed, others are compared
+    failure: Failure | None = None
+    partial: Failure | None = None  # some launches failed, others are compared
     correlation: float = 0.0  # of neighbouring launches over the family; the interval allows for it
     anytime: bool = False  # the interval holds whenever one stops, see stats/sequential.py
 
@@ -132,8 +123,8 @@ def between_runs(a: LaunchData, b: LaunchData, alpha: float, tolerance: float) -
             case_b = b.case_index.get(case.id)
             blank = Comparison(case, name_b, name_a, a.metrics[case_a])
             if case_b is None:
-                problem = Problem("missing", "the case is not in the second run file")
-                found.append(replace(blank, problem=problem))
+                failure = Failure("missing", "the case is not in the second run file")
+                found.append(replace(blank, failure=failure))
                 continue
             old = _prepare(a, index_a, base_a, case_a, blank, ratios_a[case_a], tolerance)
             new = _prepare(b, index_b, base_b, case_b, blank, ratios_b[case_b], tolerance)
@@ -213,23 +204,20 @@ def _prepare(
     ratios: FloatArray,
     tolerance: float,
 ) -> Comparison:
-    """Fill in one side: its launches, or the problem that leaves none of them."""
+    """Fill in one side: its launches, or the failure that leaves none of them."""
     for index in (candidate, baseline):
         if data.is_wrong(index, case):
-            failures = data.failures(index, case)
-            assert failures is not None
-            if index == candidate:
-                problem = Problem("wrong", failures.reason, failures.launches)
-            else:
+            wrong = data.failure(index, case)
+            assert wrong is not None
+            if index == baseline:
                 who = _called(data, baseline)
-                problem = Problem("control", f"{who} itself is wrong: {failures.reason}")
-            return replace(blank, problem=problem)
+                wrong = Failure("control", f"{who} itself is wrong: {wrong.reason}")
+            return replace(blank, failure=wrong)
     numbers = np.flatnonzero(~np.isnan(ratios))
     present = ratios[numbers]
-    failed = data.failures(candidate, case) or data.failures(baseline, case)
     if not len(present):
-        return replace(blank, problem=_why_missing(data, candidate, baseline, case))
-    partial = Problem(failed.status, failed.reason, failed.launches) if failed else None
+        return replace(blank, failure=_why_missing(data, candidate, baseline, case))
+    partial = data.failure(candidate, case) or data.failure(baseline, case)
     time_modes = any(
         two_modes(data.launch_medians(index, case), math.log1p(tolerance)) is not None
         for index in (candidate, baseline)
@@ -245,27 +233,26 @@ def _called(data: LaunchData, candidate: int) -> str:
     return "SDPA" if found.baseline else found.name
 
 
-def _why_missing(data: LaunchData, candidate: int, baseline: int, case: int) -> Problem:
+def _why_missing(data: LaunchData, candidate: int, baseline: int, case: int) -> Failure:
     for index in (candidate, baseline):
-        failures = data.failures(index, case)
-        name = "" if index == candidate else f"{_called(data, index)}: "
-        if failures:
-            return Problem(failures.status, name + failures.reason, failures.launches)
+        if failure := data.failure(index, case):
+            name = "" if index == candidate else f"{_called(data, index)}: "
+            return replace(failure, reason=name + failure.reason)
     metric = data.metrics[case]
     for index in (candidate, baseline):
         there = data.measured_metrics(index, case)
         if there and metric not in there:
             name = data.run.candidates[index].name
-            return Problem("missing", f"no {metric} times of {name}; it has {', '.join(there)}")
-    return Problem("missing", "never measured: the run was stopped before its turn")
+            return Failure("missing", f"no {metric} times of {name}; it has {', '.join(there)}")
+    return Failure("missing", "never measured: the run was stopped before its turn")
 
 
 def _join(old: Comparison, new: Comparison, controls: tuple[FloatArray, FloatArray]) -> Comparison:
-    if new.problem is not None:
+    if new.failure is not None:
         return new
-    if old.problem is not None:
-        reason = f"in the first run file: {old.problem.status} {old.problem.reason}".rstrip()
-        return replace(new, sides=(), problem=Problem("missing", reason, old.problem.launches))
+    if old.failure is not None:
+        reason = f"in the first run file: {old.failure.status} {old.failure.reason}".rstrip()
+        return replace(new, sides=(), failure=Failure("missing", reason, old.failure.launches))
     return replace(
         new,
         sides=(*old.sides, *new.sides),
@@ -335,14 +322,14 @@ def decide_family(
     looked at as they came, a case leaving when it was decided. What is said of a case follows from
     the launches up to its own last one, so it is the same at the stop and read from the file later.
     """
-    compared = [c for c in found if c.problem is None]
+    compared = [c for c in found if c.failure is None]
     assert not anytime or all(len(c.sides) == 1 for c in compared)
     # Looked at as it grows, the family has to be the planned one: who fails later counts as well.
     level = simultaneous_alpha(alpha, choices * len(found if anytime else compared))
     correlations: dict[int | None, float] = {}
     out = []
     for comparison in found:
-        if comparison.problem is None:
+        if comparison.failure is None:
             until = int(_numbers(comparison, 0)[-1]) if anytime else None
             if until not in correlations:
                 correlations[until] = _launch_correlation(compared, until)

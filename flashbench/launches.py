@@ -26,12 +26,15 @@ _MAX_CELLS = 50_000_000  # 400 MB of float64: beyond it a file is damaged or hos
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
-    """Launches in which a candidate gave no time for a case: how many, and the first of them."""
+class Failure:
+    """Why a candidate has no time for a case: a status of the run file, or "missing".
 
-    launches: int
+    launches: in how many; status and reason are those of the first.
+    """
+
     status: str
     reason: str
+    launches: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class LaunchData:
             if (key := (candidate, case, launch)) in self._timings
         ]
 
-    def failures(self, candidate: int, case: int) -> Failures | None:
+    def failure(self, candidate: int, case: int) -> Failure | None:
         """What went wrong, or None. A wrong result in one launch counts more than any crash.
 
         A right result whose blocks were all dropped has the status "throttled".
@@ -82,7 +85,7 @@ class LaunchData:
             if r.status != "ok" or _all_dropped(r, metric)
         ]
         chosen = [(status, reason) for status, reason in bad if status == "wrong"] or bad
-        return Failures(len(chosen), *chosen[0]) if chosen else None
+        return Failure(*chosen[0], len(chosen)) if chosen else None
 
     def launch_medians(self, candidate: int, case: int) -> FloatArray:
         """(launches that have one,): log seconds."""

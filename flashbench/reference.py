@@ -59,7 +59,7 @@ def _masked_product(weights: Tensor, values: Tensor, hidden: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Check:
+class Accuracy:
     """How far an output is from the truth, and how far it may be (absolute, output units)."""
 
     max_error: float
@@ -81,7 +81,7 @@ def error_bound(expected: Tensor, sdpa_error: float, dtype: torch.dtype) -> floa
     return 2 * sdpa_error + 2 * rounding
 
 
-def check(out: Tensor, expected: Tensor, sdpa: Tensor) -> Check:
+def check(out: Tensor, expected: Tensor, sdpa: Tensor) -> Accuracy:
     """Decide whether `out` is right.
 
     expected: the float64 reference; sdpa: PyTorch's result in the dtype of `out`; equal shapes.
@@ -89,11 +89,13 @@ def check(out: Tensor, expected: Tensor, sdpa: Tensor) -> Check:
     where the reference is finite is allowed only where SDPA overflows too).
     """
     if out.shape != expected.shape:
-        return Check(math.inf, 0.0, f"shape {tuple(out.shape)}, expected {tuple(expected.shape)}")
+        return Accuracy(
+            math.inf, 0.0, f"shape {tuple(out.shape)}, expected {tuple(expected.shape)}"
+        )
     if out.dtype != sdpa.dtype:
-        return Check(math.inf, 0.0, f"dtype {out.dtype}, expected {sdpa.dtype}")
+        return Accuracy(math.inf, 0.0, f"dtype {out.dtype}, expected {sdpa.dtype}")
     if out.numel() == 0:
-        return Check(0.0, 0.0)
+        return Accuracy(0.0, 0.0)
     target = expected.to(out.dtype).double()  # what a perfect kernel would store
     overflow = torch.isinf(sdpa) & torch.isfinite(target)
     special = ~torch.isfinite(target) | overflow
@@ -106,15 +108,15 @@ def check(out: Tensor, expected: Tensor, sdpa: Tensor) -> Check:
     bound = error_bound(expected, _max_abs(sdpa.double()[both] - expected[both]), out.dtype)
     if bad:
         where = tuple(int(i) for i in (wrong_special | spurious).nonzero()[0])
-        return Check(
+        return Accuracy(
             math.inf,
             bound,
             f"{bad} of {out.numel()} elements are NaN or Inf where the reference is not, or the "
             f"reverse; first at {where}: {out[where].item()}, expected {expected[where].item()}",
         )
     if error > bound:
-        return Check(error, bound, f"max error {error:.3g} exceeds the bound {bound:.3g}")
-    return Check(error, bound)
+        return Accuracy(error, bound, f"max error {error:.3g} exceeds the bound {bound:.3g}")
+    return Accuracy(error, bound)
 
 
 def _same(a: Tensor, b: Tensor) -> Tensor:

@@ -20,11 +20,11 @@ from flashbench.runfile import RunFile
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
-__all__ = ["Outcome", "Plan", "measure"]
+__all__ = ["Plan", "RunEnd", "measure"]
 
 
 @dataclass
-class Outcome:
+class RunEnd:
     """What came of a run; run is None if it ended before anything was known of the machine."""
 
     run: RunFile | None
@@ -41,7 +41,7 @@ def measure(
     settled: Settled = lambda run: (),
     *,
     check: bool = False,
-) -> Outcome:
+) -> RunEnd:
     """Measure the plan into the run file `path`, saving after each case.
 
     settled: from what was measured so far, the ids of the cases that need no more launches.
@@ -62,7 +62,7 @@ def measure(
             "or measure into a new file"
         )
     scheduler = Scheduler(plan, path, progress, resumed, settled, check=check)
-    outcome = Outcome(None)
+    outcome = RunEnd(None)
     with progress:
         try:
             _run(scheduler, outcome)
@@ -78,7 +78,7 @@ def measure(
     return outcome
 
 
-def _run(scheduler: Scheduler, outcome: Outcome) -> None:
+def _run(scheduler: Scheduler, outcome: RunEnd) -> None:
     try:
         with signals_as_interrupt():
             scheduler.measure()

@@ -6,11 +6,11 @@ from pathlib import Path
 from flashbench.measure.plan import Plan
 from flashbench.measure.progress import Progress
 from flashbench.report import report_builds
-from flashbench.run import Outcome, measure
+from flashbench.run import RunEnd, measure
 from flashbench.runfile import RunFile
-from flashbench.verdict import Outcome as Verdicts
+from flashbench.verdict import Outcome
 
-_DECIDED = (Verdicts.FASTER, Verdicts.SLOWER, Verdicts.SAME, Verdicts.WRONG)
+_DECIDED = (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME, Outcome.WRONG)
 _TRIES = 2  # launches in which a case fails before it is given up: as often as it is tried
 
 
@@ -21,7 +21,7 @@ def measure_pair(
     resumed: RunFile | None = None,
     *,
     check: bool = False,
-) -> Outcome:
+) -> RunEnd:
     """Measure `plan.pair` into the run file `path`, launch by launch; decided cases leave the plan.
 
     It may be ended and resumed at any time: the verdicts hold at every look. Errors as of
@@ -47,9 +47,9 @@ def decided_cases(
         found = set()
         for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True):
             # What failed in some launches is not tried for ever either: no more pairs will come.
-            problem = comparison.problem or comparison.partial
-            hopeless = problem is not None and (
-                problem.status in ("unsupported", "control") or problem.launches >= _TRIES
+            failure = comparison.failure or comparison.partial
+            hopeless = failure is not None and (
+                failure.status in ("unsupported", "control") or failure.launches >= _TRIES
             )
             if verdict.outcome in _DECIDED or hopeless:
                 found.add(comparison.case.id)

@@ -55,13 +55,13 @@ class Verdict:
 
 def judge(comparison: Comparison, tolerance: float) -> Verdict:
     """Apply the rule; tolerance 0.01 means that a change of 1 % does not matter."""
-    problem = comparison.problem
-    if problem is not None:
-        if problem.status == "wrong":
-            return Verdict(Outcome.WRONG, f"wrong result: {problem.reason}".rstrip(": "))
-        reason = problem.reason if problem.status in ("missing", "control") else problem.status
-        if problem.status not in ("missing", "control") and problem.reason:
-            reason = f"{problem.status.replace('_', ' ')}: {problem.reason}"
+    failure = comparison.failure
+    if failure is not None:
+        if failure.status == "wrong":
+            return Verdict(Outcome.WRONG, f"wrong result: {failure.reason}".rstrip(": "))
+        reason = failure.reason if failure.status in ("missing", "control") else failure.status
+        if failure.status not in ("missing", "control") and failure.reason:
+            reason = f"{failure.status.replace('_', ' ')}: {failure.reason}"
         return Verdict(Outcome.NOT_MEASURED, reason)
     shift = comparison.shift
     assert shift is not None

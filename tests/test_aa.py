@@ -92,7 +92,7 @@ def test_looks_are_those_of_compare(seed: int) -> None:
         report = report_builds(as_compare_ends(part), metric=None, tolerance=0.01, alpha=0.05)
         for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True):
             expected[comparison.case.id] += verdict.outcome in ("FASTER", "SLOWER")
-            compared[comparison.case.id] += comparison.problem is None
+            compared[comparison.case.id] += comparison.failure is None
     found = compare_with_itself(collect(run), 16, 0.01, 0.05)
     assert {n.case.id: n.alarms.count for n in found.cases} == expected
     assert {n.case.id: n.alarms.trials for n in found.cases} == compared

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from flashbench.bisect.faults import Fault, FaultSearch
-from flashbench.bisect.found import Cost, Found, Outcome, Tried
+from flashbench.bisect.found import Conclusion, Cost, Found, TriedCommit
 from flashbench.bisect.question import Range, works
 from flashbench.builds.missing_symbol import first_line
 from flashbench.errors import NotMeasuredError
@@ -41,14 +41,14 @@ def find_breakage(
     be told of it.
     """
     started = time.monotonic()
-    tried: dict[int, Tried] = {}
+    tried: dict[int, TriedCommit] = {}
     cost = Cost()
 
     def attempt(places: Sequence[int]) -> dict[int, bool | None]:
         revisions = [asked.good if place < 0 else asked.commits[place].revision for place in places]
         built = preparer.prepare(revisions, purpose)
         for place, one in zip(places, built, strict=True):
-            tried[place] = Tried(place, one.status, one.reason, checked=one.checked)
+            tried[place] = TriedCommit(place, one.status, one.reason, checked=one.checked)
             count(cost, one)
             tell(f"{one.revision.commit[:12]}: {one.status}")
         return {
@@ -76,7 +76,7 @@ def find_breakage(
         answer = f"nothing is broken: {asked.bad.label} {_WORKS[purpose]}"
         if tried[bad].checked:
             answer += f" on {tried[bad].checked}"
-        return Found(asked, purpose, Outcome.NONE, answer, _rows(tried), cost, last=bad)
+        return Found(asked, purpose, Conclusion.NONE, answer, _rows(tried), cost, last=bad)
     search = FaultSearch(asked.graph, attempt_in_time, jobs)
     search.answers[bad] = False
     stopped = False
@@ -95,7 +95,7 @@ def _found(
     purpose: Stage,
     fails: str,
     fault: Fault,
-    tried: dict[int, Tried],
+    tried: dict[int, TriedCommit],
     cost: Cost,
     *,
     stopped: bool,
@@ -124,15 +124,15 @@ def _found(
     why = first_line(first.reason)
     last = f"last that {_WORKS[purpose]}: {_name(asked, fault.last)}"
     if stopped and fault.untried:
-        outcome = Outcome.UNDECIDED
+        outcome = Conclusion.UNDECIDED
         answer = f"stopped by --budget; so far the {last}, and {_name(asked, fault.first)} "
         answer += f"{fails}"
     elif len(fault.candidates) > 1:
-        outcome = Outcome.HIDDEN
+        outcome = Conclusion.HIDDEN
         answer = f"{last}; the first that {fails} is one of {len(fault.candidates)} "
         answer += f"commits, of which {len(fault.candidates) - 1} cannot be told"
     else:
-        outcome = Outcome.FOUND
+        outcome = Conclusion.FOUND
         answer = f"{last}; first that {fails}: {_name(asked, fault.first)}: "
         answer += f"{first.status}: {why}"
     return Found(
@@ -156,7 +156,7 @@ def count(cost: Cost, built: Built) -> None:
         cost.build_seconds += built.build.seconds
 
 
-def _rows(tried: dict[int, Tried]) -> list[Tried]:
+def _rows(tried: dict[int, TriedCommit]) -> list[TriedCommit]:
     return [tried[place] for place in sorted(tried)]
 
 

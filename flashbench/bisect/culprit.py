@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbench.bisect.graph import Graph
+from flashbench.bisect.graph import CommitGraph
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -39,7 +39,7 @@ class Search:
     found it: what a launch says beyond 0 or this by more than this is clipped.
     """
 
-    graph: Graph
+    graph: CommitGraph
     weights: FloatArray
     slowdown: float
     launches: dict[int, list[float]] = field(default_factory=dict)

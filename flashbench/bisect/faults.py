@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbench.bisect.graph import Graph
+from flashbench.bisect.graph import CommitGraph
 
 BoolArray = NDArray[np.bool_]
 
@@ -40,7 +40,7 @@ class Fault:
 class FaultSearch:
     """graph: of the range, whose last commit does not work. answers: what is known so far."""
 
-    graph: Graph
+    graph: CommitGraph
     attempt: Try
     jobs: int = 1
     answers: dict[int, bool | None] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from flashbench.bisect.question import Purpose, Range
 from flashbench.errors import Exit
 
 
-class Outcome(StrEnum):
+class Conclusion(StrEnum):
     """FOUND: one commit. HIDDEN: it is among several that broken commits hide. NONE: nothing broke
     in the range. UNDECIDED: stopped, or noise, before it was known."""
 
@@ -18,15 +18,15 @@ class Outcome(StrEnum):
 
 
 EXIT_CODES = {
-    Outcome.FOUND: Exit.REGRESSION,
-    Outcome.HIDDEN: Exit.UNDECIDED,
-    Outcome.NONE: Exit.PASS,
-    Outcome.UNDECIDED: Exit.UNDECIDED,
+    Conclusion.FOUND: Exit.REGRESSION,
+    Conclusion.HIDDEN: Exit.UNDECIDED,
+    Conclusion.NONE: Exit.PASS,
+    Conclusion.UNDECIDED: Exit.UNDECIDED,
 }
 
 
 @dataclass
-class Tried:
+class TriedCommit:
     """What is known of one commit. place: in the range, -1 the good end; launches: log(time of it /
     time of good), one a launch; checked: the cases on which it is right."""
 
@@ -57,9 +57,9 @@ class Found:
 
     range: Range
     purpose: Purpose
-    outcome: Outcome
+    outcome: Conclusion
     answer: str
-    tried: list[Tried]
+    tried: list[TriedCommit]
     cost: Cost
     candidates: tuple[int, ...] = ()
     last: int | None = None

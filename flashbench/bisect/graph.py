@@ -21,7 +21,7 @@ class Node(Protocol):
 
 
 @dataclass(frozen=True)
-class Graph:
+class CommitGraph:
     """reaches: (commits, commits); [c, x] whether x has the change of c: x is c or descends from
     it. parents: of each commit, those inside of the range. Commits are numbered parents first; the
     last one descends from all others."""
@@ -44,7 +44,7 @@ class Graph:
         return row
 
 
-def graph_of(commits: Sequence[Node]) -> Graph:
+def graph_of(commits: Sequence[Node]) -> CommitGraph:
     """The graph of a range; commits: parents before children."""
     number = {commit.id: place for place, commit in enumerate(commits)}
     inside = tuple(
@@ -54,4 +54,4 @@ def graph_of(commits: Sequence[Node]) -> Graph:
     for place, parents in enumerate(inside):
         for parent in parents:
             reaches[:, place] |= reaches[:, parent]
-    return Graph(reaches, inside)
+    return CommitGraph(reaches, inside)

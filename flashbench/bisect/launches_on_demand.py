@@ -15,7 +15,7 @@ from flashbench.measure.progress import LineProgress, Progress
 from flashbench.measure.saving import NotSavedError
 from flashbench.report import Report, report_builds
 from flashbench.revisions import Built
-from flashbench.run import Outcome, Plan, measure
+from flashbench.run import Plan, RunEnd, measure
 from flashbench.runfile import Pair, RunFile
 from flashbench.until_decided import measure_pair
 
@@ -115,11 +115,11 @@ class LaunchesOnDemand:
             after = self._ratios(run, case)
             if len(after) > len(before):
                 return after[-1]
-            problem = self._comparison(run, case).problem
+            failure = self._comparison(run, case).failure
             self.reasons[commit.revision.commit] = (
-                f"{problem.status}: {problem.reason}" if problem else "a launch failed"
+                f"{failure.status}: {failure.reason}" if failure else "a launch failed"
             )
-            if problem is not None and problem.status in ("wrong", "unsupported"):
+            if failure is not None and failure.status in ("wrong", "unsupported"):
                 return None
         return None
 
@@ -147,7 +147,7 @@ class LaunchesOnDemand:
             ),
         )
 
-    def _finish(self, outcome: Outcome, before: float) -> None:
+    def _finish(self, outcome: RunEnd, before: float) -> None:
         if outcome.run is not None:
             self.seconds += outcome.run.device_seconds - before
         if outcome.interrupted:

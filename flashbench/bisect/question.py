@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from flashbench.bisect.graph import Graph, graph_of
+from flashbench.bisect.graph import CommitGraph, graph_of
 from flashbench.builds import Status
 from flashbench.errors import InvalidInputError
 from flashbench.revisions import Built, Project, Revision, git, resolve
@@ -39,7 +39,7 @@ class Range:
     good: Revision
     bad: Revision
     commits: tuple[Commit, ...]
-    graph: Graph
+    graph: CommitGraph
     first_parent: bool = False
     good_subject: str = ""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from flashbench.bisect.breakage import count
 from flashbench.bisect.culprit import Search
-from flashbench.bisect.found import Cost, Found, Outcome, Tried
+from flashbench.bisect.found import Conclusion, Cost, Found, TriedCommit
 from flashbench.bisect.launches_on_demand import LaunchesOnDemand, SpentError, slowest
 from flashbench.bisect.question import Range
 from flashbench.case import Case
@@ -34,7 +34,7 @@ class Slowdown:
     jobs: int
     tell: Callable[[str], None]
     cost: Cost = field(default_factory=Cost)
-    tried: dict[int, Tried] = field(default_factory=dict)
+    tried: dict[int, TriedCommit] = field(default_factory=dict)
     built: dict[int, Built] = field(default_factory=dict)
 
     def find(self, bad: Built, launches: int, progress: Progress) -> Found:
@@ -46,7 +46,7 @@ class Slowdown:
         last = self.asked.graph.size - 1
         self.built[last] = bad
         for number, end in ((-1, self.on_demand.good), (last, bad)):
-            self.tried[number] = Tried(number, end.status, end.reason)
+            self.tried[number] = TriedCommit(number, end.status, end.reason)
             count(self.cost, end)
         try:
             report = self.on_demand.ends(bad, launches, progress)
@@ -96,7 +96,7 @@ class Slowdown:
                 one.probability = float(probabilities[place])
         found, probability = search.answer()
         for place in found:
-            self.tried.setdefault(place, Tried(place, "not tried"))
+            self.tried.setdefault(place, TriedCommit(place, "not tried"))
             self.tried[place].probability = float(probabilities[place])
             self.tried[place].role = "first slower" if len(found) == 1 else "candidate"
         return self._found(search, case, found, probability, spent)
@@ -108,7 +108,7 @@ class Slowdown:
         for place, commit, one in zip(places, commits, built, strict=True):
             count(self.cost, one)
             self.built[place] = one
-            self.tried[place] = Tried(place, one.status, one.reason)
+            self.tried[place] = TriedCommit(place, one.status, one.reason)
             if not one.is_measurable:
                 self.tell(f"{commit.id[:12]}: skipped: {one.status}")
                 search.skip(place)
@@ -143,14 +143,14 @@ class Slowdown:
         slowdown = float(np.mean(values))
         sure = f"probability {100 * probability:.1f} %"
         if spent or probability < self.confidence:  # sure by too few launches is not sure
-            outcome = Outcome.UNDECIDED
+            outcome = Conclusion.UNDECIDED
             why = spent or "nothing is left that could be measured"
             answer = f"{why}; so far the likeliest is {names[-1]} ({sure})"
         elif len(found) == 1:
-            outcome = Outcome.FOUND
+            outcome = Conclusion.FOUND
             answer = f"{names[0]} made {case.id} slower ({percent(slowdown)} in all); {sure}"
         else:
-            outcome = Outcome.HIDDEN
+            outcome = Conclusion.HIDDEN
             answer = f"one of {len(found)} commits made {case.id} slower ({percent(slowdown)} in "
             answer += f"all; {sure}): those between cannot be measured"
         return replace(
@@ -166,17 +166,17 @@ class Slowdown:
         ends = f"{self.asked.bad.label} against {self.asked.good.label}"
         if code == Exit.PASS:
             return self._result(
-                Outcome.NONE, f"no regression in this range: {ends}: no case is slower"
+                Conclusion.NONE, f"no regression in this range: {ends}: no case is slower"
             )
         reasons = [v.reason for v in report.verdicts if v.outcome.value not in ("SAME", "FASTER")]
         if code == Exit.UNDECIDED:
-            return self._result(Outcome.UNDECIDED, f"{ends}: undecided: {reasons[0]}")
+            return self._result(Conclusion.UNDECIDED, f"{ends}: undecided: {reasons[0]}")
         raise NotMeasuredError(f"{ends}: {reasons[0] if reasons else 'nothing to compare'}")
 
     def _stopped(self, why: str) -> Found:
-        return self._result(Outcome.UNDECIDED, why)
+        return self._result(Conclusion.UNDECIDED, why)
 
-    def _result(self, outcome: Outcome, answer: str) -> Found:
+    def _result(self, outcome: Conclusion, answer: str) -> Found:
         rows = [self.tried[place] for place in sorted(self.tried)]
         return Found(self.asked, "speed", outcome, answer, rows, self.cost)
 

@@ -23,7 +23,7 @@ import msgspec
 from flashbench import locks
 from flashbench.builds import diagnosis, missing_symbol, pruning, requirements, running, toolchain
 from flashbench.builds.diagnosis import Status
-from flashbench.builds.recipe import Outcome, OwnExtension, Recipe, read_log
+from flashbench.builds.recipe import BuildResult, OwnExtension, Recipe, read_log
 from flashbench.builds.scratch import scratch
 from flashbench.files import remove_tree
 
@@ -108,7 +108,7 @@ def build(
             try:
                 found = recipe.make(checkout, work, timeout)
             except running.KilledError as error:
-                found, says_something = Outcome("build error", f"{error}, so not kept"), False
+                found, says_something = BuildResult("build error", f"{error}, so not kept"), False
             if held := missing_symbol.should_have_held(found.reason, checkout, read_log(work)):
                 found = replace(found, reason=f"{found.reason}\n{held}")
             made = Build(

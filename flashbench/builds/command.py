@@ -10,7 +10,7 @@ from pathlib import Path
 
 from flashbench.builds import running, toolchain
 from flashbench.builds.content import content_hash, library_hash
-from flashbench.builds.recipe import Outcome, failure, timed_out
+from flashbench.builds.recipe import BuildResult, failure, timed_out
 
 # What compilers leave on the way; no import needs it, and there is much of it.
 _INTERMEDIATE = (".o", ".obj", ".a", ".d", ".pyc", ".ninja_deps", ".ninja_log")
@@ -43,18 +43,18 @@ class Command:
         paths = [str(Path(self.directory) / source) for source in self.sources]
         return content_hash(checkout, paths)
 
-    def make(self, checkout: Path, work: Path, timeout: float) -> Outcome:
+    def make(self, checkout: Path, work: Path, timeout: float) -> BuildResult:
         tree, lib = work / "work" / "tree", work / "lib"
         shutil.copytree(checkout, tree, symlinks=True)
         if not _is_inside(tree, self.directory):
-            return Outcome("build error", f"the commit has no directory {self.directory}")
+            return BuildResult("build error", f"the commit has no directory {self.directory}")
         if self.command:
             failed = self._run(tree, work, timeout)
             if failed:
                 return failed
         root = Path(self.directory) / self.path
         if not _is_inside(tree, root):
-            return Outcome("build error", f"path {self.path!r} is not there after the build")
+            return BuildResult("build error", f"path {self.path!r} is not there after the build")
         lib.mkdir()
         try:
             for made in _changed(tree, checkout, root):
@@ -62,10 +62,12 @@ class Command:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(made, place)
         except RecursionError:
-            return Outcome("build error", "the build made directories that are nested too deeply")
-        return Outcome("built", library="lib", library_hash=library_hash(lib))
+            return BuildResult(
+                "build error", "the build made directories that are nested too deeply"
+            )
+        return BuildResult("built", library="lib", library_hash=library_hash(lib))
 
-    def _run(self, tree: Path, work: Path, timeout: float) -> Outcome | None:
+    def _run(self, tree: Path, work: Path, timeout: float) -> BuildResult | None:
         program, *arguments = self.command
         if program in ("python", "python3"):
             program = sys.executable
@@ -78,7 +80,7 @@ class Command:
         try:
             code = running.run([program, *arguments], directory, log, environment, timeout)
         except OSError as error:
-            return Outcome("build error", f"{program}: cannot be run: {error.strerror}")
+            return BuildResult("build error", f"{program}: cannot be run: {error.strerror}")
         if code is None:
             return timed_out(timeout)
         if code:

@@ -21,7 +21,7 @@ LOG_BYTES = 4_000_000  # more than supervise.py keeps
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BuildResult:
     """What became of one build. library: path inside the build's directory."""
 
     status: Status
@@ -51,7 +51,7 @@ class Recipe(Protocol):
 
     def source_hash(self, checkout: Path) -> str: ...
 
-    def make(self, checkout: Path, work: Path, timeout: float) -> Outcome:
+    def make(self, checkout: Path, work: Path, timeout: float) -> BuildResult:
         """Deliver into `work`/lib, print into `work`/log.txt, keep the rest in `work`/work.
 
         Nothing is written into `checkout`.
@@ -77,9 +77,9 @@ class OwnExtension:
                 return content_hash(checkout)
         return source_hash.of_tree(checkout)
 
-    def make(self, checkout: Path, work: Path, timeout: float) -> Outcome:
+    def make(self, checkout: Path, work: Path, timeout: float) -> BuildResult:
         if not (checkout / "setup.py").is_file():
-            return Outcome("build error", "no setup.py: there is no extension to build")
+            return BuildResult("build error", "no setup.py: there is no extension to build")
         lib = work / "lib"
         command = [sys.executable, "setup.py", "build_ext", "--build-lib", str(lib)]
         command += ["--build-temp", str(work / "work" / "temp")]
@@ -96,12 +96,12 @@ class OwnExtension:
         if len(libraries) != 1:
             others = ", ".join(str(path.relative_to(lib)) for path in sorted(lib.rglob("*.so")))
             reason = f"expected one {MODULE}, got {others or 'no library'}"
-            return Outcome("wrong module name", reason)
+            return BuildResult("wrong module name", reason)
         (library,) = libraries
         done = load(library, work)
         if isinstance(done, str):
-            return Outcome(*diagnosis.diagnose(done))
-        return Outcome(
+            return BuildResult(*diagnosis.diagnose(done))
+        return BuildResult(
             "built",
             library=str(library.relative_to(work)),
             library_hash=hashlib.sha256(library.read_bytes()).hexdigest(),
@@ -109,17 +109,17 @@ class OwnExtension:
         )
 
 
-def failure(program: str, code: int, work: Path) -> Outcome:
+def failure(program: str, code: int, work: Path) -> BuildResult:
     """Of a build that ended with an exit code (negative: a signal)."""
     if code == -signal.SIGKILL:  # not by us: of what it printed nothing is the reason
-        return Outcome("build error", f"{program} ended with SIGKILL, as for want of memory")
+        return BuildResult("build error", f"{program} ended with SIGKILL, as for want of memory")
     status, reason = diagnosis.diagnose(read_log(work))
     how = signal_name(-code) if code < 0 else f"exit code {code}"
-    return Outcome(status, reason or f"{program} ended with {how}")
+    return BuildResult(status, reason or f"{program} ended with {how}")
 
 
-def timed_out(timeout: float) -> Outcome:
-    return Outcome("timeout", f"the build took longer than {timeout:g} s and was stopped")
+def timed_out(timeout: float) -> BuildResult:
+    return BuildResult("timeout", f"the build took longer than {timeout:g} s and was stopped")
 
 
 def read_log(work: Path) -> str:

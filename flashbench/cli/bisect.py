@@ -207,7 +207,7 @@ def _slowdown(
     jobs: int,
     options: dict[str, Any],
 ) -> "Found":
-    from flashbench.bisect.found import Found, Outcome
+    from flashbench.bisect.found import Conclusion, Found
     from flashbench.bisect.launches_on_demand import LaunchesOnDemand, own
     from flashbench.bisect.slowdown import Slowdown
     from flashbench.builds import cache_directory
@@ -221,7 +221,7 @@ def _slowdown(
         from flashbench.bisect.found import Cost
 
         answer = "no regression in this range: no commit changes what is built or imported"
-        return Found(asked, "speed", Outcome.NONE, answer, [], Cost())
+        return Found(asked, "speed", Conclusion.NONE, answer, [], Cost())
     if cases:
         options = options | {"device": cases[0].device}
     options = options | {"processes": processes_of(asked.project, options)}

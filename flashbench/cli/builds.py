@@ -68,7 +68,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     commits = {commit.id: commit for commit in known_commits(repository, ids)}
     order = ids if revisions else list(commits)
     rows = [
-        builds.Row(
+        builds.BuildRow(
             name,
             commits[name].subject,
             known.get(name),

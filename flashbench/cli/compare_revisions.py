@@ -24,7 +24,7 @@ from flashbench.runfile import Pair
 if TYPE_CHECKING:
     from flashbench.report import Report
     from flashbench.revisions import Built
-    from flashbench.run import Outcome, Plan
+    from flashbench.run import Plan, RunEnd
     from flashbench.runfile import RunFile
 
 OLD, NEW = "A", "B"
@@ -168,7 +168,7 @@ def _resumed(
     )
 
 
-def _finish(outcome: "Outcome", path: Path, options: dict[str, Any]) -> "RunFile":
+def _finish(outcome: "RunEnd", path: Path, options: dict[str, Any]) -> "RunFile":
     run = outcome.run
     if run is None or not run.launches:
         raise NotMeasuredError("interrupted before anything was measured")

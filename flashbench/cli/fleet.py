@@ -12,7 +12,7 @@ from flashbench.cli.measuring import Count, is_given, tell
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from flashbench.run import Outcome, Plan
+    from flashbench.run import Plan, RunEnd
     from flashbench.runfile import RunFile
 
 
@@ -111,7 +111,7 @@ def spread(context: click.Context) -> str:
 
 def measure_on_fleet(
     context: click.Context, plan: "Plan", path: Path, resumed: "RunFile | None", fleet: str
-) -> "Outcome | None":
+) -> "RunEnd | None":
     """Measure as `fleet`, the words of `spread`, says; None if nothing was waited for."""
     if fleet.startswith("--slurm"):
         return _measure_on_slurm(context, plan, path, resumed)
@@ -120,7 +120,7 @@ def measure_on_fleet(
 
 def _measure_on_slurm(
     context: click.Context, plan: "Plan", path: Path, resumed: "RunFile | None"
-) -> "Outcome | None":
+) -> "RunEnd | None":
     from flashbench.fleet.parts import Parts
     from flashbench.fleet.slurm import Cluster, Request, measure_on_slurm
     from flashbench.shard import Shard, cases_of_shard
@@ -158,7 +158,7 @@ def _pair(text: str) -> tuple[str, str | bool]:
 
 def _measure_on_gpus(
     context: click.Context, plan: "Plan", path: Path, resumed: "RunFile | None"
-) -> "Outcome":
+) -> "RunEnd":
     """Measure on the GPUs that --gpus names, a process tree each."""
     from flashbench.fleet.gpus import choose, slots, visible_gpus
     from flashbench.fleet.local import measure_on_slots

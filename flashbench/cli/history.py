@@ -123,7 +123,7 @@ def command(
             f"none of the {len(loaded.series)} series of the history is of that --case, --metric; "
             "without them all are shown"
         )
-    report = view.Report(
+    report = view.HistoryReport(
         loaded,
         chosen,
         find(loaded, chosen, alpha=1 - confidence),

@@ -29,7 +29,7 @@ from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
-    from flashbench.run import Outcome, Plan
+    from flashbench.run import Plan, RunEnd
     from flashbench.runfile import RunFile
 
 # With --resume the file says what is measured; only what does not change that may be given.
@@ -124,7 +124,7 @@ def command(context: click.Context, /, **options: Any) -> int:
         plan = of_project(plan, options, None if resume is None else resumed, fleet)
         if resume is None and resumed is not None:
             plan = continued(resumed, plan, path, "-o")
-        outcome: Outcome | None
+        outcome: RunEnd | None
         if fleet:
             outcome = measure_on_fleet(context, plan, path, resumed, fleet)
             if outcome is None:
@@ -190,7 +190,7 @@ def _resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile
     )
 
 
-def _finish(outcome: "Outcome", path: Path, format_: str, again: str) -> int:
+def _finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
     """Say where it is and what it cost, print the table, choose the exit code.
 
     again: the command that resumes a run that ended early.

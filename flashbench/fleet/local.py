@@ -11,7 +11,7 @@ from threading import Thread
 
 from flashbench.errors import Exit, FlashbenchError
 from flashbench.fleet.parts import Parts, budget_flag, over_budget
-from flashbench.run import Outcome, Plan, signals_as_interrupt, signals_ignored
+from flashbench.run import Plan, RunEnd, signals_as_interrupt, signals_ignored
 from flashbench.runfile import RunFile
 
 # After SIGTERM a task ends its worker and saves; one that hangs is killed: its last save counts.
@@ -51,7 +51,7 @@ def measure_on_slots(
     flags: Sequence[str],
     tell: Tell,
     resumed: RunFile | None = None,
-) -> Outcome:
+) -> RunEnd:
     """Measure a plan into the run file `path`, a part of the cases on each slot.
 
     flags: of `flashbench run`, that say the plan. resumed: the run to go on with. Whatever happens
@@ -72,7 +72,7 @@ def measure_on_slots(
             if index in wrong and not ended.interrupted:
                 tell(f"warning: {used[place].name}: {wrong[index]}: {ended.how(place)}")
         parts.end()
-        return Outcome(run, ended.interrupted, run is not None and over_budget(run), bool(wrong))
+        return RunEnd(run, ended.interrupted, run is not None and over_budget(run), bool(wrong))
     parts.end()
     code = ended.codes[0]
     raise FlashbenchError(

@@ -19,7 +19,7 @@ from typing import Any
 
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.fleet.parts import Parts, budget_flag, over_budget
-from flashbench.run import Outcome, Plan, signals_as_interrupt
+from flashbench.run import Plan, RunEnd, signals_as_interrupt
 from flashbench.runfile import RunFile
 
 Tell = Callable[[str], None]
@@ -159,7 +159,7 @@ def measure_on_slurm(
     *,
     dry_run: bool = False,
     wait: bool = True,
-) -> Outcome | None:
+) -> RunEnd | None:
     """Measure a plan as a job array; None if nothing was waited for.
 
     dry_run: print the script to stdout and send nothing. wait: else the job's number goes to
@@ -182,7 +182,7 @@ def measure_on_slurm(
     if not shards:
         run, _ = parts.collect(plan)
         parts.end()
-        return Outcome(run)
+        return RunEnd(run)
     try:
         job = cluster.submit(commands)
     except BaseException:
@@ -215,7 +215,7 @@ def measure_on_slurm(
     if not wrong:
         shutil.rmtree(cluster.folder)
     parts.end()
-    return Outcome(run, False, over_budget(run), bool(wrong))
+    return RunEnd(run, False, over_budget(run), bool(wrong))
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ _NOT_MEASURED = f"{NotMeasuredError.__module__}.{NotMeasuredError.__name__}: "
 def _keep_in_ledger(cache: Path, repository: Path, commit: str, kept: record.CommitRecord) -> None:
     """`flashbench builds` lists what asv built, where the repository is on this machine."""
     with suppress(InvalidInputError, OSError):
-        tried = ledger.Tried(
+        tried = ledger.LedgerEntry(
             commit=commit,
             status=kept.status,
             reason=kept.build.reason or kept.failure,

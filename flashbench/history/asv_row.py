@@ -32,7 +32,7 @@ _OF_CELL.append("samples")
 _DIGITS = 9  # more than any clock has
 
 Cell = dict[str, Any]  # what asv keeps of one combination of parameters, by column
-Key = tuple[str, ...]  # the combination, as asv writes it: each value's repr
+Combination = tuple[str, ...]  # the combination, as asv writes it: each value's repr
 
 
 def measured(samples: FloatArray) -> Cell:
@@ -69,7 +69,7 @@ def percentiles(launches: Sequence[FloatArray]) -> Cell:
     return {name: None if one is None else _rounded(one.value) for name, one in found.items()}
 
 
-def cells_of(columns: list[str], row: list[Any]) -> dict[Key, Cell]:
+def cells_of(columns: list[str], row: list[Any]) -> dict[Combination, Cell]:
     """The cells of a row. Raises ValueError when its lists do not fit its parameters."""
     values = dict(zip(columns, row, strict=False))
     params = values.get("params") or []
@@ -88,7 +88,9 @@ def cells_of(columns: list[str], row: list[Any]) -> dict[Key, Cell]:
     }
 
 
-def row_of(cells: dict[Key, Cell], version: str, started_at: int, duration: float) -> list[Any]:
+def row_of(
+    cells: dict[Combination, Cell], version: str, started_at: int, duration: float
+) -> list[Any]:
     """The row of these cells, in the order of COLUMNS. What the product of the parameters has
     beside them was skipped."""
     params = axes(cells)
@@ -104,7 +106,7 @@ def row_of(cells: dict[Key, Cell], version: str, started_at: int, duration: floa
     return [row[name] for name in COLUMNS]
 
 
-def axes(keys: Iterable[Key]) -> list[list[str]]:
+def axes(keys: Iterable[Combination]) -> list[list[str]]:
     """The values of each parameter, in the order in which they come."""
     return [list(dict.fromkeys(values)) for values in zip(*keys, strict=True)]
 

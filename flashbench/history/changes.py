@@ -11,7 +11,7 @@ from flashbench.stats.segments import FEWEST, Segmentation, Step, calibrate, seg
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundChanges:
     """changes: of each series, in its order; None where it has too few points to show any (fewer
     than 8). factors: by machine, how many times the penalty its own noise asked for."""
 
@@ -19,7 +19,7 @@ class Found:
     factors: dict[str, float]
 
 
-def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> Found:
+def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> FoundChanges:
     """The changes of these series of the history.
 
     alpha: 1 - confidence of each change's interval, for itself. Series of a machine lend each other
@@ -49,7 +49,7 @@ def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> 
         else None
         for index, one in enumerate(series)
     )
-    return Found(changes, factors)
+    return FoundChanges(changes, factors)
 
 
 def _log_speedups(series: Series) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 from flashbench.candidates import SDPA
 from flashbench.history import names
 from flashbench.history.model import Points, Series
-from flashbench.other_tools.series import SECONDS
+from flashbench.other_tools.benchmarks import SECONDS
 
 
 def with_controls(series: list[Series]) -> list[Series]:

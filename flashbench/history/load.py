@@ -21,7 +21,7 @@ from flashbench.history.folder import (
 from flashbench.history.gaps import find_gaps
 from flashbench.history.model import History
 from flashbench.history.read_cache import ReadCache
-from flashbench.history.series import Collected, Key, series_of
+from flashbench.history.series import Collected, SeriesKey, series_of
 from flashbench.revisions.commits import Commit
 
 
@@ -44,7 +44,7 @@ def load(
     folders = machine_folders(results, machine)
     notes: list[str] = []
     described = read_benchmarks(results, notes)
-    collected: dict[Key, Collected] = defaultdict(Collected)
+    collected: dict[SeriesKey, Collected] = defaultdict(Collected)
     off_axis: dict[str, None] = {}
 
     def now(benchmark: str) -> str:
@@ -66,7 +66,9 @@ def load(
         for row in file.rows:
             end = start + row.combinations
             environment = names.environment(file.environment, row.benchmark)
-            key = Key(folder.name, environment, row.benchmark, row.version or now(row.benchmark))
+            key = SeriesKey(
+                folder.name, environment, row.benchmark, row.version or now(row.benchmark)
+            )
             collected[key].add(
                 place, row.params, file.numbers[:, start:end], file.failed[start:end]
             )
@@ -88,8 +90,8 @@ def load(
 
 
 def _current(
-    collected: dict[Key, Collected], described: Mapping[str, Benchmark], notes: list[str]
-) -> list[Key]:
+    collected: dict[SeriesKey, Collected], described: Mapping[str, Benchmark], notes: list[str]
+) -> list[SeriesKey]:
     """Of each benchmark the version that benchmarks.json has, as asv does; of one that it does not
     list, the version of the latest commit."""
     latest: dict[str, tuple[int, str]] = {}

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from flashbench.history import asv_result, names
 from flashbench.history.folder import Benchmark
 from flashbench.history.model import FloatArray, IntArray, Points, Series
-from flashbench.other_tools.series import SECONDS, find_case
+from flashbench.other_tools.benchmarks import SECONDS, find_case
 from flashbench.runfile import MAX_SECONDS, MIN_SECONDS
 
 _FEWEST_FOR_INTERVAL = 8  # of fewer samples asv makes an interval up from an assumed distribution
 
 
-class Key(NamedTuple):
+class SeriesKey(NamedTuple):
     """What asv tells apart."""
 
     machine: str
@@ -61,7 +61,7 @@ class Collected:
         return self._known[1]
 
 
-def series_of(key: Key, collected: Collected, described: Benchmark | None) -> list[Series]:
+def series_of(key: SeriesKey, collected: Collected, described: Benchmark | None) -> list[Series]:
     """One of each combination; described: what benchmarks.json says of the benchmark."""
     ours = names.OURS.get(key.benchmark)
     unit = described.unit if described else ""

@@ -166,7 +166,7 @@ def _found(data: LaunchData, case: str, candidate: str) -> tuple[int, int]:
     place, index = data.case_index.get(case), data.candidate_index.get(candidate)
     if place is None or index is None:
         raise NotMeasuredError(f"{case}, {candidate}: not in the run file")
-    if failed := data.failures(index, place):
+    if failed := data.failure(index, place):
         raise NotMeasuredError(f"{case}, {candidate}: {failed.status}: {failed.reason}")
     if not len(data.launch_medians(index, place)):
         raise NotMeasuredError(f"{case}, {candidate}: no launch came to it")

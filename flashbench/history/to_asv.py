@@ -20,7 +20,7 @@ from flashbench.damage import damage
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import replace_file
 from flashbench.history import asv_row, machines, names
-from flashbench.history.asv_row import FAILED, SKIPPED, WRONG, Cell, Key
+from flashbench.history.asv_row import FAILED, SKIPPED, WRONG, Cell, Combination
 from flashbench.launches import FloatArray, LaunchData, baseline_index, collect
 from flashbench.metric import METRICS
 from flashbench.other_tools.asv import VERSION
@@ -31,7 +31,7 @@ from flashbench.runfile import Candidate, RunFile
 
 _FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # another name may stand for another one
 
-Tables = dict[str, dict[Key, Cell]]  # by benchmark
+Tables = dict[str, dict[Combination, Cell]]  # by benchmark
 
 
 def keep(
@@ -158,10 +158,10 @@ def _add_cells(kept: Tables, seconds: names.Name, data: LaunchData, index: int, 
     candidate, case = data.run.candidates[index], data.run.cases[place]
     key = repr(case.id), repr(names.series_of(candidate))
     times = np.exp(data.launch_medians(index, place))
-    failures = data.failures(index, place)
+    failure = data.failure(index, place)
     without = SKIPPED
-    if failures is not None and failures.status != "unsupported":
-        without = WRONG if failures.status == "wrong" else FAILED
+    if failure is not None and failure.status != "unsupported":
+        without = WRONG if failure.status == "wrong" else FAILED
     cell = without
     if len(times):
         cell = asv_row.measured(times) | asv_row.percentiles(data.samples(index, place))
@@ -178,7 +178,7 @@ def _present(values: FloatArray) -> FloatArray:
     return values[~np.isnan(values)]
 
 
-def _any_number(cells: dict[Key, Cell]) -> bool:
+def _any_number(cells: dict[Combination, Cell]) -> bool:
     return any("samples" in cell for cell in cells.values())
 
 

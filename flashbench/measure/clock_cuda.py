@@ -26,7 +26,7 @@ _MIN_GRAPH_SECONDS = 200e-6
 _MIN_WALL_SECONDS = 1e-3
 _WARM_UP_CALLS = 3
 
-Pair = tuple[torch.cuda.Event, torch.cuda.Event]
+EventPair = tuple[torch.cuda.Event, torch.cuda.Event]
 
 
 class CudaClock:
@@ -61,7 +61,7 @@ class CudaClock:
         """Queue a kernel that keeps the current stream busy for about this long."""
         torch.cuda._sleep(max(1, int(seconds * self._cycles_a_second)))
 
-    def behind_spin(self, queue: Callable[[], list[Pair]], host_seconds: float) -> list[float]:
+    def behind_spin(self, queue: Callable[[], list[EventPair]], host_seconds: float) -> list[float]:
         """Seconds between each pair of events that `queue` records while the device spins.
 
         host_seconds: what queueing takes, about. When the spin ends before the queueing does, a
@@ -128,7 +128,7 @@ class _Warmed:
     def _calls_lasting(self, seconds: float, call_seconds: float) -> int:
         return min(_MAX_CALLS_A_SAMPLE, max(1, math.ceil(seconds / max(call_seconds, 1e-7))))
 
-    def _queue_span(self, calls: int) -> Pair:
+    def _queue_span(self, calls: int) -> EventPair:
         begin, end = _event(), _event()
         begin.record()
         for _ in range(calls):
@@ -179,7 +179,7 @@ class _WarmSampler(_Warmed):
                 seconds += self._clock.behind_spin(partial(self._queue, number), host_seconds)
         return [value / self.calls for value in seconds]
 
-    def _queue(self, samples: int) -> list[Pair]:
+    def _queue(self, samples: int) -> list[EventPair]:
         self.last = self._call()
         return [self._queue_span(self.calls) for _ in range(samples)]
 
@@ -202,7 +202,7 @@ class _ColdSampler(_Warmed):
                 seconds += self._clock.behind_spin(partial(self._queue, number), host_seconds)
         return seconds
 
-    def _queue(self, samples: int) -> list[Pair]:
+    def _queue(self, samples: int) -> list[EventPair]:
         pairs = []
         for _ in range(samples):
             self._clock.flush_l2()
@@ -247,7 +247,7 @@ class _GraphSampler(_Warmed):
     def _replay(self, samples: int) -> list[float]:
         return self._clock.behind_spin(lambda: self._queue(samples), (samples + 1) * 20e-6)
 
-    def _queue(self, samples: int) -> list[Pair]:
+    def _queue(self, samples: int) -> list[EventPair]:
         self._graph.replay()
         pairs = []
         for _ in range(samples):

@@ -88,15 +88,15 @@ class Problem:
         stale = [torch.full_like(self.q, torch.nan) for _ in range(number)]
         del stale
 
-    def check(self, out: Tensor, sign: int) -> reference.Check:
+    def check(self, out: Tensor, sign: int) -> reference.Accuracy:
         """Compare an output that was computed with `sign` * v, by the rule of `reference`."""
         if out.shape != self.q.shape:
             expected = tuple(self.q.shape)
-            return reference.Check(
+            return reference.Accuracy(
                 float("inf"), 0.0, f"shape {tuple(out.shape)}, expected {expected}"
             )
         if self._rows is not None and not bool(torch.isfinite(out).all()):
-            return reference.Check(float("inf"), 0.0, "NaN or Inf in the output")
+            return reference.Accuracy(float("inf"), 0.0, "NaN or Inf in the output")
         selected = self._select(out)
         return reference.check(selected if sign > 0 else -selected, self._expected, self._sdpa)
 

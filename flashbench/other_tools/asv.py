@@ -14,22 +14,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from flashbench.comparison import Problem
 from flashbench.damage import damage
 from flashbench.errors import InvalidInputError
+from flashbench.launches import Failure
 from flashbench.other_tools import detect
-from flashbench.other_tools.document import parse, typed
-from flashbench.other_tools.series import (
+from flashbench.other_tools.benchmarks import (
     NO_SAMPLES,
     SECONDS,
     UNKNOWN,
+    BenchmarkSet,
+    BenchmarkTimes,
     Launches,
-    Series,
-    SeriesSet,
     find_case,
     impossible,
     with_control,
 )
+from flashbench.other_tools.document import parse, typed
 
 VERSION = 2
 NO_LAUNCHES = "asv does not keep which process a sample is from: a file is one launch"
@@ -47,7 +47,7 @@ class _Benchmark(msgspec.Struct, kw_only=True):
     unit: str = UNKNOWN
 
 
-def read(path: Path, content: dict[str, Any]) -> SeriesSet:
+def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
     """The series of a parsed file, a parameter combination each.
 
     Raises InvalidInputError saying what is wrong with it.
@@ -60,7 +60,7 @@ def read(path: Path, content: dict[str, Any]) -> SeriesSet:
         )
     file = typed(content, _File, where)
     units = _units(path)
-    series: dict[str, Series] = {}
+    series: dict[str, BenchmarkTimes] = {}
     for name, row in file.results.items():
         columns = dict(zip(file.result_columns, row, strict=False))
         for one in _expanded(name, columns, units, f"{where}: {name!r}"):
@@ -68,7 +68,7 @@ def read(path: Path, content: dict[str, Any]) -> SeriesSet:
                 raise InvalidInputError(f"{where}: {one.name!r} is listed twice")
             series[one.name] = one
     return with_control(
-        SeriesSet(
+        BenchmarkSet(
             str(path),
             "asv",
             tuple(series.values()),
@@ -82,7 +82,7 @@ def read(path: Path, content: dict[str, Any]) -> SeriesSet:
 
 def _expanded(
     name: str, columns: dict[str, Any], units: dict[str, str], where: str
-) -> list[Series]:
+) -> list[BenchmarkTimes]:
     """One series a combination of parameters, in asv's order: the last varies fastest."""
     params = typed(columns.get("params") or [], list[list[str]], f"{where}: params")
     count = math.prod(map(len, params))
@@ -94,8 +94,8 @@ def _expanded(
             raise InvalidInputError(f"{where}: {len(column)} results of {count} combinations")
     if results is None:
         # Only as many rows as the file has numbers: parameters alone may multiply to anything.
-        problem = Problem("failed", "asv has no result of any of its parameters")
-        return [Series(name, _unit(name, units), problem=problem)]
+        failure = Failure("failed", "asv has no result of any of its parameters")
+        return [BenchmarkTimes(name, _unit(name, units), failure=failure)]
     made = []
     for index, combination in enumerate(itertools.product(*params)):
         taken = samples[index] if samples else None
@@ -110,21 +110,21 @@ def _series(
     samples: list[float] | None,
     unit: str,
     where: str,
-) -> Series:
+) -> BenchmarkTimes:
     name = f"{benchmark}({', '.join(combination)})" if combination else benchmark
     case = next(filter(None, map(find_case, combination)), "")
     others = [text.strip("'\"") for text in combination if not case or case not in text]
     candidate = (", ".join(others) or benchmark) if case else ""
-    blank = Series(name, unit, case=case, candidate=candidate)
+    blank = BenchmarkTimes(name, unit, case=case, candidate=candidate)
     values = [] if result is None else [result, *(samples or [])]
     if result is None or math.isnan(result):
         why = "asv has no result (failed)" if result is None else "asv skipped it (NaN)"
-        return replace(blank, problem=Problem("missing", why))
+        return replace(blank, failure=Failure("missing", why))
     if any(impossible(unit, value) for value in values):
         if unit == SECONDS:
             raise InvalidInputError(f"{where}: a sample is not a possible time")
         why = f"{result:.6g} {unit}".rstrip() + ": a ratio needs numbers above 0"
-        return replace(blank, problem=Problem("missing", why))
+        return replace(blank, failure=Failure("missing", why))
     return replace(
         blank,
         times=Launches(np.zeros(1, dtype=np.intp), np.array([result])),

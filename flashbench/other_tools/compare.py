@@ -1,4 +1,4 @@
-"""Comparisons of series: B against A, or every candidate against the SDPA beside it.
+"""Comparisons of benchmarks: B against A, or every candidate against the SDPA beside it.
 
 The statistics are those of `flashbench/comparison.py`, on the numbers of the launches. Where both
 sides hold SDPA's time on the case it is the control, as between two run files; else the times
@@ -10,13 +10,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flashbench.comparison import Comparison, Problem, decide_family
+from flashbench.comparison import Comparison, decide_family
 from flashbench.errors import InvalidInputError
-from flashbench.other_tools.series import SECONDS, UNKNOWN, FloatArray, Series, SeriesSet
+from flashbench.launches import Failure
+from flashbench.other_tools.benchmarks import (
+    SECONDS,
+    UNKNOWN,
+    BenchmarkSet,
+    BenchmarkTimes,
+    FloatArray,
+)
 from flashbench.stats.modes import two_modes
 from flashbench.stats.shift import unpaired_shift
 
-Key = tuple[str, ...]
+_MatchKey = tuple[str, ...]
 MACHINE_ALPHA = 0.05  # of the machine's own interval, as between run files
 
 
@@ -28,12 +35,12 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """One benchmark on both sides; b None: it is in A alone. With one side, a is SDPA's series."""
+class Match:
+    """One benchmark on both sides; b None: it is in A alone. With one side, a is SDPA's."""
 
     name: str
-    a: Series
-    b: Series | None
+    a: BenchmarkTimes
+    b: BenchmarkTimes | None
 
     @property
     def controlled(self) -> bool:
@@ -41,7 +48,7 @@ class Pair:
         return self.b is not None and bool(len(self.a.speedups) and len(self.b.speedups))
 
 
-def matched(a: SeriesSet, b: SeriesSet) -> list[Pair]:
+def matched(a: BenchmarkSet, b: BenchmarkSet) -> list[Match]:
     """Every benchmark of A with the same one of B.
 
     The same is: the same case of ours and candidate, else, within one tool, the same name. Where
@@ -52,11 +59,11 @@ def matched(a: SeriesSet, b: SeriesSet) -> list[Pair]:
     alone = len(_candidates(a)) == len(_candidates(b)) == 1
     keys_b = _keyed(b, alone)
     pairs = []
-    for key, series in _keyed(a, alone).items():
-        if a.tool != b.tool and not series.case:
+    for key, benchmark in _keyed(a, alone).items():
+        if a.tool != b.tool and not benchmark.case:
             continue  # another tool has no name for it: nothing is missing in B
-        name = series.case if series.case and key[0] == series.case else series.name
-        pairs.append(Pair(name, series, keys_b.get(key)))
+        name = benchmark.case if benchmark.case and key[0] == benchmark.case else benchmark.name
+        pairs.append(Match(name, benchmark, keys_b.get(key)))
     if all(pair.b is None for pair in pairs):
         raise InvalidInputError(
             f"nothing to compare: {a.source} ({a.tool}) and {b.source} ({b.tool}) have no "
@@ -65,26 +72,30 @@ def matched(a: SeriesSet, b: SeriesSet) -> list[Pair]:
     return pairs
 
 
-def beside(one: SeriesSet) -> list[Pair]:
+def beside(one: BenchmarkSet) -> list[Match]:
     """Every candidate on a case of ours with the SDPA that was measured in the same launches.
 
     Empty where the file has no SDPA at all.
     """
     pairs = []
-    for series in one.series:
-        if series.case and series.unit == SECONDS and not series.baseline:
-            control = one.control(series.case, series.metric)
-            pairs.append(Pair(series.case, control or Series("SDPA"), series))
+    for benchmark in one.benchmarks:
+        if benchmark.case and benchmark.unit == SECONDS and not benchmark.baseline:
+            control = one.control(benchmark.case, benchmark.metric)
+            pairs.append(Match(benchmark.case, control or BenchmarkTimes("SDPA"), benchmark))
     return pairs if any(len(pair.a.times) for pair in pairs) else []
 
 
-def compare(pairs: list[Pair], alpha: float, tolerance: float, *, paired: bool) -> list[Comparison]:
+def compare(
+    pairs: list[Match], alpha: float, tolerance: float, *, paired: bool
+) -> list[Comparison]:
     """A comparison a pair. paired: against SDPA in the same launches, else B against A."""
     found = [_paired(p, tolerance) if paired else _unpaired(p, tolerance) for p in pairs]
     return decide_family(found, alpha, tolerance, 1)
 
 
-def controls(a: SeriesSet, b: SeriesSet, pair: Pair) -> tuple[Series, Series] | None:
+def controls(
+    a: BenchmarkSet, b: BenchmarkSet, pair: Match
+) -> tuple[BenchmarkTimes, BenchmarkTimes] | None:
     """SDPA of both sides on the case of a pair that has it as its control."""
     if pair.b is None or not pair.controlled:
         return None
@@ -93,49 +104,49 @@ def controls(a: SeriesSet, b: SeriesSet, pair: Pair) -> tuple[Series, Series] | 
 
 
 def with_machine(
-    comparisons: list[Comparison], pairs: list[Pair], a: SeriesSet, b: SeriesSet
+    comparisons: list[Comparison], pairs: list[Match], a: BenchmarkSet, b: BenchmarkSet
 ) -> list[Comparison]:
     """Fill in what the control says of the machine: SDPA's own change from A to B."""
     out = []
     for comparison, pair in zip(comparisons, pairs, strict=True):
-        if comparison.problem is None and (both := controls(a, b, pair)):
+        if comparison.failure is None and (both := controls(a, b, pair)):
             old, new = map(_log_speed, both)
             comparison = replace(comparison, machine=unpaired_shift(old, new, MACHINE_ALPHA))
         out.append(comparison)
     return out
 
 
-def _candidates(one: SeriesSet) -> set[str]:
-    own = (s for s in one.series if s.case and not s.baseline)
-    return {series.candidate for series in own if series.unit in (SECONDS, UNKNOWN)}
+def _candidates(one: BenchmarkSet) -> set[str]:
+    own = (s for s in one.benchmarks if s.case and not s.baseline)
+    return {benchmark.candidate for benchmark in own if benchmark.unit in (SECONDS, UNKNOWN)}
 
 
-def _keyed(one: SeriesSet, alone: bool) -> dict[Key, Series]:
-    """Series by what makes them the same on the other side; a name where that is ambiguous."""
-    own = [series for series in one.series if not series.baseline]
-    keys: list[Key] = []
-    for series in own:
-        timed = series.unit in (SECONDS, UNKNOWN)
-        candidate = "" if alone and timed else series.candidate
-        keys.append((series.case, candidate) if series.case else (series.name,))
+def _keyed(one: BenchmarkSet, alone: bool) -> dict[_MatchKey, BenchmarkTimes]:
+    """Benchmarks by what makes them the same on the other side; a name where that is ambiguous."""
+    own = [benchmark for benchmark in one.benchmarks if not benchmark.baseline]
+    keys: list[_MatchKey] = []
+    for benchmark in own:
+        timed = benchmark.unit in (SECONDS, UNKNOWN)
+        candidate = "" if alone and timed else benchmark.candidate
+        keys.append((benchmark.case, candidate) if benchmark.case else (benchmark.name,))
     return {
-        key if keys.count(key) == 1 else (series.name,): series
-        for key, series in zip(keys, own, strict=True)
+        key if keys.count(key) == 1 else (benchmark.name,): benchmark
+        for key, benchmark in zip(keys, own, strict=True)
     }
 
 
-def _blank(pair: Pair) -> Comparison:
+def _blank(pair: Match) -> Comparison:
     new = (pair.b or pair.a).candidate
     metric = (pair.b.metric if pair.b else "") or pair.a.metric
     return Comparison(Named(pair.name), new or "B", pair.a.candidate or "A", metric)
 
 
-def _paired(pair: Pair, tolerance: float) -> Comparison:
+def _paired(pair: Match, tolerance: float) -> Comparison:
     assert pair.b is not None
     blank = _blank(pair)
-    if pair.b.problem or not len(pair.b.speedups):
-        missing = Problem("missing", "no launch has both its time and SDPA's")
-        return replace(blank, problem=pair.b.problem or missing)
+    if pair.b.failure or not len(pair.b.speedups):
+        missing = Failure("missing", "no launch has both its time and SDPA's")
+        return replace(blank, failure=pair.b.failure or missing)
     speedups = pair.b.speedups
     return replace(
         blank,
@@ -146,19 +157,19 @@ def _paired(pair: Pair, tolerance: float) -> Comparison:
     )
 
 
-def _unpaired(pair: Pair, tolerance: float) -> Comparison:
+def _unpaired(pair: Match, tolerance: float) -> Comparison:
     a, b, blank = pair.a, pair.b, _blank(pair)
     if b is None:
-        return replace(blank, problem=Problem("missing", "it is not in B"))
-    if b.problem:
-        return replace(blank, problem=b.problem)
-    if a.problem:
-        reason = f"in A: {a.problem.status.replace('missing', '')} {a.problem.reason}"
-        return replace(blank, problem=Problem("missing", " ".join(reason.split())))
+        return replace(blank, failure=Failure("missing", "it is not in B"))
+    if b.failure:
+        return replace(blank, failure=b.failure)
+    if a.failure:
+        reason = f"in A: {a.failure.status.replace('missing', '')} {a.failure.reason}"
+        return replace(blank, failure=Failure("missing", " ".join(reason.split())))
     for what, old, new in (("unit", a.unit, b.unit), ("metric", a.metric, b.metric)):
         if old != new and old and new:
             reason = f"the {what} differs: {old} in A, {new} in B"
-            return replace(blank, problem=Problem("missing", reason))
+            return replace(blank, failure=Failure("missing", reason))
     if pair.controlled:
         return replace(
             blank,
@@ -175,11 +186,11 @@ def _unpaired(pair: Pair, tolerance: float) -> Comparison:
     )
 
 
-def _log_speed(series: Series) -> FloatArray:
-    speed: FloatArray = -np.log(series.times.values)
+def _log_speed(benchmark: BenchmarkTimes) -> FloatArray:
+    speed: FloatArray = -np.log(benchmark.times.values)
     return speed
 
 
-def _time_modes(both: tuple[Series, Series], tolerance: float) -> bool:
+def _time_modes(both: tuple[BenchmarkTimes, BenchmarkTimes], tolerance: float) -> bool:
     limit = math.log1p(tolerance)
-    return any(two_modes(np.log(series.times.values), limit) is not None for series in both)
+    return any(two_modes(np.log(benchmark.times.values), limit) is not None for benchmark in both)

@@ -1,4 +1,4 @@
-"""The gate for other tools' files: `report_foreign`, and for `show` the series of one file."""
+"""The gate for other tools' files: `report_foreign`, and for `show` the benchmarks of one file."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -6,10 +6,10 @@ from pathlib import Path
 
 from flashbench.comparison import Comparison, geometric_mean
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.other_tools.compare import Pair, beside, compare, matched, with_machine
+from flashbench.other_tools.benchmarks import NO_SAMPLES, SECONDS, UNKNOWN, BenchmarkSet
+from flashbench.other_tools.compare import Match, beside, compare, matched, with_machine
 from flashbench.other_tools.detect import is_foreign
 from flashbench.other_tools.read import read
-from flashbench.other_tools.series import NO_SAMPLES, SECONDS, UNKNOWN, SeriesSet
 from flashbench.report import Caveat, Report, launch_order
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Outcome, Verdict, judge
@@ -21,8 +21,8 @@ class ForeignReport:
     or the one file whose candidates are compared with its SDPA."""
 
     report: Report
-    pairs: list[Pair]
-    sets: tuple[SeriesSet, ...]
+    pairs: list[Match]
+    sets: tuple[BenchmarkSet, ...]
 
 
 def report_foreign(
@@ -46,7 +46,7 @@ def report_foreign(
     if against != "sdpa":
         raise InvalidInputError("--against best is for one run file of flashbench")
     old = read(a, metric)
-    sets: tuple[SeriesSet, ...] = (old,) if b is None else (old, read(b, metric))
+    sets: tuple[BenchmarkSet, ...] = (old,) if b is None else (old, read(b, metric))
     _check_metric(sets, metric)
     caveats = _machines(sets[0], sets[-1], allow)
     pairs = beside(old) if b is None else matched(sets[0], sets[1])
@@ -58,15 +58,15 @@ def report_foreign(
     return _judged(sets, pairs, caveats, tolerance, alpha)
 
 
-def judge_alone(one: SeriesSet, *, tolerance: float, alpha: float) -> ForeignReport | None:
+def judge_alone(one: BenchmarkSet, *, tolerance: float, alpha: float) -> ForeignReport | None:
     """The candidates of a set with the SDPA that it holds; None where it has none beside any."""
     pairs = beside(one)
     return _judged((one,), pairs, [], tolerance, alpha) if pairs else None
 
 
 def _judged(
-    sets: tuple[SeriesSet, ...],
-    pairs: list[Pair],
+    sets: tuple[BenchmarkSet, ...],
+    pairs: list[Match],
     caveats: list[Caveat],
     tolerance: float,
     alpha: float,
@@ -85,7 +85,7 @@ def _judged(
     return ForeignReport(replace(report, caveats=caveats), pairs, sets)
 
 
-def _verdict(comparison: Comparison, pair: Pair, tolerance: float) -> Verdict:
+def _verdict(comparison: Comparison, pair: Match, tolerance: float) -> Verdict:
     """The rule's verdict; where launches are too few, with what the files lack for one."""
     verdict = judge(comparison, tolerance)
     too_few = comparison.shift is not None and not comparison.shift.bounded
@@ -95,7 +95,7 @@ def _verdict(comparison: Comparison, pair: Pair, tolerance: float) -> Verdict:
     return replace(verdict, reason="; ".join([*lacks, verdict.reason]))
 
 
-def _overall(comparisons: list[Comparison], pairs: list[Pair], alpha: float) -> dict[str, Shift]:
+def _overall(comparisons: list[Comparison], pairs: list[Match], alpha: float) -> dict[str, Shift]:
     """Of times only: a mean over seconds and bytes says nothing."""
     timed = [
         comparison
@@ -110,16 +110,16 @@ def _overall(comparisons: list[Comparison], pairs: list[Pair], alpha: float) -> 
     return overall
 
 
-def _check_metric(sets: tuple[SeriesSet, ...], metric: str | None) -> None:
+def _check_metric(sets: tuple[BenchmarkSet, ...], metric: str | None) -> None:
     for one in sets:
-        known = {series.metric for series in one.series} - {UNKNOWN}
+        known = {series.metric for series in one.benchmarks} - {UNKNOWN}
         if metric and known and metric not in known:
             raise InvalidInputError(
                 f"{one.source}: no {metric} times; it has {', '.join(sorted(known))}"
             )
 
 
-def _machines(a: SeriesSet, b: SeriesSet, allow: Collection[str]) -> list[Caveat]:
+def _machines(a: BenchmarkSet, b: BenchmarkSet, allow: Collection[str]) -> list[Caveat]:
     found = []
     for title, old, new in (("CPU", a.cpu, b.cpu), ("GPU", a.gpu, b.gpu)):
         if not old or not new or old == new:
@@ -136,7 +136,7 @@ def _machines(a: SeriesSet, b: SeriesSet, allow: Collection[str]) -> list[Caveat
     return found
 
 
-def _caveats(sets: tuple[SeriesSet, ...], pairs: list[Pair]) -> list[Caveat]:
+def _caveats(sets: tuple[BenchmarkSet, ...], pairs: list[Match]) -> list[Caveat]:
     found = []
     names = ("A", "B") if len(sets) > 1 else ("",)
     for name, one in zip(names, sets, strict=True):
@@ -154,19 +154,19 @@ def _caveats(sets: tuple[SeriesSet, ...], pairs: list[Pair]) -> list[Caveat]:
                 "whose changes are in the ratio",
             )
         )
-    series = [one for pair in there for one in (pair.a, pair.b) if one is not None]
-    if any(NO_SAMPLES in one.lacks for one in series):
+    benchmarks = [one for pair in there for one in (pair.a, pair.b) if one is not None]
+    if any(NO_SAMPLES in one.lacks for one in benchmarks):
         found.append(
             Caveat("no-samples", f"{NO_SAMPLES}: a launch counts with the median that is stated")
         )
-    units = sorted({one.unit or "unknown" for one in series} - {SECONDS})
+    units = sorted({one.unit or "unknown" for one in benchmarks} - {SECONDS})
     if units:
         found.append(
             Caveat("unit", f"not all are times ({', '.join(units)}): lower is taken as better")
         )
     judged = {id(one) for pair in pairs for one in (pair.a, pair.b)}
     for name, one in zip(names, sets, strict=True):
-        rest = sum(id(other) not in judged and not other.baseline for other in one.series)
+        rest = sum(id(other) not in judged and not other.baseline for other in one.benchmarks)
         if rest:
             many = f"{rest} benchmark{'s are' if rest > 1 else ' is'}"
             where = f"only in {name}" if name else "not of a case of flashbench's"

@@ -1,18 +1,17 @@
-"""A run file of ours as a series set, to be compared with what another tool measured."""
+"""A run file of ours as a benchmark set, to be compared with what another tool measured."""
 
 from pathlib import Path
 
 import numpy as np
 
-from flashbench.comparison import Problem
 from flashbench.errors import InvalidInputError
-from flashbench.launches import LaunchData, baseline_index, collect
-from flashbench.other_tools.series import SECONDS, Launches, Series, SeriesSet
+from flashbench.launches import Failure, LaunchData, baseline_index, collect
+from flashbench.other_tools.benchmarks import SECONDS, BenchmarkSet, BenchmarkTimes, Launches
 from flashbench.run_reader import load
 
 
-def read(path: Path, metric: str | None) -> SeriesSet:
-    """One series a case and candidate; speed-ups over SDPA are those of the A/B/B/A blocks."""
+def read(path: Path, metric: str | None) -> BenchmarkSet:
+    """One benchmark a case and candidate; speed-ups over SDPA are those of the A/B/B/A blocks."""
     run = load(path)
     if run.pair is not None:
         raise InvalidInputError(
@@ -22,11 +21,13 @@ def read(path: Path, metric: str | None) -> SeriesSet:
     data = collect(run, metric)
     builds = [candidate.build for candidate in run.candidates if not candidate.baseline]
     commits = {build.commit for build in builds} - {""}
-    return SeriesSet(
+    return BenchmarkSet(
         str(path),
         "flashbench",
         tuple(
-            series for index in range(len(run.candidates)) for series in _of_candidate(data, index)
+            benchmark
+            for index in range(len(run.candidates))
+            for benchmark in _of_candidate(data, index)
         ),
         launches=len(run.launches),
         machine=run.environment.hostname,
@@ -38,7 +39,7 @@ def read(path: Path, metric: str | None) -> SeriesSet:
     )
 
 
-def _of_candidate(data: LaunchData, index: int) -> list[Series]:
+def _of_candidate(data: LaunchData, index: int) -> list[BenchmarkTimes]:
     candidate = data.run.candidates[index]
     base = baseline_index(data.run, candidate.name)
     ratios = None
@@ -46,12 +47,11 @@ def _of_candidate(data: LaunchData, index: int) -> list[Series]:
         ratios = data.speedups(index, base)
     made = []
     for place, case in enumerate(data.run.cases):
-        failures = data.failures(index, place)
-        failed = Problem(failures.status, failures.reason, failures.launches) if failures else None
+        failed = data.failure(index, place)
         times = _present(data.log_median[index, place])
-        missing = failed or Problem("missing", f"no {data.metrics[place]} times")
+        missing = failed or Failure("missing", f"no {data.metrics[place]} times")
         made.append(
-            Series(
+            BenchmarkTimes(
                 f"{case.id} {candidate.name}",
                 SECONDS,
                 Launches(times.numbers, np.exp(times.values)),
@@ -60,7 +60,7 @@ def _of_candidate(data: LaunchData, index: int) -> list[Series]:
                 candidate=candidate.name,
                 metric=data.metrics[place],
                 speedups=Launches() if ratios is None else _present(ratios[place]),
-                problem=None if len(times) else missing,
+                failure=None if len(times) else missing,
                 partial=failed if len(times) else None,
             )
         )

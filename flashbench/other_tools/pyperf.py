@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from flashbench.comparison import Problem
 from flashbench.errors import InvalidInputError
-from flashbench.other_tools.document import typed
-from flashbench.other_tools.series import (
+from flashbench.launches import Failure
+from flashbench.other_tools.benchmarks import (
     ONE_PROCESS,
     SECONDS,
+    BenchmarkSet,
+    BenchmarkTimes,
     Launches,
-    Series,
-    SeriesSet,
     find_case,
     impossible,
 )
+from flashbench.other_tools.document import typed
 
 VERSION = "1.0"
 _UNITS = {"second": SECONDS, "byte": "bytes"}  # "integer" is a number of whatever it is
@@ -49,7 +49,7 @@ class _Suite(msgspec.Struct, kw_only=True):
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
-def read(path: Path, content: dict[str, Any]) -> SeriesSet:
+def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
     """The series of a parsed file; InvalidInputError says what is wrong with it."""
     where = f"{path}: damaged pyperf file"
     if content.get("version") != VERSION:
@@ -59,7 +59,7 @@ def read(path: Path, content: dict[str, Any]) -> SeriesSet:
             "convert it with `pyperf convert`"
         )
     suite = typed(content, _Suite, where)
-    series: dict[str, Series] = {}
+    series: dict[str, BenchmarkTimes] = {}
     launches = 0
     for benchmark in suite.benchmarks:
         one = _series(benchmark, suite.metadata, where)
@@ -71,7 +71,7 @@ def read(path: Path, content: dict[str, Any]) -> SeriesSet:
     places = [suite.metadata]
     for benchmark in suite.benchmarks:
         places += [benchmark.metadata, *(run.metadata for run in benchmark.runs)]
-    return SeriesSet(
+    return BenchmarkSet(
         str(path),
         "pyperf",
         tuple(series.values()),
@@ -81,7 +81,7 @@ def read(path: Path, content: dict[str, Any]) -> SeriesSet:
     )
 
 
-def _series(benchmark: _Benchmark, shared: _Metadata, where: str) -> Series:
+def _series(benchmark: _Benchmark, shared: _Metadata, where: str) -> BenchmarkTimes:
     name = benchmark.metadata.name or shared.name
     stated = benchmark.metadata.unit or shared.unit
     for run in benchmark.runs:
@@ -95,10 +95,10 @@ def _series(benchmark: _Benchmark, shared: _Metadata, where: str) -> Series:
     case = find_case(name)
     candidate = name.replace(case, "").strip(" -_:,[]()") if case else ""
     if not timed:
-        problem = Problem("missing", "no values: its runs only calibrated")
-        return Series(name, unit, case=case, candidate=candidate, problem=problem)
+        failure = Failure("missing", "no values: its runs only calibrated")
+        return BenchmarkTimes(name, unit, case=case, candidate=candidate, failure=failure)
     samples = tuple(np.array(values) for _, values in timed)
-    return Series(
+    return BenchmarkTimes(
         name,
         unit,
         Launches(

@@ -11,19 +11,19 @@ import msgspec
 import numpy as np
 
 from flashbench.errors import InvalidInputError
-from flashbench.other_tools.document import typed
-from flashbench.other_tools.series import (
+from flashbench.other_tools.benchmarks import (
     NO_SAMPLES,
     ONE_PROCESS,
     SECONDS,
     UNKNOWN,
+    BenchmarkSet,
+    BenchmarkTimes,
     Launches,
-    Series,
-    SeriesSet,
     find_case,
     impossible,
     with_control,
 )
+from flashbench.other_tools.document import typed
 
 EXTRA = "flashbench"  # the key of `extra_info` that our pytest plugin writes
 
@@ -71,11 +71,11 @@ class _File(msgspec.Struct, kw_only=True):
     commit_info: _Commit | None = None
 
 
-def read(path: Path, content: dict[str, Any]) -> SeriesSet:
+def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
     """The series of a parsed file; InvalidInputError says what is wrong with it."""
     where = f"{path}: damaged pytest-benchmark file"
     file = typed(content, _File, where)
-    series: dict[str, Series] = {}
+    series: dict[str, BenchmarkTimes] = {}
     infos: list[PluginInfo] = []
     for benchmark in file.benchmarks:
         if benchmark.fullname in series:
@@ -89,7 +89,7 @@ def read(path: Path, content: dict[str, Any]) -> SeriesSet:
     machine, cpu = file.machine_info, file.machine_info.cpu or _Cpu()
     commit = file.commit_info or _Commit()
     return with_control(
-        SeriesSet(
+        BenchmarkSet(
             str(path),
             "pytest-benchmark",
             tuple(series.values()),
@@ -104,7 +104,7 @@ def read(path: Path, content: dict[str, Any]) -> SeriesSet:
     )
 
 
-def _series(benchmark: _Benchmark, info: PluginInfo | None, where: str) -> Series:
+def _series(benchmark: _Benchmark, info: PluginInfo | None, where: str) -> BenchmarkTimes:
     name, stats = benchmark.fullname, benchmark.stats
     if any(impossible(SECONDS, value) for value in (stats.median, *stats.data)):
         raise InvalidInputError(f"{where}: {name!r}: a sample is not a possible time")
@@ -113,7 +113,7 @@ def _series(benchmark: _Benchmark, info: PluginInfo | None, where: str) -> Serie
     candidate = rest.replace(case, "").strip("]-") if case else ""
     # One number for the launch, of what it did: the median of the samples where they are there.
     time = float(np.median(stats.data)) if stats.data else stats.median
-    return Series(
+    return BenchmarkTimes(
         name,
         SECONDS,
         Launches(np.zeros(1, dtype=np.intp), np.array([time])),

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from flashbench.errors import InvalidInputError
 from flashbench.other_tools import asv, own, pyperf, pytest_benchmark
+from flashbench.other_tools.benchmarks import BenchmarkSet, joined
 from flashbench.other_tools.detect import Kind, opened
-from flashbench.other_tools.series import SeriesSet, joined
 
 _READERS = {Kind.ASV: asv.read, Kind.PYTEST: pytest_benchmark.read, Kind.PYPERF: pyperf.read}
 
 
-def read(path: Path, metric: str | None = None) -> SeriesSet:
+def read(path: Path, metric: str | None = None) -> BenchmarkSet:
     """All series of a file or folder. metric: of run files of ours, None for each case's default.
 
     Raises InvalidInputError naming the file and what is wrong with it.
@@ -33,7 +33,7 @@ def read(path: Path, metric: str | None = None) -> SeriesSet:
     return joined(str(path), sets)
 
 
-def _read_file(path: Path, metric: str | None) -> SeriesSet:
+def _read_file(path: Path, metric: str | None) -> BenchmarkSet:
     try:
         kind, content = opened(path)
     except OSError as error:
@@ -44,7 +44,7 @@ def _read_file(path: Path, metric: str | None) -> SeriesSet:
     return reader(path, content)
 
 
-def _check_alike(path: Path, sets: Sequence[SeriesSet]) -> None:
+def _check_alike(path: Path, sets: Sequence[BenchmarkSet]) -> None:
     """Launches are of one thing: files of several tools, commits or machines are not."""
     for what in ("tool", "commit", "machine", "cpu", "gpu", "torch"):
         found = sorted({getattr(one, what) for one in sets} - {""})

@@ -20,7 +20,7 @@ from flashbench.revisions.fingerprint import is_document
 from flashbench.revisions.settings import Project
 
 
-class Result(msgspec.Struct, frozen=True, array_like=True):
+class CheckResult(msgspec.Struct, frozen=True, array_like=True):
     """Whether a site computes the right thing ("built": it does), and where that was tried, as in
     SiteRecord. checked: the cases on which it is right; "" in a record of an older flashbench,
     which did not tell that from a refusal of all. gpus: those that were there to check it on."""
@@ -45,7 +45,7 @@ class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     loaded: bool = False  # whether `status` was tried
     environment: str = ""
     limit: float = 0.0  # of a time-out: the seconds that it was allowed
-    results: dict[str, Result] = {}
+    results: dict[str, CheckResult] = {}
     # Not kept in the record: of the cases of this call, the status (None: not tried) and why;
     # nothing was tried for this call; it says something of the sources.
     result: Status | None = None
@@ -130,7 +130,7 @@ def checked(
             )
         return msgspec.structs.replace(record, reused=reused, kept=kept)
 
-    def again(failed: SiteRecord | Result) -> bool:
+    def again(failed: SiteRecord | CheckResult) -> bool:
         """Whether a failure is tried again."""
         cut_short = failed.status == "timeout" and checker.timeout > failed.limit
         return retry_failed or failed.environment != here or cut_short
@@ -173,7 +173,7 @@ def checked(
         if is_to_compute(record):
             status, reason, right_on = checker.computes(site, spec, log, cases)
             why.append(reason)
-            result = Result(status, reason, here, limit_of(status), right_on, gpus)
+            result = CheckResult(status, reason, here, limit_of(status), right_on, gpus)
             record = msgspec.structs.replace(record, results=record.results | {names: result})
         if why and diagnosis.passing("\n".join(why)):
             return told(record, kept=False)

@@ -28,7 +28,7 @@ _plain_import_module = importlib.import_module
 def _import_module(name: str, package: str | None = None) -> ModuleType:
     """`importlib.import_module`; from within a site's modules, of that site."""
     importer = getattr(sys._getframe(1).f_builtins["__import__"], "__self__", None)
-    if isinstance(importer, Site):
+    if isinstance(importer, IsolatedModules):
         return importer.load(name, package)
     return _plain_import_module(name, package)
 
@@ -36,7 +36,7 @@ def _import_module(name: str, package: str | None = None) -> ModuleType:
 importlib.import_module = _import_module
 
 
-class Site:
+class IsolatedModules:
     """The modules of one directory, kept apart from those of the same names elsewhere."""
 
     def __init__(self, directory: Path, package: str) -> None:
@@ -140,7 +140,7 @@ class Site:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: IsolatedModules) -> None:
         self._site = site
 
     def find_spec(

@@ -21,7 +21,7 @@ Stage = Literal["build", "load", "correct"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 
-class Tried(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+class LedgerEntry(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """The last that is known of one commit."""
 
     commit: str
@@ -36,10 +36,10 @@ class Tried(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     checked: str = ""  # the cases on which it is right; of older records not known
 
 
-_TRIED = msgspec.json.Decoder(Tried)
+_TRIED = msgspec.json.Decoder(LedgerEntry)
 
 
-def record(cache: Path, repository: Path, tried: Tried) -> None:
+def record(cache: Path, repository: Path, tried: LedgerEntry) -> None:
     """Keep it, unless the same build was looked into further before. Raises OSError."""
     path = _directory(cache, repository) / f"{tried.commit}.json"
     known = _read(path)
@@ -51,12 +51,12 @@ def record(cache: Path, repository: Path, tried: Tried) -> None:
     replace_file(path, msgspec.json.encode(tried))
 
 
-def find(cache: Path, repository: Path, commit: str) -> Tried | None:
+def find(cache: Path, repository: Path, commit: str) -> LedgerEntry | None:
     """What is known of a commit (full hash)."""
     return _read(_directory(cache, repository) / f"{commit}.json")
 
 
-def everything(cache: Path, repository: Path) -> Iterator[Tried]:
+def everything(cache: Path, repository: Path) -> Iterator[LedgerEntry]:
     """Of all commits of the repository that were tried, in no order."""
     with contextlib.suppress(OSError):
         for path in sorted(_directory(cache, repository).glob("[0-9a-f]*.json")):
@@ -83,7 +83,7 @@ def _directory(cache: Path, repository: Path) -> Path:
     return cache / "commits" / named
 
 
-def _read(path: Path) -> Tried | None:
+def _read(path: Path) -> LedgerEntry | None:
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return _TRIED.decode(path.read_bytes())
     return None

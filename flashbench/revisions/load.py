@@ -15,16 +15,16 @@ from flashbench.candidates import Loaded
 from flashbench.errors import NotMeasuredError
 from flashbench.inputs import reason
 from flashbench.revisions import elf, outside
-from flashbench.revisions.isolated_imports import Site
+from flashbench.revisions.isolated_imports import IsolatedModules
 from flashbench.revisions.proof import Witness, mapped_files
 from flashbench.runfile import Candidate
 
-# Sites stay as long as the process: their functions are being measured.
-_kept: list[Site] = []
+# They stay as long as the process: their functions are being measured.
+_kept: list[IsolatedModules] = []
 
 
 @dataclass(frozen=True)
-class LoadedSite:
+class LoadedCallable:
     """A callable of a site, and the modules that were imported from there on the way."""
 
     call: Callable[..., Any]
@@ -32,7 +32,7 @@ class LoadedSite:
     witness: Witness
 
 
-def load_site(directory: Path, spec: str, tree: str = "") -> LoadedSite:
+def load_site(directory: Path, spec: str, tree: str = "") -> LoadedCallable:
     """Import `module:function` from the import root `directory`, beside what is loaded already.
 
     tree: the project's working tree, of which nothing may be imported on the way; empty: not known.
@@ -40,7 +40,7 @@ def load_site(directory: Path, spec: str, tree: str = "") -> LoadedSite:
     another site.
     """
     module_name, _, function_name = spec.partition(":")
-    site = Site(directory, module_name.partition(".")[0])
+    site = IsolatedModules(directory, module_name.partition(".")[0])
     before, mapped = set(sys.modules), mapped_files()
     with site.lent():
         try:
@@ -65,7 +65,7 @@ def load_site(directory: Path, spec: str, tree: str = "") -> LoadedSite:
                 "process keeps modules by their name"
             )
     _kept.append(site)
-    return LoadedSite(function, dict(site.modules), Witness(site, _kept, tree))
+    return LoadedCallable(function, dict(site.modules), Witness(site, _kept, tree))
 
 
 def load_copy(
@@ -113,7 +113,9 @@ def left_behind() -> str:
     return ""
 
 
-def _refuse_working_tree(site: Site, tree: str, before: set[str], mapped: set[str]) -> None:
+def _refuse_working_tree(
+    site: IsolatedModules, tree: str, before: set[str], mapped: set[str]
+) -> None:
     """Raises NotMeasuredError if the import brought in code of the working tree.
 
     before, mapped: the modules and the mapped files that were there already.

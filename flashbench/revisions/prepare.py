@@ -30,7 +30,7 @@ from flashbench.revisions.check import Checker
 from flashbench.revisions.export import Exported, UnreadableError, export, lacks
 from flashbench.revisions.fingerprint import Contents, contents_of
 from flashbench.revisions.import_root import SiteRecord
-from flashbench.revisions.ledger import Stage, Tried
+from flashbench.revisions.ledger import LedgerEntry, Stage
 from flashbench.revisions.revision import Revision
 from flashbench.revisions.settings import Project
 from flashbench.runfile import BuildIdentity, Candidate
@@ -69,9 +69,9 @@ class Built:
         return "; ".join([f"{self.revision.label}: {words}", *self.notes])
 
     @property
-    def tried(self) -> Tried:
+    def tried(self) -> LedgerEntry:
         """For the ledger, and for tables."""
-        return Tried(
+        return LedgerEntry(
             commit=self.revision.commit,
             status=self.status,
             reason=self.reason,

@@ -23,7 +23,7 @@ from typing import Any
 
 from flashbench.builds.content import libraries
 from flashbench.revisions import isolated_imports, outside
-from flashbench.revisions.isolated_imports import Site
+from flashbench.revisions.isolated_imports import IsolatedModules
 
 _OF_MODULES = tuple(suffix for suffix in EXTENSION_SUFFIXES if suffix != ".so")
 _OURS = frozenset({__file__, isolated_imports.__file__})  # run around the call
@@ -36,8 +36,8 @@ class Witness:
     """Watches calls of the function that comes from a site. sites: all of the process. tree: the
     working tree, whose code is no revision's; empty: not known."""
 
-    site: Site
-    sites: Sequence[Site]
+    site: IsolatedModules
+    sites: Sequence[IsolatedModules]
     tree: str = ""
     # By id, and kept alive: code objects of different files can compare equal.
     _judged: dict[int, CodeType] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Witness:
         return f"ran {self._found[0]}" if self._found else ""
 
     @property
-    def _others(self) -> list[Site]:
+    def _others(self) -> list[IsolatedModules]:
         return [site for site in self.sites if site is not self.site]
 
     def _foreign_libraries(self) -> set[str]:

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from flashbench.history.model import FloatArray, Gap, Points
-from flashbench.other_tools.series import SECONDS
+from flashbench.other_tools.benchmarks import SECONDS
 from flashbench.site.content import CONFIDENCE, Content, Graph, commit_page, moment, shown, speedup
 from flashbench.site.render import maker_key, page
 from flashbench.table import digits, percentage, ratio_text

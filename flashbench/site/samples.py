@@ -16,8 +16,8 @@ from flashbench.history import asv_row, names
 from flashbench.history.asv_row import Cell
 from flashbench.history.model import History, Machine, Series
 from flashbench.metric import DEFAULT_METRIC
+from flashbench.other_tools import benchmarks as foreign
 from flashbench.other_tools import document as documents
-from flashbench.other_tools import series as foreign
 from flashbench.other_tools.judge import judge_alone
 from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE
 from flashbench.site.content import Latest, Spot
@@ -87,7 +87,7 @@ def from_results(
     for key, cell in times.items():
         case, candidate = (text.strip("'\"") for text in key)
         series.append(
-            foreign.Series(
+            foreign.BenchmarkTimes(
                 f"{case} {candidate}",
                 times=_launches(cell),
                 case=case,
@@ -98,7 +98,7 @@ def from_results(
         )
     processor = machine.gpu if device == "cuda" else machine.cpu
     count = max((len(one.times) for one in series), default=0)
-    one = foreign.SeriesSet(
+    one = foreign.BenchmarkSet(
         commit.id, "asv", tuple(series), count, machine=machine.name, commit=commit.id
     )
     judged = judge_alone(one, tolerance=DEFAULT_TOLERANCE, alpha=DEFAULT_ALPHA)

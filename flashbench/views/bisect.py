@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from flashbench.bisect.found import Found, Tried
+from flashbench.bisect.found import Found, TriedCommit
 from flashbench.builds.missing_symbol import first_line
 from flashbench.table import (
     NONE,
@@ -68,7 +68,7 @@ def cost_line(found: Found) -> str:
     return "cost: " + ", ".join(parts)
 
 
-def _row(found: Found, one: Tried) -> dict[str, Cell]:
+def _row(found: Found, one: TriedCommit) -> dict[str, Cell]:
     if one.place < 0:
         name, subject = found.range.good.commit, found.range.good_subject
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flashbench.builds.diagnosis import STATUSES
 from flashbench.builds.missing_symbol import first_line
 from flashbench.revisions import WORKTREE, Built
-from flashbench.revisions.ledger import Tried
+from flashbench.revisions.ledger import LedgerEntry
 from flashbench.table import NONE, Cell, Column, Document, Note, cut_cell, name_column, text_cell
 
 NOT_TRIED = "not tried"
@@ -17,17 +17,17 @@ _OF_TRIED = ("checked", "seconds", "build", "reason", "right_on", "toolchain", "
 
 
 @dataclass(frozen=True)
-class Row:
+class BuildRow:
     """One revision. label: how it is called; tried: None where nothing is known of it;
     is_current: of the toolchain that is here now."""
 
     label: str
     subject: str
-    tried: Tried | None
+    tried: LedgerEntry | None
     is_current: bool = True
 
 
-def document(title: str, rows: Sequence[Row], footer: Sequence[str] = ()) -> Document:
+def document(title: str, rows: Sequence[BuildRow], footer: Sequence[str] = ()) -> Document:
     """One row a revision, in the order given; reasons stand below, each once."""
     counts = Counter(row.tried.status if row.tried else NOT_TRIED for row in rows)
     order = [name for name in (*STATUSES, NOT_TRIED) if counts[name]]
@@ -53,15 +53,15 @@ def document(title: str, rows: Sequence[Row], footer: Sequence[str] = ()) -> Doc
     )
 
 
-def row_of(built: Built, subjects: Mapping[str, str]) -> Row:
+def row_of(built: Built, subjects: Mapping[str, str]) -> BuildRow:
     """The row of a revision that was just prepared; subjects: of commits, by their full hash."""
     revision = built.revision
     if revision.worktree:
-        return Row(WORKTREE, f"on {revision.commit[:_SHOWN]}", built.tried)
-    return Row(revision.commit, subjects.get(revision.commit, ""), built.tried)
+        return BuildRow(WORKTREE, f"on {revision.commit[:_SHOWN]}", built.tried)
+    return BuildRow(revision.commit, subjects.get(revision.commit, ""), built.tried)
 
 
-def _row(row: Row) -> dict[str, Cell]:
+def _row(row: BuildRow) -> dict[str, Cell]:
     cells = {
         "commit": Cell(row.label, row.label[:_SHOWN]),
         "subject": cut_cell(row.subject, _SUBJECT),
@@ -81,7 +81,7 @@ def _row(row: Row) -> dict[str, Cell]:
     }
 
 
-def _notes(rows: Sequence[Row]) -> list[Note]:
+def _notes(rows: Sequence[BuildRow]) -> list[Note]:
     """Each reason once, with the first of its commits; then what commits lack, and old answers."""
     labels: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -103,7 +103,7 @@ def _notes(rows: Sequence[Row]) -> list[Note]:
     return found
 
 
-def _of_checks(known: Sequence[Tried]) -> list[Note]:
+def _of_checks(known: Sequence[LedgerEntry]) -> list[Note]:
     """On which cases results are right, and where that is not known."""
     right = [tried for tried in known if tried.stage == "correct" and tried.status == "built"]
     found = [

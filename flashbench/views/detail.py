@@ -112,18 +112,18 @@ def _columns(several_files: bool) -> list[Column]:
 
 
 def _row(data: LaunchData, candidate: int, case: int) -> dict[str, Cell]:
-    failures = data.failures(candidate, case)
+    failure = data.failure(candidate, case)
     row = {
         "case": text_cell(data.run.cases[case].id),
         "candidate": text_cell(data.run.candidates[candidate].name),
-        "status": text_cell(failures.status if failures else "ok"),
-        "reason": text_cell(failures.reason if failures else ""),
+        "status": text_cell(failure.status if failure else "ok"),
+        "reason": text_cell(failure.reason if failure else ""),
         "memory_mb": memory_cell(data.peak_memory(candidate, case)),
     }
     launches = [seconds * 1e6 for seconds in data.samples(candidate, case)]
     medians = data.launch_medians(candidate, case)
     if not launches:
-        status = failures.status if failures else "not measured"
+        status = failure.status if failure else "not measured"
         return row | {"p50_us": Cell(None, status.replace("_", " "))}
     samples = np.concatenate(launches)
     row["launches"] = Cell(len(medians), str(len(medians)))

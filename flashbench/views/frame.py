@@ -122,7 +122,7 @@ def failures(name: str, data: LaunchData, candidates: Sequence[int]) -> list[Not
     reasons = []
     for candidate in candidates:
         for place, case in enumerate(data.run.cases):
-            found = data.failures(candidate, place)
+            found = data.failure(candidate, place)
             if found is not None:
                 who = f"{name}: " * bool(name) + data.run.candidates[candidate].name
                 reasons.append((found.status.replace("_", " "), who, case.id, found.reason))

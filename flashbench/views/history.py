@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flashbench.errors import Exit
-from flashbench.history.changes import Found
+from flashbench.history.changes import FoundChanges
 from flashbench.history.model import Change, History, Series
 from flashbench.stats.segments import FEWEST
 from flashbench.table import (
@@ -29,13 +29,13 @@ _MOST_NOTES = 20  # of files that were passed over
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class HistoryReport:
     """What was asked for. series: the chosen ones, in the order of `found.changes`; since: indices
     of commits before the range, whose changes are not shown; label: of the range."""
 
     history: History
     series: Sequence[Series]
-    found: Found
+    found: FoundChanges
     since: frozenset[int]
     label: str
     tolerance: float
@@ -56,7 +56,7 @@ def outcome(change: Change, tolerance: float) -> Outcome:
     return Outcome.SAME if -limit <= shift.low and shift.high <= limit else Outcome.UNDECIDED
 
 
-def exit_code(report: Report) -> Exit:
+def exit_code(report: HistoryReport) -> Exit:
     """REGRESSION where a series is slower at the end of the range than at its beginning."""
     points = [len(one.judged) for one in report.series]
     if not any(points):
@@ -66,7 +66,7 @@ def exit_code(report: Report) -> Exit:
     return Exit.PASS if max(points) >= FEWEST else Exit.UNDECIDED
 
 
-def document(report: Report) -> Document:
+def document(report: HistoryReport) -> Document:
     """The table; as JSON and CSV with everything that is known of a change."""
     listed = sorted(
         (
@@ -95,14 +95,14 @@ def document(report: Report) -> Document:
     )
 
 
-def _regressed(report: Report, index: int) -> bool:
+def _regressed(report: HistoryReport, index: int) -> bool:
     changes = report.changes(index)
     total = sum(change.speedup.value for change in changes)
     slower = any(outcome(change, report.tolerance) is Outcome.SLOWER for change in changes)
     return slower and total < -math.log1p(report.tolerance)
 
 
-def _header(report: Report) -> list[str]:
+def _header(report: HistoryReport) -> list[str]:
     measured = {int(place) for one in report.series for place in one.judged.commit}
     machines = ", ".join(machine.name for machine in report.history.machines) or "no machine"
     lines = [
@@ -122,7 +122,7 @@ def _header(report: Report) -> list[str]:
     return lines
 
 
-def _columns(report: Report) -> list[Column]:
+def _columns(report: HistoryReport) -> list[Column]:
     several = {
         name: len({getattr(one, name) for one in report.series}) > 1
         for name in ("candidate", "machine", "environment", "metric")
@@ -153,7 +153,7 @@ def _columns(report: Report) -> list[Column]:
     ]
 
 
-def _row(report: Report, change: Change, one: Series) -> dict[str, Cell]:
+def _row(report: HistoryReport, change: Change, one: Series) -> dict[str, Cell]:
     commits = report.history.commits
     first, last = commits[change.first], commits[change.last]
     where = first.id[:SHOWN]
@@ -188,7 +188,7 @@ def _row(report: Report, change: Change, one: Series) -> dict[str, Cell]:
     }
 
 
-def _footer(report: Report, changes: list[Change]) -> list[str]:
+def _footer(report: HistoryReport, changes: list[Change]) -> list[str]:
     if not changes:
         return ["no change"]
     counts = Counter(outcome(change, report.tolerance) for change in changes)
@@ -198,7 +198,7 @@ def _footer(report: Report, changes: list[Change]) -> list[str]:
     return [f"{several}: {told}", f"slower at the end than at the beginning: {slower} series"]
 
 
-def _notes(report: Report, changes: list[Change]) -> list[Note]:
+def _notes(report: HistoryReport, changes: list[Change]) -> list[Note]:
     commits, found = report.history.commits, []
     few = sum(one is None for one in report.found.changes)
     if few:

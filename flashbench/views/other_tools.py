@@ -4,9 +4,9 @@ import numpy as np
 
 from flashbench.comparison import Comparison
 from flashbench.metric import label_of
-from flashbench.other_tools.compare import Pair, controls
+from flashbench.other_tools.benchmarks import SECONDS, BenchmarkSet, BenchmarkTimes
+from flashbench.other_tools.compare import Match, controls
 from flashbench.other_tools.judge import ForeignReport
-from flashbench.other_tools.series import SECONDS, Series, SeriesSet
 from flashbench.stats.quantile import Quantile, launch_quantile
 from flashbench.table import (
     NONE,
@@ -51,7 +51,7 @@ def document(judged: ForeignReport) -> Document:
     )
 
 
-def series_document(one: SeriesSet) -> Document:
+def series_document(one: BenchmarkSet) -> Document:
     """One row a series: its median, percentiles where they can be had, and what it lacks."""
     columns = [
         name_column("case", "series"),
@@ -68,16 +68,16 @@ def series_document(one: SeriesSet) -> Document:
         Column("reason", "", "data", numeric=False),
     ]
     lacks: dict[str, list[str]] = {}
-    for series in one.series:
-        for text in (series.problem.reason,) if series.problem else series.lacks:
+    for series in one.benchmarks:
+        for text in (series.failure.reason,) if series.failure else series.lacks:
             lacks.setdefault(text, []).append(series.name)
     notes = [Note("lacks", f"{names[0]}{_more(names)}: {text}") for text, names in lacks.items()]
     return Document(
         "series",
         [_identity(one), "median over launches of the launch's median; a launch is a process"],
         columns,
-        [_series_row(series) for series in one.series],
-        {"series": len(one.series), "launches": one.launches},
+        [_series_row(series) for series in one.benchmarks],
+        {"series": len(one.benchmarks), "launches": one.launches},
         [],
         notes,
     )
@@ -87,7 +87,7 @@ def _more(names: list[str]) -> str:
     return f" and {len(names) - 1} more" if len(names) > 1 else ""
 
 
-def _identity(one: SeriesSet) -> str:
+def _identity(one: BenchmarkSet) -> str:
     machine = " ".join(filter(None, [one.machine, f"({one.cpu})" if one.cpu else ""]))
     parts = [
         one.tool,
@@ -95,7 +95,7 @@ def _identity(one: SeriesSet) -> str:
         f"commit {one.commit[:12]}{' with uncommitted changes' * one.dirty}" if one.commit else "",
         machine,
         one.gpu,
-        *sorted({label_of(s.metric) for s in one.series if s.metric}),
+        *sorted({label_of(s.metric) for s in one.benchmarks if s.metric}),
     ]
     return ", ".join(filter(None, parts))
 
@@ -156,7 +156,7 @@ def _title(side: str, other: bool) -> str:
 
 
 def _row(
-    judged: ForeignReport, pair: Pair, comparison: Comparison, verdict: Verdict
+    judged: ForeignReport, pair: Match, comparison: Comparison, verdict: Verdict
 ) -> dict[str, Cell]:
     both = controls(*judged.sets, pair) if len(judged.sets) == 2 else None
     sdpa = [_middle(series) for series in both] if both else [NONE, NONE]
@@ -184,15 +184,15 @@ def _row(
     }
 
 
-def _unit(series: Series) -> str:
+def _unit(series: BenchmarkTimes) -> str:
     return "us" if series.unit == SECONDS else series.unit
 
 
-def _scale(series: Series) -> float:
+def _scale(series: BenchmarkTimes) -> float:
     return 1e6 if series.unit == SECONDS else 1.0
 
 
-def _middle(series: Series | None) -> Cell:
+def _middle(series: BenchmarkTimes | None) -> Cell:
     """The median over launches, in `_unit`."""
     if series is None or not len(series.times):
         return NONE
@@ -200,7 +200,7 @@ def _middle(series: Series | None) -> Cell:
     return Cell(value, digits(value))
 
 
-def _series_row(series: Series) -> dict[str, Cell]:
+def _series_row(series: BenchmarkTimes) -> dict[str, Cell]:
     launches = [samples * _scale(series) for samples in series.samples]
     count = sum(map(len, launches))
     row = {
@@ -209,8 +209,8 @@ def _series_row(series: Series) -> dict[str, Cell]:
         "launches": Cell(len(series.times), str(len(series.times))),
         "samples": Cell(count, str(count)),
         "median": _middle(series),
-        "status": text_cell(series.problem.status if series.problem else "ok"),
-        "reason": text_cell(series.problem.reason if series.problem else ""),
+        "status": text_cell(series.failure.status if series.failure else "ok"),
+        "reason": text_cell(series.failure.reason if series.failure else ""),
     }
     for name, q in QUANTILES.items():
         if launches and name != "p50":

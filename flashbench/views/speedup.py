@@ -253,14 +253,14 @@ def _sdpa_cells(data: LaunchData, case: int) -> dict[str, Cell]:
     for index in baselines_of(data.run):
         candidate = data.run.candidates[index]
         time = data.median_us(index, case)
-        failures = data.failures(index, case)
+        failure = data.failure(index, case)
         cell = time_cell(time)
-        if time is None and failures:
-            cell = Cell(None, failures.status.replace("_", " "))
+        if time is None and failure:
+            cell = Cell(None, failure.status.replace("_", " "))
         if index == default:
             cells["sdpa_us"] = cell
             cells["sdpa_tflops"] = rate_cell(data.run.cases[case], time)
-            cells["reason"] = text_cell(failures.reason if failures else "")
+            cells["reason"] = text_cell(failure.reason if failure else "")
         else:
             cells[f"backend_us:{candidate.name}"] = cell
     if best is not None:

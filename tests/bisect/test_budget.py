@@ -9,7 +9,7 @@ import pytest
 
 from flashbench.bisect.breakage import find_breakage
 from flashbench.bisect.culprit import Search
-from flashbench.bisect.found import Outcome
+from flashbench.bisect.found import Conclusion
 from flashbench.bisect.graph import graph_of
 from flashbench.bisect.launches_on_demand import SpentError
 from flashbench.bisect.question import Range
@@ -99,6 +99,6 @@ def test_ends_are_tried_with_any_budget(asked: Range, budget: float | None, outc
     found = find_breakage(
         asked, "build", builds, jobs=1, quick=False, budget=budget, tell=lambda _: None
     )
-    assert found.outcome == Outcome(outcome)
+    assert found.outcome == Conclusion(outcome)
     assert len(found.tried) == 2 if outcome == "UNDECIDED" else len(found.tried) > 2
     assert ("stopped by --budget" in found.answer) == (outcome == "UNDECIDED")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flashbench.bisect.culprit import LEAST_LAUNCHES, Search
 from flashbench.bisect.faults import FaultSearch
-from flashbench.bisect.graph import Graph, graph_of
+from flashbench.bisect.graph import CommitGraph, graph_of
 
 TRIALS = 25
 
@@ -22,7 +22,7 @@ class Made:
     parents: tuple[str, ...]
 
 
-def line(size: int) -> Graph:
+def line(size: int) -> CommitGraph:
     return graph_of([Made(str(n), (str(n - 1),)) for n in range(size)])
 
 
@@ -89,7 +89,7 @@ def test_side_branch_is_named_where_it_broke() -> None:
     assert (found.first, found.before, found.last) == (2, 1, 3)
 
 
-def searched(graph: Graph, culprit: int, unusable: set[int], noise: float = 0.0) -> Search:
+def searched(graph: CommitGraph, culprit: int, unusable: set[int], noise: float = 0.0) -> Search:
     """A search that ended, by launches without surprises."""
     search = Search(graph, np.ones(graph.size), 0.05)
     rng = np.random.default_rng(0)

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from flashbench.bisect.found import EXIT_CODES, Cost, Found, Outcome, Tried
+from flashbench.bisect.found import EXIT_CODES, Conclusion, Cost, Found, TriedCommit
 from flashbench.bisect.graph import graph_of
 from flashbench.bisect.question import Range
 from flashbench.errors import Exit
 from flashbench.render import render
 from flashbench.revisions import Project, Revision
 from flashbench.revisions.commits import Commit
-from flashbench.revisions.ledger import Tried as Known
+from flashbench.revisions.ledger import LedgerEntry
 from flashbench.views import bisect, builds
 
 GOOD, SLOW, BAD = ("a" * 40, "b" * 40, "c" * 40)
@@ -27,12 +27,12 @@ def found() -> Found:
     return Found(
         asked,
         "speed",
-        Outcome.FOUND,
+        Conclusion.FOUND,
         "bbbbbbbbbbbb made it slower",
         [
-            Tried(-1, "built"),
-            Tried(0, "built", "", [0.03, 0.031], 0.991, "first slower"),
-            Tried(1, "built", "", [0.03], 0.009),
+            TriedCommit(-1, "built"),
+            TriedCommit(0, "built", "", [0.03, 0.031], 0.991, "first slower"),
+            TriedCommit(1, "built", "", [0.03], 0.009),
         ],
         Cost(commits=2, builds=1, build_seconds=12.0, launches=3, device_seconds=9.5),
         candidates=(0,),
@@ -62,10 +62,10 @@ def test_text_is_what_it_was(found: Found) -> None:
 @pytest.mark.parametrize("output_format", ["text", "markdown", "csv", "json"])
 def test_subjects_are_text(found: Found, output_format: str) -> None:
     """A commit message acts on no reader, in either table."""
-    known = Known(commit=SLOW, status="built", stage="load", build="d" * 32, toolchain="e")
+    known = LedgerEntry(commit=SLOW, status="built", stage="load", build="d" * 32, toolchain="e")
     for document in (
         bisect.document(found),
-        builds.document("builds", [builds.Row(SLOW, HOSTILE, known)]),
+        builds.document("builds", [builds.BuildRow(SLOW, HOSTILE, known)]),
     ):
         text = render(document, output_format)
         assert "\x1b" not in text
@@ -76,8 +76,8 @@ def test_subjects_are_text(found: Found, output_format: str) -> None:
 def test_each_answer_has_its_exit_code() -> None:
     """Found is a regression, nothing is a pass, and what is not known is undecided."""
     assert EXIT_CODES == {
-        Outcome.FOUND: Exit.REGRESSION,
-        Outcome.NONE: Exit.PASS,
-        Outcome.HIDDEN: Exit.UNDECIDED,
-        Outcome.UNDECIDED: Exit.UNDECIDED,
+        Conclusion.FOUND: Exit.REGRESSION,
+        Conclusion.NONE: Exit.PASS,
+        Conclusion.HIDDEN: Exit.UNDECIDED,
+        Conclusion.UNDECIDED: Exit.UNDECIDED,
     }

@@ -16,7 +16,7 @@ from flashbench.errors import FlashbenchError, InvalidInputError
 from flashbench.fleet.gpus import Gpu, choose
 from flashbench.fleet.local import Slot, measure_on_slots
 from flashbench.measure.document import plan_to_resume
-from flashbench.run import Outcome
+from flashbench.run import RunEnd
 from flashbench.runfile import RunFile
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ def _at_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def measure(
     path: Path, slots: list[Slot], arguments: list[str], resumed: RunFile | None = None
-) -> tuple[Outcome, list[str]]:
+) -> tuple[RunEnd, list[str]]:
     context = command.make_context("run", [*TINY, *arguments])
     plan, flags = _plan(context.params), plan_flags(context)
     if resumed:

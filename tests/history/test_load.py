@@ -145,7 +145,7 @@ def test_a_failure_is_told_once_on_the_site(project, tmp_path, monkeypatch) -> N
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
     for place, status in ((2, "link error"), (4, "wrong result")):
         commit = commits[place]
-        tried = ledger.Tried(
+        tried = ledger.LedgerEntry(
             commit=commit,
             status="link error",
             reason="no symbol x\n  in y.o",
@@ -172,7 +172,7 @@ def test_failures_of_the_build_cache_are_gaps_of_the_site(project, tmp_path, mon
     """A commit that `flashbench build` could not build is marked in what publish shows."""
     root, commits = project
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
-    tried = ledger.Tried(
+    tried = ledger.LedgerEntry(
         commit=commits[2],
         status="link error",
         reason="no symbol x",

@@ -107,7 +107,7 @@ def test_a_metric_that_was_not_timed_is_not_called_throttled() -> None:
     for launch in run.launches:
         for result in launch.results:
             result.dropped_blocks = 1
-    assert collect(run, "graph").failures(0, 0) is None
+    assert collect(run, "graph").failure(0, 0) is None
     assert report_one(run, metric="graph").verdicts[0].reason.startswith("no graph times")
 
 

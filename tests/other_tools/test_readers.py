@@ -15,7 +15,7 @@ CASE = "b1-h2-q64-d32-fp32-causal-cpu"
 
 
 def _by_name(path):
-    return {series.name: series for series in read(path).series}
+    return {series.name: series for series in read(path).benchmarks}
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_asv_parameters_units_and_failures():
     assert len(plain.samples[0]) > 1
     assert series["toy.Plain.mem_list"].unit == "bytes"
     assert series["toy.Plain.track_ratio"].unit == "times"
-    failed = series["toy.Suite.time_fails(100, 'list')"].problem
+    failed = series["toy.Suite.time_fails(100, 'list')"].failure
     assert failed.reason == "asv has no result (failed)"
-    assert series["toy.Suite.time_sum(100, 'tuple')"].problem.reason == "asv skipped it (NaN)"
-    assert "above 0" in series["toy.Plain.track_negative"].problem.reason
-    assert "any of its parameters" in series["toy.Plain.time_broken"].problem.reason
+    assert series["toy.Suite.time_sum(100, 'tuple')"].failure.reason == "asv skipped it (NaN)"
+    assert "above 0" in series["toy.Plain.track_negative"].failure.reason
+    assert "any of its parameters" in series["toy.Plain.time_broken"].failure.reason
 
 
 def test_units_without_benchmarks_json(tmp_path):
@@ -104,7 +104,7 @@ def test_a_folder_is_launches():
     """Each file of a folder is a launch, with the SDPA of its own process beside it."""
     folder = read(INPUTS / "door_a")
     assert folder.launches == folder.files == 7
-    mine = next(s for s in folder.series if (s.case, s.candidate) == (CASE, "mine"))
+    mine = next(s for s in folder.benchmarks if (s.case, s.candidate) == (CASE, "mine"))
     sdpa = folder.control(CASE, "wall")
     assert mine.times.numbers.tolist() == list(range(7))
     assert not mine.lacks
@@ -119,7 +119,7 @@ def test_a_launch_that_lacks_a_benchmark_is_told(tmp_path):
     content = json.loads((tmp_path / "3.json").read_text())
     content["benchmarks"] = [b for b in content["benchmarks"] if "mine" not in b["fullname"]]
     (tmp_path / "3.json").write_text(json.dumps(content))
-    mine = next(s for s in read(tmp_path).series if (s.case, s.candidate) == (CASE, "mine"))
+    mine = next(s for s in read(tmp_path).benchmarks if (s.case, s.candidate) == (CASE, "mine"))
     assert mine.times.numbers.tolist() == [0, 1, 2, 4, 5, 6]
     assert mine.partial.launches == 1
 
@@ -154,5 +154,5 @@ def test_asv_folder_skips_machine_json(tmp_path):
 
 def test_our_run_file_has_its_launches():
     """A run file of ours keeps every launch, and the speed-ups of its A/B/B/A blocks."""
-    mine = next(s for s in read(INPUTS / "ours.json").series if s.candidate == "mine")
+    mine = next(s for s in read(INPUTS / "ours.json").benchmarks if s.candidate == "mine")
     assert len(mine.times) == len(mine.speedups) == 7

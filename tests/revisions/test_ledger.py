@@ -8,9 +8,9 @@ from flashbench.builds import Status
 from flashbench.revisions import ledger
 
 
-def tried(commit: str, status: Status, reason: str = "") -> ledger.Tried:
+def tried(commit: str, status: Status, reason: str = "") -> ledger.LedgerEntry:
     """The least that a record holds."""
-    return ledger.Tried(
+    return ledger.LedgerEntry(
         commit=commit, status=status, reason=reason, stage="build", build="k", toolchain="t"
     )
 

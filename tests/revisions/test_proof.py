@@ -9,18 +9,18 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from flashbench.revisions.isolated_imports import Site
+from flashbench.revisions.isolated_imports import IsolatedModules
 from flashbench.revisions.proof import Witness
 
 WAIT = "def wait():\n    return 1\n"
 
 
-def sites(root: Path) -> tuple[Site, Site]:
+def sites(root: Path) -> tuple[IsolatedModules, IsolatedModules]:
     """Two sites of a package `toy`."""
     for name in ("a", "b"):
         (root / name / "toy").mkdir(parents=True)
         (root / name / "toy" / "__init__.py").write_text(WAIT)
-    return Site(root / "a", "toy"), Site(root / "b", "toy")
+    return IsolatedModules(root / "a", "toy"), IsolatedModules(root / "b", "toy")
 
 
 def compiled(file: Path) -> ModuleType:

@@ -1,4 +1,4 @@
-"""Named series of one number a launch: what every tool's file comes down to.
+"""Named benchmarks with one number a launch: what every tool's file comes down to.
 
 A launch is a process. Samples of one process resemble each other (docs/statistics.md), so they are
 kept for percentiles only, and a launch counts with their median.
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.baseline_names import SDPA, is_baseline_name
-from flashbench.comparison import Problem
+from flashbench.launches import Failure
 from flashbench.metric import UNIT
 from flashbench.runfile import MAX_SECONDS, MIN_SECONDS
 
@@ -41,9 +41,9 @@ class Launches:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class BenchmarkTimes:
     """One benchmark. times: its median a launch, in `unit`; speedups: log(SDPA's time / its own) a
-    launch, empty where the file has no SDPA beside it; problem: why there are no times."""
+    launch, empty where the file has no SDPA beside it; failure: why there are no times."""
 
     name: str
     unit: str = SECONDS
@@ -54,8 +54,8 @@ class Series:
     metric: str = UNKNOWN
     speedups: Launches = field(default_factory=Launches)
     lacks: tuple[str, ...] = ()  # what a verdict would need
-    problem: Problem | None = None
-    partial: Problem | None = None  # some launches failed
+    failure: Failure | None = None
+    partial: Failure | None = None  # some launches failed
 
     @property
     def baseline(self) -> bool:
@@ -64,12 +64,12 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesSet:
-    """All series of a file, or of a folder of files. Empty strings where it does not say."""
+class BenchmarkSet:
+    """All benchmarks of a file, or of a folder of files. Empty strings where it does not say."""
 
     source: str  # the path
     tool: str
-    series: tuple[Series, ...]
+    benchmarks: tuple[BenchmarkTimes, ...]
     launches: int  # those that `Launches.numbers` count
     files: int = 1
     machine: str = ""
@@ -79,11 +79,11 @@ class SeriesSet:
     commit: str = ""
     dirty: bool = False
 
-    def control(self, case: str, metric: str) -> Series | None:
+    def control(self, case: str, metric: str) -> BenchmarkTimes | None:
         """SDPA's default on a case, with times."""
-        for series in self.series:
-            if (series.case, series.candidate) == (case, SDPA) and len(series.times):
-                return series if series.metric == metric else None
+        for benchmark in self.benchmarks:
+            if (benchmark.case, benchmark.candidate) == (case, SDPA) and len(benchmark.times):
+                return benchmark if benchmark.metric == metric else None
         return None
 
 
@@ -100,55 +100,55 @@ def impossible(unit: str, value: float) -> bool:
     return not 1e-300 <= value <= 1e300
 
 
-def with_control(collected: SeriesSet) -> SeriesSet:
-    """Fill in the speed-ups over SDPA of every series that has SDPA in the same launches."""
+def with_control(collected: BenchmarkSet) -> BenchmarkSet:
+    """Fill in the speed-ups over SDPA of every benchmark that has SDPA in the same launches."""
     out = []
-    for series in collected.series:
-        control = collected.control(series.case, series.metric) if series.case else None
-        timed = control is not None and series.unit == control.unit == SECONDS
-        if control is not None and timed and not series.baseline:
+    for benchmark in collected.benchmarks:
+        control = collected.control(benchmark.case, benchmark.metric) if benchmark.case else None
+        timed = control is not None and benchmark.unit == control.unit == SECONDS
+        if control is not None and timed and not benchmark.baseline:
             numbers, ours, theirs = np.intersect1d(
-                series.times.numbers, control.times.numbers, return_indices=True
+                benchmark.times.numbers, control.times.numbers, return_indices=True
             )
-            logs = np.log(control.times.values[theirs]) - np.log(series.times.values[ours])
-            series = replace(series, speedups=Launches(numbers, logs))
-        out.append(series)
-    return replace(collected, series=tuple(out))
+            logs = np.log(control.times.values[theirs]) - np.log(benchmark.times.values[ours])
+            benchmark = replace(benchmark, speedups=Launches(numbers, logs))
+        out.append(benchmark)
+    return replace(collected, benchmarks=tuple(out))
 
 
-def joined(source: str, sets: Sequence[SeriesSet]) -> SeriesSet:
+def joined(source: str, sets: Sequence[BenchmarkSet]) -> BenchmarkSet:
     """Several files as one set: the launches of one after those of the other.
 
-    sets: at least one, of one tool. A series that some files lack, or in which it failed, goes on
-    with the others, and says so.
+    sets: at least one, of one tool. A benchmark that some files lack, or in which it failed, keeps
+    the launches of the others, and says so.
     """
-    by_name: dict[str, list[tuple[int, Series]]] = defaultdict(list)
+    by_name: dict[str, list[tuple[int, BenchmarkTimes]]] = defaultdict(list)
     offset = 0
     for one in sets:
-        for series in one.series:
-            by_name[series.name].append((offset, series))
+        for benchmark in one.benchmarks:
+            by_name[benchmark.name].append((offset, benchmark))
         offset += one.launches
     members = tuple(_joined_series(parts, len(sets)) for parts in by_name.values())
-    return replace(sets[0], source=source, series=members, launches=offset, files=len(sets))
+    return replace(sets[0], source=source, benchmarks=members, launches=offset, files=len(sets))
 
 
-def _joined_series(parts: list[tuple[int, Series]], files: int) -> Series:
-    timed = [(offset, series) for offset, series in parts if series.problem is None]
-    failed = [series.problem for _, series in parts if series.problem is not None]
+def _joined_series(parts: list[tuple[int, BenchmarkTimes]], files: int) -> BenchmarkTimes:
+    timed = [(offset, benchmark) for offset, benchmark in parts if benchmark.failure is None]
+    failed = [benchmark.failure for _, benchmark in parts if benchmark.failure is not None]
     if not timed:
         return parts[0][1]
     partial = timed[0][1].partial
     if failed:
         partial = replace(failed[0], launches=len(failed))
     elif len(parts) < files:
-        partial = Problem("missing", "it is not in the file", files - len(parts))
-    samples = tuple(launch for _, series in timed for launch in series.samples)
-    lacks = dict.fromkeys(text for _, series in timed for text in series.lacks)
-    several = sum(len(series.times) for _, series in timed) > 1
+        partial = Failure("missing", "it is not in the file", files - len(parts))
+    samples = tuple(launch for _, benchmark in timed for launch in benchmark.samples)
+    lacks = dict.fromkeys(text for _, benchmark in timed for text in benchmark.lacks)
+    several = sum(len(benchmark.times) for _, benchmark in timed) > 1
     return replace(
         timed[0][1],
-        times=_concatenated([(offset, series.times) for offset, series in timed]),
-        speedups=_concatenated([(offset, series.speedups) for offset, series in timed]),
+        times=_concatenated([(offset, benchmark.times) for offset, benchmark in timed]),
+        speedups=_concatenated([(offset, benchmark.speedups) for offset, benchmark in timed]),
         samples=samples,
         lacks=tuple(text for text in lacks if text == NO_SAMPLES or not several),
         partial=partial,
