@@ -40,7 +40,7 @@ def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
 
 
 def plan_to_resume(run: RunFile, path: Path) -> Plan:
-    """The plan that resumes a run file: the other way round of `new_run`.
+    """The plan that resumes a run file: the inverse of `new_run`.
 
     InvalidInputError if it holds no case, or a candidate that no command line could have named.
     """
