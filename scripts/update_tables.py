@@ -1,29 +1,55 @@
 """Writes the tables in docs anew.
 
 `<!-- table: ARGUMENTS -->` is `flashbench show ARGUMENTS`, `<!-- targets: FILE -->` is
-`experiments/cpu_targets.py --from FILE`.
+`experiments/cpu_targets.py --from FILE`, and `<!-- means: ARGUMENTS, ARGUMENTS -->` one line with
+the geometric mean of each `flashbench show ARGUMENTS`.
 """
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXTS = ["docs/results.md", "docs/lab/cuda-kernels.md", "docs/lab/cpu-kernels.md"]
-_TABLE = re.compile(r"(<!-- (table|targets): ([^>]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+TEXTS = ["README.md", "docs/results.md", "docs/lab/cuda-kernels.md", "docs/lab/cpu-kernels.md"]
+_TABLE = re.compile(
+    r"(<!-- (table|targets|means): ([^>]+) -->\n).*?(<!-- end of table -->)", re.DOTALL
+)
 
 
 def rendered(match: re.Match[str]) -> str:
     before, kind, arguments, after = match.groups()
     if kind == "table":
-        command = ["-m", "flashbench", "show", *arguments.split(), "--format", "markdown"]
+        text = printed("-m", "flashbench", "show", *arguments.split(), "--format", "markdown")
+    elif kind == "means":
+        text = means([part.split() for part in arguments.split(",")])
     else:
-        command = ["experiments/cpu_targets.py", "--from", *arguments.split()]
+        text = printed("experiments/cpu_targets.py", "--from", *arguments.split())
+    return f"{before}\n{text.strip()}\n\n{after}"
+
+
+def means(shown: list[list[str]]) -> str:
+    """One line: by machine and metric, SDPA's time over ours in the geometric mean."""
+    by_machine: dict[str, list[str]] = {}
+    for arguments in shown:
+        table = json.loads(printed("-m", "flashbench", "show", *arguments, "--format", "json"))
+        # AMD EPYC with 2 threads, torch ..., 10 launches, eager wall time, flashbench at ...
+        machine, rest = re.split(r", torch [^,]+, \d+ launches, ", table["header"][0])
+        metric = rest.rpartition(", flashbench at ")[0]
+        summary = table["summary"]
+        name = f"{machine} ({summary['comparisons']} cases)"
+        mean = summary["geometric_mean:flashbench"]["speedup"]
+        by_machine.setdefault(name, []).append(f"{mean:.2f} ({metric})")
+    found = "; ".join(f"{name} {', '.join(values)}" for name, values in by_machine.items())
+    return f"SDPA's time over ours, geometric mean ([all cases](docs/results.md)): {found}."
+
+
+def printed(*command: str) -> str:
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"{arguments}: {done.stderr.strip()}")
-    return f"{before}\n{done.stdout.strip()}\n\n{after}"
+        sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def main() -> None:
