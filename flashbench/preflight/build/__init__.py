@@ -1,6 +1,6 @@
 """Checks that compile, on a machine without a GPU: the tools, and HEAD from a clean export."""
 
-from flashbench.preflight.build import compiled, stale, tools
+from flashbench.preflight.build import compiled, shared_memory, stale, tools
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import Check
 
@@ -19,7 +19,9 @@ CHECKS: tuple[Check[BuildSubject], ...] = (
     ),
     Check("torch", "there is no baseline, and nothing to compile against", tools.torch),
     Check("clean build", "what builds here builds nowhere else", compiled.clean_build),
-    Check("shared memory", "the kernel is refused when it is launched", compiled.shared_memory),
+    Check(
+        "shared memory", "the kernel is refused when it is launched", shared_memory.shared_memory
+    ),
     Check("spills", "registers that do not fit go through memory", compiled.spills),
     Check("stale library", "old code is measured as new", stale.stale_library),
 )

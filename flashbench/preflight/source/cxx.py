@@ -37,6 +37,7 @@ class Define:
     name: str
     line: int
     conditional: bool
+    value: str
 
 
 @dataclass
@@ -113,9 +114,11 @@ class SourceText:
         found = []
         for line, name, rest, conditions in self._directives:
             # "(" right behind the name makes it a function-like macro, which needs a call.
-            match = re.match(r"([A-Za-z_]\w*)(?!\w|\()[ \t]+\S", rest) if name == "define" else None
+            match = (
+                re.match(r"([A-Za-z_]\w*)(?!\w|\()[ \t]+(\S.*)", rest) if name == "define" else None
+            )
             if match:
-                found.append(Define(match[1], line, bool(conditions)))
+                found.append(Define(match[1], line, bool(conditions), match[2]))
         return found
 
     @cached_property
@@ -126,6 +129,11 @@ class SourceText:
             if name in ("undef", "ifdef", "ifndef", "if", "elif"):
                 asked.update(re.findall(r"[A-Za-z_]\w*", rest))
         return asked
+
+    def is_conditional(self, line: int) -> bool:
+        """Whether a line of code stands under a condition of the preprocessor."""
+        before = [conditions for number, _, _, conditions in self._directives if number < line]
+        return bool(before and before[-1])
 
     def line_of(self, place: int) -> int:
         """The number of the line that holds the character at `place` of `plain`."""

@@ -1,0 +1,166 @@
+"""Dynamic shared memory as sources state it: sizes beyond the chip's are found, none is guessed."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from revisions.repository import Repository
+
+from flashbench.preflight import run
+from flashbench.preflight.build.shared_memory import dynamic
+from flashbench.preflight.source.arithmetic import Constants
+from flashbench.preflight.source.tree import read_tree
+
+_LIMIT = 227 << 10
+_ASK = "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, {});"
+_HEADER = """\
+#pragma once
+#define STAGES 4
+#define TILE_BYTES (128 * 128 * sizeof(half))
+#ifdef WIDE
+#define WIDTH 256
+#endif
+namespace tile {
+constexpr int kRows = 0x80;
+static constexpr size_t kColumns{1'28u};
+}
+using element = __nv_bfloat16;
+struct alignas(128) Stage {
+    static constexpr int kDepth = 2;
+    element q[tile::kRows][64], k[tile::kRows * 64];
+    float scale;
+};
+union Either { Stage stage; char bytes[100000]; };
+struct Shared { Stage stages[STAGES]; Either either; unsigned long long barrier[2 * STAGES]; };
+template <typename T, int kDim> struct Buffer { T data[kDim]; static constexpr int kBytes = 8; };
+struct Derived : Shared { int more; };
+"""
+
+
+def _tree(root: Path, unit: str) -> Path:
+    (root / "csrc").mkdir(parents=True)
+    (root / "csrc/config.h").write_text(_HEADER)
+    (root / "csrc/kernel.cu").write_text(f'#include "config.h"\n{unit}\n')
+    return root
+
+
+def _found(root: Path, unit: str) -> list[str]:
+    findings = dynamic(read_tree(_tree(root, unit)), _LIMIT)
+    return [f"{one.where} {one.found.split(' bytes')[0]}" for one in findings]
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("232449", 232449),
+        ("48 << 10", 48 << 10),
+        ("(int)(2 * 64 + 10 % 4) / 3", 43),
+        ("static_cast<int>(STAGES * TILE_BYTES)", 131072),
+        ("tile::kRows * tile::kColumns + 1ul", 16385),
+        ("std::max(STAGES, 7) - 1", 6),
+        ("sizeof(float4) * size_t(2)", 32),
+        ("sizeof(Either)", 100096),
+        ("sizeof(const float*)", 8),
+        # Not known, so not guessed.
+        ("WIDTH", None),
+        ("rows * 2", None),
+        ("Tile::kBytes", None),
+        ("tile::kNothing", None),
+        ("sizeof(T)", None),
+        ("sizeof(Buffer)", None),
+        ("sizeof(Derived)", None),
+        ("sizeof(local)", None),
+        ("STAGES > 2 ? 1 : 2", None),
+        ("1 / 0", None),
+        ("1 << 9999", None),
+        ("f(3)", None),
+        ("010", None),
+        ("(" * 300, None),
+    ],
+)
+def test_expressions(tmp_path: Path, expression: str, value: int | None) -> None:
+    """Arithmetic of constants has its value in C++; what the text does not tell has none."""
+    constants = Constants(read_tree(_tree(tmp_path, "")), "csrc/kernel.cu")
+    assert constants.value(expression) == value
+
+
+def test_size_of_structs_is_the_compiler_s(tmp_path: Path) -> None:
+    """Arrays, alignment, padding, unions and aliases as g++ lays them out."""
+    constants = Constants(read_tree(_tree(tmp_path, "")), "csrc/kernel.cu")
+    types = "typedef unsigned short half; typedef unsigned short __nv_bfloat16;\n"
+    names = ("Stage", "Either", "Shared")
+    shown = " ".join(f'printf("%zu ", sizeof({name}));' for name in names)
+    text = f"#include <cstddef>\n#include <cstdio>\n{types}{_HEADER}\nint main() {{ {shown} }}\n"
+    (tmp_path / "sizes.cpp").write_text(text)
+    program = tmp_path / "sizes"
+    subprocess.run(["g++", "-w", tmp_path / "sizes.cpp", "-o", program], check=True)
+    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    assert [constants.value(f"sizeof({name})") for name in names] == [*map(int, said.split())]
+
+
+@pytest.mark.parametrize(
+    ("unit", "found"),
+    [
+        (_ASK.format("232449"), "232449"),
+        (_ASK.format("8 * TILE_BYTES"), "262144"),
+        (_ASK.format("static_cast<int>(3 * sizeof(Either))"), "300288"),
+        ("constexpr int kAll = STAGES * 64 << 10;\n" + _ASK.format("kAll"), "262144"),
+        (f"kernel<<<grid, Traits<4>::kThreads, sizeof(Shared) * 2, s>>>(q); {_ASK}", "463616"),
+        ("kernel<<<dim3(1, 2), block, 240 * 1024>>>(q);", "245760"),
+        ("kernel<<<1, 32, 3 * 1024 * 32>>>(q);", "98304"),  # nothing asks for more than 48 KiB
+    ],
+)
+def test_too_much_is_found(tmp_path: Path, unit: str, found: str) -> None:
+    """By an attribute or a launch, once for each size; a launch that nobody asked for, too."""
+    (line,) = _found(tmp_path, f"void launch() {{\n{unit}\n}}")
+    assert line.partition(" ")[0].startswith("csrc/kernel.cu:")
+    assert line.endswith(f" {found}")
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        _ASK.format("227 << 10") + " kernel<<<grid, block, 227 << 10>>>(q);",
+        "kernel<<<grid, 999999>>>(q); kernel<<<grid, block, 0, 999999>>>(q);",
+        "kernel<<<grid, block, 48 * 1024>>>(q);",
+        _ASK.format("bytes") + " int bytes = 999999;",
+        "template <int STAGES> void f() { " + _ASK.format("STAGES * 999999") + " }",
+        "void f(int STAGES) { " + _ASK.format("STAGES * 999999") + " }",
+        "struct A { static constexpr int kB = 1; }; struct B { static constexpr int kB = 999999; };"
+        + _ASK.format("A::kB"),
+        "#ifdef BLACKWELL\n" + _ASK.format("999999") + "\n#endif",
+        "// " + _ASK.format("999999"),
+        "kernel<<<size<1, 999999, 2>(), block, 1>>>(q);",
+        "constexpr int kA = kB; constexpr int kB = kA;" + _ASK.format("kA * 999999"),
+    ],
+)
+def test_what_fits_or_is_not_known_is_no_defect(tmp_path: Path, unit: str) -> None:
+    """The chip's limit itself, another argument, a name with several meanings, a condition."""
+    assert _found(tmp_path, unit) == []
+
+
+def test_against_the_chips_of_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fits the largest chip and none of those that HEAD is built for is found."""
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
+    project = Repository(tmp_path / "flash")
+    kernel = (
+        '{"name": "k", "arch": "86", "registers": 8, "static_shared_bytes": 0, "stack_bytes": 0}'
+    )
+    project.write(
+        "build.sh",
+        "g++ -shared -fPIC csrc/api.cpp -o flash/kernel.so\n"
+        f"echo '{{\"kernels\": [{kernel}]}}' > flash/_build.json\n",
+    )
+    project.write(
+        "pyproject.toml",
+        '[tool.flashbench.project]\ncallable = "flash:f"\nbuild = ["sh", "build.sh"]\n',
+    )
+    project.write("flash/__init__.py", "def f(q, k, v, **others): return q\n")
+    project.write("csrc/api.cpp", 'extern "C" int answer() { return 42; }\n')
+    project.write("csrc/kernel.cu", f"#define KIB 1024\nvoid f() {{ {_ASK.format('100 * KIB')} }}")
+    project.commit("A kernel for one chip")
+    report = run(project.root, "build", timeout=60)
+    (done,) = (one for one in report.checks if one.name == "shared memory")
+    assert [(one.where, one.found) for one in done.findings] == [
+        ("csrc/kernel.cu:2", "asks for 102400 bytes a block; the chips built for have 101376")
+    ]
