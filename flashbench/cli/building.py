@@ -9,14 +9,20 @@ from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from flashbench.revisions import Built, Project, Revision
+    from flashbench.revisions.ledger import Stage
     from flashbench.run import Plan
     from flashbench.runfile import Candidate, RunFile
 
 
 def build_revision(
-    project: "Project", revision: "Revision", label: str, options: dict[str, Any]
+    project: "Project",
+    revision: "Revision",
+    label: str,
+    options: dict[str, Any],
+    stage: "Stage" = "load",
 ) -> "Built":
-    """One revision, built and imported once, whatever became of it. label: how it is announced."""
+    """One revision, built and imported once, whatever became of it. label: how it is announced;
+    stage: how far it is looked into."""
     from flashbench.builds import cache_directory
     from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS
     from flashbench.revisions import prepare
@@ -29,6 +35,7 @@ def build_revision(
             project,
             revision,
             cache_directory(),
+            stage=stage,
             retry_failed=options["retry_build"],
             timeout=timeout,
             checker=checker,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flashbench.cli.building import build_revision
 from flashbench.cli.measuring import (
     Count,
     Number,
@@ -98,34 +99,17 @@ def command(revision: str, **options: Any) -> int:
 def _levels(revision: str, speeds: list[float], options: dict[str, Any]) -> "Iterator[Level]":
     """The levels, each tried when the one before it was taken."""
     from flashbench.gate import built_level, correct_level, resources_level, speed_level
+    from flashbench.revisions import read, resolve
 
-    built = _build(revision, options)
+    project = read(Path.cwd())
+    chosen = resolve(project.repository, revision)
+    built = build_revision(project, chosen, project.callable, options, stage="correct")
     yield built_level(built)
     yield resources_level(_kernels(built), options["most_stack"])
     yield correct_level(built)
     if speeds:
         report = _measure(built, options)
         yield from (speed_level(report, speed) for speed in speeds)
-
-
-def _build(revision: str, options: dict[str, Any]) -> "Built":
-    from flashbench.builds import cache_directory
-    from flashbench.revisions import prepare, read, resolve
-    from flashbench.revisions.check import Checker
-
-    project = read(Path.cwd())
-    chosen = resolve(project.repository, revision)
-    tell(f"{chosen.label}: building, for {options['build_timeout']:g} s at the most")
-    with Checker() as checker:
-        return prepare(
-            project,
-            chosen,
-            cache_directory(),
-            stage="correct",
-            retry_failed=options["retry_build"],
-            timeout=options["build_timeout"],
-            checker=checker,
-        )
 
 
 def _kernels(built: "Built") -> "list[KernelUse]":

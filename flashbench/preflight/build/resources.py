@@ -53,7 +53,7 @@ def read_kernels(libraries: Sequence[Path]) -> list[KernelUse]:
     reports = {library.with_name("_build.json") for library in libraries}
     if reports and all(report.is_file() for report in reports):
         return [kernel for report in reports for kernel in _reported(report)]
-    tool = shutil.which("cuobjdump") or _beside_nvcc("cuobjdump")
+    tool = shutil.which("cuobjdump") or cuda_program("cuobjdump")
     if tool is None:
         raise CannotCheck("cuobjdump is not on PATH (it comes with nvcc)")
     found = []
@@ -73,7 +73,7 @@ def _reported(report: Path) -> Iterator[KernelUse]:
 
 def read_archs(libraries: Sequence[Path]) -> tuple[str, ...]:
     """What the libraries have code for: `90a-real` machine code, `80-virtual` PTX."""
-    tool = shutil.which("cuobjdump") or _beside_nvcc("cuobjdump")
+    tool = shutil.which("cuobjdump") or cuda_program("cuobjdump")
     if tool is None:
         raise CannotCheck("cuobjdump is not on PATH (it comes with nvcc)")
     found = set()
@@ -99,9 +99,9 @@ def parse(text: str) -> list[KernelUse]:
     return found
 
 
-def _beside_nvcc(name: str) -> str | None:
-    for home in filter(None, (os.environ.get("CUDA_HOME"), "/usr/local/cuda")):
-        path = Path(home) / "bin" / name
-        if path.exists():
-            return str(path)
-    return None
+def cuda_program(name: str) -> Path | None:
+    """A program of CUDA where it is installed, on PATH or not."""
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    places = [Path(home) for home in homes if home]
+    places += sorted(Path("/usr/local").glob("cuda-*"), reverse=True)
+    return next((p / "bin" / name for p in places if (p / "bin" / name).exists()), None)

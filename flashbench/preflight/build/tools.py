@@ -13,9 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flashbench.inputs import reason
+from flashbench.preflight.build.resources import cuda_program
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding, Severity
 
+# What `make` and setup.py look for is in build_support/prerequisites.py and setup.py, which run
+# before there is a package, the former on a Python too old for it. An installed package does not
+# have them: so the names of compilers, and the place of Python's headers, are here once more.
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -41,7 +45,7 @@ def nvcc(subject: BuildSubject) -> Iterator[Finding]:
         raise CannotCheck("there are no units for nvcc")
     if shutil.which("nvcc") or os.environ.get("CUDACXX"):
         return
-    found = nvcc_elsewhere()
+    found = cuda_program("nvcc")
     severity: Severity = "warning" if subject.is_ours else "error"
     if found is None:
         yield Finding(
@@ -106,14 +110,6 @@ def _chip() -> int:
     if done.returncode or found is None:
         raise CannotCheck("nvidia-smi does not say what chip is here")
     return int(found[1] + found[2])
-
-
-def nvcc_elsewhere() -> Path | None:
-    """nvcc where CUDA puts it."""
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    places = [Path(home) for home in homes if home]
-    places += sorted(Path("/usr/local").glob("cuda-*"), reverse=True)
-    return next((p / "bin/nvcc" for p in places if (p / "bin/nvcc").exists()), None)
 
 
 def pip(subject: BuildSubject) -> Iterator[Finding]:
