@@ -32,11 +32,14 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding]:
         for name in {match[1] for match in _DEFINES.finditer(tree.read(file).outer)}:
             holders[name].append(file)
     compiled, headers = listed_units(tree), set(tree.headers)
+    declared: dict[str, list[tuple[str, int]]] = {}  # headers are of many bindings
     for unit in binding:
         used = Counter(re.findall(r"[A-Za-z_]\w*", tree.read(unit).code))
         for file in tree.closure(unit):
-            for match in _DECLARES.finditer(tree.read(file).outer):
-                name = match[1]
+            if file not in declared:
+                matches = _DECLARES.finditer(tree.read(file).outer)
+                declared[file] = [(match[1], match.start(1)) for match in matches]
+            for name, place in declared[file]:
                 if used[name] <= (file == unit):
                     continue  # declared, not used
                 defined = holders[name]
@@ -49,7 +52,7 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding]:
                     fix = f"add {defined[0]} to the sources of the build"
                 else:
                     continue
-                line = tree.read(file).line_of(match.start(1))
+                line = tree.read(file).line_of(place)
                 yield Finding(f"{file}:{line}", f"{unit} calls {name}: {found}", fix)
 
 

@@ -36,6 +36,7 @@ class SourceTree:
     of_modules: tuple[str, ...] = ()  # the files of submodules that were fetched
     without_git: str = ""  # why
     _texts: dict[str, SourceText] = field(default_factory=dict, repr=False)
+    _resolved: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def units(self) -> list[str]:
@@ -81,7 +82,13 @@ class SourceTree:
 
     def resolve(self, includer: str, name: str) -> str | None:
         """The file that `#include "name"` in `includer` means: beside it, else of that path."""
-        beside = os.path.normpath(PurePosixPath(includer).parent / name)
+        asked = includer.rpartition("/")[0], name
+        if asked not in self._resolved:  # headers are included many times
+            self._resolved[asked] = self._resolve(*asked)
+        return self._resolved[asked]
+
+    def _resolve(self, folder: str, name: str) -> str | None:
+        beside = os.path.normpath(PurePosixPath(folder) / name)
         if beside in self._known:
             return beside
         found = self.ending(name)
