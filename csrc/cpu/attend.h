@@ -4,8 +4,8 @@
 // that is not the same: a NaN or infinity there must not get in (0 * inf is NaN).
 #pragma once
 
-#include "ahead.h"
-#include "product.h"
+#include "microkernel.h"
+#include "prefetch.h"
 #include "scratch.h"
 
 namespace flashbench {
@@ -132,16 +132,16 @@ inline void attend(const Scratch<Operand>& scratch, const Attention& problem, fl
 }
 
 // All rows of a task meet a block. sees[r] is how many keys of the whole problem row r sees. Meanwhile
-// what is ahead is fetched.
+// what comes next is prefetched.
 template <class Operand>
 inline void attend_strips(const Scratch<Operand>& scratch, const Attention& problem,
                           float log2_scale, const Block& block, int64_t all_rows,
-                          const int64_t* sees, Ahead ahead) {
-    const int64_t share = (ahead.rows() * strip_rows + all_rows - 1) / all_rows;
+                          const int64_t* sees, Prefetcher prefetcher) {
+    const int64_t share = (prefetcher.rows() * strip_rows + all_rows - 1) / all_rows;
     for (int64_t row = 0; row < all_rows; row += strip_rows) {
         const int64_t left = all_rows - row;
         const int64_t rows = left < strip_rows ? left : strip_rows;
-        ahead.fetch(share);
+        prefetcher.fetch(share);
         if (sees[row + rows - 1] <= block.first_key) continue;
         int64_t visible[strip_rows];
         for (int64_t i = 0; i < rows; ++i) {

@@ -155,7 +155,7 @@ struct Job {
     const int64_t scratch_floats;
     float* const partials;          // of all tasks, if each sees a part of the keys
     const int64_t partial_floats;  // of a task
-    const bool fetch_ahead;
+    const bool prefetch;
     std::atomic<int64_t> next{0};
 };
 
@@ -169,7 +169,7 @@ void work_on(void* context) {
         const Task task = job.tasks[i];
         const int64_t follows = job.next;  // unless another thread takes it
         const Task next = follows < job.tasks.size() ? job.tasks[follows] : task;
-        job.kernel.compute(job.problem, task, job.fetch_ahead ? &next : nullptr, scratch, partial);
+        job.kernel.compute(job.problem, task, job.prefetch ? &next : nullptr, scratch, partial);
     }
 }
 

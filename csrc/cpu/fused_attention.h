@@ -15,7 +15,7 @@
 #pragma once
 
 #include "attend.h"
-#include "finish.h"
+#include "epilogue.h"
 #include "peak.h"
 
 namespace flashbench {
@@ -114,12 +114,13 @@ void compute_as(const Attention& problem, const Task& task, const Task* next, fl
         } else {
             pack_keys<Operand>(keys, count, dims, scratch.keys, scratch.key_panel);
             take_values(scratch, values, count, dims, task.rows);
-            Ahead ahead;
+            Prefetcher prefetcher;
             if (next) {
-                ahead = after<Element>(problem, task, *next, key + count, last_key, block_keys);
+                prefetcher = prefetch_after<Element>(problem, task, *next, key + count, last_key,
+                                                     block_keys);
             }
             const Block block{key, count, key == task.first_key};
-            attend_strips(scratch, problem, log2_scale, block, task.rows, sees, ahead);
+            attend_strips(scratch, problem, log2_scale, block, task.rows, sees, prefetcher);
         }
     }
     finish<Element>(scratch, problem, task, partial);

@@ -16,7 +16,7 @@ struct Fp32 {
     static constexpr int64_t per_slot = 1;
     // Slots that a product takes at once: operands are 0 beyond their last element up to there.
     static constexpr int64_t depth_step = 1;
-    // Slots that Q K^T sums in one chain (see product.h).
+    // Slots that Q K^T sums in one chain (see microkernel.h).
     static constexpr int64_t chain = 32;
     // A block of keys. K^T and V of one are 32 KiB each at head_dim 64.
     static constexpr int64_t block_keys = 128;

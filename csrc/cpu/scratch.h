@@ -1,7 +1,7 @@
 // A task's memory: packed keys and values, scores, and what is known of each row so far.
 #pragma once
 
-#include "panels.h"
+#include "pack.h"
 #include "softmax.h"
 
 namespace flashbench {

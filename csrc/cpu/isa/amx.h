@@ -49,7 +49,7 @@ struct Bf16Tiles : Bf16PairsBase {
         ~Session() { _tile_release(); }
     };
 
-    // See product.h. Up to 32 rows of a, c and 2 vectors of b, c, in whole tiles: rows of `a` and `c`
+    // See microkernel.h. Up to 32 rows of a, c and 2 vectors of b, c, in whole tiles: rows of `a` and `c`
     // beyond `rows` are touched.
     template <bool Accumulate>
     static void multiply_panel(int64_t rows, int64_t vectors, const float* a, int64_t lda,

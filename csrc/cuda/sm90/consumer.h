@@ -19,7 +19,7 @@
 #include "../sm80/ptx.h"
 #include "group_rows.h"
 #include "ptx.h"
-#include "schedule.h"
+#include "tile_scheduler.h"
 #include "tile.h"
 
 namespace flashbench::cuda::sm90 {

@@ -52,11 +52,11 @@ __device__ __forceinline__ void produce(const Launch& launch, const Shared<Tile>
     ptx::prefetch_tensormap(&launch.query);
     ptx::prefetch_tensormap(&launch.key);
     ptx::prefetch_tensormap(&launch.value);
-    Schedule schedule{launch};
+    TileScheduler scheduler{launch};
     Ring<Tile::kStages> key;
     Ring<Tile::kStages> value;
     int query_parity = 0;
-    for (Work work; schedule.next(work);) {
+    for (Work work; scheduler.next(work);) {
         for (int block = work.blocks - 1; block >= -1; --block) {
             if (block >= 0) {
                 ptx::mbarrier_wait(shared.key_empty(key.stage), key.parity ^ 1);
@@ -263,11 +263,11 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         ptx::bar_arrive(next_turn, kTurnThreads);
     }
 
-    Schedule schedule{launch};
+    TileScheduler scheduler{launch};
     Ring<Tile::kStages> key;
     Ring<Tile::kStages> value;
     int query_parity = 0;
-    for (Work work; schedule.next(work);) {
+    for (Work work; scheduler.next(work);) {
         const int first_row = work.first_row + consumer * kGroupRows;
         const int first_scale = work.kv_head * all_blocks;
         const float factor =

@@ -106,7 +106,7 @@ struct Work {
 
 // A block of threads walks over tiles, forth in one round over the grid and back in the next, so
 // that every SM gets as much. Causal tiles come longest first, all heads of a length together.
-struct Schedule {
+struct TileScheduler {
     const Launch& launch;
     int round = 0;
 

@@ -8,8 +8,8 @@
 // in. A consumer issues Q K^T of the next block and P V of this one together and looks for the
 // largest scores while P V ends, and the consumers take turns at issuing, so that the tensor cores
 // go from one's products to the next's while the one is at its softmax. One block an SM walks over
-// many tiles (schedule.h). Where Q has two buffers the tiles are one stream of blocks: the last P V
-// of a tile runs beside the first scores of the next, and nothing waits while a tile is stored.
+// many tiles (tile_scheduler.h). Where Q has two buffers the tiles are one stream of blocks: the last
+// P V of a tile runs beside the first scores of the next, and nothing waits while a tile is stored.
 //
 // What NaN and infinity do: keys past the end are zeros in shared memory and -inf in the scores, so
 // they never count. A causally masked key is inside the diagonal blocks, though, and 0 * NaN would
@@ -39,7 +39,7 @@
 
 #include "consumer.h"
 #include "producer.h"
-#include "schedule.h"
+#include "tile_scheduler.h"
 #include "tile.h"
 
 namespace flashbench::cuda::sm90 {

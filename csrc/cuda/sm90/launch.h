@@ -38,7 +38,7 @@
 
 namespace flashbench::cuda::sm90 {
 
-// Key heads of a causal section (see schedule.h): so few that several blocks share the keys of
+// Key heads of a causal section (see tile_scheduler.h): so few that several blocks share the keys of
 // each.
 constexpr int64_t kMinSectionHeads = 12;
 constexpr int64_t kMaxSectionHeads = 32;

@@ -13,7 +13,7 @@
 #include "../sm80/ptx.h"
 #include "../types.h"
 #include "ptx.h"
-#include "schedule.h"
+#include "tile_scheduler.h"
 #include "tile.h"
 
 namespace flashbench::cuda::sm90 {
@@ -77,9 +77,9 @@ template <typename Tile>
 __device__ __forceinline__ void scan_values(const Launch& launch, const Shared<Tile>& shared) {
     using T = typename Tile::Type;
     const int scanner = threadIdx.x - kWarpSize;
-    Schedule<Tile> schedule{launch};
+    TileScheduler<Tile> scheduler{launch};
     Ring<Tile::kStages> value;
-    for (Work work; schedule.next(work);) {
+    for (Work work; scheduler.next(work);) {
         for (int block = work.blocks - 1; block >= 0; --block) {
             ptx::mbarrier_wait(shared.value_full(value.stage), value.parity);
             if (block >= work.first_diagonal) {
@@ -190,7 +190,7 @@ struct PlainLoads {
 template <typename Tile, typename Copy>
 __device__ __forceinline__ void produce_stream(const Launch& launch, const Shared<Tile>& shared,
                                                const Copy& copy) {
-    Schedule<Tile> schedule{launch};
+    TileScheduler<Tile> scheduler{launch};
     Ring<Tile::kQueryStages> query;
     Ring<Tile::kStages> key;
     Ring<Tile::kStages> value;
@@ -212,7 +212,7 @@ __device__ __forceinline__ void produce_stream(const Launch& launch, const Share
     };
     Work value_work;
     int value_block = -1;  // whose V comes next; none at first
-    for (Work work; schedule.next(work);) {
+    for (Work work; scheduler.next(work);) {
 #pragma unroll 1
         for (int block = work.blocks - 1; block >= 0; --block) {
             const bool first = block == work.blocks - 1;

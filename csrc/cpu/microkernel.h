@@ -1,11 +1,11 @@
-// The matrix product behind both Q K^T and P V: C (+)= A B with a tile of C held in registers.
+// The microkernel of both Q K^T and P V: C (+)= A B with a tile of C held in registers.
 //
 // Each element of A B is one chain of fused multiply-adds over the depth, in order, and is added to
 // C at its end: long sums become sums of sums, whose rounding error grows far more slowly.
 // Depths count slots (operands.h).
 #pragma once
 
-#include "panels.h"
+#include "pack.h"
 
 namespace flashbench {
 namespace cpu {

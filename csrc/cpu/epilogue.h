@@ -1,4 +1,4 @@
-// The end of a row: O / sum, or what is left of it when a task sees a part of the keys only.
+// The epilogue of a row: writes O / sum, or O, max and sum where a task sees only part of the keys.
 #pragma once
 
 #include "rows.h"
@@ -8,7 +8,7 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// What is left of a row of a part: O, max, sum.
+// Floats of a row's partial result: O, max, sum.
 inline int64_t partial_floats(const Attention& problem) {
     return round_up(problem.head_dim, lanes) + lanes;
 }
@@ -42,7 +42,7 @@ inline void sums_of_rows(const float* from, float* sums) {
     Isa::store(sums, parts[0]);
 }
 
-// Writes the rows of a task, or leaves them in `partial` if that is given.
+// Writes the rows of a task to the result, or to `partial` if that is given.
 template <class Element, class Operand>
 inline void finish(const Scratch<Operand>& scratch, const Attention& problem, const Task& task,
                    float* partial) {
@@ -66,7 +66,7 @@ inline void finish(const Scratch<Operand>& scratch, const Attention& problem, co
     }
 }
 
-// Puts together what `parts` tasks left of the same rows, `stride` floats from one to the next.
+// Combines the partial results that `parts` tasks have of the same rows, `stride` floats apart.
 template <class Element>
 void combine(const Attention& problem, const Task& task, float* partials, int64_t parts,
              int64_t stride) {

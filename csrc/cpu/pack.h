@@ -1,4 +1,4 @@
-// Packing: keys and values of any strides and dtype become panels.
+// Packs keys and values of any strides and dtype into panels.
 //
 // A panel is what the matrix product reads from front to back: `panel_width` columns, stored row
 // after row. For Q K^T the columns are keys and the rows are head dims (so keys are transposed);

@@ -1,5 +1,5 @@
-// Rows that the next block or task reads or writes, fetched into the second-level cache while others are
-// computed: packing reads them in an order that hardware does not foresee.
+// Software prefetch: rows that the next block or task reads or writes go into the second-level cache
+// while others are computed. Packing reads them in an order that the hardware does not predict.
 #pragma once
 
 #include "rows.h"
@@ -8,9 +8,9 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-class Ahead {
+class Prefetcher {
   public:
-    // Rows of `elements` elements each, which follow one another there.
+    // Adds `count` rows of `elements` contiguous elements each.
     template <class Element>
     void add(const Rows<Element>& rows, int64_t count, int64_t elements) {
         runs_[size_++] = {reinterpret_cast<const char*>(rows.first),
@@ -19,10 +19,10 @@ class Ahead {
         rows_ += count;
     }
 
-    // How many rows there are.
+    // The number of rows added.
     int64_t rows() const { return rows_; }
 
-    // Asks for the next `count` of them.
+    // Prefetches the next `count` of them.
     void fetch(int64_t count) {
         while (count > 0 && at_ < size_) {
             Run& run = runs_[at_];
@@ -50,27 +50,27 @@ class Ahead {
     int64_t rows_ = 0;
 };
 
-// What is wanted after the keys before `key`: the next block, or what the task `next` begins with.
+// The rows needed after the keys before `key`: the next block's, or the first ones of the task `next`.
 template <class Element>
-inline Ahead after(const Attention& problem, const Task& task, const Task& next, int64_t key,
-                   int64_t last_key, int64_t block_keys) {
-    Ahead ahead;
+inline Prefetcher prefetch_after(const Attention& problem, const Task& task, const Task& next,
+                                 int64_t key, int64_t last_key, int64_t block_keys) {
+    Prefetcher prefetcher;
     const bool goes_on = key < last_key;
     const Task& of = goes_on ? task : next;
     const int64_t first = goes_on ? key : next.first_key;
     const int64_t left = (goes_on ? last_key : next.last_key) - first;
     const int64_t count = left < block_keys ? left : block_keys;
     const int64_t dims = problem.head_dim;
-    ahead.add(rows_of<Element>(problem.k, problem.k_strides, of, first), count, dims);
-    ahead.add(rows_of<Element>(problem.v, problem.v_strides, of, first), count, dims);
+    prefetcher.add(rows_of<Element>(problem.k, problem.k_strides, of, first), count, dims);
+    prefetcher.add(rows_of<Element>(problem.v, problem.v_strides, of, first), count, dims);
     if (!goes_on && problem.heads == problem.kv_heads) {
         // One head a group: its rows are as those of keys.
-        ahead.add(rows_of<Element>(problem.q, problem.q_strides, next, next.first_row), next.rows,
-                  dims);
-        ahead.add(rows_of<Element>(problem.out, problem.out_strides, next, next.first_row),
-                  next.rows, dims);
+        prefetcher.add(rows_of<Element>(problem.q, problem.q_strides, next, next.first_row),
+                       next.rows, dims);
+        prefetcher.add(rows_of<Element>(problem.out, problem.out_strides, next, next.first_row),
+                       next.rows, dims);
     }
-    return ahead;
+    return prefetcher;
 }
 
 }  // namespace FLASHBENCH_ISA

@@ -1,4 +1,4 @@
-// Which tile a block computes, and in which order.
+// The tile scheduler: which tiles a block computes, and in which order.
 #pragma once
 
 #include <cuda.h>
@@ -47,7 +47,7 @@ __device__ __forceinline__ void put_work(uint32_t shared, const Work& work) {
 }
 
 // By whole warps. Lane 0 reads: the warp's release of the place is its too. The shuffles: see
-// Schedule.
+// TileScheduler.
 __device__ __forceinline__ Work get_work(uint32_t shared) {
     int fields[6] = {};
     if (threadIdx.x % kWarpSize == 0) {
@@ -81,7 +81,7 @@ __device__ __forceinline__ Work get_work(uint32_t shared) {
 // the state of the loops around it in uniform registers then, which is worth 5 % of a kernel's
 // time.
 template <typename Tile>
-struct Schedule {
+struct TileScheduler {
     const Launch& launch;
     int first_head = 0;  // of the section
     int round = 0;       // in the section
