@@ -24,9 +24,9 @@
 
 #include "../../attention.h"
 #include "../constants.h"
+#include "../ptx.h"
 #include "../rows.h"
-#include "../sm80/ptx.h"
-#include "../sm80/shared_tile.h"
+#include "../shared_tile.h"
 #include "../sm80/warp_tile.h"
 #include "../sm90/ptx.h"
 #include "merge.h"
@@ -69,7 +69,7 @@ template <typename Tile>
 __device__ __forceinline__ void load_query(const DecodeLaunch& launch, uint32_t shared,
                                            unsigned batch, unsigned kv_head, int first_row) {
     using T = typename Tile::Type;
-    using Layout = sm80::Swizzle<Tile::kHeadDim>;
+    using Layout = Swizzle<Tile::kHeadDim>;
     const Attention& problem = launch.problem;
     const int64_t stride = problem.q_strides.dim;
 #pragma unroll
@@ -84,7 +84,7 @@ __device__ __forceinline__ void load_query(const DecodeLaunch& launch, uint32_t 
             elements = launch.q_vectors ? *reinterpret_cast<const uint4*>(source + column)
                                         : gather_chunk(source + column * stride, stride);
         }
-        sm80::ptx::st_shared_128(shared + Layout::offset(row, chunk), elements);
+        ptx::st_shared_128(shared + Layout::offset(row, chunk), elements);
     }
 }
 
@@ -139,12 +139,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const auto load = [&](int stage, int step) {
         if (step < end_step) {
             const uint32_t target = ring + stage * Tile::kStageBytes;
-            sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(target, key, step * kKeys,
-                                                                  group_thread);
-            sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(target + Tile::kKeyBytes, value,
-                                                                  step * kKeys, group_thread);
+            load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(target, key, step * kKeys,
+                                                            group_thread);
+            load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(target + Tile::kKeyBytes, value,
+                                                            step * kKeys, group_thread);
         }
-        sm80::ptx::cp_async_commit_group();
+        ptx::cp_async_commit_group();
     };
 
 #pragma unroll
@@ -168,8 +168,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         asm volatile("griddepcontrol.launch_dependents;\n");
     }
 #endif
-    sm80::WarpTile<Warp> part(lane, 0,
-                              shared + warp_row * sm80::Swizzle<kHeadDim>::kRowBytes);
+    sm80::WarpTile<Warp> part(lane, 0, shared + warp_row * Swizzle<kHeadDim>::kRowBytes);
     __syncthreads();  // Q is here
     part.load_query();
 
@@ -177,7 +176,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #pragma unroll 1
     for (int step = first_step; step < end_step; step += kGroups) {
         const uint32_t buffer = ring + stage * Tile::kStageBytes;
-        sm80::ptx::cp_async_wait_group<kStages - 1>();
+        ptx::cp_async_wait_group<kStages - 1>();
         meet();  // K and V of this step are here
         if (warp_row < rows) {
             part.multiply_keys(buffer);
@@ -265,9 +264,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             const uint32_t to_statistics =
                 received_statistics + index * static_cast<int>(sizeof(float2));
             if (owner == rank) {
-                sm80::ptx::st_shared_float4(to_values, quad.values.x, quad.values.y, quad.values.z,
-                                            quad.values.w);
-                sm80::ptx::st_shared_64(to_statistics, make_float2(quad.base, quad.sum));
+                ptx::st_shared_float4(to_values, quad.values.x, quad.values.y, quad.values.z,
+                                      quad.values.w);
+                ptx::st_shared_64(to_statistics, make_float2(quad.base, quad.sum));
                 continue;
             }
             const uint32_t far_barrier = sm90::ptx::mapa(barrier, owner);

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "../constants.h"
-#include "../sm80/ptx.h"
+#include "../ptx.h"
 #include "../types.h"
 
 namespace flashbench::cuda::decode {
@@ -33,7 +33,7 @@ __device__ __forceinline__ Quad add_quads(int count, const Statistics& statistic
 #pragma unroll 4
     for (int i = 0; i < count; ++i) {
         const float2 statistic = statistics(i);
-        const float weight = sm80::ptx::ex2(statistic.x - whole.base);
+        const float weight = ptx::ex2(statistic.x - whole.base);
         const float4 part = values(i);
         whole.sum = fmaf(statistic.y, weight, whole.sum);
         whole.values.x = fmaf(part.x, weight, whole.values.x);

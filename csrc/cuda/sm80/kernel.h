@@ -24,9 +24,9 @@
 
 #include "../../attention.h"
 #include "../constants.h"
+#include "../ptx.h"
 #include "../rows.h"
-#include "ptx.h"
-#include "shared_tile.h"
+#include "../shared_tile.h"
 #include "warp_tile.h"
 
 namespace flashbench::cuda::sm80 {

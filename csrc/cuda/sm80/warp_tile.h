@@ -11,9 +11,9 @@
 #include <cstdint>
 
 #include "../constants.h"
+#include "../ptx.h"
+#include "../shared_tile.h"
 #include "../types.h"
-#include "ptx.h"
-#include "shared_tile.h"
 #include "tile.h"
 
 namespace flashbench::cuda::sm80 {

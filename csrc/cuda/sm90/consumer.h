@@ -16,11 +16,10 @@
 
 #include "../constants.h"
 #include "../rows.h"
-#include "../sm80/ptx.h"
 #include "group_rows.h"
 #include "ptx.h"
-#include "tile_scheduler.h"
 #include "tile.h"
+#include "tile_scheduler.h"
 
 namespace flashbench::cuda::sm90 {
 
@@ -78,7 +77,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             value.parity);
         // Lane 0 reads: giving the buffer back is its part too.
         if (block >= work.first_diagonal && part.lane == 0) {
-            nonfinite |= sm80::ptx::ld_shared_32(shared.nonfinite_flag(value.stage));
+            nonfinite |= ptx::ld_shared_32(shared.nonfinite_flag(value.stage));
         }
     };
     const auto issue_scores = [&] {

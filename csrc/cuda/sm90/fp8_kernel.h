@@ -25,7 +25,6 @@
 #include <cstdint>
 
 #include "../constants.h"
-#include "../sm80/ptx.h"
 #include "../types.h"
 #include "fp8_tile.h"
 #include "ptx.h"
@@ -153,7 +152,7 @@ struct Consumer {
 
             const float old_base = row_base[half];
             row_base[half] = fmaxf(old_base, fmaf(largest, factor, -kLog2Largest));
-            rescale[half] = sm80::ptx::ex2(old_base - row_base[half]);
+            rescale[half] = ptx::ex2(old_base - row_base[half]);
             row_sum[half] *= rescale[half];
         }
     }
@@ -167,7 +166,7 @@ struct Consumer {
             for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
                 for (int i = 4 * n + e; i < 4 * n + e + 2; ++i) {
-                    scores[i] = sm80::ptx::ex2(fmaf(scores[i], factor, -row_base[half]));
+                    scores[i] = ptx::ex2(fmaf(scores[i], factor, -row_base[half]));
                     row_sum[half] += scores[i];
                 }
             }

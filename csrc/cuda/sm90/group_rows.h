@@ -8,7 +8,6 @@
 
 #include "../constants.h"
 #include "../rows.h"
-#include "../sm80/ptx.h"
 #include "../types.h"
 #include "ptx.h"
 #include "tile.h"
@@ -123,7 +122,7 @@ struct GroupRows {
             const float old_base = row_base[half];
             const float new_max = largest * scale_log2;
             row_base[half] = new_max > old_base + kBaseSlack ? new_max : old_base;
-            rescale[half] = sm80::ptx::ex2(old_base - finite_base(half));
+            rescale[half] = ptx::ex2(old_base - finite_base(half));
             row_sum[half] *= rescale[half];
         }
     }
@@ -141,7 +140,7 @@ struct GroupRows {
         for (int i = 0; i < kKeys / 2; i += 8) {
 #pragma unroll
             for (int j = i; j < i + 8; ++j) {
-                scores[j] = sm80::ptx::ex2(fmaf(scores[j], scale_log2, -base[j / 2 % 2]));
+                scores[j] = ptx::ex2(fmaf(scores[j], scale_log2, -base[j / 2 % 2]));
             }
 #pragma unroll
             for (int half = 0; half < 2; ++half) {

@@ -39,8 +39,8 @@
 
 #include "consumer.h"
 #include "producer.h"
-#include "tile_scheduler.h"
 #include "tile.h"
+#include "tile_scheduler.h"
 
 namespace flashbench::cuda::sm90 {
 

@@ -10,11 +10,10 @@
 #include <cstdint>
 
 #include "../rows.h"
-#include "../sm80/ptx.h"
 #include "../types.h"
 #include "ptx.h"
-#include "tile_scheduler.h"
 #include "tile.h"
+#include "tile_scheduler.h"
 
 namespace flashbench::cuda::sm90 {
 
@@ -88,17 +87,17 @@ __device__ __forceinline__ void scan_values(const Launch& launch, const Shared<T
                 for (int at = scanner * kChunkBytes; at < Tile::kKeyBytes;
                      at += kScannerThreads * kChunkBytes) {
                     const uint32_t address = shared.value(value.stage) + at;
-                    const uint4 chunk = sm80::ptx::ld_shared_128(address);
+                    const uint4 chunk = ptx::ld_shared_128(address);
                     const Pair bits = nonfinite_bits<T>(chunk);
                     if (bits != 0) {
-                        sm80::ptx::st_shared_128(address, finite_or_zero<T>(chunk));
+                        ptx::st_shared_128(address, finite_or_zero<T>(chunk));
                         ptx::fence_proxy_async();
                     }
                     found |= bits;
                 }
                 const bool any = ptx::bar_red_or(kScannerBarrier, kScannerThreads, found != 0);
                 if (scanner == 0) {
-                    sm80::ptx::st_shared_32(shared.nonfinite_flag(value.stage), any);
+                    ptx::st_shared_32(shared.nonfinite_flag(value.stage), any);
                 }
             }
             pass_on(shared.value_clean(value.stage));
@@ -132,7 +131,7 @@ __device__ __forceinline__ bool load_rows(uint32_t shared, const Rows<const T>& 
             found |= nonfinite_bits<T>(pair);
             pair = finite_or_zero<T>(pair);
         }
-        sm80::ptx::st_shared_32(shared + pair_offset<Tile>(rows, row, column), pair);
+        ptx::st_shared_32(shared + pair_offset<Tile>(rows, row, column), pair);
     }
     ptx::fence_proxy_async();
     return ptx::bar_red_or(kProducerBarrier, kWarpgroup, found != 0);
@@ -174,7 +173,7 @@ struct PlainLoads {
             block * Tile::kKeys, block >= work.first_diagonal);
         if (problem.causal) {
             if (threadIdx.x == kWarpSize) {
-                sm80::ptx::st_shared_32(shared.nonfinite_flag(stage), any);
+                ptx::st_shared_32(shared.nonfinite_flag(stage), any);
             }
             pass_on(shared.value_clean(stage));
         } else if (threadIdx.x == 0) {

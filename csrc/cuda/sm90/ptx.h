@@ -1,5 +1,5 @@
-// The sm_90a instructions that C++ has no name for: a small wrapper each, named after it. The
-// products (wgmma.mma_async) have a header of their own, wgmma.h.
+// The sm_90a instructions that C++ has no name for, and those of sm_80 (../ptx.h): a small wrapper
+// each, named after it. The products (wgmma.mma_async) have a header of their own, wgmma.h.
 // Shared-memory addresses are 32-bit, as __cvta_generic_to_shared gives them.
 #pragma once
 
@@ -7,7 +7,11 @@
 
 #include <cstdint>
 
+#include "../ptx.h"
+
 namespace flashbench::cuda::sm90::ptx {
+
+using namespace flashbench::cuda::ptx;  // sm_90a has these, too
 
 // --- mbarrier: counts arrivals and bytes; its phase flips when both are complete -----------------
 

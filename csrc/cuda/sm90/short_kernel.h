@@ -41,8 +41,7 @@
 #include "../../attention.h"
 #include "../constants.h"
 #include "../rows.h"
-#include "../sm80/ptx.h"
-#include "../sm80/shared_tile.h"
+#include "../shared_tile.h"
 #include "ptx.h"
 #include "short_merge.h"
 #include "short_tile.h"
@@ -90,13 +89,13 @@ __device__ __forceinline__ void load_boxes(uint32_t shared, Rows<const T> source
     ptx::bar_sync(1 + group, Tile::kGroupThreads);
 #pragma unroll 1
     for (int box = 0; box < Tile::kBoxes; ++box) {
-        sm80::load_tile<Tile::kBoxDims, rows, Tile::kGroupThreads>(
+        load_tile<Tile::kBoxDims, rows, Tile::kGroupThreads>(
             shared + box * rows * Tile::kSwizzleBytes, source, first_row,
             threadIdx.x % Tile::kGroupThreads);
         source.first += Tile::kBoxDims * source.dim_stride;
         source.head_dim -= Tile::kBoxDims;
     }
-    sm80::ptx::cp_async_wait_all();
+    ptx::cp_async_wait_all();
     ptx::fence_proxy_async();
     ptx::bar_sync(1 + group, Tile::kGroupThreads);
 }
@@ -107,8 +106,8 @@ __device__ __forceinline__ bool zero_nonfinite_boxes(uint32_t shared, int group)
     bool found = false;
 #pragma unroll 1
     for (int box = 0; box < Tile::kBoxes; ++box) {
-        found |= sm80::zero_copied_nonfinite<Tile::kBoxDims, Tile::kKeys, Tile::kGroupThreads,
-                                             typename Tile::Type>(
+        found |= zero_copied_nonfinite<Tile::kBoxDims, Tile::kKeys, Tile::kGroupThreads,
+                                       typename Tile::Type>(
             shared + box * Tile::kKeys * Tile::kSwizzleBytes, threadIdx.x % Tile::kGroupThreads);
     }
     ptx::fence_proxy_async();

@@ -13,7 +13,6 @@
 
 #include "../constants.h"
 #include "../rows.h"
-#include "../sm80/ptx.h"
 #include "../types.h"
 #include "ptx.h"
 #include "short_tile.h"
@@ -55,9 +54,9 @@ __device__ __forceinline__ void send_part(const ShortPart<Tile>& part,
     if (Tile::kCluster == 1 || owner == rank) {
         send(
             [&](uint32_t at, float4 value) {
-                sm80::ptx::st_shared_float4(fragment + at, value.x, value.y, value.z, value.w);
+                ptx::st_shared_float4(fragment + at, value.x, value.y, value.z, value.w);
             },
-            [&](uint32_t at, float2 value) { sm80::ptx::st_shared_64(statistics + at, value); });
+            [&](uint32_t at, float2 value) { ptx::st_shared_64(statistics + at, value); });
     } else {
         const uint32_t barrier = ptx::mapa(shared.merge_full(), owner);
         const uint32_t far_fragment = ptx::mapa(fragment, owner);
@@ -108,7 +107,7 @@ __device__ __forceinline__ void add_parts(const Rows<T>& rows, int first_row,
         float total = 0.0f;
 #pragma unroll
         for (int part = 0; part < Tile::kParts; ++part) {
-            weights[part] = sm80::ptx::ex2(weights[part] - base);
+            weights[part] = ptx::ex2(weights[part] - base);
             total += sums[part] * weights[part];
         }
         const float inverse = 1.0f / total;

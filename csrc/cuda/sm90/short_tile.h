@@ -9,8 +9,7 @@
 
 #include "../constants.h"
 #include "../rows.h"
-#include "../sm80/ptx.h"
-#include "../sm80/shared_tile.h"
+#include "../shared_tile.h"
 #include "../types.h"
 #include "ptx.h"
 #include "wgmma.h"
@@ -176,14 +175,14 @@ struct ShortPart {
             row_max[half] = fmaxf(old_max, largest * scale_log2);
             // Any finite base does while all scores are -inf; -inf - (-inf) would be NaN.
             const float base = row_max[half] == -INFINITY ? 0.0f : row_max[half];
-            const float rescale = sm80::ptx::ex2(old_max - base);
+            const float rescale = ptx::ex2(old_max - base);
             float sum = 0.0f;
             float other_sum = 0.0f;
 #pragma unroll
             for (int n = 0; n < kKeys / 8; ++n) {
                 const int i = 4 * n + e;
-                scores[i] = sm80::ptx::ex2(fmaf(scores[i], scale_log2, -base));
-                scores[i + 1] = sm80::ptx::ex2(fmaf(scores[i + 1], scale_log2, -base));
+                scores[i] = ptx::ex2(fmaf(scores[i], scale_log2, -base));
+                scores[i + 1] = ptx::ex2(fmaf(scores[i + 1], scale_log2, -base));
                 sum += scores[i];
                 other_sum += scores[i + 1];
             }
@@ -246,7 +245,7 @@ struct ShortPart {
     // Divides by the sums and stores; `shared_rows`, where the warp's query rows were, is
     // overwritten.
     __device__ __forceinline__ void store(const Rows<T>& rows, uint32_t shared_rows) const {
-        using Layout = sm80::Swizzle<Tile::kBoxDims>;
+        using Layout = Swizzle<Tile::kBoxDims>;
         constexpr int kBoxBytes = Tile::kRows * Tile::kSwizzleBytes;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -254,18 +253,18 @@ struct ShortPart {
 #pragma unroll
             for (int n = 0; n < kHeadDim / 8; ++n) {
                 const int i = 4 * n + 2 * half;
-                sm80::ptx::st_shared_32(shared_rows + n / 8 * kBoxBytes +
-                                            Layout::offset(half * 8 + lane / 4, n % 8) +
-                                            lane % 4 * sizeof(Pair),
-                                        Element<T>::pack(out[i] * weight, out[i + 1] * weight));
+                ptx::st_shared_32(shared_rows + n / 8 * kBoxBytes +
+                                      Layout::offset(half * 8 + lane / 4, n % 8) +
+                                      lane % 4 * sizeof(Pair),
+                                  Element<T>::pack(out[i] * weight, out[i + 1] * weight));
             }
         }
         __syncwarp();
         Rows<T> box_rows = rows;
 #pragma unroll
         for (int box = 0; box < Tile::kBoxes; ++box) {
-            sm80::store_rows<Tile::kBoxDims, 16>(shared_rows + box * kBoxBytes, box_rows, first_row,
-                                                 lane);
+            store_rows<Tile::kBoxDims, 16>(shared_rows + box * kBoxBytes, box_rows, first_row,
+                                           lane);
             box_rows.first += Tile::kBoxDims * rows.dim_stride;
             box_rows.head_dim -= Tile::kBoxDims;
         }

@@ -28,9 +28,9 @@
 
 #include "../../attention.h"
 #include "../constants.h"
+#include "../ptx.h"
 #include "../rows.h"
-#include "../sm80/ptx.h"
-#include "../sm80/shared_tile.h"
+#include "../shared_tile.h"
 #include "../sm80/warp_tile.h"
 
 namespace flashbench::cuda::sm90 {
@@ -99,7 +99,7 @@ __device__ __forceinline__ void merge_and_store(const Rows<T>& rows, int first_r
 #pragma unroll
         for (int group = 0; group < Tile::kGroups; ++group) {
             const float2 statistic = statistics[group * Tile::kRows + row];
-            weights[group] = sm80::ptx::ex2(statistic.x - base);
+            weights[group] = ptx::ex2(statistic.x - base);
             total += statistic.y * weights[group];
         }
         const float inverse = 1.0f / total;
@@ -171,21 +171,21 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     const uint32_t shared_value = shared_key + Tile::kKeyBytes;
     const auto load = [&](uint32_t shared, const Rows<const T>& rows, int first) {
         if (first < end_key) {
-            sm80::load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(shared, rows, first, thread);
+            load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(shared, rows, first, thread);
         }
-        sm80::ptx::cp_async_commit_group();
+        ptx::cp_async_commit_group();
     };
 
     constexpr int kQueryThreads =
         Tile::kThreads < Tile::kRows * 8 ? Tile::kThreads : Tile::kRows * 8;
     if (threadIdx.x < kQueryThreads) {
-        sm80::load_tile<kHeadDim, Tile::kRows, kQueryThreads>(shared_query, query, first_row,
-                                                              threadIdx.x);
+        load_tile<kHeadDim, Tile::kRows, kQueryThreads>(shared_query, query, first_row,
+                                                        threadIdx.x);
     }
     load(shared_key, key, group * kKeys);
     load(shared_value, value, group * kKeys);
     sm80::WarpTile<Warp> part(lane, first_row + warp_row,
-                              shared_query + warp_row * sm80::Swizzle<kHeadDim>::kRowBytes);
+                              shared_query + warp_row * Swizzle<kHeadDim>::kRowBytes);
 
     // Every group takes part in every barrier, also when it has no block left.
     for (int round_key = 0; round_key < end_key; round_key += kStride) {
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         const bool active = first_key < end_key && first_row + warp_row < q_len &&
                             (!causal || first_key <= warp_last_row);
         const bool diagonal = causal && first_key + kKeys - 1 > first_row;
-        sm80::ptx::cp_async_wait_group<1>();
+        ptx::cp_async_wait_group<1>();
         __syncthreads();  // K is here
         if (active) {
             part.multiply_keys(shared_key);
@@ -202,14 +202,14 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
             }
             part.softmax(launch.scale_log2);
         }
-        sm80::ptx::cp_async_wait_group<0>();
+        ptx::cp_async_wait_group<0>();
         bool nonfinite = false;
         // The barrier: V is here, and every warp is done with K.
         if (causal) {
             nonfinite = __syncthreads_or(
                 diagonal && first_key < end_key &&
-                sm80::zero_copied_nonfinite<kHeadDim, kKeys, Tile::kGroupThreads, T>(shared_value,
-                                                                                    thread));
+                zero_copied_nonfinite<kHeadDim, kKeys, Tile::kGroupThreads, T>(shared_value,
+                                                                               thread));
         } else {
             __syncthreads();
         }

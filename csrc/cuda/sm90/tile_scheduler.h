@@ -6,7 +6,7 @@
 
 #include "../../attention.h"
 #include "../constants.h"
-#include "../sm80/ptx.h"
+#include "../ptx.h"
 
 namespace flashbench::cuda::sm90 {
 
@@ -40,10 +40,10 @@ struct Work {
 // The producer tells the consumers in shared memory (32 bytes) which tile comes: they need not
 // divide. No blocks: there is no further one.
 __device__ __forceinline__ void put_work(uint32_t shared, const Work& work) {
-    sm80::ptx::st_shared_128(shared, make_uint4(work.first_row, work.blocks, work.first_diagonal,
-                                                work.batch));
-    sm80::ptx::st_shared_32(shared + 16, work.head);
-    sm80::ptx::st_shared_32(shared + 20, work.kv_head);
+    ptx::st_shared_128(shared, make_uint4(work.first_row, work.blocks, work.first_diagonal,
+                                          work.batch));
+    ptx::st_shared_32(shared + 16, work.head);
+    ptx::st_shared_32(shared + 20, work.kv_head);
 }
 
 // By whole warps. Lane 0 reads: the warp's release of the place is its too. The shuffles: see
@@ -51,13 +51,13 @@ __device__ __forceinline__ void put_work(uint32_t shared, const Work& work) {
 __device__ __forceinline__ Work get_work(uint32_t shared) {
     int fields[6] = {};
     if (threadIdx.x % kWarpSize == 0) {
-        const uint4 first = sm80::ptx::ld_shared_128(shared);
+        const uint4 first = ptx::ld_shared_128(shared);
         fields[0] = static_cast<int>(first.x);
         fields[1] = static_cast<int>(first.y);
         fields[2] = static_cast<int>(first.z);
         fields[3] = static_cast<int>(first.w);
-        fields[4] = static_cast<int>(sm80::ptx::ld_shared_32(shared + 16));
-        fields[5] = static_cast<int>(sm80::ptx::ld_shared_32(shared + 20));
+        fields[4] = static_cast<int>(ptx::ld_shared_32(shared + 16));
+        fields[5] = static_cast<int>(ptx::ld_shared_32(shared + 20));
     }
     Work work;
     work.first_row = __shfl_sync(0xffffffffu, fields[0], 0);

@@ -9,12 +9,12 @@
 
 #include <cstdint>
 
-#include "../constants.h"
-#include "../rows.h"
-#include "../types.h"
+#include "constants.h"
+#include "rows.h"
+#include "types.h"
 #include "ptx.h"
 
-namespace flashbench::cuda::sm80 {
+namespace flashbench::cuda {
 
 template <int kHeadDim>
 struct Swizzle {
@@ -203,4 +203,4 @@ __device__ __forceinline__ bool zero_copied_nonfinite(uint32_t shared, unsigned 
     return true;
 }
 
-}  // namespace flashbench::cuda::sm80
+}  // namespace flashbench::cuda

@@ -1,4 +1,5 @@
-// The sm_80 instructions that C++ has no name for: a small wrapper each, named after it.
+// The instructions of sm_80 and later that C++ has no name for: a small wrapper each, named after it.
+// sm90/ptx.h adds those of sm_90a.
 // Shared-memory addresses are 32-bit, as __cvta_generic_to_shared gives them.
 #pragma once
 
@@ -7,7 +8,7 @@
 
 #include <cstdint>
 
-namespace flashbench::cuda::sm80::ptx {
+namespace flashbench::cuda::ptx {
 
 // Copies 16 bytes from global to shared memory in the background; writes zeros, and reads nothing,
 // where `valid` is false. Both addresses must be multiples of 16.
@@ -125,4 +126,4 @@ __device__ __forceinline__ void st_shared_64(uint32_t shared, float2 value) {
                  : "memory");
 }
 
-}  // namespace flashbench::cuda::sm80::ptx
+}  // namespace flashbench::cuda::ptx
