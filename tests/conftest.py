@@ -20,6 +20,8 @@ def pytest_configure() -> None:
     # Without bytecode each of a thousand processes would compile torch's Python again: 3 s.
     for name in ("COLUMNS", "GITHUB_STEP_SUMMARY", "PYTHONDONTWRITEBYTECODE"):
         os.environ.pop(name, None)
+    # Two processes of tests share the cores: idle threads of torch that spin cost them half.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     # A shell starts background jobs deaf to Ctrl-C, and so everything that tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
