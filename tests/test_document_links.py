@@ -105,6 +105,25 @@ def test_pages_that_code_names_exist() -> None:
     assert missing == []
 
 
+def test_sources_that_pages_name_exist() -> None:
+    """`csrc/cpu/pack.h`, or its end, in a page's prose is a file of the repository."""
+    names = re.compile(r"`([\w/.-]+\.(?:py|h|cu|cpp|js))`")
+    sources = [
+        f"/{path.relative_to(ROOT)}" for path in files("*.py", "*.h", "*.cu", "*.cpp", "*.js")
+    ]
+    found = {
+        (str(page.relative_to(ROOT)), name)
+        for page in files("*.md")
+        if page.name != "CHANGELOG.md"
+        for name in names.findall(_FENCE.sub("", page.read_text()))
+    }
+    assert ("docs/kernels.md", "decode/split.h") in found
+    missing = {
+        where for where in found if not any(path.endswith(f"/{where[1]}") for path in sources)
+    }
+    assert missing == set()
+
+
 def test_every_page_of_docs_is_in_the_index() -> None:
     """docs/README.md links each page of docs, so that none is found by luck alone."""
     index = ROOT / "docs" / "README.md"
