@@ -10,9 +10,10 @@
 #include <cstdint>
 
 #include "constants.h"
+#include "nonfinite.h"
+#include "ptx.h"
 #include "rows.h"
 #include "types.h"
-#include "ptx.h"
 
 namespace flashbench::cuda {
 

@@ -35,30 +35,4 @@ struct Element<__nv_bfloat16> {
     }
 };
 
-// Bit 15 is set where the low element is NaN or infinite, bit 31 where the high one is.
-template <typename T>
-__device__ __forceinline__ Pair nonfinite_bits(Pair bits) {
-    return ((bits & 0x7fff7fffu) + Element<T>::kExponentCarry) & 0x80008000u;
-}
-
-// The pair with NaN and infinite elements replaced by zero.
-template <typename T>
-__device__ __forceinline__ Pair finite_or_zero(Pair bits) {
-    const Pair flags = nonfinite_bits<T>(bits);
-    return bits & ~((flags >> 15) * 0xffffu);
-}
-
-// The same of a chunk; nonfinite_bits of its four registers together.
-template <typename T>
-__device__ __forceinline__ Pair nonfinite_bits(uint4 chunk) {
-    return nonfinite_bits<T>(chunk.x) | nonfinite_bits<T>(chunk.y) |
-           nonfinite_bits<T>(chunk.z) | nonfinite_bits<T>(chunk.w);
-}
-
-template <typename T>
-__device__ __forceinline__ uint4 finite_or_zero(uint4 chunk) {
-    return make_uint4(finite_or_zero<T>(chunk.x), finite_or_zero<T>(chunk.y),
-                      finite_or_zero<T>(chunk.z), finite_or_zero<T>(chunk.w));
-}
-
 }  // namespace flashbench::cuda

@@ -11,7 +11,9 @@
 #include <cstdint>
 
 #include "../constants.h"
+#include "../nonfinite.h"
 #include "../ptx.h"
+#include "../quad.h"
 #include "../shared_tile.h"
 #include "../types.h"
 #include "tile.h"
@@ -168,9 +170,7 @@ struct WarpTile {
                 for (int n = 0; n < 2 * kKeyBlocks; ++n) {
                     largest = fmaxf(largest, fmaxf(scores[r][n][e], scores[r][n][e + 1]));
                 }
-                largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-                largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-                new_max[r][half] = largest * scale_log2;
+                new_max[r][half] = quad_max(largest) * scale_log2;
                 moves |= new_max[r][half] > row_max[r][half] + kBaseSlack;
             }
         }
@@ -238,38 +238,13 @@ struct WarpTile {
         }
     }
 
-    // Adds the NaN and infinite values of a tile, read from global memory again, to the rows that
-    // see their keys. The weight is taken as 1: any positive one gives the same.
+    // Adds the NaN and infinite values of a tile to the rows that see their keys.
     __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values,
                                                          int first_key) {
         const int end_key = min(first_key + Tile::kWarpKeys, values.count);
-#pragma unroll 1
-        for (int key = first_key; key < end_key; ++key) {
-#pragma unroll
-            for (int n = 0; n < 2 * kDimBlocks; ++n) {
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    const int dim = n * 8 + 2 * (lane % 4) + i;
-                    if (dim >= values.head_dim) {
-                        continue;
-                    }
-                    const float value = static_cast<float>(
-                        values.first[key * values.seq_stride + dim * values.dim_stride]);
-                    if (isfinite(value)) {
-                        continue;
-                    }
-#pragma unroll
-                    for (int r = 0; r < kRowBlocks; ++r) {
-#pragma unroll
-                        for (int half = 0; half < 2; ++half) {
-                            if (key <= row(r, half)) {
-                                out[r][n][2 * half + i] += value;
-                            }
-                        }
-                    }
-                }
-            }
-        }
+        cuda::add_nonfinite_values<Tile::kHeadDim, 2 * kRowBlocks>(
+            values, first_key, end_key, lane, [this](int j) { return row(j / 2, j % 2); },
+            [this](int j, int n, int i) -> float& { return out[j / 2][n][j % 2 * 2 + i]; });
     }
 
     // Puts output, bases and sums where the same warp of another group finds them.
@@ -322,9 +297,7 @@ struct WarpTile {
         for (int r = 0; r < kRowBlocks; ++r) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                float sum = row_sum[r][half];
-                sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-                sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+                const float sum = quad_sum(row_sum[r][half]);
                 const float weight = empty ? 0.0f : 1.0f / sum;
                 const int row_in_warp = r * 16 + half * 8 + lane / 4;
 #pragma unroll

@@ -38,15 +38,15 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
     const int next_turn = kTurnBarrier + (consumer + 1) % Tile::kConsumers;
 
     GroupRows<Tile> part;
-    part.warp = threadIdx.x / kWarpSize % 4;
-    part.lane = threadIdx.x % kWarpSize;
+    part.softmax.warp = threadIdx.x / kWarpSize % 4;
+    part.softmax.lane = threadIdx.x % kWarpSize;
     Ring<Tile::kQueryStages> query;
     Ring<Tile::kStages> key;
     Ring<Tile::kStages> value;
     int nonfinite = 0;
 
     const auto release = [&part](uint32_t barrier) {
-        if (part.lane == 0) {
+        if (part.softmax.lane == 0) {
             ptx::mbarrier_arrive(barrier);
         }
     };
@@ -76,7 +76,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             causal ? shared.value_clean(value.stage) : shared.value_full(value.stage),
             value.parity);
         // Lane 0 reads: giving the buffer back is its part too.
-        if (block >= work.first_diagonal && part.lane == 0) {
+        if (block >= work.first_diagonal && part.softmax.lane == 0) {
             nonfinite |= ptx::ld_shared_32(shared.nonfinite_flag(value.stage));
         }
     };
@@ -149,7 +149,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         ptx::bar_sync(my_turn, kTurnThreads);
         issue_scores();
         ptx::bar_arrive(next_turn, kTurnThreads);
-        part.reset_rows(true);
+        part.softmax.reset(true);
         ptx::wgmma_wait_group<0>();
         pin(part.scores);
         release_key();
@@ -199,12 +199,12 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             if (scored == 0) {
                 release_query();
             }
-            const float sums[2] = {part.row_sum[0], part.row_sum[1]};
-            part.reset_rows(ends);
+            const float sums[2] = {part.softmax.row_sum[0], part.softmax.row_sum[1]};
+            part.softmax.reset(ends);
             take_scores(scored_row, scored);
             // Never so, which ptxas does not know: left alone it waits before it looks for the
             // largest scores.
-            if (Tile::kRoomy && part.rescale[0] + part.rescale[1] < 0.0f) {
+            if (Tile::kRoomy && part.softmax.rescale[0] + part.softmax.rescale[1] < 0.0f) {
                 ptx::mbarrier_arrive(shared.key_empty(key.stage));
             }
             ptx::wgmma_wait_group<0>();
@@ -229,7 +229,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         ptx::wgmma_wait_group<0>();
         pin(part.out);
         release_value();
-        finish(work, part.row_sum);
+        finish(work, part.softmax.row_sum);
         if constexpr (Tile::kStream) {
             work = next;
         } else {

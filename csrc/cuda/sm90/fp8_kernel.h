@@ -25,9 +25,11 @@
 #include <cstdint>
 
 #include "../constants.h"
+#include "../quad.h"
 #include "../types.h"
 #include "fp8_tile.h"
 #include "ptx.h"
+#include "softmax.h"
 #include "wgmma.h"
 #include "wgmma_fp8.h"
 
@@ -78,6 +80,39 @@ __device__ __forceinline__ void produce(const Launch& launch, const Shared<Tile>
     }
 }
 
+// The softmax of softmax.h with another base: probabilities are at most 448.
+struct Softmax : RowState {
+    // Moves row_base to the largest score so far; the sums follow it. Every row sees a key of every
+    // block, so that the base is finite, or NaN if a score is.
+    __device__ __forceinline__ void update_base(const float (&scores)[kKeys / 2], float factor) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const float largest = largest_of_row(scores, half);
+
+            const float old_base = row_base[half];
+            row_base[half] = fmaxf(old_base, fmaf(largest, factor, -kLog2Largest));
+            rescale[half] = ptx::ex2(old_base - row_base[half]);
+            row_sum[half] *= rescale[half];
+        }
+    }
+
+    // scores -> probabilities relative to row_base.
+    __device__ __forceinline__ void exponentiate(float (&scores)[kKeys / 2], float factor) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int e = 2 * half;
+#pragma unroll
+            for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+                for (int i = 4 * n + e; i < 4 * n + e + 2; ++i) {
+                    scores[i] = ptx::ex2(fmaf(scores[i], factor, -row_base[half]));
+                    row_sum[half] += scores[i];
+                }
+            }
+        }
+    }
+};
+
 // 64 rows of a tile. Spread over the lanes as wgmma.h says: a lane has two rows ("halves"), lane / 4
 // and 8 below.
 template <typename Tile>
@@ -88,27 +123,14 @@ struct Consumer {
     uint32_t probabilities[kKeys / 8];
     float partial[kWidth / 2];  // P V of one block, without the scale of V
     float out[kWidth / 2];
-    float row_base[2];  // what exponents are relative to: probabilities are at most 448
-    float row_sum[2];   // this lane's part
-    float rescale[2];
-
-    int warp;  // in the warpgroup
-    int lane;
+    Softmax softmax;
 
     __device__ __forceinline__ void reset() {
 #pragma unroll
         for (int i = 0; i < kWidth / 2; ++i) {
             out[i] = 0.0f;
         }
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            row_base[half] = -INFINITY;
-            row_sum[half] = 0.0f;
-        }
-    }
-
-    __device__ __forceinline__ int row_in_group(int half) const {
-        return warp * 16 + half * 8 + lane / 4;
+        softmax.reset(true);
     }
 
     // Starts scores = Q K^T. `query` is where this warpgroup's rows are.
@@ -135,42 +157,7 @@ struct Consumer {
     // Hides the keys from `key_count` on and, if causal, those after each row's own position.
     __device__ __forceinline__ void mask(int first_row, int first_key, int key_count,
                                          bool causal) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int row = first_row + row_in_group(half);
-            const int end = causal ? min(key_count, row + 1) : key_count;
-            hide_columns(scores, half, end - first_key - 2 * (lane % 4), 0, kKeys / 8);
-        }
-    }
-
-    // Moves row_base to the largest score so far; `rescale` is what sums and output have to follow
-    // by. Every row sees a key of every block, so that the base is finite, or NaN if a score is.
-    __device__ __forceinline__ void move_base(float factor) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const float largest = largest_of_row(scores, half);
-
-            const float old_base = row_base[half];
-            row_base[half] = fmaxf(old_base, fmaf(largest, factor, -kLog2Largest));
-            rescale[half] = ptx::ex2(old_base - row_base[half]);
-            row_sum[half] *= rescale[half];
-        }
-    }
-
-    // scores -> probabilities relative to row_base.
-    __device__ __forceinline__ void exponentiate(float factor) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int e = 2 * half;
-#pragma unroll
-            for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-                for (int i = 4 * n + e; i < 4 * n + e + 2; ++i) {
-                    scores[i] = ptx::ex2(fmaf(scores[i], factor, -row_base[half]));
-                    row_sum[half] += scores[i];
-                }
-            }
-        }
+        softmax.mask(scores, first_row, first_key, key_count, causal);
     }
 
     // The accumulators of 32 keys are the operand of the next product, for V's order of keys.
@@ -190,16 +177,6 @@ struct Consumer {
         }
     }
 
-    __device__ __forceinline__ void rescale_output() {
-        if (__all_sync(0xffffffffu, rescale[0] == 1.0f && rescale[1] == 1.0f)) {
-            return;
-        }
-#pragma unroll
-        for (int i = 0; i < kWidth / 2; ++i) {
-            out[i] *= rescale[i / 2 % 2];
-        }
-    }
-
     // Divides by the sums and stores. V's order of dims gives each lane 8 neighbours of each 32.
     __device__ __forceinline__ void store(const AttentionE4m3& problem, const Work& work,
                                           int first_row) {
@@ -207,11 +184,8 @@ struct Consumer {
         const int64_t first_out_row = work.head * problem.q_len;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            float sum = row_sum[half];
-            sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-            sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-            const float weight = 1.0f / sum;
-            const int row = first_row + row_in_group(half);
+            const float weight = 1.0f / quad_sum(softmax.row_sum[half]);
+            const int row = first_row + softmax.row_in_group(half);
             if (row >= problem.q_len) {
                 continue;
             }
@@ -219,7 +193,7 @@ struct Consumer {
                            (first_out_row + row) * head_dim * kElementBytes;
 #pragma unroll
             for (int i = 2 * half; i < kWidth / 2; i += 16) {
-                const int column = i / 16 * 32 + lane % 4 * kChunkElements;
+                const int column = i / 16 * 32 + softmax.lane % 4 * kChunkElements;
                 if (column >= head_dim) {
                     continue;
                 }
@@ -251,10 +225,10 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
     const uint32_t query = shared.query() + consumer * kGroupRows * Tile::kWidth;
 
     Consumer<Tile> part;
-    part.warp = threadIdx.x / kWarpSize % 4;
-    part.lane = threadIdx.x % kWarpSize;
+    part.softmax.warp = threadIdx.x / kWarpSize % 4;
+    part.softmax.lane = threadIdx.x % kWarpSize;
     const auto release = [&part](uint32_t barrier) {
-        if (part.lane == 0) {
+        if (part.softmax.lane == 0) {
             ptx::mbarrier_arrive(barrier);
         }
     };
@@ -291,8 +265,8 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         release(shared.key_empty(key.stage));
         key.advance();
         mask_block(block);
-        part.move_base(factor * key_scale);
-        part.exponentiate(factor * key_scale);
+        part.softmax.update_base(part.scores, factor * key_scale);
+        part.softmax.exponentiate(part.scores, factor * key_scale);
         part.pack_probabilities();
 
 #pragma unroll 1
@@ -312,10 +286,10 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             release(shared.key_empty(key.stage));
             key.advance();
             mask_block(block - 1);
-            part.move_base(factor * key_scale);
-            part.exponentiate(factor * key_scale);
+            part.softmax.update_base(part.scores, factor * key_scale);
+            part.softmax.exponentiate(part.scores, factor * key_scale);
             // Never so, which ptxas does not know: left alone it puts the softmax after the wait.
-            if (part.row_sum[0] + part.row_sum[1] < 0.0f) {
+            if (part.softmax.row_sum[0] + part.softmax.row_sum[1] < 0.0f) {
                 ptx::mbarrier_arrive(shared.key_empty(key.stage));
             }
             ptx::wgmma_wait_group<0>();
@@ -323,7 +297,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             release(shared.value_empty(value.stage));
             value.advance();
             part.add_partial(value_scale);
-            part.rescale_output();
+            part.softmax.rescale_output(part.out);
             part.pack_probabilities();
         }
 

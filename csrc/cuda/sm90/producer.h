@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "../nonfinite.h"
 #include "../rows.h"
 #include "../types.h"
 #include "ptx.h"

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "../constants.h"
+#include "../quad.h"
 #include "../rows.h"
 #include "../types.h"
 #include "ptx.h"
@@ -38,7 +39,7 @@ __device__ __forceinline__ void send_part(const ShortPart<Tile>& part,
     const auto send = [&](const auto& store_vector, const auto& store_pair) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const float sum = part.whole_sum(half);
+            const float sum = quad_sum(part.row_sum[half]);
             if (part.lane % 4 == 0) {
                 store_pair(half * 8 * kPair, make_float2(part.row_max[half], sum));
             }

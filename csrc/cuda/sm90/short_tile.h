@@ -8,10 +8,13 @@
 #include <cstdint>
 
 #include "../constants.h"
+#include "../nonfinite.h"
+#include "../quad.h"
 #include "../rows.h"
 #include "../shared_tile.h"
 #include "../types.h"
 #include "ptx.h"
+#include "softmax.h"
 #include "wgmma.h"
 
 namespace flashbench::cuda::sm90 {
@@ -204,42 +207,13 @@ struct ShortPart {
     }
 
     // Adds the NaN and infinite values of a diagonal block, which were taken out of shared memory,
-    // to the rows that see them. The weight is taken as 1: any positive one gives the same.
+    // to the rows that see them.
     __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values,
                                                          int first_key) {
         const int end_key = min(first_key + kKeys, values.count);
-#pragma unroll 1
-        for (int key = first_key; key < end_key; ++key) {
-#pragma unroll
-            for (int i = 0; i < kHeadDim / 2; i += 4) {
-#pragma unroll
-                for (int j = 0; j < 2; ++j) {
-                    const int dim = i * 2 + 2 * (lane % 4) + j;
-                    if (dim >= values.head_dim) {
-                        continue;
-                    }
-                    const float value = static_cast<float>(
-                        values.first[key * values.seq_stride + dim * values.dim_stride]);
-                    if (isfinite(value)) {
-                        continue;
-                    }
-#pragma unroll
-                    for (int half = 0; half < 2; ++half) {
-                        if (key <= row(half)) {
-                            out[i + 2 * half + j] += value;
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    // The sum of a row over its four lanes.
-    __device__ __forceinline__ float whole_sum(int half) const {
-        float sum = row_sum[half];
-        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-        return sum;
+        cuda::add_nonfinite_values<kHeadDim, 2>(
+            values, first_key, end_key, lane, [this](int half) { return row(half); },
+            [this](int half, int n, int i) -> float& { return out[4 * n + 2 * half + i]; });
     }
 
     // Divides by the sums and stores; `shared_rows`, where the warp's query rows were, is
@@ -249,7 +223,7 @@ struct ShortPart {
         constexpr int kBoxBytes = Tile::kRows * Tile::kSwizzleBytes;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const float weight = 1.0f / whole_sum(half);
+            const float weight = 1.0f / quad_sum(row_sum[half]);
 #pragma unroll
             for (int n = 0; n < kHeadDim / 8; ++n) {
                 const int i = 4 * n + 2 * half;

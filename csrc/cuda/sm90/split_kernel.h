@@ -29,6 +29,7 @@
 #include "../../attention.h"
 #include "../constants.h"
 #include "../ptx.h"
+#include "../quad.h"
 #include "../rows.h"
 #include "../shared_tile.h"
 #include "../sm80/warp_tile.h"
@@ -230,9 +231,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const int row = warp_row + half * 8 + lane / 4;
-        float sum = part.row_sum[0][half];
-        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        const float sum = quad_sum(part.row_sum[0][half]);
         if (lane % 4 == 0) {
             statistics[group * Tile::kRows + row] = make_float2(part.row_max[0][half], sum);
         }

@@ -52,38 +52,6 @@ __device__ __forceinline__ void pin(float (&registers)[count]) {
     }
 }
 
-// In the accumulators of a row's half (0: lane / 4, 1: 8 below): -inf from column `left` on, counted
-// from this lane's first one, in the chunks of eight columns from `first` to before `last`.
-template <int count>
-__device__ __forceinline__ void hide_columns(float (&scores)[count], int half, int left, int first,
-                                             int last) {
-#pragma unroll
-    for (int n = first; n < last; ++n) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            if (n * 8 + i >= left) {
-                scores[4 * n + 2 * half + i] = -INFINITY;
-            }
-        }
-    }
-}
-
-// The largest accumulator of a half's whole row, for all four lanes that share it.
-template <int count>
-__device__ __forceinline__ float largest_of_row(const float (&scores)[count], int half) {
-    const int e = 2 * half;
-    float largest = fmaxf(scores[e], scores[e + 1]);
-    float other = fmaxf(scores[4 + e], scores[4 + e + 1]);
-#pragma unroll
-    for (int n = 2; n < count / 4; n += 2) {
-        largest = fmaxf(largest, fmaxf(scores[4 * n + e], scores[4 * n + e + 1]));
-        other = fmaxf(other, fmaxf(scores[4 * n + 4 + e], scores[4 * n + 4 + e + 1]));
-    }
-    largest = fmaxf(largest, other);
-    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-    return fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-}
-
 template <typename T, int n>
 struct Wgmma;
 

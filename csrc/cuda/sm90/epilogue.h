@@ -1,0 +1,68 @@
+// The epilogue of a warpgroup's 64 rows: the accumulators of P V, spread over the lanes as wgmma.h
+// says, become rows of the result.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "../constants.h"
+#include "../quad.h"
+#include "../rows.h"
+#include "../types.h"
+#include "softmax.h"
+
+namespace flashbench::cuda::sm90 {
+
+// Pair i of lane j becomes pair j of lane i, in each four neighbouring lanes.
+__device__ __forceinline__ void transpose_4x4(Pair (&pairs)[4], int quad_lane) {
+#pragma unroll
+    for (int distance = 1; distance <= 2; distance *= 2) {
+        const bool upper = (quad_lane & distance) != 0;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if ((i & distance) == 0) {
+                const Pair sent = upper ? pairs[i] : pairs[i + distance];
+                const Pair received = __shfl_xor_sync(0xffffffffu, sent, distance);
+                pairs[i] = upper ? received : pairs[i];
+                pairs[i + distance] = upper ? pairs[i + distance] : received;
+            }
+        }
+    }
+}
+
+// Divides by the sums (each lane has its part of `sums`) and stores the 64 rows from `first_row` on.
+template <typename T, int count>
+__device__ __forceinline__ void store_group_rows(const float (&out)[count], const float (&sums)[2],
+                                                 const Rows<T>& rows, const RowState& state,
+                                                 int first_row) {
+    const int quad_lane = state.lane % 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const float weight = 1.0f / quad_sum(sums[half]);
+        const int row = first_row + state.row_in_group(half);
+        T* target = rows.first + row * rows.seq_stride;
+        // Of 32 columns the four lanes of a row have two in each chunk of eight: they exchange
+        // so that each has a chunk.
+#pragma unroll
+        for (int i = 2 * half; i < count; i += 16) {
+            Pair pairs[4];
+#pragma unroll
+            for (int chunk = 0; chunk < 4; ++chunk) {
+                pairs[chunk] = Element<T>::pack(out[i + 4 * chunk] * weight,
+                                                out[i + 4 * chunk + 1] * weight);
+            }
+            transpose_4x4(pairs, quad_lane);
+            const int column = i / 16 * 32 + quad_lane * kChunkElements;
+            if (row >= rows.count || column >= rows.head_dim) {
+                continue;
+            }
+            const uint4 chunk = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+            if (rows.vectors) {
+                *reinterpret_cast<uint4*>(target + column) = chunk;
+            } else {
+                scatter_chunk(target + column * rows.dim_stride, rows.dim_stride, chunk);
+            }
+        }
+    }
+}
+
+}  // namespace flashbench::cuda::sm90

@@ -1,0 +1,151 @@
+// Masking and softmax of a warpgroup's 64 rows, on the accumulators of Q K^T. Spread over the lanes as
+// wgmma.h says: a lane has two rows ("halves"), lane / 4 and 8 below, in each warp's 16.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+
+#include "../quad.h"
+#include "../types.h"
+#include "ptx.h"
+
+namespace flashbench::cuda::sm90 {
+
+// The base of a row follows its largest score only once that is 2^8 times as likely: the output
+// then seldom has to be rescaled, and probabilities up to 256 cost no accuracy (as FlashAttention-4
+// does).
+constexpr float kBaseSlack = 8.0f;
+
+// In the accumulators of a row's half (0: lane / 4, 1: 8 below): -inf from column `left` on, counted
+// from this lane's first one, in the chunks of eight columns from `first` to before `last`.
+template <int count>
+__device__ __forceinline__ void hide_columns(float (&scores)[count], int half, int left, int first,
+                                             int last) {
+#pragma unroll
+    for (int n = first; n < last; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (n * 8 + i >= left) {
+                scores[4 * n + 2 * half + i] = -INFINITY;
+            }
+        }
+    }
+}
+
+// The largest accumulator of a half's whole row, for all four lanes that share it.
+template <int count>
+__device__ __forceinline__ float largest_of_row(const float (&scores)[count], int half) {
+    const int e = 2 * half;
+    float largest = fmaxf(scores[e], scores[e + 1]);
+    float other = fmaxf(scores[4 + e], scores[4 + e + 1]);
+#pragma unroll
+    for (int n = 2; n < count / 4; n += 2) {
+        largest = fmaxf(largest, fmaxf(scores[4 * n + e], scores[4 * n + e + 1]));
+        other = fmaxf(other, fmaxf(scores[4 * n + 4 + e], scores[4 * n + 4 + e + 1]));
+    }
+    return quad_max(fmaxf(largest, other));
+}
+
+// The two rows of a lane: where they are, and the state of their online softmax.
+struct RowState {
+    float row_base[2];  // what the exponents are relative to
+    float row_sum[2];   // this lane's part
+    float rescale[2];   // what the output has to follow the last change of the base by
+
+    int warp;  // in the warpgroup
+    int lane;
+
+    __device__ __forceinline__ int row_in_group(int half) const {
+        return warp * 16 + half * 8 + lane / 4;
+    }
+
+    // Hides the keys from `key_count` on and, if causal, those after each row's own position.
+    template <int count>
+    __device__ __forceinline__ void mask(float (&scores)[count], int first_row, int first_key,
+                                         int key_count, bool causal) const {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int row = first_row + row_in_group(half);
+            const int end = causal ? min(key_count, row + 1) : key_count;
+            hide_columns(scores, half, end - first_key - 2 * (lane % 4), 0, count / 4);
+        }
+    }
+
+    // New rows begin here, if `fresh`.
+    __device__ __forceinline__ void reset(bool fresh) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            row_base[half] = fresh ? -INFINITY : row_base[half];
+            row_sum[half] = fresh ? 0.0f : row_sum[half];
+        }
+    }
+
+    template <int count>
+    __device__ __forceinline__ void rescale_output(float (&out)[count]) const {
+        if (__all_sync(0xffffffffu, rescale[0] == 1.0f && rescale[1] == 1.0f)) {
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            out[i] *= rescale[i / 2 % 2];
+        }
+    }
+};
+
+// The softmax of fp16 and bf16. The base is the largest score so far * scale_log2, or up to kBaseSlack
+// less.
+template <typename T, int kKeys>
+struct Softmax : RowState {
+    // Lets row_base follow the largest score; the sums follow row_base.
+    __device__ __forceinline__ void update_base(const float (&scores)[kKeys / 2],
+                                                float scale_log2) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const float largest = largest_of_row(scores, half);
+
+            const float old_base = row_base[half];
+            const float new_max = largest * scale_log2;
+            row_base[half] = new_max > old_base + kBaseSlack ? new_max : old_base;
+            rescale[half] = ptx::ex2(old_base - finite_base(half));
+            row_sum[half] *= rescale[half];
+        }
+    }
+
+    // Any finite base does while all scores are -inf; -inf - (-inf) would be NaN.
+    __device__ __forceinline__ float finite_base(int half) const {
+        return row_base[half] == -INFINITY ? 0.0f : row_base[half];
+    }
+
+    // scores -> probabilities relative to row_base, as the operand of the next product: the
+    // accumulators of 16 keys are it. `pairwise` sums: fewer of the additions wait for the
+    // exponential unit.
+    template <bool pairwise>
+    __device__ __forceinline__ void exponentiate(float (&scores)[kKeys / 2],
+                                                 Pair (&probabilities)[kKeys / 4],
+                                                 float scale_log2) {
+        const float base[2] = {finite_base(0), finite_base(1)};
+#pragma unroll
+        for (int i = 0; i < kKeys / 2; i += 8) {
+#pragma unroll
+            for (int j = i; j < i + 8; ++j) {
+                scores[j] = ptx::ex2(fmaf(scores[j], scale_log2, -base[j / 2 % 2]));
+            }
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const float* pair = scores + i + 2 * half;
+                if (pairwise) {
+                    row_sum[half] += (pair[0] + pair[1]) + (pair[4] + pair[5]);
+                } else {
+                    row_sum[half] = row_sum[half] + pair[0] + pair[1] + pair[4] + pair[5];
+                }
+            }
+#pragma unroll
+            for (int j = i; j < i + 8; j += 2) {
+                probabilities[j / 2] = Element<T>::pack(scores[j], scores[j + 1]);
+            }
+        }
+    }
+};
+
+}  // namespace flashbench::cuda::sm90
