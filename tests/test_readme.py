@@ -1,0 +1,33 @@
+"""The README: one screen, with numbers that follow from run files."""
+
+import re
+from pathlib import Path
+
+import pytest
+import update_tables
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_line_of_geometric_means_follows_from_the_run_files() -> None:
+    """After a change of results: python scripts/update_tables.py."""
+    assert "<!-- means: " in README
+    assert update_tables.updated(README) == README
+
+
+def test_measured_rows_are_those_of_the_run_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row of a case in the README is one that `show` prints of the file named above it."""
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = "".join(
+        update_tables.printed("-m", "flashbench", "show", name)
+        for name in ("results/cpu.json", "results/machines/cpu-planted-2.json")
+    )
+    rows = re.findall(r"^b\d+-h.*$", README, re.MULTILINE)
+    assert len(rows) >= 4
+    assert [row for row in rows if f"{row}\n" not in shown] == []
+
+
+def test_the_readme_fits_on_a_screen() -> None:
+    """What flashbench is, two commands, three uses, verdicts, links: no more."""
+    assert len(README.splitlines()) <= 61
