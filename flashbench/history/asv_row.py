@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flashbench.launches import FloatArray
+from flashbench.other_tools.asv_file import AsvRow
 from flashbench.stats.quantile import interval_ranks, launch_quantile
 
 # In the order in which asv writes them; those of a cell are lists, one entry a cell.
@@ -27,8 +28,9 @@ COLUMNS = (
     "stats_p_99",
     "samples",
 )
-_OF_CELL = [name for name in COLUMNS if name == "result" or name.startswith("stats_")]
-_OF_CELL.append("samples")
+_NUMBERS_OF_CELL = [name for name in COLUMNS if name == "result" or name.startswith("stats_")]
+_COUNTS = ("stats_number", "stats_repeat")
+_OF_CELL = [*_NUMBERS_OF_CELL, "samples"]
 _DIGITS = 9  # more than any clock has
 
 Cell = dict[str, Any]  # what asv keeps of one combination of parameters, by column
@@ -69,22 +71,18 @@ def percentiles(launches: Sequence[FloatArray]) -> Cell:
     return {name: None if one is None else _rounded(one.value) for name, one in found.items()}
 
 
-def cells_of(columns: list[str], row: list[Any]) -> dict[Combination, Cell]:
+def cells_of(row: AsvRow) -> dict[Combination, Cell]:
     """The cells of a row. Raises ValueError when its lists do not fit its parameters."""
-    values = dict(zip(columns, row, strict=False))
-    params = values.get("params") or []
-    if not all(isinstance(axis, list) and all(isinstance(x, str) for x in axis) for axis in params):
-        raise ValueError("its parameters are no lists of texts")
-    count = math.prod(map(len, params))
-    listed = {name: values.get(name) for name in _OF_CELL}
-    if listed["result"] is None:
+    numbers = row.columns(_NUMBERS_OF_CELL)
+    if numbers[0] is None:
         return {}
-    for column in listed.values():
-        if column is not None and not (isinstance(column, list) and len(column) == count):
-            raise ValueError(f"it has no {count} numbers for {count} combinations")
+    listed: dict[str, list[Any] | None] = dict(zip(_NUMBERS_OF_CELL, numbers, strict=True))
+    for name in _COUNTS:
+        listed[name] = [None if n is None else int(n) for n in listed[name] or ()] or None
+    listed["samples"] = row.samples()
     return {
         key: {name: column[index] for name, column in listed.items() if column is not None}
-        for index, key in enumerate(itertools.product(*params))
+        for index, key in enumerate(itertools.product(*row.params))
     }
 
 

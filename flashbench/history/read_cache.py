@@ -23,7 +23,7 @@ from flashbench.files import replace_file
 from flashbench.history import asv_result
 from flashbench.history.asv_result import COLUMNS, ResultFile, Row
 from flashbench.inputs import open_input
-from flashbench.other_tools import document
+from flashbench.other_tools import asv_file, document
 
 _CHECKSUM = 4  # bytes before an entry
 _PART = 2**16  # bytes of a file that are read at once
@@ -116,5 +116,6 @@ def key_of(path: Path) -> str:
 @cache
 def _reader() -> "hashlib._Hash":
     """Of the code that reads result files."""
-    code = b"".join(Path(file).read_bytes() for file in (asv_result.__file__, __file__))
+    files = (asv_file.__file__, asv_result.__file__, __file__)
+    code = b"".join(Path(file).read_bytes() for file in files)
     return hashlib.sha256(__version__.encode() + code)

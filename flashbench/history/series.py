@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from flashbench.history import asv_result, names
 from flashbench.history.folder import Benchmark
 from flashbench.history.model import FloatArray, IntArray, Points, Series
+from flashbench.other_tools.asv_file import Params
 from flashbench.other_tools.benchmarks import SECONDS, find_case
 from flashbench.runfile import MAX_SECONDS, MIN_SECONDS
 
@@ -33,10 +34,10 @@ class Collected:
         self.places: list[IntArray] = []  # of each row, which combinations its numbers are of
         self.numbers: list[FloatArray] = []  # (len(asv_result.COLUMNS), combinations of the row)
         self.failed: list[NDArray[np.bool_]] = []
-        self._known: tuple[asv_result.Params, IntArray] | None = None
+        self._known: tuple[Params, IntArray] | None = None
 
     def add(
-        self, commit: int, params: asv_result.Params, numbers: FloatArray, failed: NDArray[np.bool_]
+        self, commit: int, params: Params, numbers: FloatArray, failed: NDArray[np.bool_]
     ) -> None:
         self.commits.append(commit)
         self.places.append(self._places(params))
@@ -53,7 +54,7 @@ class Collected:
         """One of asv_result.COLUMNS, of all rows."""
         return np.concatenate([numbers[index] for numbers in self.numbers])
 
-    def _places(self, params: asv_result.Params) -> IntArray:
+    def _places(self, params: Params) -> IntArray:
         if self._known is None or self._known[0] != params:
             found = self.combinations
             places = [found.setdefault(values, len(found)) for values in itertools.product(*params)]

@@ -16,14 +16,15 @@ import numpy as np
 
 from flashbench import locks
 from flashbench.baseline_names import SDPA, is_baseline_name
-from flashbench.damage import damage
+from flashbench.damage import UNREADABLE
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import replace_file
 from flashbench.history import asv_row, machines, names
 from flashbench.history.asv_row import FAILED, SKIPPED, WRONG, Cell, Combination
 from flashbench.launches import FloatArray, LaunchData, baseline_index, collect
 from flashbench.metric import METRICS
-from flashbench.other_tools.asv import VERSION
+from flashbench.other_tools import document
+from flashbench.other_tools.asv_file import VERSION, Decoder, damaged
 from flashbench.revisions import git
 from flashbench.revisions.commits import seconds_of
 from flashbench.revisions.revision import resolve
@@ -228,26 +229,18 @@ def _add(
 
 
 def _kept_before(path: Path, commit: str) -> Tables:
-    kind = "result file of the history"
-    content = machines.read_object(path, kind)
-    columns, results = content.get("result_columns"), content.get("results")
-    if content.get("commit_hash") != commit or content.get("version") != VERSION:
-        raise InvalidInputError(f"{path}: not the {kind} of {commit[:12]}; move it away")
-    if not isinstance(columns, list) or not isinstance(results, dict):
-        raise InvalidInputError(
-            f"{path}: damaged {kind}; move it away and keep its run files again"
-        )
-    found: Tables = {}
-    for benchmark, row in results.items():
-        try:
-            if dict(zip(columns, row, strict=False)).get("version") == names.VERSION:
-                found[benchmark] = asv_row.cells_of(columns, row)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(
-                f"{path}: damaged {kind}: {benchmark!r}: {damage(error)}; move it away and keep "
-                "its run files again"
-            ) from None
-    return found
+    try:
+        file = Decoder().decode(document.content(path), path)
+        if (file.commit, file.version) != (commit, VERSION):
+            raise InvalidInputError(f"{path}: not the result file of {commit[:12]}")
+        return {
+            row.benchmark: asv_row.cells_of(row)
+            for row in file.rows
+            if row.version == names.VERSION
+        }
+    except (InvalidInputError, *UNREADABLE) as error:
+        said = error if isinstance(error, InvalidInputError) else damaged(path, error)
+        raise InvalidInputError(f"{said}; move it away and keep its run files again") from None
 
 
 def _describe_benchmarks(results: Path, new: list[Tables]) -> None:

@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from flashbench.damage import damage
+from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.launches import Failure
 from flashbench.other_tools import detect
+from flashbench.other_tools.asv_file import VERSION, AsvRow, damaged, of_json
 from flashbench.other_tools.benchmarks import (
     NO_SAMPLES,
     SECONDS,
@@ -31,16 +32,8 @@ from flashbench.other_tools.benchmarks import (
 )
 from flashbench.other_tools.document import parse, typed
 
-VERSION = 2
 NO_LAUNCHES = "asv does not keep which process a sample is from: a file is one launch"
 _PREFIXES = {"time": SECONDS, "timeraw": SECONDS, "mem": "bytes", "peakmem": "bytes"}
-
-
-class _File(msgspec.Struct, kw_only=True):
-    commit_hash: str
-    params: dict[str, Any]
-    result_columns: list[str]
-    results: dict[str, list[Any]]
 
 
 class _Benchmark(msgspec.Struct, kw_only=True):
@@ -52,64 +45,58 @@ def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
 
     Raises InvalidInputError saying what is wrong with it.
     """
-    where = f"{path}: damaged asv result file"
     if content.get("version") != VERSION:
         found = str(content.get("version"))[:20]
         raise InvalidInputError(
             f"{path}: asv result file of schema {found}, this reads {VERSION}; run `asv update`"
         )
-    file = typed(content, _File, where)
+    file = of_json(content, path)
     units = _units(path)
-    series: dict[str, BenchmarkTimes] = {}
-    for name, row in file.results.items():
-        columns = dict(zip(file.result_columns, row, strict=False))
-        for one in _expanded(name, columns, units, f"{where}: {name!r}"):
-            if one.name in series:
-                raise InvalidInputError(f"{where}: {one.name!r} is listed twice")
-            series[one.name] = one
+    times: dict[str, BenchmarkTimes] = {}
+    try:
+        for row in file.rows:
+            for one in _expanded(row, _unit(row.benchmark, units)):
+                if one.name in times:
+                    raise ValueError(f"{one.name!r} is listed twice")
+                times[one.name] = one
+    except UNREADABLE as error:
+        raise damaged(path, error) from None
+    machine = content.get("params")
+    machine = machine if isinstance(machine, dict) else {}
     return with_control(
         BenchmarkSet(
             str(path),
             "asv",
-            tuple(series.values()),
+            tuple(times.values()),
             launches=1,
-            machine=_text(file.params.get("machine")),
-            cpu=_text(file.params.get("cpu")),
-            commit=file.commit_hash,
+            machine=_text(machine.get("machine")),
+            cpu=_text(machine.get("cpu")),
+            commit=file.commit,
         )
     )
 
 
-def _expanded(
-    name: str, columns: dict[str, Any], units: dict[str, str], where: str
-) -> list[BenchmarkTimes]:
-    """One series a combination of parameters, in asv's order: the last varies fastest."""
-    params = typed(columns.get("params") or [], list[list[str]], f"{where}: params")
-    count = math.prod(map(len, params))
-    # Lists are written as null when every combination failed, or no samples were kept.
-    results = typed(columns.get("result"), list[float | None] | None, f"{where}: result")  # type: ignore[arg-type]
-    samples = typed(columns.get("samples"), list[list[float] | None] | None, f"{where}: samples")  # type: ignore[arg-type]
-    for column in (results, samples):
-        if column is not None and len(column) != count:
-            raise InvalidInputError(f"{where}: {len(column)} results of {count} combinations")
+def _expanded(row: AsvRow, unit: str) -> list[BenchmarkTimes]:
+    """One a combination of parameters, in asv's order: the last varies fastest."""
+    (results,) = row.columns(["result"])
     if results is None:
         # Only as many rows as the file has numbers: parameters alone may multiply to anything.
         failure = Failure("failed", "asv has no result of any of its parameters")
-        return [BenchmarkTimes(name, _unit(name, units), failure=failure)]
-    made = []
-    for index, combination in enumerate(itertools.product(*params)):
-        taken = samples[index] if samples else None
-        made.append(_series(name, combination, results[index], taken, _unit(name, units), where))
-    return made
+        return [BenchmarkTimes(row.benchmark, unit, failure=failure)]
+    samples = row.samples() or [None] * len(results)
+    combinations = itertools.product(*row.params)
+    return [
+        _times(row.benchmark, combination, result, taken, unit)
+        for combination, result, taken in zip(combinations, results, samples, strict=True)
+    ]
 
 
-def _series(
+def _times(
     benchmark: str,
     combination: tuple[str, ...],
     result: float | None,
     samples: list[float] | None,
     unit: str,
-    where: str,
 ) -> BenchmarkTimes:
     name = f"{benchmark}({', '.join(combination)})" if combination else benchmark
     case = next(filter(None, map(find_case, combination)), "")
@@ -122,7 +109,7 @@ def _series(
         return replace(blank, failure=Failure("missing", why))
     if any(impossible(unit, value) for value in values):
         if unit == SECONDS:
-            raise InvalidInputError(f"{where}: a sample is not a possible time")
+            raise ValueError(f"{benchmark!r}: a sample is not a possible time")
         why = f"{result:.6g} {unit}".rstrip() + ": a ratio needs numbers above 0"
         return replace(blank, failure=Failure("missing", why))
     return replace(

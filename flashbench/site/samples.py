@@ -10,7 +10,7 @@ import numpy as np
 
 from flashbench.case import DTYPES, Case, parse_shape
 from flashbench.comparison import Comparison
-from flashbench.damage import UNREADABLE, damage
+from flashbench.damage import UNREADABLE
 from flashbench.errors import InvalidInputError
 from flashbench.history import asv_row, names
 from flashbench.history.asv_row import Cell
@@ -18,6 +18,7 @@ from flashbench.history.model import History, Machine, Series
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.other_tools import benchmarks as foreign
 from flashbench.other_tools import document as documents
+from flashbench.other_tools.asv_file import Decoder, damaged
 from flashbench.other_tools.judge import judge_alone
 from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE
 from flashbench.site.content import Latest, Spot
@@ -119,18 +120,20 @@ def from_results(
 def _cells(folder: Path, commit: str, environment: str) -> dict[str, dict[tuple[str, ...], Cell]]:
     """The cells of our benchmarks in the result files of a commit; of two the later one counts."""
     found: dict[str, dict[tuple[str, ...], Cell]] = {}
+    decoder = Decoder()
     for path in sorted(folder.glob(f"{commit[:8]}*.json")):
+        file = decoder.decode(documents.content(path), path)
+        if file.commit != commit:
+            continue
         try:
-            content = documents.parse(path)
-            if content["commit_hash"] != commit:
-                continue
-            measured_in = content.get("env_name", "")
-            for name, row in content["results"].items():
-                if name in names.OURS and names.environment(measured_in, name) == environment:
-                    cells = asv_row.cells_of(content["result_columns"], row)
-                    found.setdefault(name, {}).update(cells)
-        except (OSError, *UNREADABLE, KeyError, TypeError, AttributeError) as error:
-            raise InvalidInputError(f"{path}: damaged asv result file: {damage(error)}") from None
+            for row in file.rows:
+                name = row.benchmark
+                if name not in names.OURS:
+                    continue
+                if names.environment(file.environment, name) == environment:
+                    found.setdefault(name, {}).update(asv_row.cells_of(row))
+        except UNREADABLE as error:
+            raise damaged(path, error) from None
     return found
 
 

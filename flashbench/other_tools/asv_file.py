@@ -1,0 +1,241 @@
+"""asv's result file decoded, for all that read one: results/MACHINE/COMMIT-ENVIRONMENT.json.
+
+Read are version 2 of the format, and version 1, numbered or not. Files are untrusted: they are
+decoded into the types below and nothing else. Of a history only the columns that are asked for are
+decoded, as long as its files are strict JSON; asv writes NaN for what was skipped, which is not.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from flashbench.damage import UNREADABLE, damage
+from flashbench.errors import InvalidInputError
+
+VERSION = 2
+_FIRST_VERSION = 1  # before the format had numbers
+Numbers = list[float | None]
+Params = list[list[str]]
+Samples = list[list[float] | None]
+_NUMBERS = msgspec.json.Decoder(Numbers | None)
+_SAMPLES = msgspec.json.Decoder(Samples | None)
+_TEXT = msgspec.json.Decoder(str | None)
+_PARAMS = msgspec.json.Decoder(Params | None)
+
+
+class _Columns(msgspec.Struct, kw_only=True):
+    """What is read of a benchmark in a file that is not strict JSON."""
+
+    version: str | None = None
+    params: Params | None = None
+    result: Numbers | None = None
+    stats_ci_99_a: Numbers | None = None
+    stats_ci_99_b: Numbers | None = None
+    stats_q_25: Numbers | None = None
+    stats_q_75: Numbers | None = None
+    stats_number: Numbers | None = None
+    stats_repeat: Numbers | None = None
+    stats_p_90: Numbers | None = None
+    stats_p_99: Numbers | None = None
+    samples: Any = None  # many: converted where they are asked for
+
+
+@dataclass(slots=True)
+class AsvRow:
+    """A benchmark in a file.
+
+    version: "" where the file states none. params: the values of each parameter, each as its repr;
+    a column has one number a combination of them, the last parameter varying fastest.
+    """
+
+    benchmark: str
+    version: str
+    params: Params
+    _columns: dict[str, msgspec.Raw] | _Columns
+
+    @property
+    def combinations(self) -> int:
+        return math.prod(map(len, self.params))
+
+    def columns(self, names: Sequence[str]) -> list[Numbers | None]:
+        """These columns, "result" the first of them; None for one that the file does not have.
+
+        All are None where no combination has a result, for which asv writes one null. Raises
+        ValueError where a column does not fit the parameters.
+        """
+        kept, count = self._columns, self.combinations
+        if isinstance(kept, _Columns):
+            found = [getattr(kept, name) for name in names]
+        else:
+            found = [_NUMBERS.decode(kept[name]) if name in kept else None for name in names]
+        if count != 1 and found[0] == [None]:
+            return [None] * len(names)
+        for column in found:
+            if column is not None and len(column) != count:
+                raise self._misfit(column)
+        return found
+
+    def samples(self) -> Samples | None:
+        """Those of each combination; None where asv kept none. Raises ValueError as `columns`."""
+        kept = self._columns
+        if isinstance(kept, _Columns):
+            found = msgspec.convert(kept.samples, type=Samples | None)
+        else:
+            found = _SAMPLES.decode(kept["samples"]) if "samples" in kept else None
+        if found is not None and len(found) != self.combinations:
+            raise self._misfit(found)
+        return found
+
+    def _misfit(self, column: Sequence[object]) -> ValueError:
+        return ValueError(
+            f"{self.benchmark!r}: {len(column)} results of {self.combinations} combinations"
+        )
+
+
+@dataclass(slots=True)
+class AsvFile:
+    """One commit in one environment; version: of the format."""
+
+    version: int
+    commit: str
+    environment: str
+    rows: list[AsvRow]
+
+
+class _File(msgspec.Struct, kw_only=True):
+    commit_hash: str
+    result_columns: list[str]
+    results: dict[str, list[msgspec.Raw]]
+    env_name: str = ""
+    version: int = 0
+
+
+_FILE = msgspec.json.Decoder(_File)
+
+
+class _PlainFile(_File, kw_only=True):
+    results: dict[str, list[Any]]
+
+
+class _Stats(msgspec.Struct, kw_only=True):
+    """What version 1 keeps of the samples of a combination."""
+
+    ci_99: tuple[float | None, float | None] = (None, None)
+    q_25: float | None = None
+    q_75: float | None = None
+    repeat: float | None = None
+
+
+class _OldRow(msgspec.Struct, kw_only=True):
+    result: Numbers | float | None = None
+    params: Params = []
+    stats: list[_Stats | None] | _Stats | None = None
+
+
+class _OldFile(msgspec.Struct, kw_only=True):
+    """Version 1; of a benchmark without parameters a number can stand alone."""
+
+    commit_hash: str
+    results: dict[str, _OldRow | float | None]
+    env_name: str = ""
+    benchmark_version: dict[str, str | None] = {}
+
+
+class _Version(msgspec.Struct):
+    version: int = _FIRST_VERSION
+
+
+class Decoder:
+    """Decodes one file after another. Files of a history share their parameters, which are decoded
+    once while they stay the same."""
+
+    def __init__(self) -> None:
+        self._params: dict[str, tuple[bytes, Params]] = {}
+
+    def decode(self, content: bytes, path: Path) -> AsvFile:
+        """path: what the file is called where InvalidInputError says what is wrong with it."""
+        try:
+            return self._strict(content)
+        except UNREADABLE:
+            pass  # no strict JSON, or another version; else it is said below
+        try:
+            value = json.loads(content.decode("utf-8-sig"))
+        except UNREADABLE as error:
+            raise damaged(path, error) from None
+        return of_json(value, path)
+
+    def _strict(self, content: bytes) -> AsvFile:
+        file = _FILE.decode(content)
+        if file.version != VERSION:
+            raise ValueError("another version")
+        rows = []
+        for name, values in file.results.items():
+            kept = dict(zip(file.result_columns, values, strict=False))
+            version = _TEXT.decode(kept["version"]) if "version" in kept else None
+            rows.append(AsvRow(name, version or "", self._decoded_params(name, kept), kept))
+        return AsvFile(VERSION, file.commit_hash, file.env_name, rows)
+
+    def _decoded_params(self, name: str, kept: dict[str, msgspec.Raw]) -> Params:
+        raw = bytes(kept.get("params", b"null"))
+        known = self._params.get(name)
+        if known is None or known[0] != raw:
+            known = self._params[name] = (raw, _PARAMS.decode(raw) or [])
+        return known[1]
+
+
+def of_json(value: object, path: Path) -> AsvFile:
+    """As `Decoder.decode`, of a JSON value that is parsed already."""
+    try:
+        version = msgspec.convert(value, type=_Version).version
+        if version == _FIRST_VERSION:
+            return _first(msgspec.convert(value, type=_OldFile))
+        if version == VERSION:
+            return _plain(msgspec.convert(value, type=_PlainFile))
+    except UNREADABLE as error:
+        raise damaged(path, error) from None
+    raise InvalidInputError(
+        f"{path}: asv result file of schema {version}, this reads {_FIRST_VERSION} and {VERSION}; "
+        "install a newer flashbench"
+    )
+
+
+def damaged(path: Path, error: Exception) -> InvalidInputError:
+    """The error for a file whose decoding raised one of UNREADABLE."""
+    return InvalidInputError(f"{path}: damaged asv result file: {damage(error)}")
+
+
+def _plain(file: _PlainFile) -> AsvFile:
+    rows = []
+    for name, values in file.results.items():
+        try:
+            kept = msgspec.convert(
+                dict(zip(file.result_columns, values, strict=False)), type=_Columns
+            )
+        except UNREADABLE as error:
+            raise ValueError(f"{name!r}: {damage(error)}") from None
+        rows.append(AsvRow(name, kept.version or "", kept.params or [], kept))
+    return AsvFile(VERSION, file.commit_hash, file.env_name, rows)
+
+
+def _first(file: _OldFile) -> AsvFile:
+    """Version 1, whose statistics are an object a combination."""
+    rows = []
+    for name, value in file.results.items():
+        old = value if isinstance(value, _OldRow) else _OldRow(result=value)
+        stats = old.stats if isinstance(old.stats, list) else [old.stats]
+        known = [] if old.stats is None else [one or _Stats() for one in stats]
+        columns = _Columns(
+            result=old.result if isinstance(old.result, list) else [old.result],
+            stats_ci_99_a=[one.ci_99[0] for one in known] or None,
+            stats_ci_99_b=[one.ci_99[1] for one in known] or None,
+            stats_q_25=[one.q_25 for one in known] or None,
+            stats_q_75=[one.q_75 for one in known] or None,
+            stats_repeat=[one.repeat for one in known] or None,
+        )
+        rows.append(AsvRow(name, file.benchmark_version.get(name) or "", old.params, columns))
+    return AsvFile(_FIRST_VERSION, file.commit_hash, file.env_name, rows)
