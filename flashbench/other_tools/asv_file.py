@@ -8,7 +8,6 @@ decoded, as long as its files are strict JSON; asv writes NaN for what was skipp
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import msgspec
 
 from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
+from flashbench.other_tools import document
 
 VERSION = 2
 _FIRST_VERSION = 1  # before the format had numbers
@@ -45,8 +45,7 @@ class _Columns(msgspec.Struct, kw_only=True):
     samples: Any = None  # many: converted where they are asked for
 
 
-@dataclass(slots=True)
-class AsvRow:
+class AsvRow(msgspec.Struct):
     """A benchmark in a file.
 
     version: "" where the file states none. params: the values of each parameter, each as its repr;
@@ -97,8 +96,7 @@ class AsvRow:
         )
 
 
-@dataclass(slots=True)
-class AsvFile:
+class AsvFile(msgspec.Struct):
     """One commit in one environment; version: of the format."""
 
     version: int
@@ -195,7 +193,7 @@ def of_json(value: object, path: Path) -> AsvFile:
         if version == _FIRST_VERSION:
             return _first(msgspec.convert(value, type=_OldFile))
         if version == VERSION:
-            return _plain(msgspec.convert(value, type=_PlainFile))
+            return _plain(msgspec.convert(value, type=_PlainFile), path)
     except UNREADABLE as error:
         raise damaged(path, error) from None
     raise InvalidInputError(
@@ -209,16 +207,18 @@ def damaged(path: Path, error: Exception) -> InvalidInputError:
     return InvalidInputError(f"{path}: damaged asv result file: {damage(error)}")
 
 
-def _plain(file: _PlainFile) -> AsvFile:
-    rows = []
-    for name, values in file.results.items():
-        try:
-            kept = msgspec.convert(
-                dict(zip(file.result_columns, values, strict=False)), type=_Columns
-            )
-        except UNREADABLE as error:
-            raise ValueError(f"{name!r}: {damage(error)}") from None
-        rows.append(AsvRow(name, kept.version or "", kept.params or [], kept))
+def _plain(file: _PlainFile, path: Path) -> AsvFile:
+    named = {
+        name: dict(zip(file.result_columns, values, strict=False))
+        for name, values in file.results.items()
+    }
+    try:
+        known = msgspec.convert(named, type=dict[str, _Columns])  # at once: each call costs
+    except UNREADABLE:
+        for name, row in named.items():  # again, to say which one is damaged
+            document.typed(row, _Columns, f"{path}: damaged asv result file: {name!r}")
+        raise
+    rows = [AsvRow(name, row.version or "", row.params or [], row) for name, row in known.items()]
     return AsvFile(VERSION, file.commit_hash, file.env_name, rows)
 
 

@@ -114,7 +114,7 @@ def test_cut_short(name, share, tmp_path_factory):
         (
             "asv/box/a.json",
             {"results": {"time_x": ["fast"]}},
-            "result: expected a list or nothing, found text",
+            "'time_x': result: expected a list or nothing, found text",
         ),
         ("pytest_a.json", {"benchmarks": [{}]}, "benchmarks[0]: has no 'fullname'"),
     ],
