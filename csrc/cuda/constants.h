@@ -26,4 +26,9 @@ constexpr int kMaxGridRows = 65535;
 
 constexpr float kLog2E = 1.4426950408889634f;
 
+// The base of a row's probabilities follows its largest score only once that is 2^8 times as likely:
+// the output then seldom has to be rescaled, and probabilities up to 256 cost no accuracy (as
+// FlashAttention-4 does).
+constexpr float kBaseSlack = 8.0f;
+
 }  // namespace flashbench::cuda

@@ -1,8 +1,8 @@
 // NaN and infinity in values that some rows must not see.
 //
-// A causally masked key has the weight 0, but 0 * NaN and 0 * inf are NaN. So the values of diagonal
-// blocks are looked through in shared memory; what is not finite is zeroed there before P V and
-// added after it to the rows that do see it (docs/decisions/nonfinite-values.md).
+// A causally masked key has the weight 0, but 0 * NaN and 0 * inf are NaN. So the values of
+// diagonal blocks are looked through in shared memory; what is not finite is zeroed there before
+// P V and added after it to the rows that do see it (docs/decisions/nonfinite-values.md).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -40,12 +40,11 @@ __device__ __forceinline__ uint4 finite_or_zero(uint4 chunk) {
                       finite_or_zero<T>(chunk.z), finite_or_zero<T>(chunk.w));
 }
 
-// Adds the NaN and infinite values of the keys from `first_key` to before `end_key`, read from global
-// memory again, to those of a lane's rows that see them. Row j is at position row(j); out(j, n, i) is
-// its output for element i of this lane's two in the eight dims n. The weight is taken as 1: any
-// positive one gives the same.
-// `lane` is a reference, so that what depends on it is computed where it is used and stays out of the
-// registers of the loops.
+// Adds the NaN and infinite values of the keys from `first_key` to before `end_key`, read from
+// global memory again, to those of a lane's rows that see them. Row j is at position row(j);
+// out(j, n, i) is its output for element i of this lane's two in the eight dims n. The weight is
+// taken as 1: any positive one gives the same. `lane` is a reference, so that what depends on it is
+// computed where it is used and stays out of the registers of the loops.
 template <int kHeadDim, int kLaneRows, typename T, typename Row, typename Out>
 __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values, int first_key,
                                                      int end_key, const int& lane, const Row& row,

@@ -22,21 +22,20 @@ inline bool moves_in_vectors(const void* base, const Strides& strides, int64_t b
 }
 
 // The same of each tensor of a problem.
-inline bool query_in_vectors(const Attention& problem) {
-    return moves_in_vectors(problem.q, problem.q_strides, problem.batch, problem.heads,
-                            problem.q_len);
-}
-inline bool keys_in_vectors(const Attention& problem) {
-    return moves_in_vectors(problem.k, problem.k_strides, problem.batch, problem.kv_heads,
-                            problem.k_len);
-}
-inline bool values_in_vectors(const Attention& problem) {
-    return moves_in_vectors(problem.v, problem.v_strides, problem.batch, problem.kv_heads,
-                            problem.k_len);
-}
-inline bool out_in_vectors(const Attention& problem) {
-    return moves_in_vectors(problem.out, problem.out_strides, problem.batch, problem.heads,
-                            problem.q_len);
+struct InVectors {
+    bool q;
+    bool k;
+    bool v;
+    bool out;
+};
+inline InVectors in_vectors(const Attention& problem) {
+    const int64_t batch = problem.batch;
+    return {
+        moves_in_vectors(problem.q, problem.q_strides, batch, problem.heads, problem.q_len),
+        moves_in_vectors(problem.k, problem.k_strides, batch, problem.kv_heads, problem.k_len),
+        moves_in_vectors(problem.v, problem.v_strides, batch, problem.kv_heads, problem.k_len),
+        moves_in_vectors(problem.out, problem.out_strides, batch, problem.heads, problem.q_len),
+    };
 }
 
 // Rows in global memory. `vectors`: every chunk of every row is contiguous and 16-byte aligned.

@@ -204,4 +204,12 @@ __device__ __forceinline__ bool zero_copied_nonfinite(uint32_t shared, unsigned 
     return true;
 }
 
+// Where the output of one of several groups lies, in floats: rows of head_dim, their chunks of eight
+// swizzled so that the stores of the accumulators and the 16-byte loads after them are free of bank
+// conflicts.
+template <int head_dim>
+__device__ __forceinline__ int part_offset(int row, int column) {
+    return row * head_dim + ((column / 8) ^ (row & 3)) * 8 + column % 8;
+}
+
 }  // namespace flashbench::cuda

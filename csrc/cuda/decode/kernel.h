@@ -49,10 +49,7 @@ struct DecodeLaunch {
     unsigned row_tiles;
     unsigned kv_heads;
     unsigned group;      // query heads of a key head
-    bool q_vectors;      // as in Rows
-    bool k_vectors;
-    bool v_vectors;
-    bool out_vectors;
+    InVectors in_vectors;  // as in Rows
 };
 
 // Where the first dim of a packed row is.
@@ -82,18 +79,11 @@ __device__ __forceinline__ void load_query(const DecodeLaunch& launch, uint32_t 
         if (first_row + row < launch.rows && column < problem.head_dim) {
             const T* source = packed_row<const T>(problem.q, problem.q_strides, batch, kv_head,
                                                   launch.group, first_row + row);
-            elements = launch.q_vectors ? *reinterpret_cast<const uint4*>(source + column)
+            elements = launch.in_vectors.q ? *reinterpret_cast<const uint4*>(source + column)
                                         : gather_chunk(source + column * stride, stride);
         }
         ptx::st_shared_128(shared + Layout::offset(row, chunk), elements);
     }
-}
-
-// Where a group's output lies: rows of head_dim floats, their chunks of eight swizzled so that the
-// stores of the accumulators and the 16-byte loads after them are free of bank conflicts.
-template <int head_dim>
-__device__ __forceinline__ int part_offset(int row, int column) {
-    return row * head_dim + ((column / 8) ^ (row & 3)) * 8 + column % 8;
 }
 
 template <typename Tile>
@@ -133,8 +123,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
     const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
     const uint32_t ring = shared + Tile::kQueryBytes + group * Tile::kRingBytes;
-    const auto key = key_rows<T>(problem, batch, kv_head, launch.k_vectors);
-    const auto value = value_rows<T>(problem, batch, kv_head, launch.v_vectors);
+    const auto key = key_rows<T>(problem, batch, kv_head, launch.in_vectors.k);
+    const auto value = value_rows<T>(problem, batch, kv_head, launch.in_vectors.v);
     const int first_step = launch.division.first_step(blockIdx.y) + group;
     const int end_step = launch.division.first_step(blockIdx.y + 1);
     const auto load = [&](int stage, int step) {
@@ -243,7 +233,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             const int64_t stride = problem.out_strides.dim;
             T* target = packed_row<T>(problem.out, problem.out_strides, batch, kv_head,
                                       launch.group, first_row + row);
-            store_quad(target + column * stride, stride, launch.out_vectors, quad);
+            store_quad(target + column * stride, stride, launch.in_vectors.out, quad);
         }
     };
 

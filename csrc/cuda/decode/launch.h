@@ -132,10 +132,7 @@ void launch(const Attention& problem, const Scratch& scratch, cudaStream_t strea
     arguments.row_tiles = static_cast<unsigned>(tiles);
     arguments.kv_heads = static_cast<unsigned>(problem.kv_heads);
     arguments.group = static_cast<unsigned>(problem.heads / problem.kv_heads);
-    arguments.q_vectors = query_in_vectors(problem);
-    arguments.k_vectors = keys_in_vectors(problem);
-    arguments.v_vectors = values_in_vectors(problem);
-    arguments.out_vectors = out_in_vectors(problem);
+    arguments.in_vectors = in_vectors(problem);
 
     cudaLaunchAttribute clusters;
     clusters.id = cudaLaunchAttributeClusterDimension;

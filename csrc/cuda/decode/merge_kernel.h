@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kMergeThreads)
         const int64_t stride = problem.out_strides.dim;
         T* target =
             packed_row<T>(problem.out, problem.out_strides, batch, kv_head, launch.group, row);
-        store_quad(target + column * stride, stride, launch.out_vectors, whole);
+        store_quad(target + column * stride, stride, launch.in_vectors.out, whole);
     }
 }
 

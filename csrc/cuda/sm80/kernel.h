@@ -31,14 +31,11 @@
 
 namespace flashbench::cuda::sm80 {
 
-// The arguments of a launch. `*_vectors` as in Rows.
+// The arguments of a launch.
 struct Launch {
     Attention problem;
     int tiles;
-    bool q_vectors;
-    bool k_vectors;
-    bool v_vectors;
-    bool out_vectors;
+    InVectors in_vectors;  // as in Rows
 };
 
 template <typename Tile>
@@ -67,9 +64,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const int batch = batch_head / heads;
     const int head = batch_head % heads;
     const int kv_head = head / (heads / static_cast<int>(problem.kv_heads));
-    const auto query = query_rows<T>(problem, batch, head, launch.q_vectors);
-    const auto key = key_rows<T>(problem, batch, kv_head, launch.k_vectors);
-    const auto value = value_rows<T>(problem, batch, kv_head, launch.v_vectors);
+    const auto query = query_rows<T>(problem, batch, head, launch.in_vectors.q);
+    const auto key = key_rows<T>(problem, batch, kv_head, launch.in_vectors.k);
+    const auto value = value_rows<T>(problem, batch, kv_head, launch.in_vectors.v);
 
     const int first_row = tile * Tile::kRows;
     const int end_row = min(first_row + Tile::kRows, q_len);
@@ -211,7 +208,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
 
     if (group == 0 && warp_first_row < q_len) {
-        const auto out = out_rows<T>(problem, batch, head, launch.out_vectors);
+        const auto out = out_rows<T>(problem, batch, head, launch.in_vectors.out);
         part.finish(out, end_key == 0);
     }
 }

@@ -112,10 +112,7 @@ void launch(const Attention& problem, int device, cudaStream_t stream) {
     const Launch arguments{
         problem,
         static_cast<int>(tiles),
-        query_in_vectors(problem),
-        keys_in_vectors(problem),
-        values_in_vectors(problem),
-        out_in_vectors(problem),
+        in_vectors(problem),
     };
     forward<Tile><<<static_cast<unsigned>(blocks), Tile::kThreads, Tile::kSharedBytes, stream>>>(
         arguments);

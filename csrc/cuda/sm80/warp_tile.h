@@ -20,10 +20,6 @@
 
 namespace flashbench::cuda::sm80 {
 
-// The base of a row stays behind its largest score by less than this, in powers of two, so that
-// probabilities stay below 2^8.
-constexpr float kBaseSlack = 8.0f;
-
 // The part of a tile that one warp owns, spread over its lanes as mma.m16n8k16 wants it: in each
 // 16x8 accumulator a lane holds the columns 2 * (lane % 4) and the next one, of the rows lane / 4
 // (elements 0, 1) and lane / 4 + 8 (elements 2, 3).

@@ -29,7 +29,7 @@ __device__ __forceinline__ void transpose_4x4(Pair (&pairs)[4], int quad_lane) {
     }
 }
 
-// Divides by the sums (each lane has its part of `sums`) and stores the 64 rows from `first_row` on.
+// Divides by `sums`, of which each lane has its part, and stores the 64 rows from `first_row` on.
 template <typename T, int count>
 __device__ __forceinline__ void store_group_rows(const float (&out)[count], const float (&sums)[2],
                                                  const Rows<T>& rows, const RowState& state,

@@ -113,7 +113,7 @@ void launch(const Attention& problem, cudaStream_t stream) {
     arguments.group = static_cast<int>(problem.heads / problem.kv_heads);
     arguments.section = static_cast<int>(heads_in_section(problem, tiles, blocks));
     arguments.rounds = static_cast<int>((arguments.section * tiles + blocks - 1) / blocks);
-    arguments.out_vectors = out_in_vectors(problem);
+    arguments.out_vectors = in_vectors(problem).out;
 
     allow_shared_bytes(reinterpret_cast<const void*>(forward<Tile>), Shared<Tile>::kBytes, device);
     forward<Tile><<<static_cast<unsigned>(blocks), Tile::kThreads, Shared<Tile>::kBytes, stream>>>(

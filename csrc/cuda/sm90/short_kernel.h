@@ -63,10 +63,7 @@ struct ShortLaunch {
     // A row of the grid is the same tile of all heads; else all tiles of a head.
     bool heads_first;
     bool tensor_maps;  // else plain loads
-    bool q_vectors;    // as in Rows
-    bool k_vectors;
-    bool v_vectors;
-    bool out_vectors;
+    InVectors in_vectors;  // as in Rows
 };
 
 // One thread: starts the copy of `rows` rows, box by box.
@@ -181,7 +178,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         if (group == 0) {
             load_boxes<Tile, Tile::kRows>(
                 shared.query(),
-                query_rows<T>(problem, batch, head, launch.q_vectors),
+                query_rows<T>(problem, batch, head, launch.in_vectors.q),
                 first_row, group);
         }
         __syncthreads();
@@ -206,7 +203,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         } else {
             load_boxes<Tile, kKeys>(
                 shared.key(group),
-                key_rows<T>(problem, batch, kv_head, launch.k_vectors),
+                key_rows<T>(problem, batch, kv_head, launch.in_vectors.k),
                 first_key, group);
         }
         part.multiply_keys(shared.query(), shared.key(group));
@@ -230,7 +227,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         } else {
             load_boxes<Tile, kKeys>(
                 shared.value(group),
-                value_rows<T>(problem, batch, kv_head, launch.v_vectors),
+                value_rows<T>(problem, batch, kv_head, launch.in_vectors.v),
                 first_key, group);
         }
         if (causal && first_key + kKeys - 1 > first_row) {
@@ -255,7 +252,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     if constexpr (Tile::kParts == 1) {
         ptx::bar_sync(1, Tile::kGroupThreads);  // all warps are done with Q
         if (warp_row < launch.q_len) {
-            part.store(out_rows<T>(problem, batch, head, launch.out_vectors),
+            part.store(out_rows<T>(problem, batch, head, launch.in_vectors.out),
                        shared.query() + row_in_tile * Tile::kSwizzleBytes);
         }
     } else {
@@ -271,7 +268,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             ptx::mbarrier_wait(shared.merge_full(), 0);
             ptx::cluster_wait();
         }
-        add_parts<Tile>(out_rows<T>(problem, batch, head, launch.out_vectors),
+        add_parts<Tile>(out_rows<T>(problem, batch, head, launch.in_vectors.out),
                         first_row + rank * Tile::kOwnRows, shared_memory + Tile::kTileBytes);
     }
 }

@@ -65,10 +65,7 @@ void launch_short(const Attention& problem, cudaStream_t stream) {
     arguments.heads_a_kv_head = static_cast<unsigned>(problem.heads / problem.kv_heads);
     arguments.tiles = static_cast<int>(tiles);
     arguments.heads_first = heads_first;
-    arguments.q_vectors = query_in_vectors(problem);
-    arguments.k_vectors = keys_in_vectors(problem);
-    arguments.v_vectors = values_in_vectors(problem);
-    arguments.out_vectors = out_in_vectors(problem);
+    arguments.in_vectors = in_vectors(problem);
 
     allow_shared_bytes(reinterpret_cast<const void*>(forward_short<Tile>), Tile::kSharedBytes,
                        current_device());

@@ -1,24 +1,20 @@
-// Masking and softmax of a warpgroup's 64 rows, on the accumulators of Q K^T. Spread over the lanes as
-// wgmma.h says: a lane has two rows ("halves"), lane / 4 and 8 below, in each warp's 16.
+// Masking and softmax of a warpgroup's 64 rows, on the accumulators of Q K^T. Spread over the lanes
+// as wgmma.h says: a lane has two rows ("halves"), lane / 4 and 8 below, in each warp's 16.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cmath>
 
+#include "../constants.h"
 #include "../quad.h"
 #include "../types.h"
 #include "ptx.h"
 
 namespace flashbench::cuda::sm90 {
 
-// The base of a row follows its largest score only once that is 2^8 times as likely: the output
-// then seldom has to be rescaled, and probabilities up to 256 cost no accuracy (as FlashAttention-4
-// does).
-constexpr float kBaseSlack = 8.0f;
-
-// In the accumulators of a row's half (0: lane / 4, 1: 8 below): -inf from column `left` on, counted
-// from this lane's first one, in the chunks of eight columns from `first` to before `last`.
+// In the accumulators of a row's half (0: lane / 4, 1: 8 below): -inf from column `left` on,
+// counted from this lane's first one, in the chunks of eight columns from `first` to before `last`.
 template <int count>
 __device__ __forceinline__ void hide_columns(float (&scores)[count], int half, int left, int first,
                                              int last) {
@@ -93,8 +89,8 @@ struct RowState {
     }
 };
 
-// The softmax of fp16 and bf16. The base is the largest score so far * scale_log2, or up to kBaseSlack
-// less.
+// The softmax of fp16 and bf16. The base is the largest score so far * scale_log2, or up to
+// kBaseSlack less.
 template <typename T, int kKeys>
 struct Softmax : RowState {
     // Lets row_base follow the largest score; the sums follow row_base.

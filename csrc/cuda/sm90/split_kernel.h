@@ -63,18 +63,8 @@ struct SplitLaunch {
     float scale_log2;  // scale * log2(e), positive
     unsigned heads;    // 32 bits: a division of 64 takes long, and nothing is copied before it
     unsigned heads_a_kv_head;
-    bool q_vectors;    // as in Rows
-    bool k_vectors;
-    bool v_vectors;
-    bool out_vectors;
+    InVectors in_vectors;  // as in Rows
 };
-
-// Where a group's output lies: rows of head_dim floats, their chunks of eight swizzled so that the
-// stores of the accumulators and the 16-byte loads after them are free of bank conflicts.
-template <int head_dim>
-__device__ __forceinline__ int part_offset(int row, int column) {
-    return row * head_dim + ((column / 8) ^ (row & 3)) * 8 + column % 8;
-}
 
 // Puts the groups together and stores the rows, eight columns a thread at a time.
 template <typename Tile, typename T>
@@ -152,9 +142,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     const int batch = static_cast<int>(blockIdx.x / launch.heads);
     const int head = static_cast<int>(blockIdx.x % launch.heads);
     const int kv_head = static_cast<int>(static_cast<unsigned>(head) / launch.heads_a_kv_head);
-    const auto query = query_rows<T>(problem, batch, head, launch.q_vectors);
-    const auto key = key_rows<T>(problem, batch, kv_head, launch.k_vectors);
-    const auto value = value_rows<T>(problem, batch, kv_head, launch.v_vectors);
+    const auto query = query_rows<T>(problem, batch, head, launch.in_vectors.q);
+    const auto key = key_rows<T>(problem, batch, kv_head, launch.in_vectors.k);
+    const auto value = value_rows<T>(problem, batch, kv_head, launch.in_vectors.v);
 
     const int first_row = tile * Tile::kRows;
     const int end_row = min(first_row + Tile::kRows, q_len);
@@ -243,7 +233,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         }
     }
     __syncthreads();
-    merge_and_store<Tile>(out_rows<T>(problem, batch, head, launch.out_vectors),
+    merge_and_store<Tile>(out_rows<T>(problem, batch, head, launch.in_vectors.out),
                           first_row, parts, statistics);
 }
 

@@ -39,10 +39,7 @@ void launch_split(const Attention& problem, cudaStream_t stream) {
         problem.scale * kLog2E,
         static_cast<unsigned>(problem.heads),
         static_cast<unsigned>(problem.heads / problem.kv_heads),
-        query_in_vectors(problem),
-        keys_in_vectors(problem),
-        values_in_vectors(problem),
-        out_in_vectors(problem),
+        in_vectors(problem),
     };
     allow_shared_bytes(reinterpret_cast<const void*>(forward_split<Tile>), Tile::kSharedBytes,
                        device);
