@@ -10,6 +10,7 @@ import errno
 import os
 import shlex
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,9 @@ _OF_THE_TREE = (
     errno.EISDIR,
     errno.ELOOP,
 )
+# What `ls-files -v` says of files that `status` compares; not of those that were marked
+# assume-unchanged (small letters) or skip-worktree (S).
+_COMPARED = (b"H", b"M", b"R", b"C", b"K")
 _LIST = ("ls-tree", "-r", "-z", "--full-tree")
 
 
@@ -67,9 +71,6 @@ def export(
     try:
         if revision.worktree:
             _copy_working_tree(repository, target, done)
-            # After the copy: what was changed until then is seen.
-            changed = git.ask(repository, "status", "--porcelain", "--untracked-files=no")
-            done.dirty = done.dirty or bool(changed)
         else:
             _write_commit(repository, revision.commit, target, done, wanted)
     except git.GitError as error:
@@ -99,6 +100,22 @@ def _copy_working_tree(repository: Path, target: Path, done: Exported) -> None:
         elif source.is_dir():
             done.notes.append(_missing_submodule(name))
         # Else it was deleted, or is no file (a socket): not part of the sources.
+    # After the copy: what was changed until then is seen.
+    done.dirty = done.dirty or _is_changed(repository)
+
+
+def _is_changed(repository: Path) -> bool:
+    """Whether a tracked file differs from HEAD, also one that settings or the index hide."""
+    status = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=none")
+    if git.ask(repository, *status):
+        return True
+    listed = filter(None, git.ask(repository, "ls-files", "-v", "-z").split(b"\0"))
+    if all(line[:1] in _COMPARED for line in listed):
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        index = Path(folder) / "index"
+        git.ask(repository, "read-tree", "--no-sparse-checkout", "HEAD", index=index)
+        return bool(git.ask(repository, *status, index=index))
 
 
 def _is_behind_link(repository: Path, path: Path) -> bool:

@@ -44,13 +44,16 @@ class GitError(NotMeasuredError):
 
 
 def start(
-    repository: Path, *arguments: str, stderr: int = subprocess.PIPE
+    repository: Path, *arguments: str, stderr: int = subprocess.PIPE, index: Path | None = None
 ) -> "subprocess.Popen[bytes]":
     """Start a git command that leaves no trace in `repository`, with pipes.
 
-    Raises NotMeasuredError when there is no git, or it cannot be started.
+    index: a file in the place of the repository's index. Raises NotMeasuredError when there is no
+    git, or it cannot be started.
     """
     environment = {name: os.environ[name] for name in os.environ if name not in _REPOSITORY}
+    if index is not None:
+        environment["GIT_INDEX_FILE"] = str(index)
     try:
         return subprocess.Popen(
             ["git", "-C", str(repository), *_QUIET, *arguments],
@@ -67,9 +70,9 @@ def start(
         raise NotMeasuredError(f"git cannot be started: {error.strerror}") from None
 
 
-def ask(repository: Path, *arguments: str, sent: bytes = b"") -> bytes:
+def ask(repository: Path, *arguments: str, sent: bytes = b"", index: Path | None = None) -> bytes:
     """What git prints. sent: what it reads. Raises GitError with its words when it fails."""
-    with start(repository, *arguments) as process:
+    with start(repository, *arguments, index=index) as process:
         printed, complaint = process.communicate(sent)
     if process.returncode:
         said = _said(repository, complaint.decode(errors="replace"))

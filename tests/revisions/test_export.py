@@ -157,6 +157,38 @@ def test_large_file_storage(repository: Repository, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("mark", ["--assume-unchanged", "--skip-worktree"])
+def test_marked_files_are_compared(repository: Repository, tmp_path: Path, mark: str) -> None:
+    """A change that the index hides from `git status` makes the working tree dirty."""
+    name = "kernel.py"
+    repository.write(name, "SCALE = 1\n")
+    repository.commit("A kernel")
+    repository.git("update-index", mark, name)
+    assert not exported(repository, WORKTREE, tmp_path / "clean").dirty
+    with (repository.root / name).open("a") as file:
+        file.write("\n# changed\n")
+    assert not repository.git("status", "--porcelain", "--untracked-files=no")
+    assert exported(repository, WORKTREE, tmp_path / "changed").dirty
+
+
+@pytest.mark.parametrize("ignore", ["dirty", "all"])
+def test_ignored_submodules_are_compared(
+    repository: Repository, tmp_path: Path, ignore: str
+) -> None:
+    """A change within a submodule that `.gitmodules` ignores makes the working tree dirty."""
+    library = Repository(tmp_path / "library")
+    library.write("library.h", "#pragma once\n")
+    library.commit("A library")
+    add = ("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library.root))
+    repository.git(*add, "third/library")
+    repository.git("config", "-f", ".gitmodules", "submodule.third/library.ignore", ignore)
+    repository.commit("Use a library")
+    assert not exported(repository, WORKTREE, tmp_path / "clean").dirty
+    (repository.root / "third/library/library.h").write_text("#pragma once\nint changed;\n")
+    assert not repository.git("status", "--porcelain", "--untracked-files=no")
+    assert exported(repository, WORKTREE, tmp_path / "changed").dirty
+
+
 def test_submodules(repository: Repository, tmp_path: Path) -> None:
     """A submodule that is here comes with its own commit; one that is not is told."""
     library = Repository(tmp_path / "library")
