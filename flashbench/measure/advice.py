@@ -19,10 +19,15 @@ def _busy(run: RunFile, state: DeviceState | None) -> str | None:
     load = state.load_average if state else None
     if load is None or run.cases[0].device != "cpu" or load < run.environment.cpu_count / 2:
         return None
-    return (
+    warning = (
         f"warning: this machine is busy (load average {load:.1f} on "
-        f"{run.environment.cpu_count} CPUs): times may be off, SDPA's by "
-        "far, as its threads wait for each other; --threads 1 spares them that"
+        f"{run.environment.cpu_count} CPUs): times may be off"
+    )
+    if run.environment.threads == 1:
+        return warning
+    return (
+        f"{warning}, SDPA's by far, as its threads wait for each other; "
+        "--threads 1 spares them that"
     )
 
 
