@@ -1,5 +1,6 @@
 """Settings from `[tool.flashbench.<command>]` of the nearest pyproject.toml; flags win."""
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,16 @@ from click.core import ParameterSource
 
 from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
+from flashbench.inputs import read_input
 
+_MOST_BYTES = 16 << 20
 _NUMBERS = 2**64  # below it; what is larger is no setting
 
 
 def find_pyproject(start: Path) -> Path | None:
     """The pyproject.toml of `start` or of the nearest directory above it."""
     for directory in (start, *start.parents):
-        if (directory / "pyproject.toml").is_file():
+        if os.path.lexists(directory / "pyproject.toml"):  # a broken link too is a mistake to name
             return directory / "pyproject.toml"
     return None
 
@@ -24,8 +27,8 @@ def find_pyproject(start: Path) -> Path | None:
 def read_pyproject(path: Path) -> dict[str, Any]:
     """The whole document; InvalidInputError says why it cannot be read."""
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
-    except (OSError, *UNREADABLE) as error:
+        return tomllib.loads(read_input(path, _MOST_BYTES, "settings").decode("utf-8"))
+    except UNREADABLE as error:
         raise InvalidInputError(f"{path}: cannot be read: {damage(error)}") from None
 
 

@@ -1,12 +1,16 @@
 """Settings of commands in pyproject.toml."""
 
+import contextlib
+import os
 from pathlib import Path
 
 import pytest
 
+from flashbench.cli.measuring import new_run_file
 from flashbench.cli.run import command
 from flashbench.errors import InvalidInputError
-from flashbench.settings import defaults
+from flashbench.measure.claim import claimed
+from flashbench.settings import defaults, find_pyproject
 
 
 def settings(directory: Path, text: str) -> dict[str, object]:
@@ -45,3 +49,33 @@ def test_bad_settings_name_file_and_key(tmp_path: Path, text: str, words: str) -
     with pytest.raises(InvalidInputError, match=words) as caught:
         settings(tmp_path, text)
     assert "pyproject.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "broken link"])
+def test_settings_that_are_no_file_are_refused(tmp_path: Path, kind: str) -> None:
+    """A pyproject.toml that cannot be read is named; without its project another kernel would be
+    measured."""
+    path = tmp_path / "pyproject.toml"
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("nowhere.toml")
+    assert find_pyproject(tmp_path) == path
+    with pytest.raises(InvalidInputError, match=r"pyproject\.toml: cannot be read"):
+        defaults(command, path)
+
+
+def test_new_run_files_of_one_second_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that another process has claimed and not yet written is no new one."""
+    monkeypatch.chdir(tmp_path)
+    names = set()
+    with contextlib.ExitStack() as held:
+        for _ in range(3):
+            path = new_run_file("run")
+            held.enter_context(claimed(path, "-o", force=False, tell=print))
+            names.add(path)
+    assert len(names) == 3

@@ -211,10 +211,13 @@ def chosen_shapes(options: dict[str, Any]) -> list[Shape]:
 
 
 def new_run_file(prefix: str) -> Path:
-    """A new file for a run that the user gave no name: `prefix`, and the time in UTC."""
+    """A new file for a run that the user gave no name: `prefix`, and the time in UTC; one that no
+    other process is about to write."""
+    from flashbench.measure.claim import lock_of
+
     name = f"{prefix}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     path, count = Path(f"{name}.json"), 1
-    while path.exists():
+    while path.exists() or lock_of(path).exists():
         count += 1
         path = Path(f"{name}-{count}.json")
     return path

@@ -1,5 +1,6 @@
 """`[tool.flashbench.project]` can be used: its callable, path, sources and build command exist."""
 
+import os
 import shutil
 from collections.abc import Iterator
 
@@ -12,7 +13,7 @@ from flashbench.revisions.settings import TABLE, Project, parse
 def project_settings(tree: SourceTree) -> Iterator[Finding]:
     """What the table names and the tree lacks, or the mistake for which it cannot be read."""
     file = tree.root / "pyproject.toml"
-    if not file.is_file():
+    if not os.path.lexists(file):
         raise CannotCheck(f"no pyproject.toml in {tree.root}")
     try:
         project = parse(file)
