@@ -18,7 +18,7 @@ _PROJECT = ("pyproject.toml", ".git", "setup.py", "CMakeLists.txt")
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CheckRun:
     """One check that was run. skipped: why it could not be, else ""."""
 
     level: Level
@@ -30,12 +30,12 @@ class Done:
 
 
 @dataclass
-class Report:
+class PreflightReport:
     """What a preflight of a project found, in the order of the checks."""
 
     root: Path
     level: Level
-    checks: list[Done] = field(default_factory=list)
+    checks: list[CheckRun] = field(default_factory=list)
     fixed: list[str] = field(default_factory=list)  # what --fix did, a line each
 
     @property
@@ -57,14 +57,14 @@ def run(
     fix: bool = False,
     timeout: float = 1800.0,
     tell: Callable[[str], None] = lambda line: None,
-) -> Report:
+) -> PreflightReport:
     """Check the project around `start` on `level` and those below it.
 
     fix: do what a finding offers to do, and look again. timeout: seconds of the build. tell: is
     given a line where something takes long. InvalidInputError where there is no project.
     """
     root = _root(start.absolute())
-    report = Report(root, level)
+    report = PreflightReport(root, level)
     tree = read_tree(root)
     performer = _Performer(report, fix, tell)
     performer.perform("source", SOURCE_CHECKS, tree)
@@ -100,7 +100,7 @@ def _archs(subject: "BuildSubject") -> tuple[str, ...]:
 class _Performer:
     """Makes the checks of a level, into a report."""
 
-    report: Report
+    report: PreflightReport
     fix: bool
     tell: Callable[[str], None]
 
@@ -121,7 +121,7 @@ class _Performer:
                 skipped = str(reason)
             seconds = monotonic() - begun
             self.report.checks.append(
-                Done(level, check.name, check.why, tuple(found), skipped, seconds)
+                CheckRun(level, check.name, check.why, tuple(found), skipped, seconds)
             )
 
 

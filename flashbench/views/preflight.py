@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from flashbench.preflight import Report
+from flashbench.preflight import PreflightReport
 from flashbench.render.escape import printable
 
 
-def text(report: Report) -> str:
+def text(report: PreflightReport) -> str:
     """For people: findings first, then what is fine and what could not be checked.
 
     A fix stands on a line of its own, unwrapped, to be copied.
@@ -33,7 +33,7 @@ def text(report: Report) -> str:
     return "\n".join(printable(line) for line in lines).rstrip("\n") + "\n"
 
 
-def data(report: Report) -> dict[str, Any]:
+def data(report: PreflightReport) -> dict[str, Any]:
     """For machines."""
     return {
         "project": str(report.root),
@@ -64,7 +64,7 @@ def data(report: Report) -> dict[str, Any]:
     }
 
 
-def _headline(report: Report) -> str:
+def _headline(report: PreflightReport) -> str:
     counts = [
         f"{count} {word}{'s' * (count != 1)}"
         for count, word in ((len(report.errors), "error"), (len(report.warnings), "warning"))

@@ -79,6 +79,18 @@ def test_asv_parameters_units_and_failures():
     assert "any of its parameters" in series["toy.Plain.time_broken"].failure.reason
 
 
+def test_a_lone_null_is_of_all_parameters(tmp_path):
+    """asv writes one null for several combinations where none of them has a result."""
+    content = json.loads((INPUTS / "asv" / "box" / "a.json").read_text())
+    content["result_columns"] = ["result", "params"]
+    content["results"] = {"m.time_x": [[None], [["1", "2"]]], "m.time_y": [[1.0], []]}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(content))
+    found = _by_name(path)
+    assert "any of its parameters" in found["m.time_x"].failure.reason
+    assert found["m.time_y"].times.values.tolist() == [1.0]
+
+
 def test_units_without_benchmarks_json(tmp_path):
     """A lone asv file has the units that asv's prefixes mean, and no guess for what is tracked."""
     lone = tmp_path / "a.json"

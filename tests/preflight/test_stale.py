@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from revisions.repository import Repository
 
-from flashbench.preflight import Report, run
+from flashbench.preflight import PreflightReport, run
 
 _UNIT, _LIBRARY = "csrc/kernel.cpp", "flash/kernel.so"
 _COMPILE = "g++ -shared -fPIC csrc/kernel.cpp -o flash/kernel.so"
@@ -34,7 +34,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
 
 
-def _checked(project: Repository, *, fix: bool) -> tuple[list[str], Report]:
+def _checked(project: Repository, *, fix: bool) -> tuple[list[str], PreflightReport]:
     report = run(project.root, "build", fix=fix, timeout=120)
     (done,) = (one for one in report.checks if one.name == "stale library")
     return [f"{one.where} {one.found}: {one.fix}" for one in done.findings], report

@@ -8,7 +8,7 @@ import pytest
 from preflight.kernel_project import kernel_project
 from revisions.repository import Repository
 
-from flashbench.preflight import Report, run
+from flashbench.preflight import PreflightReport, run
 from flashbench.preflight.build import resources, tools
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck
@@ -141,7 +141,7 @@ def buildable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def _build_level(root: Path) -> dict[str, list[str]]:
-    report: Report = run(root, "build", timeout=60)
+    report: PreflightReport = run(root, "build", timeout=60)
     return {done.name: [one.found for one in done.findings] for done in report.checks}
 
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuState:
     """One device. Numbers that the driver does not tell are None; watts, MHz, bytes, degrees.
 
     throttled: the reasons that are active now, without idleness; processes: (pid, name) of others.
@@ -39,7 +39,7 @@ class Driver:
 
     version: str
     cuda: str
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[GpuState, ...]
 
 
 def read_driver(text: str, capabilities: Sequence[str] = ()) -> Driver:
@@ -57,7 +57,7 @@ def read_driver(text: str, capabilities: Sequence[str] = ()) -> Driver:
     )
 
 
-def _gpu(node: ElementTree.Element) -> Gpu:
+def _gpu(node: ElementTree.Element) -> GpuState:
     power = _any(node, "gpu_power_readings", "power_readings")
     reasons = _any(node, "clocks_event_reasons", "clocks_throttle_reasons")
     volatile = _any(node, "ecc_errors/volatile")
@@ -75,7 +75,7 @@ def _gpu(node: ElementTree.Element) -> Gpu:
     pending = _text(node, "remapped_rows/remapped_row_pending") or _text(
         node, "retired_pages/pending_retirement"
     )
-    return Gpu(
+    return GpuState(
         name=_text(node, "product_name"),
         mig=_text(node, "mig_mode/current_mig") == "Enabled",
         persistence=_text(node, "persistence_mode") != "Disabled",
