@@ -31,13 +31,14 @@ def test_output_file(run_path, tmp_path):
 
 
 def test_output_that_cannot_be_written(run_path, tmp_path, capsys):
-    """A folder that does not exist is one line and exit 2."""
+    """A folder that does not exist is one line with the fix, and exit 2."""
     target = tmp_path / "missing" / "table.txt"
     with pytest.raises(SystemExit) as stop:
         main(["show", "-o", str(target), str(run_path)])
     assert stop.value.code == 2
     assert capsys.readouterr().err == (
-        f"flashbench: {target}: cannot be written: No such file or directory\n"
+        f"flashbench: {target}: cannot be written: no folder {target.parent}; make it with: "
+        f"mkdir -p {target.parent}\n"
     )
 
 

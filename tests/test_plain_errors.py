@@ -10,6 +10,7 @@ from synthetic import make_cases, make_run
 
 from flashbench import runfile
 from flashbench.cli import COMMANDS, cli, main
+from flashbench.cli.report_file import refuse_run_file
 from flashbench.measure.scheduler import Scheduler
 
 # What Python and the libraries that we build on say; none of it means anything to a user.
@@ -112,6 +113,43 @@ def test_wrong_arguments(told, arguments: tuple[str, ...]) -> None:
     """Missing, malformed, huge, negative, unicode and path-like values of options and arguments."""
     code, said = told(*arguments)
     assert code == 2, said
+
+
+@pytest.mark.parametrize("command", ["build", "compare HEAD HEAD", "gate", "aa"])
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("run.json", "run.json: holds measurements"),
+        ("no such/table", "no folder no such; make it with: mkdir -p 'no such'"),
+        ("leads away", "nosuch; make it with: mkdir -p "),
+        ("run.json/table", "run.json/table: cannot be written: Not a directory"),
+    ],
+)
+def test_reports_are_refused_at_once(told, command: str, output: str, words: str) -> None:
+    """What -o cannot take is exit code 2 before a revision is built (here none can be)."""
+    link = Path("leads away")
+    link.unlink(missing_ok=True)
+    link.symlink_to("nosuch/table")
+    code, said = told(*command.split(), "-o", output)
+    assert code == 2, said
+    assert words in said
+
+
+@pytest.mark.parametrize("command", ["compare HEAD HEAD", "gate", "aa"])
+@pytest.mark.parametrize("output", ["new.json", "./new.json", "link.json"])
+def test_a_report_has_a_file_of_its_own(told, command: str, output: str) -> None:
+    """The file that the measurements go to takes no report, under no name."""
+    link = Path("link.json")
+    link.unlink(missing_ok=True)
+    link.symlink_to("new.json")
+    code, said = told(*command.split(), "--run-file", "new.json", "-o", output)
+    assert (code, f"{Path(output)}: will hold the measurements" in said) == (2, True), said
+    assert not Path("new.json").exists()
+
+
+def test_a_device_takes_measurements_and_report() -> None:
+    """`--run-file /dev/null -o /dev/null` is no mistake."""
+    refuse_run_file(Path("/dev/null"), Path("/dev/null"))
 
 
 NUMBERS = ["x", "0.5", "-1", "1e400", "nan", "true", "1979-01-01", "{}", "[1]", "0x" + "f" * 30]

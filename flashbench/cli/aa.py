@@ -19,8 +19,9 @@ from flashbench.cli.measuring import (
     retry_build_option,
     tell,
 )
-from flashbench.cli.output import Fraction, ReportFile, deliver, judging_options
+from flashbench.cli.output import Fraction, deliver, judging_options
 from flashbench.cli.paths import PathType
+from flashbench.cli.report_file import ReportFile, refuse_run_file
 from flashbench.cli.run_file import continued, force_option, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.runfile import BuildIdentity, Candidate, Pair
@@ -97,6 +98,7 @@ def command(**options: Any) -> int:
     from flashbench.views import noise
 
     path = options["run_file"] or options["resume"] or new_run_file("aa")
+    refuse_run_file(options["output"], path)
     with run_file(path, "--run-file", options["resume"], force=options["force"]) as resumed:
         if resumed is not None:
             _require_one_build(resumed, options["resume"] or path)

@@ -24,7 +24,8 @@ from flashbench.cli.measuring import (
     tell,
     tell_still,
 )
-from flashbench.cli.output import Fraction, ReportFile, deliver
+from flashbench.cli.output import Fraction, deliver
+from flashbench.cli.report_file import ReportFile
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.metric import METRICS
 from flashbench.settings import SettingsCommand

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.measuring import Duration, jobs_option, tell, tell_still
-from flashbench.cli.output import ReportFile, deliver
+from flashbench.cli.output import deliver
+from flashbench.cli.report_file import ReportFile
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand
 

@@ -8,7 +8,8 @@ import click
 
 from flashbench.cli.build import TABLES
 from flashbench.cli.measuring import Number
-from flashbench.cli.output import ReportFile, deliver
+from flashbench.cli.output import deliver
+from flashbench.cli.report_file import ReportFile
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand
 

@@ -16,6 +16,7 @@ from flashbench.cli.measuring import (
     refuse_given,
     tell,
 )
+from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import continued, run_file
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.revisions import WORKTREE
@@ -55,6 +56,7 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
             "file",
         )
     path = options["run_file"] or resume or new_run_file("compare")
+    refuse_run_file(options["output"], path)
     with run_file(path, "--run-file", resume, force=options["force"]) as resumed:
         builds = _build(options)
         # What was measured already was asked for.

@@ -19,6 +19,7 @@ from flashbench.cli.measuring import (
 )
 from flashbench.cli.output import FORMATS, Fraction, deliver
 from flashbench.cli.paths import PathType
+from flashbench.cli.report_file import ReportFile, refuse_run_file
 from flashbench.cli.run_file import continued, force_option, run_file
 from flashbench.errors import NotMeasuredError
 from flashbench.metric import METRICS
@@ -70,7 +71,7 @@ _DEFAULT_SPEEDS = (0.5, 1.0)
 @click.option("--run-file", type=PathType(folder=False))
 @force_option
 @click.option("--format", "output_format", type=click.Choice(FORMATS), default="text")
-@click.option("-o", "--output", type=PathType(folder=False))
+@click.option("-o", "--output", type=ReportFile())
 def command(revision: str, **options: Any) -> int:
     """Does it build, fit, compute the right thing, and run fast enough?
 
@@ -81,11 +82,13 @@ def command(revision: str, **options: Any) -> int:
     from flashbench.gate.level import EXIT_CODES
     from flashbench.views import gate
 
+    path = options["run_file"] or new_run_file("gate")
+    refuse_run_file(options["output"], path)
     names = ["builds", "resources fit", "correct"]
     speeds = [] if options["no_speed"] else sorted(options["speeds"])
     names += [f"at least {speed:g}x" for speed in speeds]
     done: list[Level] = []
-    for level in _levels(revision, speeds, options):
+    for level in _levels(revision, speeds, path, options):
         done.append(level)
         tell(f"{level.name}: {level.state}: {level.evidence}")
         if level.state is not State.PASSED:
@@ -96,8 +99,10 @@ def command(revision: str, **options: Any) -> int:
     return code
 
 
-def _levels(revision: str, speeds: list[float], options: dict[str, Any]) -> "Iterator[Level]":
-    """The levels, each tried when the one before it was taken."""
+def _levels(
+    revision: str, speeds: list[float], path: Path, options: dict[str, Any]
+) -> "Iterator[Level]":
+    """The levels, each tried when the one before it was taken. path: of the run file."""
     from flashbench.gate import built_level, correct_level, resources_level, speed_level
     from flashbench.revisions import read, resolve
 
@@ -108,7 +113,7 @@ def _levels(revision: str, speeds: list[float], options: dict[str, Any]) -> "Ite
     yield resources_level(_kernels(built), options["most_stack"])
     yield correct_level(built)
     if speeds:
-        report = _measure(built, options)
+        report = _measure(built, path, options)
         yield from (speed_level(report, speed) for speed in speeds)
 
 
@@ -124,13 +129,12 @@ def _kernels(built: "Built") -> "list[KernelUse]":
         return []
 
 
-def _measure(built: "Built", options: dict[str, Any]) -> "Report":
+def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":
     """The candidate against SDPA, in a run file that stays."""
     from flashbench.measure.progress import make_progress
     from flashbench.report import report_one
     from flashbench.run import Plan, measure
 
-    path = options["run_file"] or new_run_file("gate")
     plan = Plan(
         **plan_options(options),
         candidates=[built.candidate("candidate")],

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flashbench.cli.output import Fraction, ReportFile, deliver
+from flashbench.cli.output import Fraction, deliver
 from flashbench.cli.paths import PathType
+from flashbench.cli.report_file import ReportFile
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.metric import METRICS
 from flashbench.settings import SettingsCommand

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from flashbench.cli.paths import PathType
+from flashbench.cli.report_file import ReportFile, write_report
 from flashbench.errors import InvalidInputError
-from flashbench.files import write_file
 from flashbench.metric import METRICS
 
 if TYPE_CHECKING:
@@ -19,33 +18,6 @@ if TYPE_CHECKING:
     from flashbench.table import Document
 
 FORMATS = ("text", "markdown", "csv", "json", "github", "junit")
-
-
-class ReportFile(PathType):
-    """Where a report goes, by -o. It may replace another one, but nothing that was measured."""
-
-    def __init__(self) -> None:
-        super().__init__(folder=False)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = Path(str(super().convert(value, param, ctx)))
-        refuse_measurements(path)
-        return path
-
-
-def refuse_measurements(path: Path) -> None:
-    """Raise InvalidInputError for a file of measurements: they cannot be made again."""
-    try:
-        if not path.is_file():
-            return
-    except OSError as error:  # as of a name that is too long
-        raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
-    from flashbench.other_tools.detect import holds_measurements
-
-    if holds_measurements(path):
-        raise InvalidInputError(
-            f"{path}: holds measurements, which no report replaces; name another file with -o"
-        )
 
 
 class Fraction(click.ParamType[float]):
@@ -157,13 +129,13 @@ def deliver(document: "Document", output_format: str, output: Path | None) -> No
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if output_format != "github" or not (output or summary):
         text = render(document, output_format, None if output else terminal_width())
-        _write(output, text) if output else click.echo(text, nl=False)
+        write_report(output, text) if output else click.echo(text, nl=False)
         return
     from flashbench.render import github, markdown
 
     click.echo(github.annotations(document), nl=False)
     if output:
-        _write(output, markdown.comment(document))
+        write_report(output, markdown.comment(document))
     if summary:
         path = Path(summary)
         used = path.stat().st_size if path.is_file() else 0
@@ -181,15 +153,6 @@ def terminal_width() -> int | None:
         return os.get_terminal_size(sys.stdout.fileno()).columns or None
     except (OSError, ValueError):
         return None
-
-
-def _write(path: Path, text: str) -> None:
-    refuse_measurements(path)
-    try:
-        path.parent.stat()  # a mistyped folder is not made
-        write_file(path, text.encode())
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def _append(path: Path, text: str) -> None:
