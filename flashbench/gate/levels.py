@@ -15,9 +15,11 @@ _LOADED = ("built", "unchecked", "wrong result")
 
 
 def built_level(built: Built) -> Level:
-    """It compiles, links and loads under its name."""
-    if built.status in _LOADED:
+    """It compiles, links and loads under its name; not measured where that was not found out."""
+    if built.status in _LOADED or (built.status == "timeout" and built.site is not None):
         return Level(BUILDS, State.PASSED, f"{built.revision.label} builds and loads")
+    if _says_nothing(built):
+        return _not_measured(BUILDS, built)
     purpose = "build" if built.build.status != "built" else "load"
     preflight = built.status in ("missing header", "wrong module name")
     return Level(
@@ -56,6 +58,8 @@ def resources_level(kernels: Sequence[KernelUse], most_stack: int) -> Level:
 
 def correct_level(built: Built) -> Level:
     """The results are right on the cases of the check; refusing all of them is not measured."""
+    if _says_nothing(built):
+        return _not_measured(CORRECT, built)
     if built.status == "wrong result":
         return Level(
             CORRECT,
@@ -71,3 +75,23 @@ def correct_level(built: Built) -> Level:
             "give a case that the kernel takes: --case",
         )
     return Level(CORRECT, State.PASSED, f"right on {built.checked or 'the cases of the check'}")
+
+
+def _says_nothing(built: Built) -> bool:
+    """Whether it failed for another cause than the sources: memory, disk, time, objects of git."""
+    return not built.kept or built.status == "timeout"
+
+
+def _not_measured(level: str, built: Built) -> Level:
+    """The next step has the whole reason, as a table cuts the evidence."""
+    whole = "; ".join(built.reason.splitlines())
+    if built.status != "timeout":
+        following = f"mend this, and the same command tries again: {whole}"
+    elif built.build.status == "timeout":
+        following = f"{whole}; allow more with --build-timeout, or try again with --retry-build"
+    else:
+        stage = "load" if level == BUILDS else "correct"
+        following = f"{whole}; try again with --retry-build, or find the commit that began it: "
+        following += f"flashbench bisect --for {stage} --good COMMIT"
+    evidence = f"{built.status}: {first_line(built.reason)}"
+    return Level(level, State.NOT_MEASURED, evidence, following)

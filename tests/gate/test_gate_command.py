@@ -65,6 +65,40 @@ def test_stops_at_the_first_level_that_fails(project: Repository) -> None:
     assert "flashbench bisect --for correct" in done.stdout
 
 
+def test_a_partial_clone_is_not_measured(project: Repository) -> None:
+    """A commit that git cannot read is exit code 4, and the next step is the fix."""
+    project.edit("fast.py", "return F.", "return 1 * F.")
+    project.commit("Another")
+    project.git("config", "uploadpack.allowFilter", "true")
+    clone = project.root.with_name("clone")
+    project.git("clone", "-q", "--filter=blob:none", f"file://{project.root}", str(clone))
+    done = _gate(clone, "HEAD~1", "--no-speed")
+    assert done.returncode == 4, done.stderr
+    assert "NOT MEASURED: builds" in done.stdout
+    following = next(line for line in done.stdout.splitlines() if line.startswith("next: "))
+    assert following.endswith("fetch the rest with: git fetch --refetch --no-filter")
+
+
+@pytest.mark.parametrize(
+    ("script", "flags", "following"),
+    [
+        ("kill -9 $PPID", [], "killed the process that supervises the build"),
+        ("echo 'cc: No space left on device'; exit 1", [], "for want of memory or disk"),
+        ("sleep 60", ["--build-timeout", "1s"], "allow more with --build-timeout"),
+        ("echo 'a.c:1:1: error: no'; exit 1", None, "bisect --for build"),
+    ],
+)
+def test_only_the_sources_fail_a_build(
+    project: Repository, script: str, flags: list[str] | None, following: str
+) -> None:
+    """A build that is killed, has no disk or no time is exit code 4; one that is refused is 1."""
+    project.write("b.sh", f"{script}\n")
+    project.edit("pyproject.toml", "build = []", 'build = ["sh", "b.sh"]')
+    done = _gate(project.root, "--no-speed", *(flags or []))
+    assert done.returncode == (1 if flags is None else 4), done.stderr
+    assert following in done.stdout
+
+
 def test_github_log(project: Repository) -> None:
     """One annotation for the level that failed, titled with it."""
     project.edit("fast.py", "import torch", "import no_such_module, torch")

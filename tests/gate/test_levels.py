@@ -14,7 +14,14 @@ from flashbench.revisions import Built, Project, Revision
 from flashbench.runfile import BuildIdentity
 
 
-def _built(status: Status, reason: str = "", *, of_build: Status = "built") -> Built:
+def _built(
+    status: Status,
+    reason: str = "",
+    *,
+    of_build: Status = "built",
+    kept: bool = True,
+    site: Path | None = None,
+) -> Built:
     return Built(
         project=Project(repository=Path("/project"), callable="m:f"),
         revision=Revision(text="HEAD", commit="0" * 40),
@@ -23,6 +30,8 @@ def _built(status: Status, reason: str = "", *, of_build: Status = "built") -> B
         build=Build(key="k", status=of_build, source_hash="", toolchain={}),
         identity=BuildIdentity(),
         checked="fp32 2x4x33x33x64" if status == "built" else "",
+        kept=kept,
+        site=site,
     )
 
 
@@ -43,6 +52,34 @@ def test_builds(status: Status, of_build: Status, state: State, following: str) 
     assert level.state is state
     assert following in level.next
     assert (level.state is State.PASSED) or "the reason" in level.evidence
+
+
+@pytest.mark.parametrize(
+    ("status", "of_build", "kept", "following"),
+    [
+        ("build error", "build error", False, "tries again: the reason; and more"),
+        ("import error", "built", False, "tries again: the reason; and more"),
+        ("timeout", "timeout", True, "the reason; and more; allow more with --build-timeout"),
+        ("timeout", "built", True, "flashbench bisect --for load"),
+    ],
+)
+def test_a_failure_that_is_not_of_the_sources(
+    status: Status, of_build: Status, kept: bool, following: str
+) -> None:
+    """Want of memory, disk, time or objects of git is not measured; next has the whole reason."""
+    level = built_level(_built(status, "the reason\nand more", of_build=of_build, kept=kept))
+    assert (level.name, level.state) == ("builds", State.NOT_MEASURED)
+    assert following in level.next
+
+
+@pytest.mark.parametrize(("status", "kept"), [("wrong result", False), ("timeout", True)])
+def test_a_check_that_did_not_end(status: Status, kept: bool) -> None:
+    """A call that was killed, or hangs: it builds, and is neither right nor wrong."""
+    built = _built(status, "a call ended", kept=kept, site=Path("/site"))
+    assert built_level(built).state is State.PASSED
+    level = correct_level(built)
+    assert (level.name, level.state) == ("correct", State.NOT_MEASURED)
+    assert "a call ended" in level.next
 
 
 def test_resources() -> None:
