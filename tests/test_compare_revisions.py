@@ -220,7 +220,7 @@ def test_same_build_is_said_and_not_measured(compare, words: Repository, tmp_pat
 
 def test_other_python_is_another_build(compare, words: Repository, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """Equal libraries under Python that differs by a byte are measured; so is the same build with
-    --even-if-same, and gone on with from its file."""
+    --even-if-same, and resumed from its file."""
     file = tmp_path / "run.json"
     few = [*SHAPES[:2], *FAST, "--launches", "2", "--run-file"]
     done = compare("documented", "spaced", *few, str(file))
@@ -358,7 +358,7 @@ def test_own_run_file_does_not_change_the_working_tree(
     compare,  # type: ignore[no-untyped-def]
     project: Repository,
 ) -> None:
-    """A comparison with WORKTREE whose run file lies in the repository can be gone on with."""
+    """A comparison with WORKTREE whose run file lies in the repository can be resumed."""
     file = project.root / "mine.json"
     try:
         project.git("checkout", "-q", "same")

@@ -30,7 +30,7 @@ def document(found: SelfComparison) -> Document:
         f"a build against itself: {found.family.trials} comparisons of {found.launches} launches, "
         f"{len(found.cases)} cases together, {percentage(1 - found.alpha)}, tolerance "
         f"{percentage(found.tolerance)}",
-        "see % in N = change from which on N launches find all with 80 % power",
+        "detects % in N = change that N launches detect with 80 % power",
     ]
     return Document(
         "noise",
@@ -49,8 +49,10 @@ def document(found: SelfComparison) -> Document:
 
 
 def _columns() -> list[Column]:
-    see = [Column(f"detectable80_{n}_percent", f"see % in {n}") for n in SHOWN_LAUNCHES]
-    see += [Column(f"detectable95_{n}_percent", f"95: % in {n}", "wide") for n in SHOWN_LAUNCHES]
+    detects = [Column(f"detectable80_{n}_percent", f"detects % in {n}") for n in SHOWN_LAUNCHES]
+    detects += [
+        Column(f"detectable95_{n}_percent", f"95: % in {n}", "wide") for n in SHOWN_LAUNCHES
+    ]
     return [
         name_column("case", "case"),
         Column("alarms", "alarms"),
@@ -59,7 +61,7 @@ def _columns() -> list[Column]:
         Column("alarm_rate_high", "", "data"),
         Column("undecided", "undecided", "wide"),
         Column("deviation_percent", "sd %"),
-        *see,
+        *detects,
         Column("launches_for_twice_tolerance", "to plan"),
     ]
 

@@ -1,4 +1,4 @@
-"""Files come from strangers: whatever is in them, one line says what is wrong, or it is read."""
+"""Files are untrusted: whatever is in them, one line says what is wrong, or it is read."""
 
 import copy
 import json

@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         shared.init_barriers();
     }
     __syncthreads();
-    // The same in all lanes, and the compiler shall know it.
+    // The same in all lanes: the shuffle makes it provably warp-uniform.
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / kWarpgroup, 0);
     if (warpgroup == 0) {
         ptx::setmaxnreg_dec<Tile::kProducerRegisters>();

@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     if constexpr (Tile::kCluster > 1) {
         ptx::cluster_arrive_relaxed();  // this block is ready for parts
     }
-    // The same in all lanes, and the compiler shall know it.
+    // The same in all lanes: the shuffle makes it provably warp-uniform.
     const int warp = __shfl_sync(0xffffffffu, threadIdx.x / kWarpSize, 0);
     const int lane = threadIdx.x % kWarpSize;
     const int group = warp / 4;
