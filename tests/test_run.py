@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -184,7 +185,7 @@ def is_worker_of(parent: int, process: Path) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupt_keeps_what_was_measured(tmp_path: Path, number: signal.Signals) -> None:
     """Ctrl-C, SIGTERM and SIGHUP end with code 4, say how to go on, and lose no finished case."""
-    path = tmp_path / "run.json"
+    path = tmp_path / "my run.json"
     arguments = [*QUICK, *candidates("correct"), "-o", path, "--launches", 1000]
     process = subprocess.Popen(command(*arguments), cwd=ROOT, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
@@ -194,7 +195,7 @@ def test_interrupt_keeps_what_was_measured(tmp_path: Path, number: signal.Signal
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 4, errors
-    assert f"interrupted; resume with: flashbench run --resume {path}" in errors
+    assert f"interrupted; resume with: flashbench run --resume {shlex.quote(str(path))}" in errors
     assert "Traceback" not in errors
     assert_no_worker_of(process.pid)
     run = runfile.load(path)

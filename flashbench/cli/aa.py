@@ -22,7 +22,7 @@ from flashbench.cli.measuring import (
 from flashbench.cli.output import Fraction, deliver, judging_options
 from flashbench.cli.paths import PathType
 from flashbench.cli.report_file import ReportFile, refuse_run_file
-from flashbench.cli.run_file import continued, force_option, run_file
+from flashbench.cli.run_file import continued, force_option, interrupted, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.runfile import BuildIdentity, Candidate, Pair
 from flashbench.settings import SettingsCommand
@@ -150,7 +150,8 @@ def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> 
     if run is None or not run.launches:
         raise NotMeasuredError("interrupted before anything was measured")
     if outcome.interrupted:
-        raise NotMeasuredError(f"interrupted; resume with: flashbench aa --resume {path}")
+        named = options["run_file"] is not None or options["resume"] is not None
+        raise interrupted(path, named=named)
     tell(f"{path}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")
     return run
 

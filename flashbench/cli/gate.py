@@ -20,7 +20,7 @@ from flashbench.cli.measuring import (
 from flashbench.cli.output import FORMATS, Fraction, deliver
 from flashbench.cli.paths import PathType
 from flashbench.cli.report_file import ReportFile, refuse_run_file
-from flashbench.cli.run_file import continued, force_option, run_file
+from flashbench.cli.run_file import continued, force_option, interrupted, run_file
 from flashbench.errors import NotMeasuredError
 from flashbench.metric import METRICS
 from flashbench.revisions import WORKTREE
@@ -148,7 +148,10 @@ def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":
         if resumed is not None:
             plan = continued(resumed, plan, path, "--run-file")
         outcome = measure(plan, path, make_progress(), resumed)
-    if outcome.run is None or outcome.interrupted:
-        raise NotMeasuredError(f"interrupted; resume with: flashbench gate --run-file {path}")
-    tell(f"{path}: {outcome.run.device_seconds:.1f} device seconds")
-    return report_one(outcome.run, metric=options["metric"], alpha=1 - options["confidence"])
+    run = outcome.run
+    if run is None or not run.launches:
+        raise NotMeasuredError("interrupted before anything was measured")
+    if outcome.interrupted:
+        raise interrupted(path, named=options["run_file"] is not None)
+    tell(f"{path}: {run.device_seconds:.1f} device seconds")
+    return report_one(run, metric=options["metric"], alpha=1 - options["confidence"])

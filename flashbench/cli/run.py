@@ -1,6 +1,7 @@
 """`flashbench run`: measure candidates against SDPA; write a run file; print its table."""
 
 import os
+import shlex
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,8 +135,8 @@ def command(context: click.Context, /, **options: Any) -> int:
     format_ = options["format_"]
     if plan.shard and not is_given(context, "format_"):
         format_ = "none"  # most of the table would say NOT MEASURED: the merged file has verdicts
-    again = "" if options["child"] else f"flashbench run --resume {path} {fleet}".rstrip()
-    return _finish(outcome, path, format_, again)
+    again = f"flashbench run --resume {shlex.quote(str(path))} {fleet}".rstrip()
+    return _finish(outcome, path, format_, "" if options["child"] else again)
 
 
 def _follow_parent(options: dict[str, Any]) -> None:

@@ -1,5 +1,7 @@
 """The run file of a command that measures: its options, and what of an earlier call is resumed."""
 
+import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flashbench.cli.measuring import tell
-from flashbench.errors import InvalidInputError
+from flashbench.errors import InvalidInputError, NotMeasuredError
 
 if TYPE_CHECKING:
     from flashbench.measure.plan import Plan
@@ -71,3 +73,16 @@ def continued(
         f"{path}: resumed, with {done} of {plan.launches} launches; --force measures all of it anew"
     )
     return replace(plan, device=run.cases[0].device)
+
+
+def interrupted(path: Path, *, named: bool) -> NotMeasuredError:
+    """What a command says after Ctrl-C: the same command, as it resumes the run file `path`.
+
+    named: whether its command line, or a setting, names that file already.
+    """
+    if not path.is_file():  # a device or a pipe keeps nothing
+        return NotMeasuredError("interrupted")
+    words = [word for word in sys.argv[1:] if word != "--force"]
+    if not named:
+        words[1:1] = ["--run-file", str(path)]
+    return NotMeasuredError(f"interrupted; resume with: {shlex.join(['flashbench', *words])}")
