@@ -13,7 +13,7 @@ class DeviceSeconds:
 
     def __init__(self, budget: float | None) -> None:
         self._budget = budget
-        self._total = self._unclaimed = 0.0
+        self._total = 0.0
         self._launch: Launch | None = None
         self._counted_to: float | None = None  # None: no worker lives
 
@@ -26,12 +26,9 @@ class DeviceSeconds:
         self.count()
         self._counted_to = None
 
-    def belong_to(self, launch: Launch, *, new: bool) -> None:
-        """What is counted from now on is this launch's; of a new one, also what was spent before
-        it."""
+    def belong_to(self, launch: Launch) -> None:
+        """What was not counted yet, and what is from now on, is this launch's."""
         self._launch = launch
-        if new:
-            launch.device_seconds, self._unclaimed = self._unclaimed, 0.0
         self.count()
 
     def count(self) -> float:

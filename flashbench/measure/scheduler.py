@@ -144,11 +144,10 @@ class Scheduler:
 
     def _measure_launch(self, run: RunFile, launch: Launch) -> None:
         self._launch = launch
-        new = all(known is not launch for known in run.launches)
-        if new:
+        if all(known is not launch for known in run.launches):
             launch.started = datetime.now(UTC).isoformat(timespec="seconds")
             run.launches.append(launch)
-        self._seconds.belong_to(launch, new=new)
+        self._seconds.belong_to(launch)
         for place, (case, names) in enumerate(self._remaining.cases(run, launch).items()):
             self.progress.case(launch.index, case.id)
             self._measure_case(launch, case, names)
