@@ -2,9 +2,10 @@
 
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import forks
 import pytest
 import skip_reasons
 from hypothesis import settings
@@ -15,16 +16,27 @@ settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:
-    """Take from the environment what would change the output, the speed or the signals of the
-    commands that tests start."""
+    """Take from the environment what would change the output or the speed of the commands that
+    tests start."""
     # Without bytecode each of a thousand processes would compile torch's Python again: 3 s.
     for name in ("COLUMNS", "GITHUB_STEP_SUMMARY", "PYTHONDONTWRITEBYTECODE"):
         os.environ.pop(name, None)
     # Two processes of tests share the cores: idle threads of torch that spin cost them half.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    # A shell starts background jobs deaf to Ctrl-C, and so everything that tests start.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _processes() -> Iterator[None]:
+    """Let what tests start hear each signal, and end what forks.py started.
+
+    A shell starts background jobs deaf to Ctrl-C, nohup starts them deaf to SIGHUP, and children
+    inherit that, unlike a handler. The process of xdist that runs no test stays deaf.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+    yield
+    forks.end()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

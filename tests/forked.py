@@ -1,14 +1,17 @@
 """Run flashbench's commands in forks of one process that has torch, and what they start too.
 
-All else is as ever: each command, worker and checker is a process, and says what it says over the
-same socket or pipe. Only the start of the interpreter and the import of torch, two seconds for each
-worker of each launch, happen once. Started with `python -P forked.py ROOT`; reads a command a line,
-in JSON, and answers with its exit code.
+All else is as ever: each command, task, worker and checker is a process, and says what it says over
+the same socket or pipe. Only the start of the interpreter and the import of torch, two seconds for
+each worker of each launch, happen once. Started by forks.py as `python -P forked.py ROOT`, with the
+socket of its requests as stdin: a packet each, with the descriptors of the socket that is answered
+(with the process's number, later its exit status) and of the streams.
 """
 
 import contextlib
 import json
 import os
+import selectors
+import socket
 import subprocess
 import sys
 import traceback
@@ -18,93 +21,158 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+_LONGEST_REQUEST = 1 << 20
+_replaced: list[Any] = []  # streams, kept so that what is in them is not written twice
+
 
 def serve() -> None:
-    import scipy.stats
     import torch._dynamo
 
+    from flashbench.fleet import local
     from flashbench.measure import process, worker
     from flashbench.revisions import check, check_server, correctness
 
-    # The checker, the verdict and the first call of a custom operator want them.
-    del correctness, scipy, torch
+    # Workers and checkers import them; _dynamo the first call of an operator made in Python.
+    del correctness, torch
 
     def fork_worker(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
-        return _forked(worker.main, command, options["pass_fds"], options)
+        return _forked(partial(worker.main, *options["pass_fds"]), command, options)
 
     def fork_checker(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
-        return _forked(check_server.main, command, [], options)
+        return _forked(check_server.main, command, options)
 
-    for module, fork in ((process, fork_worker), (check, fork_checker)):
+    def fork_task(command: list[str], **options: Any) -> "subprocess.Popen[str]":
+        # Behind `python -P -c CODE ROOT`; flashbench looks after its parent itself.
+        return _forked(partial(_main, command[5:]), command, options, ends_with_parent=False)
+
+    for module, fork in ((process, fork_worker), (check, fork_checker), (local, fork_task)):
         forking = types.SimpleNamespace(**vars(subprocess) | {"Popen": fork})
         module.subprocess = forking  # type: ignore[attr-defined]
-    for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            _command(**json.loads(line))
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    _answer(socket.socket(fileno=os.dup(0)))
+    os._exit(0)  # taking torch down would last a second
+
+
+def _answer(requests: socket.socket) -> None:
+    """Fork for each request until there are no more; meanwhile say which forks have ended."""
+    selector = selectors.DefaultSelector()
+    selector.register(requests, selectors.EVENT_READ)
+    while True:
+        for key, _ in selector.select():
+            if key.fileobj is requests:
+                request, handles, _, _ = socket.recv_fds(requests, _LONGEST_REQUEST, 4)
+                if not request:
+                    return
+                child = os.fork()
+                if not child:
+                    _command(handles[1:], **json.loads(request))
+                for handle in handles[1:]:
+                    os.close(handle)
+                answers = socket.socket(fileno=handles[0])
+                answers.send(str(child).encode())
+                selector.register(os.pidfd_open(child), selectors.EVENT_READ, (child, answers))
+            else:
+                child, answers = key.data
+                code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+                selector.unregister(key.fileobj)
+                os.close(key.fd)
+                with answers, contextlib.suppress(BrokenPipeError):  # nobody asked
+                    answers.send(str(code).encode())
 
 
 def _command(
-    arguments: list[str], directory: str, environment: dict[str, str], output: str
+    handles: list[int],
+    arguments: list[str],
+    directory: str,
+    environment: dict[str, str],
+    script: str,
+    streams: list[bool],
 ) -> NoReturn:
+    for number, given in enumerate(streams):
+        if given:
+            os.dup2(handles.pop(0), number)
+        else:
+            os.close(number)
+    os.chdir(directory)
+    _begin(environment)
+    sys.path[:0] = environment["PYTHONPATH"].split(os.pathsep)
+    _end(partial(_main, arguments, script))
+
+
+def _main(arguments: list[str], script: str = "") -> None:
     from flashbench.cli import main
 
-    os.chdir(directory)
+    sys.argv = ["flashbench", *arguments]
+    if script:
+        exec(script, {"__name__": "__main__"})  # noqa: S102 - a test's own
+    else:
+        main(arguments)
+
+
+def _forked(
+    main: Callable[[], None],
+    command: list[str],
+    options: dict[str, Any],
+    ends_with_parent: bool = True,
+) -> "subprocess.Popen[Any]":
+    """`subprocess.Popen` of a process that does `main()` and never comes to its command."""
+    parent = os.getpid() if ends_with_parent else 0
+    kept = options.get("pass_fds", ())
+    work = partial(_work, main, kept, parent, options.get("env") or dict(os.environ))
+    return subprocess.Popen(command, preexec_fn=work, **options)
+
+
+def _work(
+    main: Callable[[], None], kept: Sequence[int], parent: int, environment: dict[str, str]
+) -> NoReturn:
+    from flashbench.parent import end_with
+
+    _begin(environment, kept)
+    if parent:
+        end_with(parent)
+    sys.path.insert(0, "")
+    _end(main)
+
+
+def _begin(environment: dict[str, str], kept: Sequence[int] = ()) -> None:
+    """Be as a process that has just started, with these descriptors beside its streams."""
+    # Popen waits until the child closes its end of a pipe, as it would by running a program.
+    for handle in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        if handle > 2 and handle not in kept:
+            with contextlib.suppress(OSError):  # the one that listed them
+                os.close(handle)
     os.environ.clear()
     os.environ.update(environment)
-    sys.path[:0] = environment["PYTHONPATH"].split(os.pathsep)  # as at a start
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    for handle, name in ((1, "stdout"), (2, "stderr")):
-        os.dup2(os.open(f"{output}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), handle)
+    _replaced.extend((sys.stdin, sys.stdout, sys.stderr))
+    sys.stdin = sys.__stdin__ = _stream(0, "r")  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = _stream(1, "w")  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _stream(2, "w")  # type: ignore[misc]
+
+
+def _stream(number: int, mode: str) -> Any:
+    """As Python makes it when it starts: None where the descriptor is closed."""
+    try:
+        os.fstat(number)
+    except OSError:
+        return None
+    errors = "backslashreplace" if number == 2 else "strict"
+    return open(number, mode, encoding="utf-8", errors=errors, closefd=False)
+
+
+def _end(main: Callable[[], None]) -> NoReturn:
+    """Do `main()` and exit as Python would."""
     code: Any = 1
     try:
-        main(arguments)
+        main()
         code = 0
     except SystemExit as ended:
         code = ended.code or 0
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def _forked(
-    main: Callable[..., None], command: list[str], kept: Sequence[int], options: dict[str, Any]
-) -> "subprocess.Popen[bytes]":
-    """`subprocess.Popen` of a process that does `main(*kept)` and never comes to its command."""
-    work = partial(_work, main, kept, os.getpid(), options.get("env"))
-    return subprocess.Popen(command, preexec_fn=work, **options)
-
-
-def _work(
-    main: Callable[..., None],
-    kept: Sequence[int],
-    parent: int,
-    environment: dict[str, str] | None,
-) -> NoReturn:
-    from flashbench.parent import end_with
-
-    # Popen waits until the child closes its end of a pipe, as it would by running a program.
-    for handle in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
-        if handle > 2 and handle not in kept:
-            with contextlib.suppress(OSError):  # the one that listed them
-                os.close(handle)
-    if environment is not None:
-        os.environ.clear()
-        os.environ.update(environment)
-    end_with(parent)
-    sys.path.insert(0, "")
-    code = 1
-    try:
-        main(*kept)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.flush()
         os._exit(code)
 
 
