@@ -118,8 +118,10 @@ int current_device();
 using Scratch = std::function<void*(int64_t bytes)>;
 
 // Enqueues on `stream` (a cudaStream_t) of the current device and returns without waiting.
-// One GPU operation a call: no memset, no allocation. For a few queries of very few heads with many
-// keys `scratch` is asked once, and if it gives memory, the call is two operations (a graph holds both).
+// One GPU operation a call: no memset, no allocation. Where keys have to be divided among more SMs than
+// a cluster has, `scratch` is asked once, and if it gives memory, the call is two operations (a graph
+// holds both): a few queries of very few heads with many keys, and full attention whose last tiles
+// would leave SMs idle.
 // The same problem gives the same bits every time; with scratch memory other ones than without.
 // Throws std::invalid_argument when the problem is not supported, std::runtime_error on a CUDA error.
 void attention(const Attention& problem, const Scratch& scratch, void* stream);

@@ -5,6 +5,7 @@
 // as a string such as "80,90a".
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -23,7 +24,13 @@ namespace flashbench::cuda {
 
 namespace {
 
-using Forward = void (*)(const Attention&, cudaStream_t);
+using Forward = void (*)(const Attention&, const Scratch&, cudaStream_t);
+
+// A forward function that never asks for scratch memory.
+template <void (*forward)(const Attention&, cudaStream_t)>
+void no_scratch(const Attention& problem, const Scratch&, cudaStream_t stream) {
+    forward(problem, stream);
+}
 
 // The kernels of one family; null for a dtype whose unit was left out.
 struct Family {
@@ -46,19 +53,17 @@ struct Family {
 #define FLASHBENCH_BF16(name) nullptr
 #endif
 
-constexpr Family kSm80{FLASHBENCH_FP16(sm80::forward_fp16), FLASHBENCH_BF16(sm80::forward_bf16)};
+constexpr Family kSm80{FLASHBENCH_FP16(no_scratch<sm80::forward_fp16>),
+                       FLASHBENCH_BF16(no_scratch<sm80::forward_bf16>)};
+constexpr Family kDecode{FLASHBENCH_FP16(decode::forward_fp16),
+                         FLASHBENCH_BF16(decode::forward_bf16)};
 #ifdef FLASHBENCH_CUDA_SM90
 constexpr Family kSm90{FLASHBENCH_FP16(sm90::forward_fp16), FLASHBENCH_BF16(sm90::forward_bf16)};
-constexpr Family kSm90Split{FLASHBENCH_FP16(sm90::forward_split_fp16),
-                            FLASHBENCH_BF16(sm90::forward_split_bf16)};
-constexpr Family kSm90Short{FLASHBENCH_FP16(sm90::forward_short_fp16),
-                            FLASHBENCH_BF16(sm90::forward_short_bf16)};
+constexpr Family kSm90Split{FLASHBENCH_FP16(no_scratch<sm90::forward_split_fp16>),
+                            FLASHBENCH_BF16(no_scratch<sm90::forward_split_bf16>)};
+constexpr Family kSm90Short{FLASHBENCH_FP16(no_scratch<sm90::forward_short_fp16>),
+                            FLASHBENCH_BF16(no_scratch<sm90::forward_short_bf16>)};
 #endif
-
-// The family for few queries, which may ask for scratch memory; null as in Family.
-using DecodeForward = void (*)(const Attention&, const Scratch&, cudaStream_t);
-constexpr DecodeForward kDecodeFp16 = FLASHBENCH_FP16(decode::forward_fp16);
-constexpr DecodeForward kDecodeBf16 = FLASHBENCH_BF16(decode::forward_bf16);
 
 // The decode rows of the table below.
 bool is_decode(const Attention& problem, const Device& device) {
@@ -89,19 +94,25 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
     const int64_t q_len = problem.q_len;
     const int64_t k_len = problem.k_len;
     const bool narrow = problem.head_dim <= 64;
+    // Where rows are no multiple of 32 bytes copies are slow, and these tiles of few rows copy most.
+    const int64_t few_keys = problem.head_dim % 16 == 0 ? 1024 : 256;
     if (tiles(64) <= at_once) {
-        return true;
+        const bool few = 4 * tiles(128) <= at_once;
+        const int64_t divided_keys = 4 * tiles(64) <= at_once ? 8192 : 16384;
+        return problem.causal || !few || k_len < divided_keys;
     }
     if (problem.causal) {
-        return k_len <= (narrow ? 1024 : 256) || (narrow && tiles(64) <= 2 * at_once);
+        return k_len <= (narrow ? few_keys : 256) ||
+               (narrow && few_keys == 1024 && tiles(64) <= 2 * at_once);
     }
     if (!narrow) {
-        return k_len <= 256 && (q_len < 256 || q_len % 128 != 0);
+        const bool fills_main = q_len % 128 == 0 && (q_len >= 256 || tiles(64) > 4 * at_once);
+        return k_len <= 256 && !fills_main;
     }
     const bool one_round_of_main = 2 * tiles(64) > 3 * at_once && tiles(128) <= at_once;
     const bool fills_main = q_len >= 384 && q_len % 192 == 0;
     return k_len <= 256 || 2 * tiles(64) <= 3 * at_once ||
-           (k_len <= 1024 && !one_round_of_main && !fills_main);
+           (k_len <= few_keys && !one_round_of_main && !fills_main);
 }
 #endif
 
@@ -117,20 +128,30 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //   9.0      > 128  full, no GQA: q_len <= 8                                     decode
 //   other   <= 128  full: rows <= 16 and k_len > 256                             decode
 //   9.0     <= 128  tiles of 32 rows: 1 an SM, and k_len <= 256                  sm90, split
-//   9.0     <= 128  tiles of 64 rows: 1 an SM                                    sm90, short
+//   9.0     <= 128  tiles of 64 rows: 1 an SM, unless full, tiles of 128 rows:   sm90, short
+//                     1/4 an SM, and k_len >= 16384 or k_len >= 8192 and tiles
+//                     of 64 rows: 1/4 an SM
 //   9.0      <= 64  causal: k_len <= 1024; tiles of 64 rows: 2 an SM             sm90, short
 //   9.0      <= 64  full: k_len <= 256; tiles of 64 rows: 1.5 an SM;             sm90, short
 //                     k_len <= 1024, unless 192 divides q_len >= 384
 //                     or tiles of 128 rows: 1 an SM
 //   9.0     <= 128  causal: k_len <= 256                                         sm90, short
-//   9.0     <= 128  full: k_len <= 256, unless 128 divides q_len >= 256          sm90, short
+//   9.0     <= 128  full: k_len <= 256, unless 128 divides q_len and             sm90, short
+//                     q_len >= 256 or tiles of 64 rows: more than 4 an SM
 //   9.0     <= 128  else                                                         sm90
-//   9.0      > 128  tiles of 128 rows: 64; any number if q_len > 256             sm90
+//   9.0      > 128  tiles of 128 rows: 64; any number if q_len > 256 or          sm90
+//                     full and k_len > 512
 //   any        any                                                               sm80
+//
+// Of the head dims to 64 those that 16 does not divide have 256 for 1024, and no "2 an SM". Causal: keys
+// that no query sees do not count.
 //
 // The sm90 and decode kernels need a key and a scale that is positive and finite. Strides play no
 // part, so that every layout gives the same bits.
 const Family& family_of(const Attention& problem, const Device& device) {
+    if (is_decode(problem, device)) {
+        return kDecode;
+    }
 #ifdef FLASHBENCH_CUDA_SM90
     const auto tiles = [&problem](int64_t rows) {
         return (problem.q_len + rows - 1) / rows * problem.batch * problem.heads;
@@ -144,13 +165,11 @@ const Family& family_of(const Attention& problem, const Device& device) {
             }
             return short_is_faster(problem, tiles, at_once) ? kSm90Short : kSm90;
         }
-        if (tiles(128) >= 64 || problem.q_len > 256) {
+        if (tiles(128) >= 64 || problem.q_len > 256 ||
+            (!problem.causal && problem.k_len > 512)) {
             return kSm90;
         }
     }
-#else
-    static_cast<void>(problem);
-    static_cast<void>(device);
 #endif
     return kSm80;
 }
@@ -218,7 +237,11 @@ bool is_current(int device) {
     return cudaGetDevice(&current) == cudaSuccess && current == device;
 }
 
-void attention(const Attention& problem, const Scratch& scratch, void* stream) {
+void attention(const Attention& given, const Scratch& scratch, void* stream) {
+    Attention problem = given;
+    if (problem.causal) {
+        problem.k_len = std::min(problem.k_len, problem.q_len);  // no row sees a later key
+    }
     if (kSm80.of(problem.dtype) == nullptr) {
         throw std::invalid_argument(std::string("dtype ") + name_of(problem.dtype) +
                                     " is not supported on CUDA: this build has " +
@@ -235,13 +258,8 @@ void attention(const Attention& problem, const Scratch& scratch, void* stream) {
                                  std::to_string(device.compute_capability % 10) +
                                  "; the CUDA kernels need 8.0 or later");
     }
-    const auto cuda_stream = static_cast<cudaStream_t>(stream);
-    if (is_decode(problem, device)) {
-        const DecodeForward forward = problem.dtype == Dtype::fp16 ? kDecodeFp16 : kDecodeBf16;
-        forward(problem, scratch, cuda_stream);
-    } else {
-        family_of(problem, device).of(problem.dtype)(problem, cuda_stream);
-    }
+    family_of(problem, device)
+        .of(problem.dtype)(problem, scratch, static_cast<cudaStream_t>(stream));
 }
 
 bool has_e4m3() {

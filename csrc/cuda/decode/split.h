@@ -3,13 +3,9 @@
 
 #include <cstdint>
 
-namespace flashbench::cuda::decode {
+#include "../both_sides.h"
 
-#ifdef __CUDACC__
-#define FLASHBENCH_BOTH_SIDES __host__ __device__
-#else
-#define FLASHBENCH_BOTH_SIDES
-#endif
+namespace flashbench::cuda::decode {
 
 // Keys come in steps, what a group of warps takes at a time. Split i takes the steps from
 // first_step(i) to first_step(i + 1); no two splits differ by more than one. Every `cluster` splits

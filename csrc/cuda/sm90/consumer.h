@@ -18,6 +18,7 @@
 #include "../rows.h"
 #include "group_rows.h"
 #include "ptx.h"
+#include "tail_kernel.h"
 #include "tile.h"
 #include "tile_scheduler.h"
 
@@ -32,7 +33,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
     const Attention& problem = launch.problem;
     const int q_len = static_cast<int>(problem.q_len);
     const int k_len = static_cast<int>(problem.k_len);
-    const bool causal = problem.causal;
+    const bool causal = !Tile::kDivided && problem.causal;
     const float scale_log2 = launch.scale_log2;
     const int my_turn = kTurnBarrier + consumer;
     const int next_turn = kTurnBarrier + (consumer + 1) % Tile::kConsumers;
@@ -65,7 +66,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
     // Waits for the next tile. False after the last one.
     const auto receive = [&](Work& work) {
         ptx::mbarrier_wait(shared.query_full(query.stage), query.parity);
-        work = get_work(shared.work(query.stage));
+        work = get_work<Tile::kDivided>(shared.work(query.stage));
         return work.blocks > 0;
     };
     const auto wait_for_key = [&] {
@@ -76,7 +77,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             causal ? shared.value_clean(value.stage) : shared.value_full(value.stage),
             value.parity);
         // Lane 0 reads: giving the buffer back is its part too.
-        if (block >= work.first_diagonal && part.softmax.lane == 0) {
+        if (!Tile::kDivided && block >= work.first_diagonal && part.softmax.lane == 0) {
             nonfinite |= ptx::ld_shared_32(shared.nonfinite_flag(value.stage));
         }
     };
@@ -109,15 +110,26 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         wait_for_values(work, block);
         release_value();
     };
-    const auto take_scores = [&](int first_row, int block) {
-        const int end = (block + 1) * kKeys;
+    const auto take_scores = [&](int first_row, int key) {
+        const int end = key + kKeys;
         if (end > k_len || (causal && end - 1 > first_row)) {
-            part.mask(first_row, block * kKeys, k_len, causal);
+            part.mask(first_row, key, k_len, causal);
         }
         part.update_base(scale_log2);
     };
+    const auto is_part = [](const Work& work) { return Tile::kDivided && work.part != kWhole; };
+    const auto finish_softmax = [&](const Work& work) {
+        if (is_part(work)) {
+            store_part_statistics<Tile>(launch.tail, work.part, consumer, part.softmax);
+        }
+    };
     const auto finish = [&](const Work& work, const float(&sums)[2]) {
         const int first_row = first_row_of(work);
+        if (is_part(work)) {
+            store_part_values<Tile>(launch.tail, work.part, consumer, part.out);
+            part.reset_output();
+            return;
+        }
         if (__any_sync(0xffffffffu, nonfinite != 0)) {
             part.add_nonfinite_values(
                 value_rows<T>(problem, work.batch, work.kv_head, false),
@@ -156,7 +168,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         if (block == 0) {
             release_query();
         }
-        take_scores(first_row_of(work), block);
+        take_scores(first_row_of(work), first_key<Tile>(work, block));
         part.exponentiate(scale_log2);
 
         // P V of `block`, whose probabilities are there, and Q K^T of the next one: of this tile or
@@ -167,6 +179,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             const bool ends = block == 0;
             int scored = block - 1;
             int scored_row = first_row_of(work);
+            int scored_key = first_key<Tile>(work, scored);
             int passed = 0;
             if (ends) {
                 if constexpr (!Tile::kStream) {
@@ -186,6 +199,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
                 }
                 scored = next.blocks - 1 - passed;
                 scored_row = first_row_of(next);
+                scored_key = first_key<Tile>(next, scored);
             }
             wait_for_key();
             ptx::bar_sync(my_turn, kTurnThreads);
@@ -199,9 +213,12 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             if (scored == 0) {
                 release_query();
             }
+            if (ends) {
+                finish_softmax(work);
+            }
             const float sums[2] = {part.softmax.row_sum[0], part.softmax.row_sum[1]};
             part.softmax.reset(ends);
-            take_scores(scored_row, scored);
+            take_scores(scored_row, scored_key);
             // Never so, which ptxas does not know: left alone it waits before it looks for the
             // largest scores.
             if (Tile::kRoomy && part.softmax.rescale[0] + part.softmax.rescale[1] < 0.0f) {
@@ -224,6 +241,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         }
 
         // The last P V, alone.
+        finish_softmax(work);
         wait_for_values(work, block);
         issue_output();
         ptx::wgmma_wait_group<0>();

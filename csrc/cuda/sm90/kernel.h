@@ -52,6 +52,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x == 0) {
         shared.init_barriers();
     }
+    if constexpr (Tile::kDivided) {
+        asm volatile("griddepcontrol.launch_dependents;\n");
+    }
     __syncthreads();
     // The same in all lanes: the shuffle makes it provably warp-uniform.
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / kWarpgroup, 0);

@@ -8,9 +8,8 @@
 //   head dim          rows x keys  consumers  registers  shared memory
 //         64            192 x 128          3        160         112 KB
 //         64            128 x 128          2        232          96 KB
-//         96  full      128 x 176          2        232         180 KB
-//         96  causal    128 x 128          2        232         144 KB
-//        128            128 x 128          2        232         192 KB
+//         96            128 x 128          2        232         144 KB
+//    72, 128            128 x 128          2        232         192 KB
 //        192            128 x 96           2        232         192 KB
 //        256  full      128 x 80           2        232         224 KB
 //        256  causal    128 x 64           2        232         192 KB
@@ -19,7 +18,13 @@
 // they are predicted faster, 1,8,2048,64 from 0.83 / 0.88 to 1.03 / 1.04 (full / causal),
 // 4,8,1024,64 from 0.84 / 1.16 to 1.01 / 1.39; the shorter blocks of causal calls, 4,16,1024,96
 // from 1.15 to 1.37, 2,24,4096,96 from 1.27 to 1.31, 4,16,1024,256 from 1.03 to 1.15, 8,16,2048,256
-// from 1.00 to 1.05. At head dim 128 96 keys lose 3 to 8 % of it.
+// from 1.00 to 1.05. At head dim 128 96 keys lose 3 to 8 % of it. At head dim 96 176 keys gain 1 % in
+// full calls of 4096 keys, and take 17 to 25 % longer where k_len is 128, 256 or 384.
+//
+// Rows of 72 elements are 144 bytes, which boxes of 32 elements take in badly: in boxes of 64, those of
+// the tile for head dim 128, 2,16,4096,72 went from 0.91 to 1.06 and 4,16,1024,72 from 0.97 to 1.10.
+// Short tails (tail.h) made 2,10,4096,64 1.12 from 0.97, 1,16,4096,64 1.11 from 1.05, 1,5,4096,128 1.48
+// from 1.09 and 1,8,128,8192,64 3.77 from 0.96.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -34,78 +39,18 @@
 #include "../device.h"
 #include "../rows.h"
 #include "kernel.h"
+#include "sections.h"
+#include "tail_kernel.h"
 #include "tensor_map.h"
 
 namespace flashbench::cuda::sm90 {
 
-// Key heads of a causal section (see tile_scheduler.h): so few that several blocks share the keys of
-// each.
-constexpr int64_t kMinSectionHeads = 12;
-constexpr int64_t kMaxSectionHeads = 32;
-// A larger section has to save more than this share of the time.
-constexpr double kWorthwhile = 0.03;
-
-// What a section of `heads` takes: the longest tile of each of its rounds over the grid.
-inline int64_t section_time(int64_t heads, int64_t tiles, int64_t blocks) {
-    if (heads == 0) {
-        return 0;
-    }
-    // first / heads and first % heads, without a division each: at 16k tokens these are most of what
-    // a call costs the host.
-    const int64_t step = blocks / heads;
-    const int64_t step_rest = blocks % heads;
-    int64_t time = 0;
-    int64_t shorter = 0;
-    int64_t rest = 0;
-    while (shorter < tiles) {
-        time += tiles - shorter;
-        shorter += step;
-        rest += step_rest;
-        if (rest >= heads) {
-            rest -= heads;
-            ++shorter;
-        }
-    }
-    return time;
-}
-
-// Query heads of a section; all of them, if they are few or short.
-inline int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t blocks) {
-    const int64_t all = problem.batch * problem.heads;
-    const int64_t group = problem.heads / problem.kv_heads;
-    constexpr int64_t kFewestTiles = 8;
-    if (!problem.causal || tiles < kFewestTiles || all <= kMinSectionHeads * group) {
-        return all;
-    }
-    const auto time_with = [&](int64_t heads) {
-        return static_cast<double>(all / heads * section_time(heads, tiles, blocks) +
-                                   section_time(all % heads, tiles, blocks));
-    };
-    int64_t best = kMinSectionHeads * group;
-    double best_time = time_with(best);
-    const int64_t most = std::min(all, kMaxSectionHeads * group);
-    for (int64_t heads = best + group; heads <= most; heads += group) {
-        const double time = time_with(heads);
-        if (time < (1.0 - kWorthwhile) * best_time) {
-            best = heads;
-            best_time = time;
-        }
-    }
-    return best;
-}
-
+// All arguments but those of a tail, for `blocks` blocks of threads.
 template <typename Tile>
-void launch(const Attention& problem, cudaStream_t stream) {
-    const int device = current_device();
-    const int64_t tiles = (problem.q_len + Tile::kRows - 1) / Tile::kRows;
-    const int64_t total = tiles * problem.batch * problem.heads;
-    if (total > std::numeric_limits<int>::max() / 2) {
-        throw std::invalid_argument("batch * heads * q_len is too large for one CUDA grid");
-    }
-    Launch arguments;
+Launch launch_arguments(const Attention& problem, int64_t tiles, int64_t blocks) {
+    Launch arguments{};
     arguments.tensor_maps = encode_tensor_maps<Tile>(problem, arguments.query, arguments.key,
                                                      arguments.value);
-    const int64_t blocks = std::min<int64_t>(total, device_at(device).multiprocessors);
     arguments.problem = problem;
     arguments.scale_log2 = problem.scale * kLog2E;
     arguments.tiles = static_cast<int>(tiles);
@@ -114,74 +59,149 @@ void launch(const Attention& problem, cudaStream_t stream) {
     arguments.section = static_cast<int>(heads_in_section(problem, tiles, blocks));
     arguments.rounds = static_cast<int>((arguments.section * tiles + blocks - 1) / blocks);
     arguments.out_vectors = in_vectors(problem).out;
+    return arguments;
+}
 
-    allow_shared_bytes(reinterpret_cast<const void*>(forward<Tile>), Shared<Tile>::kBytes, device);
+template <typename Tile>
+void launch_forward(const Launch& arguments, int64_t blocks, cudaStream_t stream) {
+    allow_shared_bytes(reinterpret_cast<const void*>(forward<Tile>), Shared<Tile>::kBytes,
+                       current_device());
     forward<Tile><<<static_cast<unsigned>(blocks), Tile::kThreads, Shared<Tile>::kBytes, stream>>>(
         arguments);
     check(cudaGetLastError());
 }
 
-// What a tile takes on an H200, in microseconds: `block` for each block of keys, `tile` besides,
-// full or causal; and the launch.
-struct Cost {
+template <typename Tile>
+Rounds rounds_of(const Attention& problem) {
+    const int64_t tiles = (problem.q_len + Tile::kRows - 1) / Tile::kRows;
+    const int64_t all = tiles * problem.batch * problem.heads;
+    if (all > std::numeric_limits<int>::max() / 2) {
+        throw std::invalid_argument("batch * heads * q_len is too large for one CUDA grid");
+    }
+    return {all, (problem.k_len + Tile::kKeys - 1) / Tile::kKeys, Tile::kKeys, Tile::kTailCost,
+            device_at(current_device()).multiprocessors};
+}
+
+template <typename Tile>
+void launch(const Attention& problem, cudaStream_t stream) {
+    const Rounds rounds = rounds_of<Tile>(problem);
+    const int64_t blocks = std::min(rounds.tiles, rounds.sms);
+    const int64_t tiles = rounds.tiles / (problem.batch * problem.heads);
+    launch_forward<Tile>(launch_arguments<Tile>(problem, tiles, blocks), blocks, stream);
+}
+
+// Full attention whose last round may be divided.
+template <typename Tile>
+void launch_full(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    const Rounds rounds = rounds_of<Tile>(problem);
+    const int64_t values = rounds.parts() * Tile::kRows * Tile::kHeadDim / 4;
+    const int64_t statistics = rounds.parts() * Tile::kConsumers * kWarpgroup;
+    auto* memory = static_cast<float4*>(
+        rounds.divide() ? scratch((values + statistics) * sizeof(float4)) : nullptr);
+    if (memory == nullptr) {
+        launch<Tile>(problem, stream);
+        return;
+    }
+    using Divided = typename Tile::Divided;
+    const int64_t tiles = rounds.tiles / (problem.batch * problem.heads);
+    Launch arguments = launch_arguments<Divided>(problem, tiles, rounds.sms);
+    arguments.rounds = static_cast<int>(rounds.whole());
+    arguments.tail = {static_cast<int>(rounds.whole() * rounds.sms),
+                      static_cast<int>(rounds.tail()),
+                      static_cast<int>(rounds.blocks),
+                      static_cast<int>(rounds.shares()),
+                      memory,
+                      memory + values};
+    launch_forward<Divided>(arguments, rounds.sms, stream);
+
+    // The blocks of the second kernel start while the first ends, and wait for it.
+    cudaLaunchAttribute overlap{};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(rounds.tail() * Tile::kConsumers),
+                          Tile::kHeadDim / kMergeDims);
+    config.blockDim = dim3(kWarpgroup);
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs = 1;
+    check(cudaLaunchKernelEx(&config, merge_tail<Divided>, arguments));
+}
+
+// What a tile takes on an H200, in microseconds: `block` for each block of keys, and `tile` besides.
+struct TileCost {
     double block;
-    double tile_full;
-    double tile_causal;
+    double tile;
+};
+struct Cost {
+    TileCost full;
+    TileCost causal;
     double launch;
 };
 
-// Microseconds that a launch of tiles of `rows` x `keys` takes: full ones in rounds over the SMs;
-// causal ones even each other out, but the longest takes its time.
-inline double predicted_time(const Attention& problem, int rows, int keys, const Cost& cost) {
-    const int64_t heads = problem.batch * problem.heads;
-    const int64_t tiles = (problem.q_len + rows - 1) / rows;
-    const int64_t all_blocks = (problem.k_len + keys - 1) / keys;
-    const int64_t sms = device_at(current_device()).multiprocessors;
+// Microseconds that a launch takes: full tiles in rounds over the SMs; causal ones even each other out,
+// but the longest takes its time.
+template <typename Tile>
+double predicted_time(const Attention& problem, const Cost& cost) {
+    const Rounds rounds = rounds_of<Tile>(problem);
+    const double all_blocks = static_cast<double>(rounds.blocks);
     if (!problem.causal) {
-        const int64_t rounds = (heads * tiles + sms - 1) / sms;
-        return cost.launch +
-               static_cast<double>(rounds) *
-                   (cost.tile_full + static_cast<double>(all_blocks) * cost.block);
+        const double last = rounds.tail() == 0 ? 0.0
+                            : rounds.divide() ? static_cast<double>(rounds.divided_blocks())
+                                              : all_blocks;
+        const double blocks = static_cast<double>(rounds.whole()) * all_blocks + last;
+        const int64_t tiles = rounds.whole() + (rounds.tail() > 0 ? 1 : 0);
+        return cost.launch + blocks * cost.full.block +
+               static_cast<double>(tiles) * cost.full.tile;
     }
+    constexpr int rows = Tile::kRows;
+    constexpr int keys = Tile::kKeys;
+    const int64_t heads = problem.batch * problem.heads;
+    const int64_t tiles = rounds.tiles / heads;
     // Tile i has as many blocks as reach its last row, up to all of them.
-    const double longest = std::min(static_cast<double>(all_blocks),
-                                    static_cast<double>(tiles * rows) / keys);
+    const double longest = std::min(all_blocks, static_cast<double>(tiles * rows) / keys);
     const double growing = std::min(static_cast<double>(tiles), longest * keys / rows);
     const double blocks = longest * (static_cast<double>(tiles) - growing / 2) +
                           0.5 * growing;  // the last block of a tile counts whole
-    const double tile = cost.tile_causal;
-    const double share = (blocks * cost.block + static_cast<double>(tiles) * tile) *
-                         static_cast<double>(heads) / static_cast<double>(sms);
-    return cost.launch + std::max(share, longest * cost.block + tile);
+    const auto [block, tile] = cost.causal;
+    const double share = (blocks * block + static_cast<double>(tiles) * tile) *
+                         static_cast<double>(heads) / static_cast<double>(rounds.sms);
+    return cost.launch + std::max(share, longest * block + tile);
+}
+
+template <typename Tile>
+void launch_either(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    problem.causal ? launch<Tile>(problem, stream) : launch_full<Tile>(problem, scratch, stream);
 }
 
 // Tiles of 192 rows take less time a row, tiles of 128 rows fill the SMs better.
 template <typename T>
-void forward_64(const Attention& problem, cudaStream_t stream) {
-    // Fitted to full 4,16,1024, 4,8,1024, 1,8,2048 and 1,16,4096; causal 1,16,4096.
-    constexpr Cost kCost192{1.44, 0.3, 2.4, 5.5};
-    constexpr Cost kCost128{1.10, 0.7, 1.2, 4.5};
-    if (predicted_time(problem, 128, 128, kCost128) < predicted_time(problem, 192, 128, kCost192)) {
-        launch<Tile<T, 64, 2, 128>>(problem, stream);
+void forward_64(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    using Tile128 = Tile<T, 64, 2, 128>;
+    using Tile192 = Tile<T, 64, 3, 128>;
+    // Fitted to full 1,8,2048, 2,16,2048, 1,8,4096, 2,10,4096, 1,4,8192; causal 1,16,4096.
+    constexpr Cost kCost192{{1.44, 0.3}, {1.44, 2.4}, 5.5};
+    constexpr Cost kCost128{{1.16, 0.7}, {1.10, 1.2}, 4.5};
+    if (predicted_time<Tile128>(problem, kCost128) < predicted_time<Tile192>(problem, kCost192)) {
+        launch_either<Tile128>(problem, scratch, stream);
     } else {
-        launch<Tile<T, 64, 3, 128>>(problem, stream);
+        launch_either<Tile192>(problem, scratch, stream);
     }
 }
 
 template <typename T>
-void forward_any(const Attention& problem, cudaStream_t stream) {
+void forward_any(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
     if (problem.head_dim <= 64) {
-        forward_64<T>(problem, stream);
-    } else if (problem.head_dim <= 96) {
-        problem.causal ? launch<Tile<T, 96, 2, 128>>(problem, stream)
-                       : launch<Tile<T, 96, 2, 176>>(problem, stream);
+        forward_64<T>(problem, scratch, stream);
+    } else if (problem.head_dim > 72 && problem.head_dim <= 96) {
+        launch_either<Tile<T, 96, 2, 128>>(problem, scratch, stream);
     } else if (problem.head_dim <= 128) {
-        launch<Tile<T, 128, 2, 128>>(problem, stream);
+        launch_either<Tile<T, 128, 2, 128>>(problem, scratch, stream);
     } else if (problem.head_dim <= 192) {
-        launch<Tile<T, 192, 2, 96>>(problem, stream);
+        launch_either<Tile<T, 192, 2, 96>>(problem, scratch, stream);
     } else {
         problem.causal ? launch<Tile<T, 256, 2, 64>>(problem, stream)
-                       : launch<Tile<T, 256, 2, 80>>(problem, stream);
+                       : launch_full<Tile<T, 256, 2, 80>>(problem, scratch, stream);
     }
 }
 

@@ -63,11 +63,11 @@ struct CopyEngine {
     }
     __device__ __forceinline__ void key(int stage, const Work& work, int block) const {
         issue_copy<Tile, Tile::kKeys>(shared.key(stage), &launch.key, shared.key_full(stage),
-                                      block * Tile::kKeys, work.kv_head, work.batch);
+                                      first_key<Tile>(work, block), work.kv_head, work.batch);
     }
     __device__ __forceinline__ void value(int stage, const Work& work, int block) const {
         issue_copy<Tile, Tile::kKeys>(shared.value(stage), &launch.value, shared.value_full(stage),
-                                      block * Tile::kKeys, work.kv_head, work.batch);
+                                      first_key<Tile>(work, block), work.kv_head, work.batch);
     }
 };
 
@@ -161,7 +161,7 @@ struct PlainLoads {
         load_rows<Tile, Tile::kKeys>(
             shared.key(stage),
             key_rows<T>(problem, work.batch, work.kv_head, false),
-            block * Tile::kKeys, false);
+            first_key<Tile>(work, block), false);
         if (threadIdx.x == 0) {
             ptx::mbarrier_arrive(shared.key_full(stage));
         }
@@ -171,8 +171,8 @@ struct PlainLoads {
         const bool any = load_rows<Tile, Tile::kKeys>(
             shared.value(stage),
             value_rows<T>(problem, work.batch, work.kv_head, false),
-            block * Tile::kKeys, block >= work.first_diagonal);
-        if (problem.causal) {
+            first_key<Tile>(work, block), block >= work.first_diagonal);
+        if (!Tile::kDivided && problem.causal) {
             if (threadIdx.x == kWarpSize) {
                 ptx::st_shared_32(shared.nonfinite_flag(stage), any);
             }
@@ -197,7 +197,7 @@ __device__ __forceinline__ void produce_stream(const Launch& launch, const Share
     const auto announce = [&](const Work& work) {
         ptx::mbarrier_wait(shared.query_empty(query.stage), query.parity ^ 1);
         if (threadIdx.x == 0) {
-            put_work(shared.work(query.stage), work);
+            put_work<Tile::kDivided>(shared.work(query.stage), work);
         }
     };
     const auto bring_query = [&](const Work& work) {
@@ -252,7 +252,7 @@ __device__ __forceinline__ void produce(const Launch& launch, const Shared<Tile>
         ptx::prefetch_tensormap(&launch.key);
         ptx::prefetch_tensormap(&launch.value);
         produce_stream<Tile>(launch, shared, CopyEngine<Tile>{launch, shared});
-    } else if (launch.problem.causal) {
+    } else if (!Tile::kDivided && launch.problem.causal) {
         scan_values<Tile>(launch, shared);
     }
 }

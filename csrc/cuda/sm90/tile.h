@@ -22,10 +22,13 @@ constexpr int kMostSharedBytes = 227 * 1024;
 constexpr int kControlBytes = 512;
 
 // A tile of `consumers` warpgroups, 64 query rows each, by `keys` keys. K and V have
-// two buffers each. One more warpgroup fills them (the producer).
-template <typename T, int head_dim, int consumers, int keys>
+// two buffers each. One more warpgroup fills them (the producer). `divided`: in launches with a
+// divided tail (tail.h), never causal.
+template <typename T, int head_dim, int consumers, int keys, bool divided = false>
 struct Tile {
     using Type = T;
+    using Divided = Tile<T, head_dim, consumers, keys, true>;
+    static constexpr bool kDivided = divided;
     static constexpr int kHeadDim = head_dim;
     static constexpr int kConsumers = consumers;
     static constexpr int kRows = consumers * kGroupRows;
@@ -38,6 +41,10 @@ struct Tile {
     // Beside scores, probabilities and output a consumer thread has registers to spare.
     static constexpr bool kRoomy =
         kConsumerRegisters - (keys / 2 + keys / 4 + head_dim / 2) >= 48;
+
+    // Blocks of keys whose time a divided tail takes to start and to end its pieces; three consumers hide
+    // most of it.
+    static constexpr int kTailCost = consumers == 3 ? 0 : 4;
 
     // A row of head_dim elements is cut into boxes as wide as the swizzle; each box of all rows
     // lies by itself.

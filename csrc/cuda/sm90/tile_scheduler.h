@@ -7,6 +7,7 @@
 #include "../../attention.h"
 #include "../constants.h"
 #include "../ptx.h"
+#include "tail.h"
 
 namespace flashbench::cuda::sm90 {
 
@@ -24,6 +25,7 @@ struct Launch {
     int rounds;         // over the grid that a section takes
     bool tensor_maps;   // the maps are valid: the copy engine can read q, k and v
     bool out_vectors;   // as in Rows
+    Tail tail;          // if the tile is divided
 };
 
 // One tile. Its blocks of keys are visited from the last to the first.
@@ -35,21 +37,37 @@ struct Work {
     int blocks;
     // Blocks from this one on hold keys that are masked for some row of the tile.
     int first_diagonal;
+    // Of a divided tile: the first of its blocks, which are counted from it, and where what becomes of
+    // it goes; kWhole: it is a whole one.
+    int first_block;
+    int part;
 };
+constexpr int kWhole = -1;
+
+template <typename Tile>
+__device__ __forceinline__ int first_key(const Work& work, int block) {
+    return (work.first_block + block) * Tile::kKeys;
+}
 
 // The producer tells the consumers in shared memory (32 bytes) which tile comes: they need not
 // divide. No blocks: there is no further one.
+template <bool divided>
 __device__ __forceinline__ void put_work(uint32_t shared, const Work& work) {
     ptx::st_shared_128(shared, make_uint4(work.first_row, work.blocks, work.first_diagonal,
                                           work.batch));
     ptx::st_shared_32(shared + 16, work.head);
     ptx::st_shared_32(shared + 20, work.kv_head);
+    if constexpr (divided) {
+        ptx::st_shared_32(shared + 24, work.first_block);
+        ptx::st_shared_32(shared + 28, work.part);
+    }
 }
 
 // By whole warps. Lane 0 reads: the warp's release of the place is its too. The shuffles: see
 // TileScheduler.
+template <bool divided>
 __device__ __forceinline__ Work get_work(uint32_t shared) {
-    int fields[6] = {};
+    int fields[8] = {};
     if (threadIdx.x % kWarpSize == 0) {
         const uint4 first = ptx::ld_shared_128(shared);
         fields[0] = static_cast<int>(first.x);
@@ -58,6 +76,10 @@ __device__ __forceinline__ Work get_work(uint32_t shared) {
         fields[3] = static_cast<int>(first.w);
         fields[4] = static_cast<int>(ptx::ld_shared_32(shared + 16));
         fields[5] = static_cast<int>(ptx::ld_shared_32(shared + 20));
+        if constexpr (divided) {
+            fields[6] = static_cast<int>(ptx::ld_shared_32(shared + 24));
+            fields[7] = static_cast<int>(ptx::ld_shared_32(shared + 28));
+        }
     }
     Work work;
     work.first_row = __shfl_sync(0xffffffffu, fields[0], 0);
@@ -66,6 +88,8 @@ __device__ __forceinline__ Work get_work(uint32_t shared) {
     work.batch = __shfl_sync(0xffffffffu, fields[3], 0);
     work.head = __shfl_sync(0xffffffffu, fields[4], 0);
     work.kv_head = __shfl_sync(0xffffffffu, fields[5], 0);
+    work.first_block = divided ? __shfl_sync(0xffffffffu, fields[6], 0) : 0;
+    work.part = divided ? __shfl_sync(0xffffffffu, fields[7], 0) : kWhole;
     return work;
 }
 
@@ -86,9 +110,46 @@ struct TileScheduler {
     int first_head = 0;  // of the section
     int round = 0;       // in the section
     bool back = false;
+    int taken = 0;  // blocks of its share of the tail
 
     // False when there is nothing left.
     __device__ __forceinline__ bool next(Work& work) {
+        if constexpr (Tile::kDivided) {
+            return next_of_tail(work) || next_whole(work);
+        } else {
+            return next_whole(work);
+        }
+    }
+
+private:
+    // What its share of the tail has of the next tile.
+    __device__ __forceinline__ bool next_of_tail(Work& work) {
+        const Tail& tail = launch.tail;
+        const int first = tail.first_block(blockIdx.x) + taken;
+        const int left = tail.first_block(blockIdx.x + 1) - first;
+        if (blockIdx.x >= tail.shares || left == 0) {
+            return false;
+        }
+        const int tile = __shfl_sync(0xffffffffu, first / tail.blocks, 0);
+        const int index = tail.first_tile + tile;
+        place(work, index / launch.tiles, index % launch.tiles);
+        work.first_block = first - tile * tail.blocks;
+        work.blocks = min(tail.blocks - work.first_block, left);
+        work.part = Tail::part(blockIdx.x, tile);
+        taken += work.blocks;
+        return true;
+    }
+
+    __device__ __forceinline__ void place(Work& work, int batch_head, int tile) {
+        const int heads = static_cast<int>(launch.problem.heads);
+        work.batch = batch_head / heads;
+        work.head = batch_head % heads;
+        work.kv_head = work.head / launch.group;
+        work.first_row = tile * Tile::kRows;
+        work.first_diagonal = static_cast<int>(launch.problem.k_len);
+    }
+
+    __device__ __forceinline__ bool next_whole(Work& work) {
         const int grid = gridDim.x;
         int index;
         int section;
@@ -107,27 +168,25 @@ struct TileScheduler {
             ++round;
         } while (index >= section * launch.tiles);
         const Attention& problem = launch.problem;
-        const int heads = static_cast<int>(problem.heads);
+        const bool causal = !Tile::kDivided && problem.causal;
         int batch_head = index / launch.tiles;
         int tile = index % launch.tiles;
-        if (problem.causal) {
+        if (causal) {
             batch_head = first_head + index % section;
             tile = launch.tiles - 1 - index / section;
         }
-        work.batch = batch_head / heads;
-        work.head = batch_head % heads;
-        work.kv_head = work.head / launch.group;
-        work.first_row = tile * Tile::kRows;
+        place(work, batch_head, tile);
         const int k_len = static_cast<int>(problem.k_len);
         int end_key = k_len;
-        work.first_diagonal = k_len;
-        if (problem.causal) {
+        if (causal) {
             const int end_row = min(work.first_row + Tile::kRows,
                                     static_cast<int>(problem.q_len));
             end_key = min(k_len, end_row);
             work.first_diagonal = (work.first_row + 1) / Tile::kKeys;
         }
         work.blocks = (end_key + Tile::kKeys - 1) / Tile::kKeys;
+        work.first_block = 0;
+        work.part = kWhole;
         return true;
     }
 };

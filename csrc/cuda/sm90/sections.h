@@ -1,0 +1,67 @@
+// How the heads of a causal launch are cut into sections (tile_scheduler.h). On the host.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "../../attention.h"
+
+namespace flashbench::cuda::sm90 {
+
+// Key heads of a section: so few that several blocks share the keys of
+// each.
+constexpr int64_t kMinSectionHeads = 12;
+constexpr int64_t kMaxSectionHeads = 32;
+// A larger section has to save more than this share of the time.
+constexpr double kWorthwhile = 0.03;
+
+// What a section of `heads` takes: the longest tile of each of its rounds over the grid.
+inline int64_t section_time(int64_t heads, int64_t tiles, int64_t blocks) {
+    if (heads == 0) {
+        return 0;
+    }
+    // first / heads and first % heads, without a division each: at 16k tokens these are most of what
+    // a call costs the host.
+    const int64_t step = blocks / heads;
+    const int64_t step_rest = blocks % heads;
+    int64_t time = 0;
+    int64_t shorter = 0;
+    int64_t rest = 0;
+    while (shorter < tiles) {
+        time += tiles - shorter;
+        shorter += step;
+        rest += step_rest;
+        if (rest >= heads) {
+            rest -= heads;
+            ++shorter;
+        }
+    }
+    return time;
+}
+
+// Query heads of a section; all of them, if they are few or short.
+inline int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t blocks) {
+    const int64_t all = problem.batch * problem.heads;
+    const int64_t group = problem.heads / problem.kv_heads;
+    constexpr int64_t kFewestTiles = 8;
+    if (!problem.causal || tiles < kFewestTiles || all <= kMinSectionHeads * group) {
+        return all;
+    }
+    const auto time_with = [&](int64_t heads) {
+        return static_cast<double>(all / heads * section_time(heads, tiles, blocks) +
+                                   section_time(all % heads, tiles, blocks));
+    };
+    int64_t best = kMinSectionHeads * group;
+    double best_time = time_with(best);
+    const int64_t most = std::min(all, kMaxSectionHeads * group);
+    for (int64_t heads = best + group; heads <= most; heads += group) {
+        const double time = time_with(heads);
+        if (time < (1.0 - kWorthwhile) * best_time) {
+            best = heads;
+            best_time = time;
+        }
+    }
+    return best;
+}
+
+}  // namespace flashbench::cuda::sm90
