@@ -2,10 +2,15 @@
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+
+from flashbench.revisions import Built
 
 HERE = Path(__file__).parent
 IDENTITY = ("-c", "user.name=Toy", "-c", "user.email=toy@example.org")
+# Of a repository, a cache and a revision's name, HEAD unless said: the fixture `prepared`.
+Prepared = Callable[..., Built]
 
 
 class Repository:

@@ -4,9 +4,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from revisions.repository import Repository
+from revisions.repository import Prepared, Repository
 
-from flashbench.revisions import Built, prepare, read, resolve
+from flashbench.revisions import Built, read, resolve
 from flashbench.revisions.many import Preparer
 
 pytestmark = pytest.mark.slow
@@ -32,18 +32,13 @@ def repository(tmp_path: Path) -> Repository:
     return repository
 
 
-def prepared(repository: Repository, cache: Path, text: str = "HEAD") -> Built:
-    project = read(repository.root)
-    return prepare(project, resolve(project.repository, text), cache)
-
-
 def built_text(built: Built) -> str:
     return (built.require() / "fast" / "built.txt").read_text()
 
 
 @pytest.mark.parametrize(("link", "target"), [("csrc/b.h", "../shared/b.h"), ("csrc", "shared")])
 def test_what_a_link_leads_to_is_a_source(
-    repository: Repository, tmp_path: Path, link: str, target: str
+    repository: Repository, prepared: Prepared, tmp_path: Path, link: str, target: str
 ) -> None:
     """Commits with the same link and other contents behind it are two builds; what else changes
     makes none, and links out of the tree, to nowhere and in a loop are no more than their text."""
@@ -75,7 +70,7 @@ def test_what_a_link_leads_to_is_a_source(
     ],
 )
 def test_links_that_never_end(
-    repository: Repository, tmp_path: Path, links: dict[str, str]
+    repository: Repository, prepared: Prepared, tmp_path: Path, links: dict[str, str]
 ) -> None:
     """Links that lead below themselves, and a thousand in a ring, are followed as far as the system
     would, and are no more than their text to the build."""
@@ -86,7 +81,7 @@ def test_links_that_never_end(
     assert prepared(repository, tmp_path / "cache").status == "built"
 
 
-def test_package_behind_a_link(repository: Repository, tmp_path: Path) -> None:
+def test_package_behind_a_link(repository: Repository, prepared: Prepared, tmp_path: Path) -> None:
     """A package, or a file of it, that is a link in the tree is imported with what it leads to."""
     repository.git("mv", "src/fast", "impl")
     (repository.root / "src").mkdir(exist_ok=True)
@@ -105,7 +100,7 @@ def test_package_behind_a_link(repository: Repository, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("linked", ["src", "src/fast"])
 def test_nothing_is_written_through_a_link(
-    repository: Repository, tmp_path: Path, linked: str
+    repository: Repository, prepared: Prepared, tmp_path: Path, linked: str
 ) -> None:
     """A commit whose package is a link out of the tree has no such package; where it leads, nothing
     is read and nothing is written, though a commit of equal sources was built before."""
@@ -122,7 +117,9 @@ def test_nothing_is_written_through_a_link(
     assert [path.name for path in outside.rglob("*")] == ["fast", "api.py"]
 
 
-def test_replaced_objects_are_not_looked_at(repository: Repository, tmp_path: Path) -> None:
+def test_replaced_objects_are_not_looked_at(
+    repository: Repository, prepared: Prepared, tmp_path: Path
+) -> None:
     """`git replace` changes neither what a commit holds nor, in the cache, what others hold."""
     blob = repository.git("rev-parse", "HEAD:csrc/a.h")
     other = repository.git("rev-parse", "HEAD:shared/b.h")

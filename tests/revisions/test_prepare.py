@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from revisions.repository import Repository, fastattn
+from revisions.repository import Prepared, Repository, fastattn
 
 import flashbench.source_hash
 from flashbench.errors import Exit, NotMeasuredError
-from flashbench.revisions import WORKTREE, Built, prepare, read, resolve
+from flashbench.revisions import WORKTREE, prepare, read, resolve
 
 pytestmark = pytest.mark.slow
 
@@ -31,25 +31,25 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def prepared(repository: Repository, text: str, cache: Path) -> Built:
-    project = read(repository.root)
-    return prepare(project, resolve(project.repository, text), cache)
-
-
 def marker(site: Path) -> int:
-    """What the revision's own library says, in a process of its own."""
-    code = "import sys; sys.path[0] = sys.argv[1]; from fastattn import api; print(api.marker())"
+    """What the revision's own library says, in a process of its own, to which torch is a name."""
+    code = (
+        "import sys, types; sys.path[0] = sys.argv[1]; sys.modules['torch'] = "
+        "types.ModuleType('torch'); from fastattn import api; print(api.marker())"
+    )
     done = subprocess.run([sys.executable, "-c", code, str(site)], capture_output=True, text=True)
     return int(done.stdout)
 
 
-def test_commit_is_built_and_nothing_is_touched(repository: Repository, cache: Path) -> None:
+def test_commit_is_built_and_nothing_is_touched(
+    repository: Repository, prepared: Prepared, cache: Path
+) -> None:
     """A good commit has a site with its library; tree, index, HEAD, refs and stash are the same."""
     repository.edit("csrc/config.h", "MARKER = 1", "MARKER = 99")
     repository.git("stash")
     repository.write("src/fastattn/api.py", "work in progress")
     before = repository.state()
-    built = prepared(repository, "HEAD", cache)
+    built = prepared(repository, cache)
     assert built.status == "built"
     assert marker(built.require()) == 1
     assert built.identity.commit == repository.git("rev-parse", "HEAD")
@@ -61,29 +61,31 @@ def test_commit_is_built_and_nothing_is_touched(repository: Repository, cache: P
 
 
 def test_equal_sources_share_a_build_and_keep_their_python(
-    repository: Repository, cache: Path
+    repository: Repository, prepared: Prepared, cache: Path
 ) -> None:
     """A commit that differs in Python alone is not compiled again, and has its own Python."""
-    first = prepared(repository, "HEAD", cache)
+    first = prepared(repository, cache)
     repository.edit("src/fastattn/api.py", "_kernels.marker()", "_kernels.marker() + 10")
     repository.commit("Another marker, by Python")
-    second = prepared(repository, "HEAD", cache)
+    second = prepared(repository, cache)
     assert second.build.reused
     assert second.build.key == first.build.key
     assert second.identity.library_hash == first.identity.library_hash
     assert (marker(first.require()), marker(second.require())) == (1, 11)
 
 
-def test_working_tree_is_what_lies_there(repository: Repository, cache: Path) -> None:
+def test_working_tree_is_what_lies_there(
+    repository: Repository, prepared: Prepared, cache: Path
+) -> None:
     """WORKTREE holds uncommitted and new files, is dirty only where it differs from HEAD."""
-    clean = prepared(repository, WORKTREE, cache)
+    clean = prepared(repository, cache, WORKTREE)
     assert (clean.status, clean.identity.dirty) == ("built", False)
-    assert clean.site == prepared(repository, "HEAD", cache).site
+    assert clean.site == prepared(repository, cache).site
     repository.edit("csrc/config.h", "MARKER = 1", "MARKER = 7")
     repository.write("src/fastattn/new.py", "VALUE = 7\n")
     repository.write("build/ignored", "")
     before = repository.state()
-    changed = prepared(repository, WORKTREE, cache)
+    changed = prepared(repository, cache, WORKTREE)
     assert (changed.status, changed.identity.dirty) == ("built", True)
     assert changed.identity.source_hash != clean.identity.source_hash
     assert marker(changed.require()) == 7
@@ -91,10 +93,12 @@ def test_working_tree_is_what_lies_there(repository: Repository, cache: Path) ->
     assert repository.state() == before
 
 
-def test_cache_in_the_working_tree_is_no_part_of_it(repository: Repository) -> None:
+def test_cache_in_the_working_tree_is_no_part_of_it(
+    repository: Repository, prepared: Prepared
+) -> None:
     """A cache that lies in the repository neither makes it dirty nor is built with it."""
     cache = repository.root / "kept" / "cache"
-    first, second = (prepared(repository, WORKTREE, cache) for _ in range(2))
+    first, second = (prepared(repository, cache, WORKTREE) for _ in range(2))
     assert not first.identity.dirty
     assert second.identity == first.identity
     assert second.build.reused
@@ -157,12 +161,12 @@ def no_import_root(repository: Repository) -> None:
     ],
 )
 def test_failures_are_told_apart(
-    repository: Repository, cache: Path, damage, status: str, words: str
+    repository: Repository, prepared: Prepared, cache: Path, damage, status: str, words: str
 ) -> None:
     """Each way to fail is one line and exit code 4, without a path of this machine."""
     damage(repository)
     repository.commit("Break it")
-    failed = prepared(repository, "HEAD", cache)
+    failed = prepared(repository, cache)
     assert (failed.status, failed.site) == (status, None)
     assert words in failed.reason
     with pytest.raises(NotMeasuredError, match=status) as told:
@@ -173,7 +177,9 @@ def test_failures_are_told_apart(
         assert str(place) not in failed.reason
 
 
-def test_submodule_that_is_not_here_is_another_build(tmp_path: Path, cache: Path) -> None:
+def test_submodule_that_is_not_here_is_another_build(
+    tmp_path: Path, prepared: Prepared, cache: Path
+) -> None:
     """A commit that lacks a submodule is known the next time, without a checkout, with what it
     lacks; once that was fetched it is built anew."""
     library = Repository(tmp_path / "library")
@@ -186,36 +192,40 @@ def test_submodule_that_is_not_here_is_another_build(tmp_path: Path, cache: Path
     origin.commit("Use a library")
     clone = Repository(tmp_path / "clone")
     clone.git("pull", "-q", str(origin.root), "main")
-    first, second = (prepared(clone, "HEAD", cache) for _ in range(2))
+    first, second = (prepared(clone, cache) for _ in range(2))
     assert (first.status, first.reused) == ("missing header", False)
     assert (second.status, second.reused) == ("missing header", True)
     assert first.notes == second.notes == (first.notes[0],)
     assert "git submodule update --init csrc/library" in first.notes[0]
     clone.git(*allowed, "update", "-q", "--init")
-    fetched = prepared(clone, "HEAD", cache)
+    fetched = prepared(clone, cache)
     assert (fetched.status, fetched.notes, fetched.reused) == ("built", (), False)
-    assert prepared(clone, "HEAD", cache).reused
+    assert prepared(clone, cache).reused
 
 
-def test_damaged_site_is_made_again(repository: Repository, cache: Path) -> None:
+def test_damaged_site_is_made_again(
+    repository: Repository, prepared: Prepared, cache: Path
+) -> None:
     """A site whose library is not the one that was built is not used."""
-    built = prepared(repository, "HEAD", cache)
+    built = prepared(repository, cache)
     (library,) = built.require().rglob("*.so")
     library.write_bytes(library.read_bytes()[:1000])
-    again = prepared(repository, "HEAD", cache)
+    again = prepared(repository, cache)
     assert again.identity == built.identity
     assert marker(again.require()) == 1
 
 
-def test_unwritable_cache_is_one_line(repository: Repository, tmp_path: Path) -> None:
+def test_unwritable_cache_is_one_line(
+    repository: Repository, prepared: Prepared, tmp_path: Path
+) -> None:
     """A cache that cannot be written is told with the variable that moves it."""
     (tmp_path / "file").write_text("")
     with pytest.raises(NotMeasuredError, match="FLASHBENCH_CACHE"):
-        prepared(repository, "HEAD", tmp_path / "file" / "cache")
+        prepared(repository, tmp_path / "file" / "cache")
 
 
 def test_unreadable_file_is_one_line(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Repository, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of the working tree that cannot be read is told by its name; the cache is not
     blamed."""
@@ -225,7 +235,7 @@ def test_unreadable_file_is_one_line(
 
     monkeypatch.setattr(shutil, "copy2", refuse)
     with pytest.raises(NotMeasuredError, match=r"the working tree .*Permission denied") as told:
-        prepared(repository, WORKTREE, tmp_path / "cache")
+        prepared(repository, tmp_path / "cache", WORKTREE)
     assert str(repository.root) in str(told.value)
     assert "cache" not in str(told.value).replace(str(tmp_path), "")
 
@@ -239,7 +249,8 @@ def test_build_sees_no_repository(
         read(repository.root),
         build=("sh", "-c", "git rev-parse --git-dir && touch src/found; true"),
     )
-    built = prepare(project, resolve(project.repository, "HEAD"), repository.root / ".cache")
+    head = resolve(project.repository, "HEAD")
+    built = prepare(project, head, repository.root / ".cache", stage="build")
     assert built.build.status == "built"
     assert not list(Path(built.build.directory).rglob("found"))
 
@@ -277,7 +288,7 @@ CONFIGURE = (
     ],
 )
 def test_bare_extension_by_make_or_cmake(
-    tmp_path: Path, cache: Path, name: str, text: str, build: str, path: str
+    tmp_path: Path, prepared: Prepared, cache: Path, name: str, text: str, build: str, path: str
 ) -> None:
     """An extension at the top level, without a package, built by make or CMake, is prepared."""
     repository = Repository(tmp_path / "fast")
@@ -286,7 +297,7 @@ def test_bare_extension_by_make_or_cmake(
     repository.write("docs/guide.md", "not part of a site")
     repository.write("pyproject.toml", TABLE.format(build=build, path=path))
     repository.commit("A kernel")
-    built = prepared(repository, "HEAD", cache)
+    built = prepared(repository, cache)
     assert built.status == "built", built.reason
     assert list(built.require().rglob("*.so")) == list(built.require().glob("fast.*.so"))
     assert not list(built.require().rglob("*.o"))
@@ -311,7 +322,7 @@ def test_project_in_a_directory_of_its_repository(tmp_path: Path, cache: Path) -
 
 
 def test_killed_preparation_leaves_nothing_to_the_next(
-    repository: Repository, tmp_path: Path
+    repository: Repository, prepared: Prepared, tmp_path: Path
 ) -> None:
     """A process killed in its build leaves no half build, and its files are removed by the next."""
     cache = tmp_path / "cache"
@@ -331,7 +342,7 @@ def test_killed_preparation_leaves_nothing_to_the_next(
     process.kill()
     process.wait()
     repository.git("reset", "-q", "--hard", "HEAD~1")
-    assert prepared(repository, "HEAD", cache).status == "built"
+    assert prepared(repository, cache).status == "built"
     assert not list(cache.glob(".scratch.*/"))
 
 
@@ -339,7 +350,7 @@ PYTHON_ONLY = "def attention(q, k, v, is_causal=False): return q\n"
 
 
 def test_environment_and_time_limit(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, prepared: Prepared, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A variable that is named makes another build; one that takes too long is stopped."""
     repository = Repository(tmp_path / "fast")
@@ -350,7 +361,7 @@ def test_environment_and_time_limit(
     modes = []
     for mode in ("on", "off", "on"):
         monkeypatch.setenv("FAST_MATH", mode)
-        modes.append(prepared(repository, "HEAD", cache))
+        modes.append(prepared(repository, cache))
     assert [built.build.reused for built in modes] == [False, False, True]
     assert (modes[1].require() / "mode.txt").read_text() == "off\n"
     project = replace(read(repository.root), build=("sleep", "60"))
@@ -361,14 +372,14 @@ def test_environment_and_time_limit(
     assert (failed.status, "cannot be run" in failed.reason) == ("build error", True)
 
 
-def test_our_own_layout_needs_no_settings(tmp_path: Path, cache: Path) -> None:
+def test_our_own_layout_needs_no_settings(tmp_path: Path, prepared: Prepared, cache: Path) -> None:
     """A revision of flashbench is built by its setup.py, and states the hash of its sources."""
     repository = Repository(tmp_path / "flashbench")
     shutil.copytree(TOY, repository.root, dirs_exist_ok=True)
     shutil.copy(str(flashbench.source_hash.__file__), repository.root / "flashbench")
     repository.write("pyproject.toml", '[project]\nname = "flashbench"\nversion = "0"\n')
     repository.commit("A kernel")
-    built = prepared(repository, "HEAD", cache)
+    built = prepared(repository, cache)
     assert built.status == "built", built.reason
     assert built.identity.source_hash == built.build.stated_source_hash
     assert built.identity.library_hash == built.build.library_hash

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from revisions.repository import fastattn
+from revisions.repository import Prepared, fastattn
 
 from flashbench.builds import cache_directory
 from flashbench.case import Case, parse_shape
 from flashbench.measure.process import Worker
 from flashbench.measure.protocol import Done, Measure, Ready, Setup
-from flashbench.revisions import Built, prepare, read, resolve
+from flashbench.revisions import Built
 
 pytestmark = pytest.mark.slow
 
@@ -17,23 +17,21 @@ CASE = Case(parse_shape("1,2,16,8"), "fp32", True, "cpu")
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
+def built(tmp_path_factory: pytest.TempPathFactory, prepared: Prepared) -> dict[str, Built]:
     """Commits of one project: good, slower, and with a wrong result."""
     root = tmp_path_factory.mktemp("side-by-side")
     repository = fastattn(root / "fastattn")
     repository.git("tag", "good")
-    repository.edit("csrc/config.h", "DELAY = 0", "DELAY = 100000000")
+    repository.edit("csrc/config.h", "DELAY = 0", "DELAY = 10000000")
     repository.edit("csrc/config.h", "MARKER = 1", "MARKER = 2")
     repository.commit("Wait a while in each call")
     repository.git("tag", "slower")
-    repository.edit("csrc/config.h", "DELAY = 100000000", "DELAY = 0")
+    repository.edit("csrc/config.h", "DELAY = 10000000", "DELAY = 0")
     repository.edit("csrc/config.h", "SCALE = 1.0f", "SCALE = 1.1f")
     repository.commit("Scale as one should not")
     repository.git("tag", "wrong")
-    project = read(repository.root)
     return {
-        name: prepare(project, resolve(project.repository, name), root / "cache")
-        for name in ("good", "slower", "wrong")
+        name: prepared(repository, root / "cache", name) for name in ("good", "slower", "wrong")
     }
 
 
@@ -58,39 +56,39 @@ def copies() -> list[Path]:
     return list(cache_directory().glob(".scratch.*/files/*/site"))
 
 
-@pytest.mark.parametrize("order", [["good", "slower", "wrong"], ["wrong", "slower", "good"]])
-def test_each_revision_runs_its_own_code(built: dict[str, Built], order: list[str]) -> None:
-    """Whoever is loaded first, good is right, slower far slower, and wrong is found wrong."""
-    with Worker(timeout=60) as worker:
-        ready = worker.ask(setup(built, order))
-        assert isinstance(ready, Ready)
-        assert ready.failures == {}
-        assert [c.name for c in ready.candidates] == ["sdpa", *order]
-        assert [c.build for c in ready.candidates[1:]] == [built[name].identity for name in order]
-        assert len(copies()) == len(order)
-        done = worker.ask(Measure(case=CASE, candidates=order, seed=1, full_check=True))
-    assert isinstance(done, Done)
-    results = {result.candidate: result for result in done.results}
-    assert {name: result.status for name, result in results.items()} == {
-        "good": "ok",
-        "slower": "ok",
-        "wrong": "wrong",
-    }
-    fast, slow = (min(results[name].timings[0].seconds) for name in ("good", "slower"))
-    assert slow > 10 * fast  # microseconds against tens of milliseconds of an empty loop
-    assert copies() == []
+def loaded_files(worker: Worker) -> set[str]:
+    maps = Path(f"/proc/{worker._process.pid}/maps").read_text().splitlines()
+    return {line.split(maxsplit=5)[5] for line in maps if "/fastattn/_kernels" in line}
 
 
-def test_each_launch_has_copies_of_its_own(built: dict[str, Built]) -> None:
-    """No launch loads the file that another one loaded, nor the one in the cache."""
-    seen = set()
-    for _ in range(2):
+def test_each_revision_runs_its_own_code(built: dict[str, Built]) -> None:
+    """Whoever is loaded first, good is right, slower far slower, and wrong is found wrong. No
+    launch loads a file that another one loaded, nor one in the cache."""
+    seen: list[str] = []
+    for order in (["good", "slower", "wrong"], ["wrong", "slower", "good"]):
         with Worker(timeout=60) as worker:
-            worker.ask(setup(built, ["good"]))
-            maps = Path(f"/proc/{worker._process.pid}/maps").read_text().splitlines()
-            seen |= {line.split(maxsplit=5)[5] for line in maps if "/fastattn/_kernels" in line}
-    assert len(seen) == 2
-    assert not any(path.startswith(str(built["good"].require())) for path in seen)
+            ready = worker.ask(setup(built, order))
+            assert isinstance(ready, Ready)
+            assert ready.failures == {}
+            assert [c.name for c in ready.candidates] == ["sdpa", *order]
+            identities = [built[name].identity for name in order]
+            assert [c.build for c in ready.candidates[1:]] == identities
+            assert len(copies()) == len(order)
+            seen += loaded_files(worker)
+            done = worker.ask(Measure(case=CASE, candidates=order, seed=1, full_check=True))
+        assert isinstance(done, Done)
+        results = {result.candidate: result for result in done.results}
+        assert {name: result.status for name, result in results.items()} == {
+            "good": "ok",
+            "slower": "ok",
+            "wrong": "wrong",
+        }
+        fast, slow = (min(results[name].timings[0].seconds) for name in ("good", "slower"))
+        assert slow > 10 * fast  # microseconds against milliseconds of an empty loop
+        assert copies() == []
+    assert len(seen) == len(set(seen)) == 6
+    sites = tuple(str(one.require()) for one in built.values())
+    assert not any(path.startswith(sites) for path in seen)
 
 
 def test_other_library_than_built_is_refused(built: dict[str, Built]) -> None:
