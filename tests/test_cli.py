@@ -4,14 +4,14 @@ import json
 import subprocess
 import sys
 
+import forks
 import pytest
 
 from flashbench.cli import COMMANDS, info, main
 
 
 def _flashbench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flashbench", *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
+    return forks.run(arguments, forks.ROOT)
 
 
 def test_help_lists_the_commands_without_torch() -> None:

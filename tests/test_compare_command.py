@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import forks
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -82,8 +83,7 @@ def test_reader_that_goes_away_does_not_change_the_exit_code(run_path):
     """`compare ... | head` under pipefail is still the gate: one launch is undecided, code 3."""
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "flashbench", "compare", str(run_path)]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    done = forks.run(["compare", run_path], run_path.parent, stdout=writing)
     os.close(writing)
     assert (done.returncode, done.stderr) == (3, "")
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forks
 import numpy as np
 import pytest
 from synthetic import make_cases, make_run
@@ -38,9 +39,8 @@ def measured(tmp_path: Path) -> Path:
     return tmp_path / "measured.json"
 
 
-def show(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flashbench", "show", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
+def show(*arguments: object, **streams: int) -> subprocess.CompletedProcess[str]:
+    return forks.run(["show", *arguments], ROOT, **streams)
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o027, 0o077])
@@ -143,8 +143,7 @@ def test_stdout_by_its_name_adds_to_a_log(tmp_path, measured, name):
     link.symlink_to(name)
     for named in (name, link):
         with log.open("a") as stdout:
-            command = [sys.executable, "-m", "flashbench", "show", measured, "-o", named]
-            subprocess.run(command, stdout=stdout, check=True, cwd=ROOT)
+            assert show(measured, "-o", named, stdout=stdout.fileno()).returncode == 0
     text = log.read_text()
     assert text.startswith("before\n")
     assert text.count("b1-h1-q128") == 2 * show(measured).stdout.count("b1-h1-q128")
@@ -183,7 +182,8 @@ def test_what_cannot_be_written_is_told(tmp_path, measured):
         assert done.stderr.count("\n") <= 2
     table.chmod(0o644)
     small = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # noqa: E731
-    done = show(measured, "-o", table, preexec_fn=small)
+    command = [sys.executable, "-m", "flashbench", "show", measured, "-o", table]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, preexec_fn=small)
     assert done.returncode == 2
     assert done.stderr == f"flashbench: {table}: cannot be written: File too large\n"
     assert table.read_text() == "old"

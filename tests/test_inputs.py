@@ -1,13 +1,13 @@
 """Files as they are read: pipes, devices, sockets and folders are refused, and never waited for."""
 
 import os
-import shutil
 import socket
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import forks
 import numpy as np
 import pytest
 from synthetic import make_cases, make_run
@@ -42,9 +42,17 @@ def no_file(kind: str, path: Path) -> str:
     return "a pipe"
 
 
-def flashbench(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flashbench", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
+def flashbench(
+    *arguments: object, cwd: Path = ROOT, **streams: int
+) -> subprocess.CompletedProcess[str]:
+    return forks.run(arguments, cwd, **streams)
+
+
+def flashbench_fed(*arguments: object, file: Path) -> subprocess.CompletedProcess[str]:
+    """`cat FILE | flashbench ARGUMENTS`."""
+    with subprocess.Popen(["cat", file], stdout=subprocess.PIPE) as cat:
+        assert cat.stdout
+        return flashbench(*arguments, stdin=cat.stdout.fileno())
 
 
 @pytest.fixture
@@ -139,22 +147,22 @@ def test_a_pipe_that_the_user_opened_is_read(measured, command):
     """`cat run.json | flashbench show /dev/stdin` and `show <(cat run.json)` print the table."""
     expected = flashbench(command, measured)
     assert expected.stdout
-    bash = shutil.which("bash")
-    assert bash
-    flash = f"{sys.executable} -m flashbench {command}"
-    for script in (
-        f"cat {measured} | {flash} /dev/stdin",
-        f"{flash} <(cat {measured})",
-        f"{flash} /dev/stdin < {measured}",
-    ):
-        done = subprocess.run([bash, "-c", script], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
+    script = f"{sys.executable} -m flashbench {command} <(cat {measured})"
+    with measured.open() as file:
+        for done in (
+            flashbench_fed(command, "/dev/stdin", file=measured),
+            flashbench(command, "/dev/stdin", stdin=file.fileno()),
+            subprocess.run(
+                ["bash", "-c", script], env=dict(os.environ), capture_output=True, text=True
+            ),
+        ):
+            found = (done.returncode, done.stdout)
+            assert found == (expected.returncode, expected.stdout), done.stderr
 
 
 def test_other_tools_files_are_read_from_a_pipe():
     """Whose file it is is told from a pipe's bytes, which are there once."""
     file = ROOT / "tests" / "other_tools" / "inputs" / "pytest_a.json"
-    script = f"cat {file} | {sys.executable} -m flashbench show /dev/stdin --format csv"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    done = flashbench_fed("show", "/dev/stdin", "--format", "csv", file=file)
     assert done.stdout == flashbench("show", file, "--format", "csv").stdout
     assert done.returncode == 0, done.stderr

@@ -3,10 +3,9 @@
 import os
 import pty
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import forks
 import numpy as np
 import pytest
 from synthetic import make_cases, make_run
@@ -107,12 +106,7 @@ def on_a_terminal(columns: int, *arguments: str, **environment: str) -> str:
     import termios
 
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flashbench", *arguments],
-        cwd=HERE,
-        env=os.environ | {"PYTHONPATH": str(HERE.parent)} | environment,
-        stdout=theirs,
-    )
+    process = forks.start(arguments, HERE, environment, stdout=theirs)
     os.close(theirs)
     read = b""
     try:
@@ -133,12 +127,6 @@ def test_the_terminal_s_width_is_used(file: str) -> None:
     for columns in (60, 80, 120, 200):
         assert max(map(len, on_a_terminal(columns, *show).splitlines())) <= columns
     assert max(map(len, on_a_terminal(200, *show, COLUMNS="70").splitlines())) <= 70
-    piped = subprocess.run(
-        [sys.executable, "-m", "flashbench", *show],
-        cwd=HERE,
-        env=os.environ | {"PYTHONPATH": str(HERE.parent)},
-        capture_output=True,
-        text=True,
-    ).stdout
+    piped = forks.run(show, HERE).stdout
     assert len(blocks(piped)) == 1
     assert not re.search(r"^  \S", piped, re.MULTILINE)  # a line that was wrapped

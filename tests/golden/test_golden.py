@@ -5,10 +5,9 @@ After a change that is meant: `UPDATE_GOLDEN=1 python -m pytest tests/golden`, t
 
 import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
+import forks
 import pytest
 
 HERE = Path(__file__).parent
@@ -68,14 +67,7 @@ COMMANDS = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_golden(name):
     """The command prints what it did and exits as it did."""
-    run = subprocess.run(
-        [sys.executable, "-m", "flashbench", *shlex.split(COMMANDS[name])],
-        cwd=HERE,
-        env=os.environ | {"PYTHONPATH": str(HERE.parents[1])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = forks.run(shlex.split(COMMANDS[name]), HERE)
     found = (
         f"$ flashbench {COMMANDS[name]}\nexit code {run.returncode}\n"
         f"--- stdout\n{run.stdout}--- stderr\n{run.stderr}"
