@@ -60,14 +60,20 @@ def measured(path: Path) -> Measured:
     return found
 
 
-def kill(
-    command: list[str], path: Path, number: signal.Signals, event: Event, cwd: Path
-) -> tuple[int, str]:
-    """Start a command, end it at an event; its exit status and stderr. One that ends first is not
-    killed."""
-    process = subprocess.Popen(
-        command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+def started(command: list[str], cwd: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "flashbench", *command],
+        cwd=cwd,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
+
+
+def kill(
+    process: "subprocess.Popen[str]", path: Path, number: signal.Signals, event: Event
+) -> tuple[int, str]:
+    """End a command at an event; its exit status and stderr. One that ends first is not killed."""
     last, saved = _inode(path), 0
     end = time.monotonic() + _WAIT_SECONDS
     while process.poll() is None and time.monotonic() < end:
@@ -107,13 +113,12 @@ def _is_written(path: Path) -> bool:
 
 
 def commands(name: str, folder: Path) -> tuple[list[str], Path]:
-    """The command up to the flag of its run file, and where it runs."""
-    program = [sys.executable, "-m", "flashbench", name]
+    """The arguments up to the flag of the run file, and where they are given."""
     if name == "run":
-        return [*program, *TINY, "--candidate", CORRECT, "--launches", "6", "-o"], ROOT
+        return [name, *TINY, "--candidate", CORRECT, "--launches", "6", "-o"], ROOT
     if name == "aa":
         flags = ["--launches", "3", "--comparisons", "2"]
-        return [*program, *TINY, *flags, "--run-file"], ROOT
+        return [name, *TINY, *flags, "--run-file"], ROOT
     sys.path.insert(0, str(ROOT / "tests"))
     from revisions.repository import fastattn
 
@@ -124,8 +129,8 @@ def commands(name: str, folder: Path) -> tuple[list[str], Path]:
         repository.edit("csrc/config.h", "DELAY = 0", "DELAY = 20000")
         repository.commit("Wait")
     if name == "compare":
-        return [*program, "HEAD~1", "HEAD", *TINY, "--launches", "6", "--run-file"], root
-    return [*program, "HEAD~1", "HEAD", *TINY, "--launches", "4", "-o"], root
+        return [name, "HEAD~1", "HEAD", *TINY, "--launches", "6", "--run-file"], root
+    return [name, "HEAD~1", "HEAD", *TINY, "--launches", "4", "-o"], root
 
 
 def main() -> None:
@@ -143,7 +148,7 @@ def main() -> None:
         path = files / f"{number}.json"
         ending = rng.choice(SIGNALS)
         event = Event(rng.randint(0, 3), rng.random() < 0.5)
-        code, errors = kill([*command, str(path)], path, ending, event, cwd)
+        code, errors = kill(started([*command, str(path)], cwd), path, ending, event)
         before = check(before, path, code, errors)
         if code in (4, *(-one for one in SIGNALS)):
             count["killed"] += 1

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import selectors
+import signal
 import socket
 import subprocess
 import sys
@@ -115,18 +116,29 @@ def _forked(
     ends_with_parent: bool = True,
 ) -> "subprocess.Popen[Any]":
     """`subprocess.Popen` of a process that does `main()` and never comes to its command."""
+    # A signal must not come while Python does what libraries want done after a fork: that would
+    # swallow the exception of its handler.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     parent = os.getpid() if ends_with_parent else 0
     kept = options.get("pass_fds", ())
-    work = partial(_work, main, kept, parent, options.get("env") or dict(os.environ))
-    return subprocess.Popen(command, preexec_fn=work, **options)
+    work = partial(_work, main, kept, parent, options.get("env") or dict(os.environ), mask)
+    try:
+        return subprocess.Popen(command, preexec_fn=work, **options)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _work(
-    main: Callable[[], None], kept: Sequence[int], parent: int, environment: dict[str, str]
+    main: Callable[[], None],
+    kept: Sequence[int],
+    parent: int,
+    environment: dict[str, str],
+    mask: set[signal.Signals],
 ) -> NoReturn:
     from flashbench.parent import end_with
 
     _begin(environment, kept)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     if parent:
         end_with(parent)
     sys.path.insert(0, "")

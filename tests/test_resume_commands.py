@@ -1,10 +1,7 @@
 """The command that an interrupted one prints, given to a shell, resumes it."""
 
-import os
 import shlex
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -24,6 +21,7 @@ def attention(q, k, v, is_causal=False, enable_gqa=False):
     return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=enable_gqa)
 """
 _FEW = ["--shape", "1,1,16,16", "--dtype", "fp32", "--causal", "full", "--samples", "2"]
+_FEW += ["--min-sample", "0.1ms"]
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +51,8 @@ def test_what_an_interrupt_prints_resumes(
     was measured, is not. Of a file that got no name, its name is added."""
     monkeypatch.setenv("FLASHBENCH_CACHE", str(project.root.with_name("cache")))
     before = set(project.root.glob("*.json"))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flashbench", *command, *_FEW]
-        + (["--run-file", name] if name else []),
-        cwd=project.root,
-        env=os.environ | {"PYTHONPATH": str(forks.ROOT)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    named = ["--run-file", name] if name else []
+    process = forks.start([*command, *_FEW, *named], project.root)
     while process.poll() is None and not (_measured(project, before)):
         time.sleep(0.02)
     assert process.poll() is None  # in the middle of its work

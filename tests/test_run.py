@@ -35,17 +35,6 @@ def flashbench(*arguments: object, **environment: str) -> subprocess.CompletedPr
     return forks.run(["run", *arguments], ROOT, environment)
 
 
-def flashbench_alone(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The same without a fork, as users run it."""
-    return subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-    )
-
-
 def candidates(*functions: str) -> list[str]:
     return [part for f in functions for part in ("--candidate", f"{FUNCTIONS}:{f}")]
 
@@ -65,7 +54,7 @@ def everything_fails(tmp_path_factory: pytest.TempPathFactory) -> RunFile:
     path = tmp_path_factory.mktemp("run") / "run.json"
     marker = path.parent / "marker"
     names = ["correct", "wrong", "raises", "aborts", "hangs", "takes_all_memory", "declines"]
-    done = flashbench_alone(
+    done = flashbench(
         *QUICK, *candidates(*names, "aborts_once", "aborts_when_timed"), "-o", path,
         "--causal", "full", "--launches", 3, "--timeout", "2s",
         FLASHBENCH_TEST_MARKER=str(marker),
@@ -171,6 +160,20 @@ def workers_of(parent: int) -> list[Path]:
     return [one for one in Path("/proc").glob("[0-9]*") if is_worker_of(parent, one)]
 
 
+def children(parent: int) -> list[int]:
+    return [
+        int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    ]
+
+
+def runs(process: int) -> bool:
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
 def is_worker_of(parent: int, process: Path) -> bool:
     try:
         arguments = (process / "cmdline").read_bytes().split(b"\0")
@@ -182,22 +185,35 @@ def is_worker_of(parent: int, process: Path) -> bool:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_interrupt_keeps_what_was_measured(tmp_path: Path, number: signal.Signals) -> None:
+def start_process(*arguments: object) -> "subprocess.Popen[str]":
+    """As users do."""
+    return subprocess.Popen(command(*arguments), cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+
+def start_fork(*arguments: object) -> forks.Command:
+    return forks.start(["run", *arguments], ROOT)
+
+
+@pytest.mark.parametrize(
+    ("number", "start"),
+    [(signal.SIGINT, start_process), (signal.SIGTERM, start_fork), (signal.SIGHUP, start_fork)],
+)
+def test_interrupt_keeps_what_was_measured(tmp_path: Path, number: signal.Signals, start) -> None:  # type: ignore[no-untyped-def]
     """Ctrl-C, SIGTERM and SIGHUP end with code 4, say how to go on, and lose no finished case."""
     path = tmp_path / "my run.json"
-    arguments = [*QUICK, *candidates("correct"), "-o", path, "--launches", 1000]
-    process = subprocess.Popen(command(*arguments), cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = start(*QUICK, *candidates("correct"), "-o", path, "--launches", 1000)
     deadline = time.monotonic() + 60
     while not (path.exists() and runfile.load(path).launches[0].complete):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    workers = children(process.pid)
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 4, errors
     assert f"interrupted; resume with: flashbench run --resume {shlex.quote(str(path))}" in errors
     assert "Traceback" not in errors
     assert_no_worker_of(process.pid)
+    assert not any(map(runs, workers))
     run = runfile.load(path)
     assert run.launches[0].complete
     assert len(run.launches) < 1000
@@ -208,19 +224,19 @@ def test_budget_is_a_hard_stop(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     many = [flag for n in range(1, 200) for flag in ("--shape", f"1,1,{n},32")]
     done = flashbench(
-        *QUICK, *many, *candidates("slow"), "--samples", 8, "--budget", "6s", "-o", path,
+        *QUICK, *many, *candidates("slow"), "--samples", 8, "--budget", "3s", "-o", path,
         "--hourly-rate", "36",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "stopped by --budget" in done.stderr
     run = runfile.load(path)
-    assert run.device_seconds < 6 + 5 + 2  # the grace, and the end of a process
+    assert run.device_seconds < 3 + 5 + 2  # the grace, and the end of a process
     assert f"({run.device_seconds / 100:.2f} at 36 an hour)" in done.stderr
     statuses = {r.status for launch in run.launches for r in launch.results}
     assert statuses == {"ok", "over_budget"}
     assert not run.launches[-1].complete
     before = sum(r.status == "ok" for r in results(run, "slow"))
-    flashbench("--resume", path, "--format", "none", "--budget", "6s")
+    flashbench("--resume", path, "--format", "none", "--budget", "3s")
     assert sum(r.status == "ok" for r in results(runfile.load(path), "slow")) > before
 
 
@@ -275,8 +291,7 @@ def test_baseline_only_needs_no_extension(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     printed = flashbench("--resume", path, "--format", "csv", "-o", other).stdout
     assert runfile.load(other) == run
-    shown = [sys.executable, "-m", "flashbench", "show", str(path), "--format", "csv"]
-    assert printed == subprocess.run(shown, capture_output=True, text=True, cwd=ROOT).stdout
+    assert printed == forks.run(["show", path, "--format", "csv"], ROOT).stdout
 
 
 @pytest.mark.parametrize(
@@ -299,7 +314,7 @@ def test_baseline_only_needs_no_extension(tmp_path: Path) -> None:
 )
 def test_errors_are_one_line(arguments: list[str], code: int, words: str) -> None:
     """What cannot be run is said in one line, with the exit code of the contract."""
-    done = flashbench_alone(*arguments)
+    done = flashbench(*arguments)
     assert done.returncode == code, done.stderr
     assert len(lines(done)) == 1
     assert words in done.stderr
@@ -310,7 +325,7 @@ def test_terminal_gets_a_bar_with_the_time_left(tmp_path: Path) -> None:
     """On a terminal stderr has a bar that counts cases; what remains on it are the notes."""
     ours, theirs = pty.openpty()
     arguments = [*QUICK, "--baseline-only", "--launches", 2, "-o", tmp_path / "run.json"]
-    process = subprocess.Popen(command(*arguments), cwd=ROOT, stderr=theirs)
+    process = forks.start(["run", *arguments], ROOT, stderr=theirs)
     os.close(theirs)
     seen = b""
     with contextlib.suppress(OSError):  # the end of a terminal

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+import forks
 import numpy as np
 import pytest
 from fleet.test_merge import split
@@ -50,7 +51,8 @@ BROKEN = [
 ]
 FEW = [(STDOUT, "full"), (STDERR, "broken pipe")]
 # All commands have the same streams: each way to break one is tried on a table, a report of builds
-# and an error; stdout and stderr on the others, and on those that import torch what is their own.
+# and an error, which a shell starts; stdout and stderr on the others, which are forks, and on those
+# that import torch what is their own.
 ALL = ("show", "builds", "wrong usage")
 OWN = {
     "run": [(STDIN, "closed"), *FEW],
@@ -71,15 +73,22 @@ class Workspace:
     numbers: Iterator[int] = field(default_factory=count)
     prints: dict[str, bool] = field(default_factory=dict)
 
-    def call(self, way: str, redirections: str = "", **streams: int) -> subprocess.CompletedProcess:
+    def call(
+        self, way: str, redirections: str | None = None, **streams: int
+    ) -> subprocess.CompletedProcess[str]:
+        """redirections: of a shell that starts the command, where it is not to be a fork."""
         new = str(self.root / f"new-{next(self.numbers)}.json")
         words = [new if word == "NEW" else word for word in WAYS[way][1].split()]
-        shell = ["sh", "-c", f'exec "$@" {redirections}', "sh"]
         kept = {name: str(self.root / name) for name in ("HOME", "FLASHBENCH_CACHE")}
+        kept["FLASHBENCH_MACHINE"] = str(self.root / "machine.json")
+        if redirections is None:
+            return forks.run(words, self.root, kept, **streams)
+        shell = ["sh", "-c", f'exec "$@" {redirections}', "sh"]
         return subprocess.run(
             [*shell, sys.executable, "-m", "flashbench", *words],
             cwd=self.root,
-            env=os.environ | kept | {"FLASHBENCH_MACHINE": str(self.root / "machine.json")},
+            env=os.environ | kept,
+            text=True,
             **{"stdin": subprocess.DEVNULL, "stdout": -1, "stderr": -1, **streams},
         )
 
@@ -87,7 +96,7 @@ class Workspace:
         """Whether anything goes to stdout, where all streams are whole."""
         if way not in self.prints:
             done = self.call(way)
-            assert done.returncode == WAYS[way][0], done.stderr.decode()
+            assert done.returncode == WAYS[way][0], done.stderr
             self.prints[way] = bool(done.stdout)
         return self.prints[way]
 
@@ -126,19 +135,25 @@ def test_the_exit_code_stands(workspace: Workspace, way: str, stream: int, how: 
     reader who left."""
     prints = stream == STDOUT and workspace.prints_result(way)
     name, sign = ("stdin", "stdout", "stderr")[stream], "<>>"[stream]
+    redirections = "" if way in ALL else None
     if how == "broken pipe":
         reader, writer = os.pipe()
         os.close(writer if stream == STDIN else reader)
         end = reader if stream == STDIN else writer
-        done = workspace.call(way, **{name: end})
+        done = workspace.call(way, redirections, **{name: end})
         os.close(end)
-    else:
+    elif way in ALL:
         done = workspace.call(way, f"{stream}{sign}{'&-' if how == 'closed' else '/dev/full'}")
-    assert b"Traceback" not in (done.stderr or b""), done.stderr.decode()
+    elif how == "closed":
+        done = workspace.call(way, **{name: forks.CLOSED})
+    else:
+        with Path("/dev/full").open("w") as full:
+            done = workspace.call(way, **{name: full.fileno()})
+    assert "Traceback" not in (done.stderr or "")
     if prints and how != "broken pipe":
         # Where nothing could be measured, that stays the error.
         assert done.returncode == (4 if way == "compare revisions" else 2)
-        assert b"flashbench: stdout: cannot be written: " in done.stderr
+        assert "flashbench: stdout: cannot be written: " in done.stderr
     else:
         assert done.returncode == WAYS[way][0], done.stderr
 

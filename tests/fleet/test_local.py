@@ -1,18 +1,24 @@
 """Several devices of one machine. Slots are any environments: two of the CPU stand for two GPUs."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import forks
 import pytest
 
 from flashbench import runfile
 from flashbench.cli.fleet import plan_flags
 from flashbench.cli.run import _plan, command
-from flashbench.errors import FlashbenchError, InvalidInputError
+from flashbench.errors import InvalidInputError
 from flashbench.fleet.gpus import Gpu, choose
 from flashbench.fleet.local import Slot, measure_on_slots
 from flashbench.measure.document import plan_to_resume
@@ -35,15 +41,60 @@ def _at_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def measure(
-    path: Path, slots: list[Slot], arguments: list[str], resumed: RunFile | None = None
-) -> tuple[RunEnd, list[str]]:
+    path: Path,
+    slots: list[Slot],
+    arguments: list[str],
+    resumed: RunFile | None,
+    tell: Callable[[str], None],
+) -> RunEnd:
     context = command.make_context("run", [*TINY, *arguments])
     plan, flags = _plan(context.params), plan_flags(context)
     if resumed:
         plan, flags = plan_to_resume(resumed, path), []
-    told: list[str] = []
-    outcome = measure_on_slots(plan, path, slots, flags, told.append, resumed)
-    return outcome, told
+    return measure_on_slots(plan, path, slots, flags, tell, resumed)
+
+
+# `measure` in a process of its own: what it tells goes to stderr, how it ended to stdout.
+SCRIPT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from fleet.test_local import Slot, measure
+from flashbench import runfile
+from flashbench.errors import FlashbenchError
+path, slots, arguments, resume = Path(sys.argv[2]), *map(json.loads, sys.argv[3:])
+resumed = runfile.load(path) if resume else None
+try:
+    end = measure(path, [Slot(*one) for one in slots], arguments, resumed,
+                  lambda line: print(line, file=sys.stderr))
+except FlashbenchError as error:
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_code)
+assert end.run == runfile.load(path)
+print(json.dumps([end.interrupted, end.over_budget, end.failed]))
+sys.exit(4 if end.interrupted else 0)
+"""
+
+
+@dataclass
+class Ended:
+    interrupted: bool
+    over_budget: bool
+    failed: bool
+    told: list[str]
+
+
+def script(path: Path, slots: list[Slot], arguments: list[str], resume: bool = False) -> list[str]:
+    named = json.dumps([(slot.name, dict(slot.environment)) for slot in slots])
+    return [str(ROOT / "tests"), str(path), named, json.dumps(arguments), json.dumps(resume)]
+
+
+def measured(path: Path, slots: list[Slot], arguments: list[str], resume: bool = False) -> Ended:
+    """`measure` in a fork, and its tasks in forks of that."""
+    process = forks.start(script(path, slots, arguments, resume), ROOT, script=SCRIPT)
+    stdout, stderr = process.communicate()
+    assert process.returncode == 0, stderr
+    return Ended(*json.loads(stdout), stderr.splitlines())
 
 
 def cells(run: RunFile) -> set[tuple[int, str, str]]:
@@ -58,16 +109,15 @@ def test_two_slots_measure_the_whole_grid(tmp_path: Path) -> None:
         for i in (0, 1)
     ]  # fmt: skip
     path = tmp_path / "run.json"
-    outcome, told = measure(path, slots, [*COUNTED, "--launches", "2"])
+    outcome = measured(path, slots, [*COUNTED, "--launches", "2"])
     assert (outcome.failed, outcome.interrupted, outcome.over_budget) == (False, False, False)
     run = runfile.load(path)
-    assert outcome.run == run
     assert len(cells(run)) == 2 * 4 * 2
     assert all(launch.complete for launch in run.launches)
     assert run.settings.shard == ""
     assert [(tmp_path / name).read_text() for name in "01"] == ["xx", "xx"]
     for name in ("cpu 0", "cpu 1"):
-        assert any(line.startswith(f"{name}: launch 2 of 2") for line in told)
+        assert any(line.startswith(f"{name}: launch 2 of 2") for line in outcome.told)
     assert {entry.name for entry in tmp_path.iterdir()} == {"0", "1", "run.json"}
 
 
@@ -77,15 +127,15 @@ def test_crash_of_one_slot_loses_nothing_and_is_resumed(tmp_path: Path) -> None:
     doomed = {"FLASHBENCH_TEST_COUNT": str(tmp_path / "count"), "FLASHBENCH_TEST_LIMIT": "2"}
     slots = [Slot("cpu 0", {}), Slot("cpu 1", doomed)]
     path = tmp_path / "run.json"
-    outcome, told = measure(path, slots, [*COUNTED, "--launches", "3"])
+    outcome = measured(path, slots, [*COUNTED, "--launches", "3"])
     assert outcome.failed
-    assert told[-1] == "warning: cpu 1: 1 of 3 launches are unfinished: killed by SIGKILL"
+    assert outcome.told[-1] == "warning: cpu 1: 1 of 3 launches are unfinished: killed by SIGKILL"
     run = runfile.load(path)
     assert [len(launch.results) for launch in run.launches] == [8, 8, 4]
     assert [launch.complete for launch in run.launches] == [True, True, False]
-    outcome, told = measure(path, [Slot("new 0", {}), Slot("new 1", {})], [], run)
+    outcome = measured(path, [Slot("new 0", {}), Slot("new 1", {})], [], resume=True)
     assert not outcome.failed
-    assert {line.partition(":")[0] for line in told} == {"new 0"}
+    assert {line.partition(":")[0] for line in outcome.told} == {"new 0"}
     again = runfile.load(path)
     assert [len(launch.results) for launch in again.launches] == [8, 8, 8]
     assert again.launches[:2] == run.launches[:2]
@@ -94,38 +144,41 @@ def test_crash_of_one_slot_loses_nothing_and_is_resumed(tmp_path: Path) -> None:
 def test_budget_is_shared(tmp_path: Path) -> None:
     """The slots together spend the budget, not each of them; the run is over budget, not failed."""
     path = tmp_path / "run.json"
-    many = ["--launches", "1000", "--budget", "8s", "--baseline-only"]
-    outcome, _ = measure(path, [Slot("a", {}), Slot("b", {})], many)
+    many = ["--launches", "1000", "--budget", "4s", "--baseline-only"]
+    outcome = measured(path, [Slot("a", {}), Slot("b", {})], many)
     assert (outcome.failed, outcome.over_budget) == (False, True)
     run = runfile.load(path)
-    assert run.settings.budget_seconds == 8
-    assert run.device_seconds < 8 + 2 * (5 + 2)  # each has a grace, and the end of a process
+    assert run.settings.budget_seconds == 4
+    assert run.device_seconds < 4 + 2 * (5 + 2)  # each has a grace, and the end of a process
 
 
 def test_nothing_measured_has_the_words_of_the_first(tmp_path: Path) -> None:
     """If no slot can measure, its error is the error, and no directory remains."""
-    with pytest.raises(FlashbenchError, match=r"a: .*no function 'nosuch'") as caught:
-        measure(tmp_path / "r", [Slot("a", {})], ["--candidate", "tests.fleet.counted:nosuch"])
-    assert caught.value.exit_code == 4
+    nosuch = ["--candidate", "tests.fleet.counted:nosuch"]
+    arguments = script(tmp_path / "r", [Slot("a", {})], nosuch)
+    process = forks.start(arguments, ROOT, script=SCRIPT)
+    _, errors = process.communicate()
+    assert process.returncode == 4
+    assert re.search(r"a: .*no function 'nosuch'", errors)
     assert not list(tmp_path.iterdir())
 
 
-SCRIPT = """
-import sys
-from pathlib import Path
-from tests.fleet.test_local import Slot, measure
-outcome, _ = measure(Path(sys.argv[1]), [Slot("a", {}), Slot("b", {})],
-                     ["--baseline-only", "--launches", "1000"])
-sys.exit(4 if outcome.interrupted else 0)
-"""
-
-
-def start(path: Path) -> subprocess.Popen[bytes]:
-    """A run on two slots, of which both have finished a launch."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(path)],
+def start_process(arguments: list[str]) -> "subprocess.Popen[bytes]":
+    """As users do."""
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
     )
+
+
+def start_fork(arguments: list[str]) -> forks.Command:
+    return forks.start(arguments, ROOT, script=SCRIPT)
+
+
+def start(path: Path, how: Callable[[list[str]], Any]) -> Any:
+    """A run on two slots, of which both have finished a launch."""
+    endless = ["--baseline-only", "--launches", "1000"]
+    process = how(script(path, [Slot("a", {}), Slot("b", {})], endless))
     parts = [path.with_name("run.json.parts") / f"part-{i}-of-2.json" for i in (1, 2)]
     deadline = time.monotonic() + 60
     while not all(part.exists() and runfile.load(part).launches[0].complete for part in parts):
@@ -139,7 +192,7 @@ def start(path: Path) -> subprocess.Popen[bytes]:
 def test_interrupt_merges_what_was_measured(tmp_path: Path, number: signal.Signals) -> None:
     """Ctrl-C and SIGTERM end all tasks; the file has what each had, the directory is gone."""
     path = tmp_path / "run.json"
-    process = start(path)
+    process = start(path, start_fork)
     process.send_signal(number)
     assert process.wait(60) == 4
     run = runfile.load(path)
@@ -151,7 +204,7 @@ def test_interrupt_merges_what_was_measured(tmp_path: Path, number: signal.Signa
 def test_killed_run_leaves_parts_to_merge(tmp_path: Path) -> None:
     """SIGKILL: the tasks notice, save and end; their parts are not overwritten but merged."""
     path = tmp_path / "run.json"
-    process = start(path)
+    process = start(path, start_process)
     process.kill()
     process.wait()
     directory = tmp_path / "run.json.parts"
@@ -161,9 +214,9 @@ def test_killed_run_leaves_parts_to_merge(tmp_path: Path) -> None:
         time.sleep(0.05)
     assert directory.stat().st_mode & 0o777 == 0o700
     with pytest.raises(InvalidInputError, match="flashbench merge"):
-        measure(path, [Slot("a", {}), Slot("b", {})], ["--baseline-only"])
+        measure(path, [Slot("a", {}), Slot("b", {})], ["--baseline-only"], None, print)
     parts = sorted(map(str, directory.glob("part-*.json")))
-    done = subprocess.run([sys.executable, "-m", "flashbench", "merge", *parts, "-o", str(path)])
+    done = forks.run(["merge", *parts, "-o", path], ROOT)
     assert done.returncode == 0
     assert runfile.load(path).launches[0].complete
 
@@ -203,13 +256,7 @@ def test_gpus_of_two_models_are_refused() -> None:
 
 
 def run(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "flashbench", "run", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    )
+    return forks.run(["run", *arguments], directory, environment)
 
 
 def fake_driver(directory: Path, *models: str) -> dict[str, str]:
