@@ -1,0 +1,13 @@
+// What this library was built from, and with what: constants of a file of its own, which is all that
+// is compiled again for a commit that changes nothing else.
+#pragma once
+
+namespace flashbench::build {
+
+extern const char* const commit;
+extern const bool dirty;
+extern const char* const source_hash;
+extern const char* const compiler;
+extern const char* const cuda_compiler;
+
+}  // namespace flashbench::build
