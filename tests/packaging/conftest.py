@@ -14,9 +14,12 @@ HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 VERSIONS = sorted({HERE, "3.13"})
 
 
-def make_clone(target: Path) -> Path:
-    """The working tree as git would clone it, without anything that is ignored."""
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The working tree as git would clone it, without anything that is ignored, nor results."""
+    target = tmp_path_factory.mktemp("pristine") / "clone"
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed += ["--", ":!results"]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True).stdout
     for name in filter(None, names.decode().split("\0")):
         if (ROOT / name).is_file():
@@ -29,15 +32,15 @@ def make_clone(target: Path) -> Path:
 
 
 @pytest.fixture
-def clone(tmp_path: Path) -> Path:
+def clone(pristine: Path, tmp_path: Path) -> Path:
     """A clone for one test."""
-    return make_clone(tmp_path / "clone")
+    return shutil.copytree(pristine, tmp_path / "clone", symlinks=True)
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def wheels(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """By version of Python, the wheels that `make wheel` makes: CPU kernels for fp32 alone."""
-    clone = make_clone(tmp_path_factory.mktemp("wheels") / "clone")
+    clone = shutil.copytree(pristine, tmp_path_factory.mktemp("wheels") / "clone", symlinks=True)
     command = [sys.executable, "scripts/build_wheels.py", "-o", "out", *VERSIONS]
     environment = os.environ | {"FLASHBENCH_CUDA": "OFF", "FLASHBENCH_DTYPES": "fp32"}
     done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True)

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from revisions.repository import Repository
 
-from flashbench.preflight import PreflightReport, run
+from flashbench.preflight import PreflightReport, build, run
 
 _UNIT, _LIBRARY = "csrc/kernel.cpp", "flash/kernel.so"
 _COMPILE = "g++ -shared -fPIC csrc/kernel.cpp -o flash/kernel.so"
 
 
-def _project(root: Path, build: str) -> Repository:
+def _project(root: Path, command: str) -> Repository:
     project = Repository(root)
     project.write(".gitignore", "*.so\n")
     project.write(
         "pyproject.toml",
         "[build-system]\nrequires = []\n[tool.flashbench.project]\n"
-        f'callable = "flash:f"\nsources = ["csrc"]\nbuild = ["sh", "-c", "{build}"]\n',
+        f'callable = "flash:f"\nsources = ["csrc"]\nbuild = ["sh", "-c", "{command}"]\n',
     )
     project.write("flash/__init__.py", "def f(q, k, v, **others): return q\n")
     project.write(_UNIT, 'extern "C" int answer() { return 42; }\n')
@@ -30,8 +30,11 @@ def _project(root: Path, build: str) -> Repository:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _this_check_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else of its level: neither pip is asked, nor HEAD built."""
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
+    (stale,) = (check for check in build.CHECKS if check.name == "stale library")
+    monkeypatch.setattr(build, "CHECKS", (stale,))
 
 
 def _checked(project: Repository, *, fix: bool) -> tuple[list[str], PreflightReport]:
@@ -58,15 +61,15 @@ def test_is_rebuilt_by_the_project_s_own_build(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("build", "says"),
+    ("command", "says"),
     [
         ("echo csrc/kernel.cpp:1:1: error: expected a type; exit 1", "failed: compile error: "),
         ("true", "which left kernel.so as it was: remove it first"),
     ],
 )
-def test_build_that_does_not_help(tmp_path: Path, build: str, says: str) -> None:
+def test_build_that_does_not_help(tmp_path: Path, command: str, says: str) -> None:
     """A build that fails, or takes the library for new, is told as such; the finding stays."""
-    found, report = _checked(_project(tmp_path / "flash", build), fix=True)
+    found, report = _checked(_project(tmp_path / "flash", command), fix=True)
     assert len(found) == 1
     (line,) = report.fixed
     assert says in line
