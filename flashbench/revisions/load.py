@@ -138,12 +138,7 @@ def _refuse_borrowed_library(directory: Path) -> None:
     was loaded from another site.
     """
     mapped = mapped_files()
-    elsewhere = {
-        Path(path).name
-        for site in _kept
-        for path in mapped
-        if Path(path).is_relative_to(site.directory.resolve())
-    }
+    elsewhere = {Path(path).name for site in _kept for path in mapped if site.holds(path)}
     own = {path: str(path.resolve()) in mapped for path in libraries(directory)}
     for path, is_loaded in own.items():
         if is_loaded or path.name not in elsewhere:

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from types import FunctionType, ModuleType, UnionType
+from types import BuiltinFunctionType, FunctionType, ModuleType, UnionType
 from typing import Any
 
 import torch
@@ -19,6 +19,8 @@ import torch
 _OURS = ("__main__", "flashbench")  # the worker's own; what a revision has of these is in its site
 # Equal values of these are the same, whichever object they are.
 _SIMPLE = (int, float, complex, str, bytes, type(None), frozenset)
+# Most of what modules hold; nothing is looked for in these.
+_LEAVES = frozenset({*_SIMPLE, bool, tuple, FunctionType, BuiltinFunctionType})
 
 State = dict[str, Mapping[Any, Any]]
 
@@ -69,7 +71,7 @@ def _of_module(name: str, module: ModuleType) -> Iterator[tuple[str, Mapping[Any
     library = name.partition(".")[0] in sys.stdlib_module_names
     attributes: dict[str, Any] = {}
     for key, value in list(vars(module).items()):
-        if _is(value, ModuleType) or (library and not callable(value)):
+        if (library and not callable(value)) or _is(value, ModuleType):
             continue
         if key.startswith("__") and key.endswith("__"):
             continue
@@ -78,7 +80,7 @@ def _of_module(name: str, module: ModuleType) -> Iterator[tuple[str, Mapping[Any
             if value.__module__ == name:
                 held = vars(value).items()
                 yield f"{name}.{key}'s", {k: v for k, v in held if not library or callable(v)}
-        elif not library:
+        elif not library and type(value) not in _LEAVES:
             yield from _held(f"{name}.{key}", value)
     yield f"{name}'s", attributes
 
@@ -106,6 +108,8 @@ def _held(name: str, value: Any) -> Iterator[tuple[str, Mapping[Any, Any]]]:
 def _entries(value: Any) -> dict[Any, Any]:
     """What a dictionary holds, without asking it: one that loads on demand has methods of its own.
     A plain copy, made in one step, as other threads may write to it."""
+    if type(value) is dict:
+        return value.copy()  # ten times as fast: nothing is hashed again
     return dict(list(dict.items(value)))
 
 
