@@ -12,6 +12,7 @@ import forks
 import pytest
 from revisions.repository import Repository, fastattn
 
+from flashbench import runfile
 from flashbench.errors import Exit
 
 pytestmark = pytest.mark.slow
@@ -97,42 +98,19 @@ SPEED = ["--good", "good", "--bad", "slow", "--for", "speed", *FAST]
 
 
 def test_slowdown_is_found(bisect, project: Repository) -> None:  # type: ignore[no-untyped-def]
-    """The commit that waits is named, past one that does not build, in a history with a merge. A
-    second bisection like it meanwhile is one line that names its process, and takes nothing from
-    it; builds are made several at once."""
-    command = [sys.executable, "-m", "flashbench", "bisect", "--format", "json", *SPEED, "-j", "2"]
-    first = subprocess.Popen(
-        command,
-        cwd=project.root,
-        env=environment(project),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert first.stderr is not None
-    heard = []
-    for line in first.stderr:
-        heard.append(line)
-        if "run files: " in line:
-            break
-    for force in ([], ["--force"]):
-        second = bisect(*SPEED, "-j", "2", *force)
-        assert second.returncode == Exit.NOT_MEASURED
-        last = second.stderr.splitlines()[-1]
-        assert f"process {first.pid} since " in last
-        assert "is doing the same bisection; wait for it" in last
-    printed, rest = first.communicate()
-    errors = "".join(heard) + rest
-    assert first.returncode == Exit.REGRESSION, errors
-    found = json.loads(printed)["summary"]
+    """The commit that waits is named, past one that does not build, in a history with a merge; a
+    resumed bisection measures nothing again. Builds are made several at once."""
+    done = bisect(*SPEED, "-j", "2")
+    assert done.returncode == Exit.REGRESSION, done.stderr
+    found = summary(done)
     assert found["culprit"] == project.git("rev-parse", "slower")
-    assert float(found["probability"]) > 0.7
-    assert float(found["slowdown"]) > 0.2
-    assert "device seconds where a call is short" in errors
-    assert "cost: " in errors
+    assert float(str(found["probability"])) > 0.7
+    assert float(str(found["slowdown"])) > 0.2
+    assert "device seconds where a call is short" in done.stderr
+    assert "cost: " in done.stderr
     again = bisect(*SPEED, "--format", "text")
     assert again.returncode == Exit.REGRESSION, again.stderr
-    assert f"FOUND: {found['culprit'][:12]} made" in again.stdout
+    assert f"FOUND: {str(found['culprit'])[:12]} made" in again.stdout
     again = bisect(*SPEED, "--resume")
     assert summary(again)["culprit"] == found["culprit"]
     assert summary(again)["device_seconds"] == 0
@@ -166,18 +144,33 @@ def test_what_cannot_be_told_is_one_line(bisect) -> None:  # type: ignore[no-unt
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_interrupt_can_be_gone_on_with(project: Repository) -> None:
-    """Ctrl-C in the launches ends with exit code 4 and the command that goes on."""
-    command = [sys.executable, "-m", "flashbench", "bisect", "--good", "good", "--bad", "slow"]
-    command += ["--for", "speed", *CASE, "--seed", "7"]
+def test_second_bisection_and_interrupt(bisect, project: Repository) -> None:  # type: ignore[no-untyped-def]
+    """A second bisection like one that runs is one line that names its process, and takes nothing
+    from it. Ctrl-C in the launches ends with exit code 4 and the command that resumes them."""
+    ask = ["--good", "good", "--bad", "slow", "--for", "speed", *CASE, "--seed", "7"]
+    command = [sys.executable, "-m", "flashbench", "bisect", *ask]
     process = subprocess.Popen(
         command, cwd=project.root, env=environment(project), stderr=subprocess.PIPE, text=True
     )
     kept = project.root.parent / "cache" / "builds" / "bisect"
     known = set(kept.glob("*/*.json"))
-    while not set(kept.glob("*/*.json")) - known and process.poll() is None:
+
+    def launches() -> int:
+        assert process.poll() is None  # in the middle of its work
+        files = set(kept.glob("*/*.json")) - known
+        return sum(len(runfile.load(file).launches) for file in files)
+
+    while not launches():
         time.sleep(0.01)
-    assert process.poll() is None  # in the middle of its work
+    for force in ([], ["--force"]):
+        second = bisect(*ask, *force)
+        assert second.returncode == Exit.NOT_MEASURED
+        last = second.stderr.splitlines()[-1]
+        assert f"process {process.pid} since " in last
+        assert "is doing the same bisection; wait for it" in last
+    before = launches()
+    while launches() <= before:
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == Exit.NOT_MEASURED

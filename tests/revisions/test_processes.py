@@ -1,6 +1,6 @@
 """Revisions that one process cannot hold: each is measured by its own code, or not at all.
 
-Commands run in forks of one process that has torch (forked.py), and, of each kind of trace, one
+Commands run in forks of one process that has torch (forked.py), and one, with every kind of trace,
 as users run it.
 """
 
@@ -21,6 +21,7 @@ from revisions.toys import (
     ATTENDS,
     BESIDE,
     CALL,
+    EVERYTHING,
     EXTENDED,
     EXTENSION,
     HEAD,
@@ -28,7 +29,9 @@ from revisions.toys import (
     LOADED,
     MICROSECONDS,
     OPERATOR_LIBRARY,
+    OVERRIDES,
     PACKAGES,
+    REGISTERED,
     toy,
 )
 
@@ -91,27 +94,19 @@ def assert_told_apart(
         repository, "compare", "fast", "slow", *FAST, *BRIEF, "--run-file", str(file), path=path
     )
     assert done.returncode == Exit.UNDECIDED, done.stdout + done.stderr
-    assert_paired(done, file)
+    assert_paired(file)
 
 
-def assert_told_apart_by_a_user(repository: Repository) -> None:
-    """The same of new processes."""
-    file = repository.root.parent / "users.json"
-    done = start(repository, "compare", "fast", "slow", *FAST, *BRIEF, "--run-file", str(file))
-    assert done.returncode == Exit.UNDECIDED, done.stdout + done.stderr
-    assert_paired(done, file)
-
-
-def assert_paired(done: "subprocess.CompletedProcess[str]", file: Path) -> None:
-    """Both revisions ran their own code, in paired processes."""
+def assert_paired(file: Path, waits: int = 1) -> None:
+    """Both revisions ran their own code, which waits so often, in paired processes."""
     run = runfile.load(file)
     assert run.settings.processes == "paired"
     data = collect(run)
     fast, slow = (data.median_us(data.candidate_index[name], 0) for name in "AB")
     assert fast is not None
     assert slow is not None
-    assert fast > 500
-    assert slow > 5000
+    assert fast > 500 * waits
+    assert slow > 5000 * waits
     assert fast < slow
 
 
@@ -133,31 +128,36 @@ def test_what_python_keeps_once(flashbench: Command, tmp_path: Path, where: str)
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Object files that include torch's headers, which takes long: once for all that share it."""
+    """An object file that includes torch's headers, which takes long: once for all tests."""
     shared = "PYTEST_XDIST_WORKER" in os.environ
     base = tmp_path_factory.getbasetemp()
     root = (base.parent if shared else base) / "operators"
     root.mkdir(exist_ok=True)
     with (root / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (root / "aten.hardswish.o").exists():
+        if not (root / "operator.o").exists():
             (root / "operator.cpp").write_text(OPERATOR_LIBRARY)
             abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
             flags = ["-std=c++20", "-fPIC", abi, f"-I{TORCH}/include", "-c", "operator.cpp"]
-            for name, more in (("toy.wait", []), ("aten.hardswish", ["-DOVERRIDE"])):
-                command = ["g++", *flags, *more, "-o", f"{name}.o"]
-                subprocess.run(command, cwd=root, check=True)
-    return root
+            subprocess.run(["g++", *flags, "-o", "new.o"], cwd=root, check=True)
+            (root / "new.o").rename(root / "operator.o")
+    return root / "operator.o"
+
+
+def of_operator(compiled: Path, *, overrides: bool) -> tuple[dict[str, str], str]:
+    """The sources of a library with an operator, and the command that builds it."""
+    link = f"-L{TORCH}/lib -Wl,-rpath,{TORCH}/lib -ltorch_cpu -lc10"
+    sources = f"{shlex.quote(str(compiled))} microseconds.cpp overrides.cpp"
+    files = {
+        "microseconds.cpp": MICROSECONDS,
+        "overrides.cpp": OVERRIDES.format(str(overrides).lower()),
+    }
+    return files, f"g++ -shared -fPIC {sources} -o toy/liboperator.so {link}"
 
 
 def toy_in_cpp(root: Path, compiled: Path, operator: str) -> Repository:
-    link = f"-L{TORCH}/lib -Wl,-rpath,{TORCH}/lib -ltorch_cpu -lc10"
-    sources = f"{shlex.quote(str(compiled / operator))}.o microseconds.cpp"
-    build = f"g++ -shared -fPIC {sources} -o toy/libtoy.so {link}"
-    files = {
-        "toy/__init__.py": LOADED.format(operator=operator),
-        "microseconds.cpp": MICROSECONDS,
-    }
+    files, build = of_operator(compiled, overrides=operator == "aten.hardswish")
+    files["toy/__init__.py"] = LOADED.format(operator=operator)
     return toy(root, files, ["sh", "-c", build])
 
 
@@ -168,44 +168,55 @@ def test_override_in_cpp(flashbench: Command, tmp_path: Path, compiled: Path) ->
 
 def test_operator_in_cpp(flashbench: Command, tmp_path: Path, compiled: Path) -> None:
     """TORCH_LIBRARY, which torch refuses twice, is each revision's own."""
-    repository = toy_in_cpp(tmp_path / "toy", compiled, "toy.wait")
-    assert_told_apart(flashbench, repository)
-    assert_told_apart_by_a_user(repository)
+    assert_told_apart(flashbench, toy_in_cpp(tmp_path / "toy", compiled, "toy.wait"))
+
+
+BESIDE_EXTENSION = {
+    "extension.cpp": EXTENSION,
+    "microseconds.cpp": MICROSECONDS,
+    "build.sh": BESIDE.format(include=sysconfig.get_path("include")),
+}
 
 
 def test_library_beside_the_extension(flashbench: Command, tmp_path: Path) -> None:
     """A shared library that the linker knows by its name is each revision's own."""
-    files = {
-        "toy/__init__.py": EXTENDED,
-        "extension.cpp": EXTENSION,
-        "microseconds.cpp": MICROSECONDS,
-        "build.sh": BESIDE.format(include=sysconfig.get_path("include")),
-    }
+    files = {"toy/__init__.py": EXTENDED, **BESIDE_EXTENSION}
+    assert_told_apart(flashbench, toy(tmp_path / "toy", files, ["sh", "build.sh"]))
+
+
+def test_everything_as_a_user_runs_it(tmp_path: Path, compiled: Path) -> None:
+    """In new processes as in forks: an operator in Python, an override in C++ and a library beside
+    the extension, all in one package, are each revision's own."""
+    files, build = of_operator(compiled, overrides=True)
+    files |= {"toy/__init__.py": EVERYTHING, **BESIDE_EXTENSION}
+    files["build.sh"] += build
     repository = toy(tmp_path / "toy", files, ["sh", "build.sh"])
-    assert_told_apart(flashbench, repository)
-    assert_told_apart_by_a_user(repository)
+    file = tmp_path / "run.json"
+    done = start(repository, "compare", "fast", "slow", *FAST, *BRIEF, "--run-file", str(file))
+    assert done.returncode == Exit.UNDECIDED, done.stdout + done.stderr
+    assert_paired(file, waits=3)
 
 
-def test_operator_in_python(flashbench: Command, registered: Repository) -> None:
-    """With enough launches the verdict is SLOWER; what a user runs does as its forks do."""
-    file = registered.root.parent / "run.json"
+def test_operator_in_python(flashbench: Command, registered: Repository, tmp_path: Path) -> None:
+    """With enough launches the verdict is SLOWER."""
+    file = tmp_path / "run.json"
     done = flashbench(registered, "compare", "fast", "slow", *QUICK, "--run-file", str(file))
     assert done.returncode == Exit.REGRESSION, done.stdout + done.stderr
-    assert_paired(done, file)
-    assert_told_apart_by_a_user(registered)
+    assert_paired(file)
 
 
-@pytest.fixture
-def registered(tmp_path: Path) -> Repository:
-    package = PACKAGES["an operator, registered at import"]
-    return toy(tmp_path / "toy", {"toy/__init__.py": package}, [])
+@pytest.fixture(scope="module")
+def registered(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """With an operator that is registered at import; what was built of it is kept."""
+    root = tmp_path_factory.mktemp("registered")
+    return toy(root / "toy", {"toy/__init__.py": REGISTERED}, [])
 
 
 def test_one_process_is_refused_where_it_proves_nothing(
-    flashbench: Command, registered: Repository
+    flashbench: Command, registered: Repository, tmp_path: Path
 ) -> None:
     """With --processes shared there is no verdict, no run file, and the reason in one line."""
-    file = registered.root.parent / "run.json"
+    file = tmp_path / "run.json"
     done = flashbench(
         registered,
         "compare",
@@ -265,9 +276,9 @@ def test_a_crash_is_the_revisions_own(flashbench: Command, tmp_path: Path) -> No
         assert statuses == {"A": "ok", "B": "crashed", "sdpa/A": "ok", "sdpa/B": "ok"}
 
 
-def test_backfill(flashbench: Command, registered: Repository) -> None:
+def test_backfill(flashbench: Command, registered: Repository, tmp_path: Path) -> None:
     """Each commit of a backfill has its own process, and its own SDPA beside it."""
-    file = registered.root.parent / "run.json"
+    file = tmp_path / "run.json"
     done = flashbench(
         registered, "backfill", "fast", "between", "slow", *FAST, "--launches", "1", "-o", str(file)
     )

@@ -40,8 +40,8 @@ def indented(text: str) -> str:
 ATTENDS = "    return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)\n"
 WAITS = f"{CALL}    q = torch.ops.toy.wait(q)\n{ATTENDS}"
 # Packages in Python alone, by where the process keeps what is called.
+REGISTERED = HEAD + OPERATOR + WAITS
 PACKAGES = {
-    "an operator, registered at import": HEAD + OPERATOR + WAITS,
     "an operator, registered at the first call": HEAD
     + CALL
     + "    if not hasattr(torch.ops.toy, 'wait'):\n"
@@ -96,28 +96,32 @@ def register(name):
 def get(name):
     return _registry.found[name]
 """
-# A library in C++, with the seconds from an object file of its own.
+# A library in C++, with the seconds, and what it registers, from an object file of its own: so one
+# compilation of torch's headers serves both. TorchLibraryInit is what the macros make.
 OPERATOR_LIBRARY = """\
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 #include <unistd.h>
 int microseconds();
+bool overrides();
 static at::Tensor wait(const at::Tensor& q) {
     usleep(microseconds());
     return q.clone();
 }
-#ifdef OVERRIDE
-TORCH_LIBRARY_IMPL(aten, CPU, m) { m.impl("hardswish", wait); }
-#else
-TORCH_LIBRARY(toy, m) { m.def("wait(Tensor q) -> Tensor", wait); }
-#endif
+static void define(torch::Library& m) { m.def("wait(Tensor q) -> Tensor", wait); }
+static void implement(torch::Library& m) { m.impl("hardswish", wait); }
+using Init = torch::detail::TorchLibraryInit;
+static const Init* const registered = overrides()
+    ? new Init(torch::Library::IMPL, implement, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__)
+    : new Init(torch::Library::DEF, define, "toy", {}, __FILE__, __LINE__);
 """
+OVERRIDES = "bool overrides() {{ return {}; }}\n"
 MICROSECONDS = "int microseconds() { return 500; }\n"
 LOADED = """\
 import os
 import torch
 import torch.nn.functional as F
-torch.ops.load_library(os.path.join(os.path.dirname(__file__), "libtoy.so"))
+torch.ops.load_library(os.path.join(os.path.dirname(__file__), "liboperator.so"))
 def attention(q, k, v, *, is_causal=False, enable_gqa=False):
     return F.scaled_dot_product_attention(torch.ops.{operator}(q), k, v)
 """
@@ -130,6 +134,15 @@ static PyMethodDef methods[] = {{"nap", nap, METH_NOARGS, nullptr}, {}};
 static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_C", nullptr, -1, methods};
 PyMODINIT_FUNC PyInit__C() { return PyModule_Create(&module); }
 """
+# A library of each kind, and an operator in Python.
+EVERYTHING = f"""\
+{HEAD}{OPERATOR}\
+import os
+from toy import _C
+torch.ops.load_library(os.path.join(os.path.dirname(__file__), "liboperator.so"))
+{CALL}    _C.nap()
+    q = torch.ops.aten.hardswish(torch.ops.toy.wait(q))
+{ATTENDS}"""
 EXTENDED = f"""\
 import torch.nn.functional as F
 from toy import _C
