@@ -32,6 +32,13 @@ def checker():  # type: ignore[no-untyped-def]
         yield checker
 
 
+@pytest.fixture
+def bare_checker(without_torch: None):  # type: ignore[no-untyped-def]
+    """One for tests that end its servers."""
+    with Checker(timeout=2) as checker:
+        yield checker
+
+
 def site(root: Path, text: str) -> Path:
     (root / "site").mkdir()
     (root / "site" / "kernel.py").write_text(text)
@@ -49,7 +56,6 @@ def site(root: Path, text: str) -> Path:
         ("import os\nfor n in range(3, 20):\n  os.path.exists(str(n))\n" + RIGHT, "built", ""),
         ("raise SystemExit(3)\n", "import error", "SystemExit"),
         ("raise ImportError('\\x1b' * 10**6)\n", "import error", "ImportError: \x1b\x1b"),
-        (KILL, "import error", "loading ended the process that checks it: it ended with SIGKILL"),
         (FORGE + RIGHT, "built", ""),
     ],
 )
@@ -62,6 +68,14 @@ def test_imports_are_told_apart(
     assert found == status
     assert words in reason
     assert str(tmp_path) not in reason
+
+
+def test_import_that_kills_its_server(bare_checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """It is told as what the import did."""
+    place = site(tmp_path, KILL)
+    found = bare_checker.loads(place, "kernel:attention", tmp_path / "log")
+    told = "loading ended the process that checks it: it ended with SIGKILL"
+    assert found == ("import error", told)
 
 
 @pytest.mark.parametrize(
@@ -103,15 +117,16 @@ def is_zombie(process: int) -> bool:
     return "State:\tZ" in Path(f"/proc/{process}/status").read_text()
 
 
-def test_end_of_the_server_is_survived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_of_the_server_is_survived(
+    bare_checker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # type: ignore[no-untyped-def]
     """A server that was killed is replaced, and the revision checked; one that never starts is one
     line."""
     place = site(tmp_path, "x = 1\nattention = len\n")
-    with Checker() as checker:
-        for _ in range(2):
-            assert checker.loads(place, "kernel:attention", tmp_path / "log") == ("built", "")
-            assert checker._server is not None
-            os.kill(checker._server.pid, signal.SIGKILL)
+    for _ in range(2):
+        assert bare_checker.loads(place, "kernel:attention", tmp_path / "log") == ("built", "")
+        assert bare_checker._server is not None
+        os.kill(bare_checker._server.pid, signal.SIGKILL)
     monkeypatch.setattr(check, "_BOOTSTRAP", "raise SystemExit(1)")
     with Checker() as checker, pytest.raises(NotMeasuredError, match="does not start"):
         checker.loads(place, "kernel:attention", tmp_path / "log")
@@ -132,7 +147,7 @@ def test_nothing_outlives_its_check(checker, tmp_path: Path) -> None:  # type: i
     assert (tmp_path / "log").stat().st_size < 4_000_000
 
 
-def test_nothing_outlives_a_check_that_kills_its_server(checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_nothing_outlives_a_check_that_kills_its_server(bare_checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """What leaves the session of an import that kills its server, and that one's keeper, ends."""
     kills = (
         "import os, signal, time\nfrom pathlib import Path\nhere = Path(__file__).parent\n"
@@ -146,7 +161,7 @@ def test_nothing_outlives_a_check_that_kills_its_server(checker, tmp_path: Path)
         "time.sleep(1000)\n"
     )
     place = site(tmp_path, kills)
-    status, reason = checker.loads(place, "kernel:attention", tmp_path / "log")[:2]
+    status, reason = bare_checker.loads(place, "kernel:attention", tmp_path / "log")
     assert (status, "ended the process that checks it" in reason) == ("import error", True)
     started = [path.name.removeprefix("left-") for path in place.glob("left-*")]
     assert len(started) == 2  # it is tried again with another server

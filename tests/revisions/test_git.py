@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forks
 import pytest
 from revisions.repository import Repository
 
@@ -224,7 +225,8 @@ def test_version_and_help_need_no_working_directory(tmp_path: Path, flag: str) -
 )
 def test_what_is_no_revision_is_refused(repository: Repository, command: list[str]) -> None:
     """Empty, an option, endless or no commit: exit 2 and one line, nothing is built."""
-    done = flashbench(repository.root, *command)
+    cache = {"FLASHBENCH_CACHE": str(repository.root.parent / "cache")}
+    done = forks.run(command, repository.root, cache)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert len(done.stderr) < 1000

@@ -163,46 +163,63 @@ int value() { return Tuning<int>::turns == kept() ? kept() : -1; }
 """
 
 
-def compile_site(root: Path, value: int, *, shared: bool = False, code: str = SHARED) -> Path:
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+INCLUDE = f"-I{sysconfig.get_path('include')}"
+
+
+def gxx(root: Path, *arguments: object) -> None:
+    subprocess.run(["g++", "-fPIC", *map(str, arguments)], cwd=root, check=True)
+
+
+@pytest.fixture(scope="module")
+def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The object file of a bare extension that returns the value of another one."""
+    root = tmp_path_factory.mktemp("extension")
+    (root / "fast.cpp").write_text(EXTENSION)
+    gxx(root, "-c", INCLUDE, "fast.cpp")
+    return root / "fast.o"
+
+
+def link_site(
+    root: Path, value: int, extension: Path, *, shared: bool = False, code: str = SHARED
+) -> Path:
     """A bare extension that returns the value, from a library beside it if `shared`."""
     root.mkdir()
-    (root / "fast.cpp").write_text(EXTENSION)
     (root / "value.cpp").write_text(code % value)
-    compiler = ["g++", "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}"]
-    library = f"fast{sysconfig.get_config_var('EXT_SUFFIX')}"
+    link = ["value.cpp"]
     if shared:
-        subprocess.run([*compiler, "value.cpp", "-o", "libvalue.so"], cwd=root, check=True)
+        gxx(root, "-shared", "value.cpp", "-o", "libvalue.so")
         link = ["-L.", "-lvalue", "-Wl,-rpath,$ORIGIN"]
-    else:
-        link = ["value.cpp"]
-    subprocess.run([*compiler, "fast.cpp", *link, "-o", library], cwd=root, check=True)
+    gxx(root, "-shared", extension, *link, "-o", f"fast{SUFFIX}")
     return root
 
 
 @pytest.mark.slow
-def test_extensions_of_one_name(tmp_path: Path) -> None:
+def test_extensions_of_one_name(tmp_path: Path, extension: Path) -> None:
     """Two bare extension modules of one name are both loaded, each with its own code."""
-    sites = [compile_site(tmp_path / str(value), value) for value in (1, 2)]
+    sites = [link_site(tmp_path / str(value), value, extension) for value in (1, 2)]
     assert [load_site(root, "fast:attention").call() for root in sites] == [1, 2]
 
 
 @pytest.mark.slow
-def test_borrowed_library_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_borrowed_library_is_refused(
+    tmp_path: Path, extension: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A second revision that would run the first one's shared library is not measured."""
     monkeypatch.setattr(load, "_kept", [])
-    sites = [compile_site(tmp_path / str(value), value, shared=True) for value in (1, 2)]
+    sites = [link_site(tmp_path / str(value), value, extension, shared=True) for value in (1, 2)]
     assert load_site(sites[0], "fast:attention").call() == 1
     with pytest.raises(NotMeasuredError, match=r"libvalue\.so of another revision"):
         load_site(sites[1], "fast:attention")
 
 
 @pytest.mark.slow
-def test_static_variables_are_not_shared(tmp_path: Path) -> None:
+def test_static_variables_are_not_shared(tmp_path: Path, extension: Path) -> None:
     """Static members of templates and of inline functions, which one process would share, differ.
 
     This is what GCC marks as unique; without our change the second revision has the first's.
     """
-    sites = [compile_site(tmp_path / str(value), value, code=STATIC) for value in (1, 2)]
+    sites = [link_site(tmp_path / str(value), value, extension, code=STATIC) for value in (1, 2)]
     digest = library_hash(sites[0])
     copies = tmp_path / "copies"
     copies.mkdir()
@@ -218,9 +235,9 @@ def test_static_variables_are_not_shared(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_only_what_no_other_library_defines_is_changed(tmp_path: Path) -> None:
+def test_only_what_no_other_library_defines_is_changed(tmp_path: Path, extension: Path) -> None:
     """Unique symbols that a loaded library of the process defines too stay joined with it."""
-    root = compile_site(tmp_path / "1", 1, code=STATIC)
+    root = link_site(tmp_path / "1", 1, extension, code=STATIC)
     (library,) = root.glob("*.so")
     other = tmp_path / "other.so"
     shutil.copy(library, other)
@@ -244,7 +261,8 @@ def test_damaged_library_is_left_to_the_loader(tmp_path: Path, length: int) -> N
 
 PYBIND11 = """\
 #include <pybind11/pybind11.h>
-PYBIND11_MODULE(_C, module) { module.def("attention", [] { return %d; }); }
+int value();
+PYBIND11_MODULE(_C, module) { module.def("attention", value); }
 """
 
 
@@ -252,14 +270,14 @@ PYBIND11_MODULE(_C, module) { module.def("attention", [] { return %d; }); }
 def test_pybind11_modules_of_one_name(tmp_path: Path) -> None:
     """pybind11, which keeps modules by their name, gives each revision its own functions."""
     pybind11 = pytest.importorskip("pybind11", reason="pybind11 is not installed")
-    includes = [f"-I{sysconfig.get_path('include')}", f"-I{pybind11.get_include()}"]
+    (tmp_path / "bound.cpp").write_text(PYBIND11)  # compiled once, as that takes long
+    gxx(tmp_path, "-c", INCLUDE, f"-I{pybind11.get_include()}", "bound.cpp")
     sites = []
     for value in (1, 2):
         root = site(tmp_path / str(value), __init__="from fastattn._C import attention\n")
-        (root / "bound.cpp").write_text(PYBIND11 % value)
-        library = root / "fastattn" / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
-        command = ["g++", "-shared", "-fPIC", *includes, "bound.cpp", "-o", str(library)]
-        subprocess.run(command, cwd=root, check=True)
+        (root / "value.cpp").write_text(SHARED % value)
+        library = root / "fastattn" / f"_C{SUFFIX}"
+        gxx(root, "-shared", tmp_path / "bound.o", "value.cpp", "-o", library)
         sites.append(root)
     loaded = [load_site(root, "fastattn:attention") for root in sites]
     assert [site.call() for site in loaded] == [1, 2]

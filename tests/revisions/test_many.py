@@ -185,7 +185,7 @@ def test_hung_revision_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_hung_import_has_the_time_of_a_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_torch: None
 ) -> None:
     """An import that hangs is stopped after the time limit of a build, where that is shorter than
     its own, and leaves no process behind; with more time it is tried again, with less it is
@@ -240,9 +240,7 @@ def test_two_at_once_and_kills_leave_the_cache_sound(project: Repository, tmp_pa
         for process in both:
             process.wait()
         require_no_process_of(tmp_path)
-    done = subprocess.run(
-        command, cwd=project.root, env=environment, capture_output=True, text=True
-    )
+    done = forks.run(command[3:], project.root, environment)
     assert done.returncode == Exit.REGRESSION
     assert "built 1, undefined symbol 1, wrong result 1" in done.stdout
     left = [path.name for path in (tmp_path / "builds").glob(".*") if path.is_dir()]
