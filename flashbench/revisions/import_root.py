@@ -211,7 +211,7 @@ def _copy_files(project: Project, checkout: Path, target: Path) -> None:
     """What can be imported from the import root.
 
     Directories that are no package (sources, documentation) are left out, unless the callable's
-    module lies there; so are documents. `contents.py` knows the same rule for the names in git.
+    module lies there; so are documents. `fingerprint.py` knows the same rule for the names in git.
     """
     package = project.callable.partition(":")[0].partition(".")[0]
     target.mkdir()
