@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from revisions.repository import Prepared, Repository
 
-from flashbench.revisions import Built, read, resolve
+from flashbench.candidates import OUR_CALLABLE
+from flashbench.revisions import Built, Project, read, resolve
+from flashbench.revisions.fingerprint import contents_of
 from flashbench.revisions.many import Preparer
 
 pytestmark = pytest.mark.slow
@@ -59,6 +61,17 @@ def test_what_a_link_leads_to_is_a_source(
     second = prepared(repository, tmp_path / "cache")
     assert not second.build.reused
     assert (built_text(first)[-2:], built_text(second)[-2:]) == ("2\n", "3\n")
+
+
+def test_linked_folder_of_our_own_sources(repository: Repository) -> None:
+    """What a folder that is a link leads to decides flashbench's own build, too, though the name of
+    the link has no source's ending."""
+    project = Project(repository.root, OUR_CALLABLE)
+    (repository.root / "csrc" / "more").symlink_to("../shared")
+    linked = repository.commit("Link")
+    repository.write("shared/b.h", "3\n")
+    changed = repository.commit("Other contents")
+    assert contents_of(project, linked).sources != contents_of(project, changed).sources
 
 
 @pytest.mark.parametrize(
