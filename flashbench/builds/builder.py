@@ -49,12 +49,6 @@ class Build(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     directory: str = ""
     reused: bool = False
 
-    @property
-    def headline(self) -> str:
-        """One line: the status and the first line that says why."""
-        first = self.reason.partition("\n")[0]
-        return f"{self.status}: {first}" if first else self.status
-
 
 # Made here, not where it is used: a type that several threads decode for the first time at once
 # crashes the process (msgspec 0.22).

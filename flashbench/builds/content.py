@@ -93,9 +93,10 @@ def library_hash(root: Path) -> str:
 
 
 def libraries(root: Path) -> list[Path]:
-    """The shared libraries below `root`, sorted: extension modules and what they link against."""
+    """The shared libraries below `root`, or `root` itself, sorted: extension modules and what they
+    link against."""
     return sorted(
         path
-        for path in root.rglob("*.so*")
+        for path in ([root] if root.is_file() else root.rglob("*.so*"))
         if path.is_file() and ".so" in path.suffixes and not path.is_symlink()
     )

@@ -2,20 +2,19 @@
 
 A virtual environment without pip that sees the packages of the Python that runs asv (torch among
 them) after its own, so that nothing is downloaded and the commit's package wins over a copy of
-flashbench that is installed there. A commit is installed as its own Python package with its own
-extension from the build cache; commits with equal sources share one build.
+flashbench that is installed there. A commit is prepared in the build cache, as by every other
+command, and imported from there; commits with equal sources share one build.
 
 Written against asv 0.6.6, whose hooks are the methods overridden here.
 """
 
+import atexit
 import logging
 import os
-import shutil
 import sys
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,17 @@ from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
 from asv.machine import Machine, MachineCollection
 
-from flashbench.builds import Build, build, cache_directory, toolchain
-from flashbench.builds.delivered import copy_delivered
+from flashbench.builds import cache_directory
+from flashbench.candidates import OUR_CALLABLE
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import record
-from flashbench.inputs import reason
-from flashbench.revisions import git, ledger
+from flashbench.history.commit import REPOSITORY
+from flashbench.revisions import Built, Project, Revision, prepare
+from flashbench.revisions.check import Checker
 
-PACKAGE = "flashbench"
-PTH = "packages-of-the-host.pth"
+# Python reads them in this order. An environment of an older version, which has its commit copied
+# in, lacks them and is made anew.
+COMMIT, HOST = "1-commit.pth", "2-host.pth"
 RETRY = "FLASHBENCH_RETRY_FAILED"  # set to 1 to build again what failed before
 
 
@@ -54,9 +55,10 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
                 f"{', '.join(requirements)} out of asv.conf.json's matrix"
             )
         self._results = Path(conf.results_dir)
-        self._repository = Path(conf.repo)
+        self._repo = Path(conf.repo).absolute()
+        self._checker = Checker()  # its server imports torch once for all commits
+        atexit.register(self._checker.close)
         self._machine = _machine_name(sys.argv)
-        self._built: Build | None = None
         # Its subclasses set these for the base class, which asks for its name before it would.
         self._python, self._requirements = python, requirements
         super().__init__(conf, python, requirements, tagged_env_vars)
@@ -66,13 +68,18 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         return python == _python_version()
 
     @property
+    def _repository(self) -> Path:
+        """The user's, where that is on this machine; else asv's checkout."""
+        return self._repo if self._repo.is_dir() else Path(self._build_root)
+
+    @property
     def _site(self) -> Path:
         return Path(self._path) / "lib" / f"python{_python_version()}" / "site-packages"
 
     def check_presence(self) -> bool:
         """Whether the environment is there and still sees the packages of this host."""
         try:
-            same = (self._site / PTH).read_text() == _host_packages()
+            same = (self._site / HOST).read_text() == _host_packages()
             self.run_executable("python", ["-c", "pass"])
         except (OSError, util.ProcessError):
             return False
@@ -83,20 +90,16 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         venv.create(self._path, with_pip=False, symlinks=True, clear=True)
         # Plain paths: the .pth files that lie there, such as one of an editable install of
         # flashbench, are not processed.
-        (self._site / PTH).write_text(_host_packages())
+        (self._site / HOST).write_text(_host_packages())
 
     def _get_installed_commit_hash(self) -> str | None:
-        commit: str | None = super()._get_installed_commit_hash()
-        if commit is None:
-            return None
-        try:
-            built_with = record.read(self._record_path(commit)).build.toolchain
-        except InvalidInputError:
-            return None  # without its record a commit cannot be proven: install it again
-        return commit if built_with == toolchain.describe() else None
+        """None: a commit is prepared whenever asv needs it. Finding it again takes milliseconds;
+        the toolchain may be another by now, or the cache pruned."""
+        return None
 
     def _set_commit_hash(self, commit_hash: str | None) -> None:
         super()._set_commit_hash(commit_hash)
+        self._global_env_vars[REPOSITORY] = str(self._repository)
         self._global_env_vars.pop(record.VARIABLE, None)
         if commit_hash:
             self._global_env_vars[record.VARIABLE] = str(self._record_path(commit_hash))
@@ -105,47 +108,48 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         return record.path_of(self._results, self._machine, commit, self.name)
 
     def _uninstall_project(self) -> None:
-        self._set_installed_commit_hash(None)
-        shutil.rmtree(self._site / PACKAGE, ignore_errors=True)
+        (self._site / COMMIT).unlink(missing_ok=True)
 
     def _build_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
-        retry = os.environ.get(RETRY) == "1"
         name = repo.get_decorated_hash(commit_hash, 8)
-        cache, timeout = cache_directory(), self._install_timeout
         try:
-            made = build(Path(build_dir), cache, retry_failed=retry, timeout=timeout)
+            built = prepare(
+                Project(self._repository, OUR_CALLABLE),
+                Revision(commit_hash, commit_hash),
+                cache_directory(),
+                retry_failed=os.environ.get(RETRY) == "1",
+                timeout=self._install_timeout,
+                checker=self._checker,
+            )
         except NotMeasuredError as error:
             raise util.UserError(str(error)) from None
-        except OSError as error:
-            raise util.UserError(
-                f"the build cache {cache} cannot be used ({reason(error)}); set FLASHBENCH_CACHE"
-            ) from None
-        status, failure = made.status, "" if made.status == "built" else made.headline
-        if not failure and not (Path(build_dir) / PACKAGE / "__init__.py").is_file():
-            status, failure = "import error", f"import error: no Python package {PACKAGE}/"
-        kept = record.CommitRecord(
-            commit=commit_hash, environment=self.name, status=status, build=made, failure=failure
-        )
-        record.write(self._record_path(commit_hash), kept)
-        if made.directory:  # else it was for want of memory or disk
-            _keep_in_ledger(cache, self._repository, commit_hash, kept)
+        failure = self._keep(built)
         with _said():
             if failure:
-                again = f" (known; {RETRY}=1 tries again)" if made.reused else ""
-                log.warning(f"{name} does not build: {failure}{again}")
-            elif made.reused:
-                log.info(f"{name}: build {made.key[:12]} reused, same sources and toolchain")
+                again = f" (known; {RETRY}=1 tries again)" if built.reused else ""
+                log.warning(f"{name} does not build: {failure.splitlines()[0]}{again}")
+            elif built.build.reused:
+                log.info(f"{name}: build {built.build.key[:12]} reused, same sources and toolchain")
             else:
-                log.info(f"{name}: built {made.key[:12]} in {made.seconds:.1f} s")
+                log.info(f"{name}: built {built.build.key[:12]} in {built.build.seconds:.1f} s")
         if failure:
             raise util.ProcessError(["build", name], 1, "", failure)
-        self._built = made
+        (self._site / COMMIT).write_text(f"{built.require()}\n")
+
+    def _keep(self, built: Built) -> str:
+        """Write the record; why the commit cannot be measured. That its results were wrong stays
+        there until it is measured again."""
+        path, kept = self._record_path(built.revision.commit), record.of_built(built, self.name)
+        if not kept.failure:
+            with suppress(InvalidInputError):  # none yet
+                known = record.read(path)
+                if known.status == "wrong result" and known.build.key == kept.build.key:
+                    return ""
+        record.write(path, kept)
+        return kept.failure
 
     def _install_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
-        assert self._built is not None
-        target = self._site / PACKAGE
-        shutil.copytree(Path(build_dir) / PACKAGE, target, symlinks=True)
-        copy_delivered(Path(self._built.directory) / "lib" / PACKAGE, target)
+        """Nothing to do: the commit is imported from the build cache."""
 
     def run(self, args: list[str], **kwargs: Any) -> Any:
         """Run Python in the environment; say the last line of what asv would hide of a failure."""
@@ -160,22 +164,6 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
 
 
 _NOT_MEASURED = f"{NotMeasuredError.__module__}.{NotMeasuredError.__name__}: "
-
-
-def _keep_in_ledger(cache: Path, repository: Path, commit: str, kept: record.CommitRecord) -> None:
-    """`flashbench builds` lists what asv built, where the repository is on this machine."""
-    with suppress(InvalidInputError, OSError):
-        tried = ledger.LedgerEntry(
-            commit=commit,
-            status=kept.status,
-            reason=kept.build.reason or kept.failure,
-            stage="build",
-            build=kept.build.key,
-            toolchain=ledger.digest(kept.build.toolchain),
-            seconds=kept.build.seconds,
-            tried=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        ledger.record(cache, git.root_of(repository), tried)
 
 
 @contextmanager

@@ -1,53 +1,29 @@
-"""The commit of an asv environment as a candidate: `flashbench.history.commit:attention`.
-
-Importing this module loads the commit's package and proves that its library is the commit's, in
-the very process that measures. Works in processes that asv starts in our environment only.
-"""
+"""The commit that asv measures, as a revision: flashbench's own extension at that commit."""
 
 import os
 from pathlib import Path
 
+from flashbench.builds import cache_directory
+from flashbench.candidates import OUR_CALLABLE
 from flashbench.errors import NotMeasuredError
-from flashbench.history import package, record
-from flashbench.history.proof import prove
+from flashbench.revisions import Built, Project, Revision, prepare
+
+REPOSITORY = "ASV_FLASHBENCH_REPOSITORY"  # where a process of the environment finds it
 
 
-def site_of(environment: Path) -> Path:
-    """Where the commit's package is installed in an asv environment."""
-    (site,) = environment.glob("lib/python*/site-packages")
-    return site
+def installed() -> Built:
+    """The commit that asv measures now, found in the build cache again.
 
-
-def load_proven() -> package.CommitPackage:
-    """Load the installed commit's package; NotMeasuredError when it is not proven to be that.
-
-    The proof, or the failure, is kept in the commit's record.
+    NotMeasuredError when it cannot be imported, or asv did not start this process.
     """
     try:
-        environment = Path(os.environ["ASV_ENV_DIR"])
-        commit = os.environ["ASV_COMMIT"]
-        path = Path(os.environ[record.VARIABLE])
+        repository, commit = os.environ[REPOSITORY], os.environ["ASV_COMMIT"]
     except KeyError as missing:
         raise NotMeasuredError(
             f"{missing.args[0]} is not set: a commit is measured by `asv run` in the environment "
             "of flashbench.history.asv_env"
         ) from None
-    known = record.read(path)
-    if known.status == "import error":  # so it was the last time
-        known.status, known.failure = known.build.status, ""
-    try:
-        site = site_of(environment)
-        loaded = package.load(site)
-        known.proof = prove(loaded.extension, site, environment / "project", commit, known.build)
-        if not known.proof.holds:
-            raise NotMeasuredError(f"not the library of {commit[:12]}: {known.proof.reason}")
-    except NotMeasuredError as error:
-        known.status, known.failure = "import error", str(error)
-        raise
-    finally:
-        record.write(path, known)
-    return loaded
-
-
-loaded = load_proven()
-attention = loaded.attention
+    project, revision = Project(Path(repository), OUR_CALLABLE), Revision(commit, commit)
+    built = prepare(project, revision, cache_directory())
+    built.require()
+    return built

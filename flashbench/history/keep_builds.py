@@ -23,16 +23,8 @@ def keep_builds(builds: Iterable[Built], run: RunFile, results: Path, machine: s
     wrong = _wrong(run)
     for built in builds:
         commit = built.revision.commit
-        status, reason = built.status, built.reason
-        if commit in wrong:
-            status, reason = "wrong result", wrong[commit]
-        kept = record.CommitRecord(
-            commit=commit,
-            environment=environment,
-            status=status,
-            build=_elsewhere(built.build),
-            failure="" if status == "built" else f"{status}: {reason}",
-        )
+        kept = record.of_built(built, environment, wrong.get(commit, ""))
+        kept.build = _elsewhere(kept.build)
         record.write(record.path_of(results, name, commit, environment), kept)
 
 

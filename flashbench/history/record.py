@@ -1,4 +1,4 @@
-"""What asv has no column for: a commit's build, why it failed, and proof of what was measured.
+"""What asv has no column for: a commit's build, and why it failed or could not be measured.
 
 One JSON file a commit and environment: `.asv/flashbench/MACHINE/COMMIT-ENVIRONMENT.json`, of a
 results folder elsewhere `RESULTS/.flashbench/MACHINE/...`, and with `.cpu.json` and `.cuda.json`
@@ -7,6 +7,7 @@ the run files of what was measured there.
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,19 +17,11 @@ from flashbench.errors import InvalidInputError
 from flashbench.files import replace_file
 from flashbench.inputs import read_input
 
+if TYPE_CHECKING:
+    from flashbench.revisions import Built
+
 _MAX_BYTES = 2**27
 VARIABLE = "ASV_FLASHBENCH_RECORD"  # where a process of an asv environment finds its record
-
-
-class Proof(msgspec.Struct, kw_only=True):
-    """Whether the loaded library is the commit's, and what that was decided from."""
-
-    holds: bool
-    reason: str = ""  # why it does not hold
-    library: str = ""
-    library_hash: str = ""  # sha256 of the loaded file
-    stated_source_hash: str = ""  # what the loaded library says of itself
-    expected_source_hash: str = ""  # of the commit's tree in git
 
 
 class CommitRecord(msgspec.Struct, kw_only=True):
@@ -40,11 +33,22 @@ class CommitRecord(msgspec.Struct, kw_only=True):
     environment: str
     status: Status  # of the build, or "wrong result"
     build: Build
-    proof: Proof | None = None  # None: nothing was loaded for measuring yet
     failure: str = ""  # why nothing could be measured, or what was wrong
 
 
 _RECORD = msgspec.json.Decoder(CommitRecord)
+
+
+def of_built(built: "Built", environment: str, wrong: str = "") -> CommitRecord:
+    """What became of a commit that was prepared. wrong: the first result that was, and how."""
+    status: Status = "wrong result" if wrong else built.status
+    return CommitRecord(
+        commit=built.revision.commit,
+        environment=environment,
+        status=status,
+        build=built.build,
+        failure="" if status == "built" else f"{status}: {wrong or built.reason}",
+    )
 
 
 def path_of(results: Path, machine: str, commit: str, environment: str) -> Path:

@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +19,10 @@ from flashbench.case import Case, DtypeName, Shape, grid
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import record
 from flashbench.launches import FloatArray, LaunchData, collect
-from flashbench.runfile import BuildIdentity, Candidate, RunFile
+from flashbench.runfile import RunFile
+
+if TYPE_CHECKING:
+    from flashbench.revisions import Built
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,6 @@ class Grid:
 
 
 KERNEL, SDPA = "flashbench", "sdpa"  # as `flashbench run` names them: one series for both
-COMMIT = "flashbench.history.commit:attention"
 
 HEADLINE = Shape(1, 8, 8, 512, 512, 64)
 # Few and quick: a commit takes half a minute. `flashbench run` measures whole grids.
@@ -68,23 +71,26 @@ def launches() -> int:
 def measure(device: str) -> None:
     """Measure SDPA and the commit of this asv environment; nothing where there is no such device.
 
-    Raises NotMeasuredError when the commit's package does not load or is not proven to be its.
+    Raises NotMeasuredError when the commit's package does not load.
     """
     import torch  # here, as processes that only serve a number do without
 
+    from flashbench.history.commit import installed
     from flashbench.measure.progress import LineProgress
     from flashbench.run import Plan
     from flashbench.run import measure as measure_plan
 
     if device == "cuda" and not torch.cuda.is_available():
         return
-    chosen = GRID[device]
+    chosen, built = GRID[device], installed()
     plan = Plan(
         shapes=chosen.shapes,
         dtypes=chosen.dtypes,
         causal=chosen.causal,
         device=device,
-        candidates=[Candidate(name=KERNEL, spec=COMMIT)],
+        candidates=[built.candidate(KERNEL)],
+        sites={KERNEL: str(built.require())},
+        repository=str(built.project.repository),
         backends="default",
         launches=launches(),
         samples=SAMPLES,
@@ -92,30 +98,20 @@ def measure(device: str) -> None:
     outcome = measure_plan(plan, _run_file(device), LineProgress())
     if outcome.interrupted or outcome.run is None:
         raise NotMeasuredError("interrupted")
-    _keep(outcome.run, device)
+    _keep(outcome.run, built, device)
 
 
 def _run_file(device: str) -> Path:
     return Path(f"{device}.json")
 
 
-def _keep(measured: RunFile, device: str) -> None:
-    """Say in the run file whose build it measured, and keep it beside the commit's record."""
+def _keep(measured: RunFile, built: "Built", device: str) -> None:
+    """Keep the run file beside the commit's record, and there what was wrong on any device."""
     place = Path(os.environ[record.VARIABLE])
-    commit = record.read(place)
-    for candidate in measured.candidates:
-        if candidate.name == KERNEL:
-            candidate.build = BuildIdentity(
-                commit=commit.commit,
-                source_hash=commit.build.source_hash,
-                library_hash=commit.build.library_hash,
-            )
-    runfile.save(measured, _run_file(device))
     runfile.save(measured, record.run_path(place, device))
     wrong = [reason for known in GRID for reason in _wrong(record.run_path(place, known))]
-    commit.status = "wrong result" if wrong else commit.build.status
-    commit.failure = wrong[0] if wrong else ""
-    record.write(place, commit)
+    kept = record.of_built(built, os.environ["ASV_ENV_NAME"], *wrong[:1])
+    record.write(place, kept)
 
 
 def _wrong(path: Path) -> list[str]:

@@ -14,6 +14,7 @@ from flashbench.builds import Build, Status, diagnosis, missing_symbol, pruning,
 from flashbench.builds.content import content_hash, library_hash
 from flashbench.builds.delivered import copy_delivered
 from flashbench.builds.recipe import read_log
+from flashbench.errors import NotMeasuredError
 from flashbench.files import remove_tree, replace_file
 from flashbench.revisions.check import Checker
 from flashbench.revisions.fingerprint import is_document
@@ -61,8 +62,14 @@ _RECORD = msgspec.json.Decoder(SiteRecord)
 def put_together(project: Project, checkout: Path, scratch: Path, made: Build, cache: Path) -> str:
     """Make the site of a checkout in the cache, unless it is there; its key.
 
-    scratch: a directory on the cache's file system that is removed later. Raises OSError.
+    scratch: a directory on the cache's file system that is removed later. Raises OSError, and
+    NotMeasuredError when the library in the cache is not the one that was built.
     """
+    if library_hash(Path(made.directory) / made.library) != made.library_hash:
+        raise NotMeasuredError(
+            f"the library in {made.directory} is not the one that was built; remove it and build "
+            "again"
+        )
     assembled = scratch / "site"
     _copy_files(project, checkout, assembled)
     own = content_hash(assembled)

@@ -1,5 +1,6 @@
 """Real asv over real git repositories whose commits build real C++ extensions."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -99,7 +100,8 @@ class Project:
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, dict[str, str], str]:
-    """Four commits (good, only documentation, a missing header, good and changed), measured."""
+    """Five commits (good, only documentation, a missing header, a package that cannot be imported,
+    good and changed), measured."""
     project = Project(tmp_path_factory.mktemp("history"))
     commits = {"good": project.commit("A kernel")}
     (project.repository / "README").write_text("what it is\n")
@@ -109,21 +111,25 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, dict[str
     commits["broken"] = project.commit("Include a header that only I have")
     project.edit("csrc/kernel.cpp", "build_config.h", "scale.h")
     project.edit("csrc/scale.h", "1.0", "3.0")
-    commits["changed"] = project.commit("Repair it, with another scale")
+    project.edit("flashbench/attention.py", "flashbench import _C", "flashbench import _D")
+    commits["renamed"] = project.commit("Repair it, with another scale; import what is not there")
+    project.edit("flashbench/attention.py", "flashbench import _D", "flashbench import _C")
+    commits["changed"] = project.commit("Import what is there")
     done = project.measure("ALL")
     assert done.returncode == 2, done.stdout + done.stderr  # asv's word for "some failed"
     return project, commits, done.stdout + done.stderr
 
 
 def test_each_commit_is_measured_with_its_own_library(history) -> None:
-    """Good commits have the samples of their own library; the broken one has none."""
+    """Good commits have the samples of their own library; the broken ones have none."""
     project, commits, _ = history
     scales = {"good": 1.0, "documented": 1.0, "changed": 3.0}
     for name, scale in scales.items():
         row = project.results(commits[name])
         assert row["result"] == [scale, 2 * scale]
         assert row["samples"] == [[scale, scale], [2 * scale, 2 * scale]]
-    assert project.results(commits["broken"])["result"] is None
+    for name in ("broken", "renamed"):
+        assert project.results(commits[name])["result"] is None
 
 
 def test_unchanged_sources_are_not_built_again(history) -> None:
@@ -166,22 +172,37 @@ def test_reason_of_a_failed_build_is_told_and_kept(history) -> None:
     listed = ledger.find(project.cache / "builds", project.repository, commits["broken"])
     assert listed is not None
     assert (listed.status, listed.reason) == (broken.build.status, broken.build.reason)
-    (line,) = (line for line in output.splitlines() if "does not build" in line)
-    assert commits["broken"][:8] in line
+    line = line_of_failure(output, commits["broken"])
     assert "missing header" in line
     assert "build_config.h" in line
 
 
+def test_reason_of_a_failed_import_is_told_and_kept(history) -> None:
+    """As of a build that failed: what was built is not what is imported."""
+    project, commits, output = history
+    renamed = project.record(commits["renamed"])
+    assert (renamed.status, renamed.build.status) == ("wrong module name", "built")
+    assert "expected flashbench._D, got flashbench/_C" in renamed.failure
+    assert renamed.failure in line_of_failure(output, commits["renamed"])
+
+
+def line_of_failure(output: str, commit: str) -> str:
+    """The one line that says of a commit why it does not build."""
+    found = [line for line in output.splitlines() if "does not build" in line]
+    (line,) = (line for line in found if commit[:8] in line)
+    return line
+
+
 def test_proof_is_kept(history) -> None:
-    """Of each measured commit it is kept which library was loaded, and that it is the commit's."""
+    """Of each measured commit it is kept which library was built, and that it is the commit's."""
     project, commits, _ = history
     for name in ("good", "documented", "changed"):
         kept = project.record(commits[name])
-        assert kept.proof is not None
-        assert kept.proof.holds
-        assert kept.proof.library_hash == kept.build.library_hash
+        assert (kept.status, kept.failure) == ("built", "")
+        library = Path(kept.build.directory) / kept.build.library
+        assert hashlib.sha256(library.read_bytes()).hexdigest() == kept.build.library_hash
         expected = flashbench.source_hash.of_revision(project.repository, commits[name])
-        assert kept.proof.stated_source_hash == expected
+        assert kept.build.stated_source_hash == kept.build.source_hash == expected
 
 
 def test_asv_compares_and_publishes(history) -> None:
@@ -197,21 +218,24 @@ def test_asv_compares_and_publishes(history) -> None:
 
 
 def test_wrong_library_is_not_measured(history) -> None:
-    """A library of other sources, planted in the environment, fails by name and leaves no value."""
+    """A library of other sources, planted where the commit is imported from, is replaced by the
+    commit's; planted in its build as well, it ends the run by name."""
     project, commits, _ = history
+    builds = project.cache / "builds"
+    build, other = (project.record(commits[name]).build for name in ("good", "changed"))
+    planted = Path(other.directory) / other.library
+    (site,) = (project.asv / ".asv" / "env").glob("*/lib/python*/site-packages/1-commit.pth")
     project.measure(f"{commits['good']}^!")
-    (installed,) = (project.asv / ".asv" / "env").glob("*/lib/python*/site-packages/flashbench")
-    (library,) = installed.glob("_C*.so")
-    library.unlink()
-    other = project.record(commits["changed"]).build
-    shutil.copy(Path(other.directory) / other.library, library)
+    (library,) = Path(site.read_text().strip()).glob("flashbench/_C*.so")
+    shutil.copy(planted, library)
+    assert project.measure(f"{commits['good']}^!").returncode == 0
+    assert project.results(commits["good"])["result"] == [1.0, 2.0]
+    shutil.copy(planted, Path(build.directory) / build.library)
+    for sites in builds.glob("site-*"):
+        shutil.rmtree(sites)
     done = project.measure(f"{commits['good']}^!")
-    assert "not the library of" in done.stdout + done.stderr
-    assert project.results(commits["good"])["result"] is None
-    kept = project.record(commits["good"])
-    assert kept.proof is not None
-    assert not kept.proof.holds
-    assert "built from sources" in kept.failure
+    assert done.returncode == 1
+    assert f"{build.key} is not the one that was built" in done.stdout + done.stderr
 
 
 DECOY = "raise ImportError('the copy of the host was imported')\n"

@@ -1,4 +1,4 @@
-"""A commit's package is loaded beside the flashbench that measures, whatever its imports."""
+"""A commit of flashbench is loaded beside the flashbench that measures, whatever its imports."""
 
 import sys
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 import flashbench
+from flashbench.candidates import OUR_CALLABLE
 from flashbench.errors import NotMeasuredError
-from flashbench.history import package
+from flashbench.revisions.load import load_site
 
 
 def install(site: Path, **modules: str) -> Path:
@@ -33,7 +34,7 @@ def test_two_commits_beside_ours(tmp_path: Path) -> None:
     )
     ours = {name: module for name, module in sys.modules.items() if "flashbench" in name}
     path = list(sys.path)
-    loaded = [package.load(site).attention for site in (one, two)]
+    loaded = [load_site(site, OUR_CALLABLE).call for site in (one, two)]
     assert [attention(0, 0, 0) for attention in loaded] == [1, 2]
     assert {n: m for n, m in sys.modules.items() if "flashbench" in n} == ours
     assert sys.modules["flashbench"] is flashbench
@@ -47,7 +48,7 @@ def test_function_hidden_by_its_module(tmp_path: Path) -> None:
         __init__="import flashbench.attention",
         attention="def attention(q, k, v): return 5\n",
     )
-    assert package.load(site).attention(0, 0, 0) == 5
+    assert load_site(site, OUR_CALLABLE).call(0, 0, 0) == 5
 
 
 @pytest.mark.parametrize(
@@ -62,11 +63,11 @@ def test_function_hidden_by_its_module(tmp_path: Path) -> None:
 def test_what_cannot_be_called_is_told(tmp_path: Path, modules, words: str) -> None:
     """A package that does not import, or lacks the function, is one line; ours is untouched."""
     with pytest.raises(NotMeasuredError, match=words):
-        package.load(install(tmp_path, **modules))
+        load_site(install(tmp_path, **modules), OUR_CALLABLE)
     assert sys.modules["flashbench"] is flashbench
 
 
 def test_another_flashbench_is_not_taken_for_the_commit(tmp_path: Path) -> None:
     """A commit without a package is told, though a flashbench can be imported from elsewhere."""
     with pytest.raises(NotMeasuredError, match="No module named 'flashbench'"):
-        package.load(tmp_path)
+        load_site(tmp_path, OUR_CALLABLE)
