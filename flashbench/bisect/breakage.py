@@ -48,7 +48,7 @@ def find_breakage(
         revisions = [asked.good if place < 0 else asked.commits[place].revision for place in places]
         built = preparer.prepare(revisions, purpose)
         for place, one in zip(places, built, strict=True):
-            tried[place] = TriedCommit(place, one.status, one.reason, checked=one.checked)
+            tried[place] = TriedCommit(place, one.status, one.reason, checked=one.outcome.checked)
             count(cost, one)
             tell(f"{one.revision.commit[:12]}: {one.status}")
         return {

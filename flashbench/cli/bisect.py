@@ -230,7 +230,7 @@ def _slowdown(
     _estimate(asked, suspects, plan)
     ends = preparer.prepare([asked.good, asked.bad], "correct")
     for name, built in zip(("good", "bad"), ends, strict=True):
-        for note in built.notes:
+        for note in built.outcome.notes:
             tell(f"--{name}: {note}")
         if built.status == "unchecked":
             tell(f"--{name}: unchecked on small cases, {first_line(built.reason)}")

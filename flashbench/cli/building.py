@@ -40,7 +40,7 @@ def build_revision(
             timeout=timeout,
             checker=checker,
         )
-    for note in built.notes:
+    for note in built.outcome.notes:
         tell(f"{label}: {note}")
     how = "built before" if built.build.reused else f"built in {built.build.seconds:.0f} s"
     if built.site is not None:

@@ -74,7 +74,9 @@ def correct_level(built: Built) -> Level:
             f"unchecked: {first_line(built.reason)}",
             "give a case that the kernel takes: --case",
         )
-    return Level(CORRECT, State.PASSED, f"right on {built.checked or 'the cases of the check'}")
+    return Level(
+        CORRECT, State.PASSED, f"right on {built.outcome.checked or 'the cases of the check'}"
+    )
 
 
 def _says_nothing(built: Built) -> bool:

@@ -47,11 +47,7 @@ class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     environment: str = ""
     limit: float = 0.0  # of a time-out: the seconds that it was allowed
     results: dict[str, CheckResult] = {}
-    # Not kept in the record: of the cases of this call, the status (None: not tried) and why;
-    # nothing was tried for this call; it says something of the sources.
-    result: Status | None = None
-    result_reason: str = ""
-    result_checked: str = ""
+    # Not kept in the record: nothing was tried for this call; it says something of the sources.
     reused: bool = False
     kept: bool = True
 
@@ -110,32 +106,21 @@ def checked(
     cases: Sequence[str] = (),
     tree: str = "",
 ) -> SiteRecord:
-    """The record of a site whose callable was loaded and, if `correct`, called; with the `result`
-    of these cases, where cases are named. tree: the working tree, nothing of which may be imported.
+    """The record of a site whose callable was loaded and, if `correct`, called on these cases.
+    tree: the working tree, nothing of which may be imported.
 
     What is known is not tried again; a failure is, with other packages in this Python or with
     `retry_failed`. Raises OSError when the cache cannot be written.
     """
     site, lock = directory / "site", directory.with_name(f"{directory.name}.lock")
     here = toolchain.environment_digest()
-    names, gpus = " ".join(cases), _gpus()
+    names, gpus = named(cases), _gpus()
 
     def known() -> SiteRecord:
         record = _read(directory)
         if record is None:
             raise FileNotFoundError(f"{directory} was removed while it was in use")
         return record
-
-    def told(record: SiteRecord, *, reused: bool = False, kept: bool = True) -> SiteRecord:
-        found = record.results.get(names)
-        if found is not None:
-            record = msgspec.structs.replace(
-                record,
-                result=found.status,
-                result_reason=found.reason,
-                result_checked=found.checked,
-            )
-        return msgspec.structs.replace(record, reused=reused, kept=kept)
 
     def again(failed: SiteRecord | CheckResult) -> bool:
         """Whether a failure is tried again."""
@@ -161,7 +146,7 @@ def checked(
     pruning.touch(directory)
     record = known()
     if not is_to_load(record) and not is_to_compute(record):  # also where nothing can be written
-        return told(record, reused=True)
+        return msgspec.structs.replace(record, reused=True)
     with locks.exclusive(lock):
         record = known()
         log, why = directory / "log.txt", []
@@ -183,10 +168,15 @@ def checked(
             result = CheckResult(status, reason, here, limit_of(status), right_on, gpus)
             record = msgspec.structs.replace(record, results=record.results | {names: result})
         if why and diagnosis.passing("\n".join(why)):
-            return told(record, kept=False)
+            return msgspec.structs.replace(record, kept=False)
         if why:
             replace_file(directory / "site.json", msgspec.json.encode(record))
-    return told(record, reused=not why)
+    return msgspec.structs.replace(record, reused=not why)
+
+
+def named(cases: Sequence[str]) -> str:
+    """What their result is called in a record."""
+    return " ".join(cases)
 
 
 def located(directory: Path, record: SiteRecord, checkout: Path, made: Build) -> SiteRecord:

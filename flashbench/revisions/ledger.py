@@ -21,8 +21,8 @@ Stage = Literal["build", "load", "correct"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 
-class LedgerEntry(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """The last that is known of one commit."""
+class RevisionOutcome(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """What became of one revision: of a commit, the last that is known."""
 
     commit: str
     status: Status
@@ -36,10 +36,10 @@ class LedgerEntry(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True)
     checked: str = ""  # the cases on which it is right; of older records not known
 
 
-_TRIED = msgspec.json.Decoder(LedgerEntry)
+_TRIED = msgspec.json.Decoder(RevisionOutcome)
 
 
-def record(cache: Path, repository: Path, tried: LedgerEntry) -> None:
+def record(cache: Path, repository: Path, tried: RevisionOutcome) -> None:
     """Keep it, unless the same build was looked into further before. Raises OSError."""
     path = _directory(cache, repository) / f"{tried.commit}.json"
     known = _read(path)
@@ -51,12 +51,12 @@ def record(cache: Path, repository: Path, tried: LedgerEntry) -> None:
     replace_file(path, msgspec.json.encode(tried))
 
 
-def find(cache: Path, repository: Path, commit: str) -> LedgerEntry | None:
+def find(cache: Path, repository: Path, commit: str) -> RevisionOutcome | None:
     """What is known of a commit (full hash)."""
     return _read(_directory(cache, repository) / f"{commit}.json")
 
 
-def everything(cache: Path, repository: Path) -> Iterator[LedgerEntry]:
+def everything(cache: Path, repository: Path) -> Iterator[RevisionOutcome]:
     """Of all commits of the repository that were tried, in no order."""
     with contextlib.suppress(OSError):
         for path in sorted(_directory(cache, repository).glob("[0-9a-f]*.json")):
@@ -83,7 +83,7 @@ def _directory(cache: Path, repository: Path) -> Path:
     return cache / "commits" / named
 
 
-def _read(path: Path) -> LedgerEntry | None:
+def _read(path: Path) -> RevisionOutcome | None:
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return _TRIED.decode(path.read_bytes())
     return None

@@ -30,7 +30,7 @@ from flashbench.revisions.check import Checker
 from flashbench.revisions.export import Exported, UnreadableError, export, lacks
 from flashbench.revisions.fingerprint import Contents, contents_of
 from flashbench.revisions.import_root import SiteRecord
-from flashbench.revisions.ledger import LedgerEntry, Stage
+from flashbench.revisions.ledger import RevisionOutcome, Stage
 from flashbench.revisions.revision import Revision
 from flashbench.revisions.settings import Project
 from flashbench.runfile import BuildIdentity, Candidate
@@ -41,48 +41,34 @@ class Built:
     """What became of preparing one revision.
 
     site: where its callable is imported from; None when its import failed, or when no more than the
-    build was asked for. reason: the first lines that say why status is not "built". checked: the
-    cases on which it is right, of stage "correct". notes: what the revision lacked, one line each.
-    reused: nothing was built or tried for this call. stage: how far it was looked into. kept:
-    whether it is an answer about the sources; a failure for want of memory or disk, or to read the
-    commit, is not.
+    build was asked for. reused: nothing was built or tried for this call. kept: whether it is an
+    answer about the sources; a failure for want of memory or disk, or to read the commit, is not.
     """
 
     project: Project
     revision: Revision
-    status: Status
-    reason: str
+    outcome: RevisionOutcome
     build: Build
     identity: BuildIdentity
     site: Path | None = None
-    checked: str = ""
-    notes: tuple[str, ...] = ()
     reused: bool = False
-    stage: Stage = "load"
     kept: bool = True
+
+    @property
+    def status(self) -> Status:
+        return self.outcome.status
+
+    @property
+    def reason(self) -> str:
+        """The first lines that say why the status is not "built"."""
+        return self.outcome.reason
 
     @property
     def headline(self) -> str:
         """One line: the revision, what became of it and the first line that says why."""
         first = self.reason.partition("\n")[0]
         words = f"{self.status}: {first}" if first else self.status
-        return "; ".join([f"{self.revision.label}: {words}", *self.notes])
-
-    @property
-    def tried(self) -> LedgerEntry:
-        """For the ledger, and for tables."""
-        return LedgerEntry(
-            commit=self.revision.commit,
-            status=self.status,
-            reason=self.reason,
-            stage=self.stage,
-            build=self.build.key,
-            toolchain=ledger.digest(self.build.toolchain),
-            seconds=self.build.seconds,
-            tried=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            notes=self.notes,
-            checked=self.checked,
-        )
+        return "; ".join([f"{self.revision.label}: {words}", *self.outcome.notes])
 
     @property
     def is_measurable(self) -> bool:
@@ -143,7 +129,7 @@ def prepare(
             )
             built = work.run(at_end)
         if not revision.worktree and built.kept and not (cases and built.site):
-            ledger.record(cache, project.repository, built.tried)
+            ledger.record(cache, project.repository, built.outcome)
     except git.GitError as error:
         return _unreadable(project, revision, f"it cannot be read from git: {error}", stage)
     except UnreadableError as error:
@@ -164,7 +150,31 @@ def prepare(
 def _unreadable(project: Project, revision: Revision, reason: str, stage: Stage) -> Built:
     none = Build(key="", status="build error", reason=reason, source_hash="", toolchain={})
     identity = BuildIdentity(revision=revision.text, commit=revision.commit)
-    return Built(project, revision, none.status, reason, none, identity, stage=stage, kept=False)
+    outcome = _outcome(revision, none, stage, none.status, reason)
+    return Built(project, revision, outcome, none, identity, kept=False)
+
+
+def _outcome(
+    revision: Revision,
+    made: Build,
+    stage: Stage,
+    status: Status,
+    reason: str,
+    notes: tuple[str, ...] = (),
+    checked: str = "",
+) -> RevisionOutcome:
+    return RevisionOutcome(
+        commit=revision.commit,
+        status=status,
+        reason=reason,
+        stage=stage,
+        build=made.key,
+        toolchain=ledger.digest(made.toolchain),
+        seconds=made.seconds,
+        tried=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        notes=notes,
+        checked=checked,
+    )
 
 
 def _is_elsewhere(error: OSError, cache: Path) -> bool:
@@ -305,14 +315,15 @@ class _Preparation:
 
     def _built(self, made: Build, found: SiteRecord, site: Path | None) -> Built:
         status, reason = found.status, found.reason
+        result = found.results.get(import_root.named(self.cases))
         if status == "built" and self.stage == "correct":
-            status, reason = found.result or "unchecked", found.result_reason
+            status, reason = (result.status, result.reason) if result else ("unchecked", "")
+        checked = result.checked if result else ""
         ours = self.project.build is None
         return Built(
             project=self.project,
             revision=self.revision,
-            status=status,
-            reason=reason,
+            outcome=_outcome(self.revision, made, self.stage, status, reason, self.notes, checked),
             build=made,
             identity=BuildIdentity(
                 revision=self.revision.text,
@@ -325,9 +336,6 @@ class _Preparation:
                 library_hash=found.library_hash,
             ),
             site=site if found.status == "built" else None,
-            checked=found.result_checked,
-            notes=self.notes,
             reused=not self.tried,
-            stage=self.stage,
             kept=bool(made.directory) and found.kept,
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flashbench.builds.diagnosis import STATUSES
 from flashbench.builds.missing_symbol import first_line
 from flashbench.revisions import WORKTREE, Built
-from flashbench.revisions.ledger import LedgerEntry
+from flashbench.revisions.ledger import RevisionOutcome
 from flashbench.table import NONE, Cell, Column, Document, Note, cut_cell, name_column, text_cell
 
 NOT_TRIED = "not tried"
@@ -23,7 +23,7 @@ class BuildRow:
 
     label: str
     subject: str
-    tried: LedgerEntry | None
+    tried: RevisionOutcome | None
     is_current: bool = True
 
 
@@ -57,8 +57,8 @@ def row_of(built: Built, subjects: Mapping[str, str]) -> BuildRow:
     """The row of a revision that was just prepared; subjects: of commits, by their full hash."""
     revision = built.revision
     if revision.worktree:
-        return BuildRow(WORKTREE, f"on {revision.commit[:_SHOWN]}", built.tried)
-    return BuildRow(revision.commit, subjects.get(revision.commit, ""), built.tried)
+        return BuildRow(WORKTREE, f"on {revision.commit[:_SHOWN]}", built.outcome)
+    return BuildRow(revision.commit, subjects.get(revision.commit, ""), built.outcome)
 
 
 def _row(row: BuildRow) -> dict[str, Cell]:
@@ -103,7 +103,7 @@ def _notes(rows: Sequence[BuildRow]) -> list[Note]:
     return found
 
 
-def _of_checks(known: Sequence[LedgerEntry]) -> list[Note]:
+def _of_checks(known: Sequence[RevisionOutcome]) -> list[Note]:
     """On which cases results are right, and where that is not known."""
     right = [tried for tried in known if tried.stage == "correct" and tried.status == "built"]
     found = [

@@ -47,7 +47,7 @@ class Builds:
                 revision=one,
                 status="compile error" if one.commit in self.broken else "built",
                 reason="words",
-                checked="",
+                outcome=SimpleNamespace(checked=""),
                 is_measurable=one.commit not in self.broken,
                 kept=True,
                 build=made,

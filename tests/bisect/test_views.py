@@ -11,7 +11,7 @@ from flashbench.errors import Exit
 from flashbench.render import render
 from flashbench.revisions import Project, Revision
 from flashbench.revisions.commits import Commit
-from flashbench.revisions.ledger import LedgerEntry
+from flashbench.revisions.ledger import RevisionOutcome
 from flashbench.views import bisect, builds
 
 GOOD, SLOW, BAD = ("a" * 40, "b" * 40, "c" * 40)
@@ -62,7 +62,9 @@ def test_text_is_what_it_was(found: Found) -> None:
 @pytest.mark.parametrize("output_format", ["text", "markdown", "csv", "json"])
 def test_subjects_are_text(found: Found, output_format: str) -> None:
     """A commit message acts on no reader, in either table."""
-    known = LedgerEntry(commit=SLOW, status="built", stage="load", build="d" * 32, toolchain="e")
+    known = RevisionOutcome(
+        commit=SLOW, status="built", stage="load", build="d" * 32, toolchain="e"
+    )
     for document in (
         bisect.document(found),
         builds.document("builds", [builds.BuildRow(SLOW, HOSTILE, known)]),

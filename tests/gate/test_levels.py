@@ -11,6 +11,7 @@ from flashbench.gate import State, built_level, correct_level, resources_level, 
 from flashbench.preflight.build.resources import KernelUse
 from flashbench.report import report_one
 from flashbench.revisions import Built, Project, Revision
+from flashbench.revisions.ledger import RevisionOutcome
 from flashbench.runfile import BuildIdentity
 
 
@@ -25,11 +26,17 @@ def _built(
     return Built(
         project=Project(repository=Path("/project"), callable="m:f"),
         revision=Revision(text="HEAD", commit="0" * 40),
-        status=status,
-        reason=reason,
+        outcome=RevisionOutcome(
+            commit="0" * 40,
+            status=status,
+            reason=reason,
+            stage="load",
+            build="k",
+            toolchain="",
+            checked="fp32 2x4x33x33x64" if status == "built" else "",
+        ),
         build=Build(key="k", status=of_build, source_hash="", toolchain={}),
         identity=BuildIdentity(),
-        checked="fp32 2x4x33x33x64" if status == "built" else "",
         kept=kept,
         site=site,
     )

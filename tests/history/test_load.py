@@ -91,6 +91,7 @@ def test_reasons_of_failed_builds_are_gaps(project) -> None:
         "status": "missing header",
         "failure": "missing header: no build_config.h",
         "build": status | {"source_hash": ""},
+        "proof": {"holds": False, "reason": "of an older version"},
     }
     path.write_text(json.dumps(kept))
     (result,) = (root / "results" / "box").glob(f"{commits[4][:8]}-*.json")
@@ -145,7 +146,7 @@ def test_a_failure_is_told_once_on_the_site(project, tmp_path, monkeypatch) -> N
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
     for place, status in ((2, "link error"), (4, "wrong result")):
         commit = commits[place]
-        tried = ledger.LedgerEntry(
+        tried = ledger.RevisionOutcome(
             commit=commit,
             status="link error",
             reason="no symbol x\n  in y.o",
@@ -172,7 +173,7 @@ def test_failures_of_the_build_cache_are_gaps_of_the_site(project, tmp_path, mon
     """A commit that `flashbench build` could not build is marked in what publish shows."""
     root, commits = project
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
-    tried = ledger.LedgerEntry(
+    tried = ledger.RevisionOutcome(
         commit=commits[2],
         status="link error",
         reason="no symbol x",

@@ -52,7 +52,7 @@ def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
             directory, "kernel:f", checker, correct=True, retry_failed=False, cases=cases
         )
         assert record.reused == (not checks.made)
-        return checks.made, record.result or ""
+        return checks.made, record.results[import_root.named(cases)].status
 
     return run
 
@@ -89,4 +89,4 @@ def test_records_of_earlier_versions_are_read(tmp_path: Path) -> None:
     record = import_root.checked(
         tmp_path, "kernel:f", checker, correct=True, retry_failed=False, cases=A
     )
-    assert (record.result, record.reused) == ("built", False)
+    assert (record.results[import_root.named(A)].status, record.reused) == ("built", False)

@@ -8,9 +8,9 @@ from flashbench.builds import Status
 from flashbench.revisions import ledger
 
 
-def tried(commit: str, status: Status, reason: str = "") -> ledger.LedgerEntry:
+def tried(commit: str, status: Status, reason: str = "") -> ledger.RevisionOutcome:
     """The least that a record holds."""
-    return ledger.LedgerEntry(
+    return ledger.RevisionOutcome(
         commit=commit, status=status, reason=reason, stage="build", build="k", toolchain="t"
     )
 

@@ -195,11 +195,12 @@ def test_submodule_that_is_not_here_is_another_build(
     first, second = (prepared(clone, cache) for _ in range(2))
     assert (first.status, first.reused) == ("missing header", False)
     assert (second.status, second.reused) == ("missing header", True)
-    assert first.notes == second.notes == (first.notes[0],)
-    assert "git submodule update --init csrc/library" in first.notes[0]
+    notes = first.outcome.notes
+    assert notes == second.outcome.notes == (notes[0],)
+    assert "git submodule update --init csrc/library" in notes[0]
     clone.git(*allowed, "update", "-q", "--init")
     fetched = prepared(clone, cache)
-    assert (fetched.status, fetched.notes, fetched.reused) == ("built", (), False)
+    assert (fetched.status, fetched.outcome.notes, fetched.reused) == ("built", (), False)
     assert prepared(clone, cache).reused
 
 
