@@ -11,7 +11,7 @@ from families import rate, trials_argument
 from numpy.typing import NDArray
 from simulated_noise import Noise, autoregressive, heavy_tailed, normal, quantised
 
-from flashbench.stats.segments import NULL_LENGTH, Segmentation, calibrate, segment
+from flashbench.stats.segments import NULL_LENGTH, Segmentation, calibrate, segment_all
 
 FloatArray = NDArray[np.float64]
 DEVIATION = 0.01
@@ -40,21 +40,21 @@ NOISES: tuple[Noise, ...] = (normal, AR_02, AR_04, outliers, heavy_tailed, quant
 def false_changes(noise: Noise, series: int, points: int = NULL_LENGTH) -> int:
     """Null series in which any change is seen, each for itself."""
     values = DEVIATION * noise(np.random.default_rng(8), (series, points))
-    return sum(bool(segment(one).steps) for one in values)
+    return sum(bool(one.steps) for one in segment_all(list(values)))
 
 
 def calibrated_false_changes(noise: Noise, series: int) -> tuple[int, float]:
     """The same where the series are one project's, whose noise sets the penalty; and its factor."""
     values = DEVIATION * noise(np.random.default_rng(8), (series, NULL_LENGTH))
-    factor = calibrate([segment(one).residuals for one in values[:500]])
-    return sum(bool(segment(one, factor=factor).steps) for one in values), factor
+    factor = calibrate([one.residuals for one in segment_all(list(values[:500]))])
+    return sum(bool(one.steps) for one in segment_all(list(values), factor=factor)), factor
 
 
 def steps(noise: Noise, series: int, after: int, step: float = STEP) -> list[Segmentation]:
     """Series of 200 points of which the last `after` are slower."""
     values = DEVIATION * noise(np.random.default_rng(80 + after), (series, NULL_LENGTH))
     values[:, NULL_LENGTH - after :] += step
-    return [segment(one) for one in values]
+    return segment_all(list(values))
 
 
 def found(segmented: list[Segmentation], after: int, within: int = CLOSE) -> int:

@@ -44,15 +44,16 @@ def test_range_and_interval_hold_the_truth():
 def test_noise_of_a_project_raises_its_penalty():
     """White noise needs no more than the penalty; noise that the model lacks does."""
     rng = np.random.default_rng(0)
-    white = [segment(row).residuals for row in 0.01 * rng.standard_normal((40, 200))]
-    assert calibrate(white) == 1.0
+    white = segments.segment_all(list(0.01 * rng.standard_normal((40, 200))))
+    assert calibrate([one.residuals for one in white]) == 1.0
     slow = np.where(rng.random((40, 200)) < 0.1, 10, 0)  # every tenth commit
-    values = 0.01 * (rng.standard_normal((40, 200)) + slow)
-    noisy = [segment(row) for row in values]
+    values = list(0.01 * (rng.standard_normal((40, 200)) + slow))
+    noisy = segments.segment_all(values)
     factor = calibrate([one.residuals for one in noisy])
     assert factor > 1.5
     before = sum(bool(one.steps) for one in noisy)
-    assert sum(bool(segment(row, factor=factor).steps) for row in values) < before
+    after = sum(bool(one.steps) for one in segments.segment_all(values, factor=factor))
+    assert after < before
 
 
 def test_nothing_to_calibrate_on_changes_nothing():
