@@ -34,6 +34,11 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+# A resize is told to the page before its next frame.
+RESIZED = """() => new Promise((done) => requestAnimationFrame(
+  () => requestAnimationFrame(() => done(window.innerWidth))))"""
+
+
 class Visit:
     """A page opened from a file, offline, with what went wrong on it."""
 
@@ -61,6 +66,11 @@ class Visit:
         self.page.goto("about:blank")
         self.page.goto(f"{self._site.as_uri()}/{path}")
         return self.page
+
+    def resize(self, width: int) -> None:
+        """Give the window that width, and the page the time to draw for it."""
+        self.page.set_viewport_size({"width": width, "height": 800})
+        assert self.page.evaluate(RESIZED) == width
 
     def close(self) -> None:
         self._context.close()
