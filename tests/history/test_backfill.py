@@ -29,7 +29,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """Commits: good, far slower, wrong, one that does not compile, and the good one again; they are
     listed in commits.txt beside it."""
     repository = fastattn(tmp_path_factory.mktemp("backfill") / "fastattn")
-    repository.edit("csrc/config.h", "DELAY = 0", "DELAY = 20000000")
+    repository.edit("csrc/config.h", "DELAY = 0", "DELAY = 2000000")
     repository.commit("Wait in each call")
     repository.edit("csrc/config.h", "SCALE = 1.0f", "SCALE = 1.5f")
     repository.commit("Scale as one should not")
@@ -180,15 +180,24 @@ main()
 
 
 def test_measured_is_kept_whenever_it_ends(project: Repository, backfill, first) -> None:  # type: ignore[no-untyped-def]
-    """What is in the run file alone, as after a kill, is kept by the same command; a signal while
-    it keeps waits for the end of that."""
-    command = ["--list", "../commits.txt", *GRID, "--launches", "3"]
+    """What is in the run file alone, as after a kill, is kept by the same command."""
+    shutil.rmtree(project.root / ".asv")
+    done = backfill("--list", "../commits.txt", *GRID, "--launches", "3")
+    assert done.returncode == Exit.REGRESSION, done.stderr
+    (series,) = [one for one in kept(project).series if not one.baseline]
+    assert series.points.launches.tolist() == [3, 3, 3]
+
+
+def test_a_signal_waits_until_all_is_kept(project: Repository, backfill, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """One that comes while results are kept does not end that."""
+    results = tmp_path / "results"
+    command = ["HEAD", *GRID[:-1], str(tmp_path / "run.json"), "--results", str(results)]
     for program in ("", ENDED):
-        shutil.rmtree(project.root / ".asv", ignore_errors=True)
+        shutil.rmtree(results, ignore_errors=True)
         done = backfill(*command, program=program)
-        assert done.returncode == Exit.REGRESSION, done.stderr
-        (series,) = [one for one in kept(project).series if not one.baseline]
-        assert series.points.launches.tolist() == [3, 3, 3]
+        assert done.returncode == Exit.PASS, done.stderr
+        (series,) = [one for one in load(results, axis(project.root)).series if not one.baseline]
+        assert series.points.launches.tolist() == [2]
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,7 @@ def test_killed_at_any_moment(long: Path, tmp_path: Path) -> None:
                 if written > 45 * number or time.monotonic() - started > 30:
                     os.killpg(publisher.pid, signal.SIGKILL)
                     break
+                time.sleep(0.005)  # leave the processor to it
     subprocess.run(command, cwd=long, env=environment, check=True)
     assert len(list(cache.glob("builds/results/*/*"))) == len(_results(long)) == 129
     command[-1] = str(tmp_path / "fresh")
