@@ -1,8 +1,9 @@
 """CPU kernels and threads: the same bits from any number, for several callers, after fork."""
 
-import os
+import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,14 +15,52 @@ from flashbench.extension import load
 _C = load()
 
 
-def _python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+# Runs code in forks of one process that has imported torch and done nothing with it: it has no
+# threads, and no library of ours. A line of JSON in and out each.
+TORCH = """
+import json, os, sys, tempfile, traceback, torch
+for line in sys.stdin:
+    code, environment = json.loads(line)
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as wrong:
+        pid = os.fork()
+        if not pid:
+            os.environ |= environment
+            os.dup2(said.fileno(), 1), os.dup2(wrong.fileno(), 2)
+            ended = 1
+            try:
+                exec(code, {})
+                ended = 0
+            except SystemExit as end:
+                ended = end.code
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush(), sys.stderr.flush()
+                os._exit(ended)
+        ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        said.seek(0), wrong.seek(0)
+        print(json.dumps([ended, said.read(), wrong.read()]), flush=True)
+"""
+Python = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def python() -> Iterator[Python]:
+    """Runs code as if in a process of its own, with variables in the environment."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", TORCH]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as torch_is_here:
+        asked, answers = torch_is_here.stdin, torch_is_here.stdout
+        assert asked
+        assert answers
+
+        def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+            asked.write(json.dumps([code, environment]) + "\n")
+            asked.flush()
+            return subprocess.CompletedProcess([], *json.loads(answers.readline()))
+
+        yield run
+        asked.close()
 
 
 @pytest.mark.usefixtures("threads")
@@ -38,7 +77,7 @@ def test_threads_change_no_bit(lengths: tuple[int, int], causal: bool, isa: str)
         assert torch.equal(ours(*inputs, causal), alone)
 
 
-def test_no_threads_beside_those_of_torch() -> None:
+def test_no_threads_beside_those_of_torch(python: Python) -> None:
     """After an operation of torch on three threads, attention on three starts none."""
     code = """
 import os, torch
@@ -50,7 +89,7 @@ before = len(os.listdir("/proc/self/task"))
 attention(x, x, x)
 print(before, len(os.listdir("/proc/self/task")))
 """
-    before, after = _python(code).stdout.split()
+    before, after = python(code).stdout.split()
     assert int(before) >= 3
     assert after == before
 
@@ -67,7 +106,7 @@ def test_several_callers_at_once(isa: str) -> None:
         assert all(pool.map(call, range(200)))
 
 
-def test_works_after_fork() -> None:
+def test_works_after_fork(python: Python) -> None:
     """A child and a grandchild compute with threads of their own, then all exit cleanly."""
     code = """
 import os, sys, torch
@@ -87,11 +126,11 @@ def child(depth):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 sys.exit(child(1))
 """
-    done = _python(code)
+    done = python(code)
     assert done.returncode == 0, done.stderr
 
 
-def test_works_after_a_fork_that_cost_torch_its_threads() -> None:
+def test_works_after_a_fork_that_cost_torch_its_threads(python: Python) -> None:
     """A child computes whose parent had used torch's threads and not yet the kernels."""
     code = """
 import os, signal, torch
@@ -106,19 +145,19 @@ if pid == 0:
     os._exit(0)
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
-    done = _python(code)
+    done = python(code)
     assert done.returncode == 0, done.stderr
 
 
-def test_environment_chooses_the_instruction_set() -> None:
+def test_environment_chooses_the_instruction_set(python: Python) -> None:
     """FLASHBENCH_CPU_ISA overrides the choice; otherwise the fastest usable one is taken."""
     code = "from flashbench.extension import load; print(load().selected_isa())"
     for name in _C.usable_isas():
-        assert _python(code, FLASHBENCH_CPU_ISA=name).stdout.strip() == name
-    assert _python(code, FLASHBENCH_CPU_ISA="").stdout.strip() == _C.usable_isas()[-1]
+        assert python(code, FLASHBENCH_CPU_ISA=name).stdout.strip() == name
+    assert python(code, FLASHBENCH_CPU_ISA="").stdout.strip() == _C.usable_isas()[-1]
 
 
-def test_an_unusable_instruction_set_is_refused() -> None:
+def test_an_unusable_instruction_set_is_refused(python: Python) -> None:
     """A wrong name is an error that says where it came from and what there is."""
     usable = " ".join(_C.usable_isas())
     with pytest.raises(ValueError, match=f"select_isa: .*mmx.* choose one of {usable}"):
@@ -132,6 +171,6 @@ try:
 except ValueError as error:
     print(error)
 """
-    message = _python(code, FLASHBENCH_CPU_ISA="mmx").stdout
+    message = python(code, FLASHBENCH_CPU_ISA="mmx").stdout
     assert message.startswith('FLASHBENCH_CPU_ISA: no usable instruction set "mmx"')
     assert usable in message

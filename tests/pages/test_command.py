@@ -1,13 +1,12 @@
 """`flashbench publish` on a real repository with results of real run files."""
 
 import csv
-import os
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import forks
 import pytest
 from history.project import make_repository
 
@@ -28,13 +27,7 @@ def git(repository: Path, *arguments: str) -> str:
 
 
 def flashbench(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "flashbench", *arguments],
-        cwd=directory,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    done = forks.run(arguments, directory)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
