@@ -77,7 +77,7 @@ def content() -> Content:
     graphs = (Graph(first, (change,)), *map(Graph, others))
     latest = (
         latest_table(ROOT / "results/cpu.json", "box", COMMITS - 1, "cpu"),
-        latest_table(ROOT / "results/h200-sm90.json", HOSTILE, COMMITS - 2, "cuda"),
+        latest_table(ROOT / "results/h200.json", HOSTILE, COMMITS - 2, "cuda"),
     )
     return Content("toy <b>project</b>", whole, graphs, latest, (f"passed over: {HOSTILE}",))
 
