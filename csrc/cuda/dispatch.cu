@@ -241,6 +241,7 @@ void attention(const Attention& given, const Scratch& scratch, void* stream) {
     Attention problem = given;
     if (problem.causal) {
         problem.k_len = std::min(problem.k_len, problem.q_len);  // no row sees a later key
+        problem.causal = problem.k_len > 1;
     }
     if (kSm80.of(problem.dtype) == nullptr) {
         throw std::invalid_argument(std::string("dtype ") + name_of(problem.dtype) +
