@@ -1,0 +1,72 @@
+"""Random attention problems on a GPU against float64, by the rule that every run checks with.
+
+python experiments/random_problems.py [COUNT] [SEED]      (17 a second on an H200)
+
+Head dims, lengths, groups, masks, scales and dtypes of all kernel families; a line for each problem
+that is not right, and how many there were.
+"""
+
+import random
+import sys
+from collections.abc import Iterator
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+from flashbench import attention, reference
+from flashbench.case import Shape
+
+LARGEST_SCORES = 3e8  # elements; float64 takes 2.4 GB for them
+LARGEST_TENSOR = 3e7
+
+
+def problems(rng: random.Random) -> Iterator[tuple[Shape, torch.dtype, bool, float | None]]:
+    while True:
+        kv_heads, group = rng.choice([1, 2, 3, 4, 8, 16, 40]), rng.choice([1, 1, 2, 3, 4, 8])
+        q_len = int(2 ** rng.uniform(0, 12))
+        k_len = int(2 ** rng.uniform(0, 13.5)) if rng.random() < 0.7 else q_len
+        shape = Shape(
+            batch=rng.choice([1, 1, 1, 2, 3, 8, 40]),
+            heads=kv_heads * group,
+            kv_heads=kv_heads,
+            q_len=q_len,
+            k_len=k_len,
+            head_dim=8 * rng.randint(4, 32),
+        )
+        rows = shape.batch * shape.heads * q_len
+        keys = shape.batch * kv_heads * k_len
+        if rows * k_len <= LARGEST_SCORES and max(rows, keys) * shape.head_dim <= LARGEST_TENSOR:
+            dtype = rng.choice([torch.bfloat16, torch.float16])
+            yield shape, dtype, rng.random() < 0.4, rng.choice([None, None, 0.1, 1.0])
+
+
+def main(count: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    wrong = 0
+    for _, (shape, dtype, causal, scale) in zip(
+        range(count), problems(random.Random(seed)), strict=False
+    ):
+        q, k, v = (
+            torch.randn(shape.batch, heads, length, shape.head_dim, device="cuda", dtype=dtype)
+            for heads, length in (
+                (shape.heads, shape.q_len),
+                (shape.kv_heads, shape.k_len),
+                (shape.kv_heads, shape.k_len),
+            )
+        )
+        gqa = shape.heads != shape.kv_heads
+        out = attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=gqa)
+        result = reference.check(
+            out,
+            reference.attention(q, k, v, is_causal=causal, scale=scale),
+            sdpa(q, k, v, is_causal=causal, scale=scale, enable_gqa=gqa),
+        )
+        if not result.correct:
+            wrong += 1
+            print(shape, dtype, "causal" if causal else "full", scale, result.reason, flush=True)
+    print(f"{wrong} of {count} problems not right")
+
+
+if __name__ == "__main__":
+    arguments = [int(x) for x in sys.argv[1:]]
+    main(*arguments, *[3000, 1][len(arguments) :])
