@@ -19,6 +19,7 @@ from flashbench import runfile
 from flashbench.history import record, suite
 from flashbench.revisions import Built, ledger, prepare, resolve
 from flashbench.revisions import Project as Settings
+from flashbench.revisions.export import export
 
 pytestmark = pytest.mark.slow
 
@@ -194,7 +195,7 @@ def line_of_failure(output: str, commit: str) -> str:
     return line
 
 
-def test_proof_is_kept(history) -> None:
+def test_proof_is_kept(history, tmp_path: Path) -> None:
     """Of each measured commit it is kept which library was built, and that it is the commit's."""
     project, commits, _ = history
     for name in ("good", "documented", "changed"):
@@ -202,7 +203,8 @@ def test_proof_is_kept(history) -> None:
         assert (kept.status, kept.failure) == ("built", "")
         library = Path(kept.build.directory) / kept.build.library
         assert hashlib.sha256(library.read_bytes()).hexdigest() == kept.build.library_hash
-        expected = flashbench.source_hash.of_revision(project.repository, commits[name])
+        export(project.repository, resolve(project.repository, commits[name]), tmp_path / name)
+        expected = flashbench.source_hash.of_tree(tmp_path / name)
         assert kept.build.stated_source_hash == kept.build.source_hash == expected
 
 
