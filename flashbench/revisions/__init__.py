@@ -1,6 +1,7 @@
 """The project under test: its settings, its revisions, and each of them built."""
 
-from flashbench.revisions.prepare import Built, prepare
+from flashbench.revisions.built import Built
+from flashbench.revisions.prepare import prepare
 from flashbench.revisions.revision import WORKTREE, Revision, resolve
 from flashbench.revisions.settings import Project, find, read
 

@@ -14,10 +14,11 @@ from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS
 from flashbench.builds.scratch import sweep
 from flashbench.errors import NotMeasuredError
 from flashbench.revisions import git
+from flashbench.revisions.built import Built
 from flashbench.revisions.check import Checker
 from flashbench.revisions.fingerprint import contents_of
 from flashbench.revisions.ledger import Stage
-from flashbench.revisions.prepare import Built, prepare
+from flashbench.revisions.prepare import prepare
 from flashbench.revisions.revision import Revision
 from flashbench.revisions.settings import Project
 

@@ -1,0 +1,73 @@
+"""A revision that was prepared: what became of it, and what can be called of it."""
+
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashbench.builds import Build, Status
+from flashbench.builds.content import content_hash
+from flashbench.errors import NotMeasuredError
+from flashbench.revisions.ledger import RevisionOutcome
+from flashbench.revisions.revision import Revision
+from flashbench.revisions.settings import Project
+from flashbench.runfile import BuildIdentity, Candidate
+
+
+@dataclass(frozen=True)
+class Built:
+    """What became of preparing one revision.
+
+    site: where its callable is imported from; None when its import failed, or when no more than the
+    build was asked for. reused: nothing was built or tried for this call. kept: whether it is an
+    answer about the sources; a failure for want of memory or disk, or to read the commit, is not.
+    """
+
+    project: Project
+    revision: Revision
+    outcome: RevisionOutcome
+    build: Build
+    identity: BuildIdentity
+    site: Path | None = None
+    reused: bool = False
+    kept: bool = True
+
+    @property
+    def status(self) -> Status:
+        return self.outcome.status
+
+    @property
+    def reason(self) -> str:
+        """The first lines that say why the status is not "built"."""
+        return self.outcome.reason
+
+    @property
+    def headline(self) -> str:
+        """One line: the revision, what became of it and the first line that says why."""
+        first = self.reason.partition("\n")[0]
+        words = f"{self.status}: {first}" if first else self.status
+        return "; ".join([f"{self.revision.label}: {words}", *self.outcome.notes])
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether it can be launched: nothing is known against it. Where every case that was tried
+        is refused, each launch checks it on the cases that it measures."""
+        return self.site is not None and self.status in ("built", "unchecked")
+
+    def is_same_as(self, other: "Built") -> bool:
+        """Whether all that can be imported of both, Python as well as libraries, is the same byte
+        for byte, and so is what is called: then neither result nor time can differ. What lies in
+        the sites now is compared, whatever their records say."""
+        mine, theirs = self.require(), other.require()
+        if self.project.callable != other.project.callable:
+            return False
+        return mine == theirs or content_hash(mine) == content_hash(theirs)
+
+    def require(self) -> Path:
+        """The site; NotMeasuredError (exit code 4) with the headline when there is none."""
+        if self.site is None:
+            raise NotMeasuredError(self.headline)
+        return self.site
+
+    def candidate(self, name: str) -> Candidate:
+        """The revision's callable as a candidate; its site goes into the worker's Setup."""
+        return Candidate(name=name, spec=self.project.callable, build=copy(self.identity))
