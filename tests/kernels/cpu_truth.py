@@ -55,10 +55,13 @@ def truth_of(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None 
 
 @lru_cache(maxsize=128)  # each instruction set in turn meets the same cases
 def random_truth(
-    shape: tuple[int, int, int, int, int, int], dtype: torch.dtype, causal: bool
+    shape: tuple[int, int, int, int, int, int],
+    dtype: torch.dtype,
+    causal: bool,
+    scale: float | None = None,
 ) -> Truth:
     """N(0, 1) inputs; shape: batch, heads, kv heads, query length, key length, head dim."""
-    return truth_of(*random_inputs(shape, dtype), causal)
+    return truth_of(*random_inputs(shape, dtype), causal, scale)
 
 
 def random_inputs(
