@@ -2,12 +2,14 @@
 
 All else is as ever: each command, task, worker and checker is a process, and says what it says over
 the same socket or pipe. Only the start of the interpreter and the import of torch, two seconds for
-each worker of each launch, happen once. Started by forks.py as `python -P forked.py ROOT`, with the
-socket of its requests as stdin: a packet each, with the descriptors of the socket that is answered
-(with the process's number, later its exit status) and of the streams.
+each worker of each launch, happen once. Started by forks.py as `python -P forked.py ROOT MODULE`,
+with the socket of its requests as stdin: a packet each, with the descriptors of the socket that is
+answered (with the process's number, later its exit status) and of the streams.
 """
 
 import contextlib
+import gc
+import importlib
 import json
 import os
 import selectors
@@ -27,14 +29,13 @@ _replaced: list[Any] = []  # streams, kept so that what is in them is not writte
 
 
 def serve() -> None:
-    import torch._dynamo
+    import torch
 
     from flashbench.fleet import local
     from flashbench.measure import process, worker
     from flashbench.revisions import check, check_server, correctness
 
-    # Workers and checkers import them; _dynamo the first call of an operator made in Python.
-    del correctness, torch
+    del correctness, torch  # for workers and checkers
 
     def fork_worker(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
         return _forked(partial(worker.main, *options["pass_fds"]), command, options)
@@ -49,6 +50,7 @@ def serve() -> None:
     for module, fork in ((process, fork_worker), (check, fork_checker), (local, fork_task)):
         forking = types.SimpleNamespace(**vars(subprocess) | {"Popen": fork})
         module.subprocess = forking  # type: ignore[attr-defined]
+    gc.freeze()  # forks would look through all of torch for garbage, and copy its pages
     _answer(socket.socket(fileno=os.dup(0)))
     os._exit(0)  # taking torch down would last a second
 
@@ -190,4 +192,6 @@ def _end(main: Callable[[], None]) -> NoReturn:
 
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
+    if sys.argv[2]:
+        importlib.import_module(sys.argv[2])
     serve()

@@ -70,11 +70,12 @@ def run(
     cwd: Path,
     environment: Mapping[str, str] = {},
     packages: Path | None = None,
+    imported: str = "",
     **streams: int,
 ) -> subprocess.CompletedProcess[str]:
     """`flashbench ARGUMENTS` in `cwd`. environment: besides this process's; packages: a folder of
-    packages that are installed, as it were; streams: as for `start`."""
-    command = start(arguments, cwd, environment, packages, **streams)
+    packages that are installed, as it were; imported, streams: as for `start`."""
+    command = start(arguments, cwd, environment, packages, imported=imported, **streams)
     stdout, stderr = command.communicate()
     return subprocess.CompletedProcess(arguments, command.wait(), stdout, stderr)
 
@@ -86,12 +87,14 @@ def start(
     packages: Path | None = None,
     *,
     script: str = "",
+    imported: str = "",
     stdin: int = subprocess.DEVNULL,
     stdout: int = subprocess.PIPE,
     stderr: int = subprocess.PIPE,
 ) -> Command:
     """Start a command. streams: a descriptor, CLOSED, DEVNULL, or PIPE for what `communicate`
-    gives. script: Python that runs with these arguments, in place of flashbench's command line."""
+    gives. script: Python that runs with these arguments, in place of flashbench's command line.
+    imported: a module that is imported already, beside torch."""
     path = [str(packages)] if packages else []
     ours = {"PYTHONPATH": os.pathsep.join([str(ROOT), *path])}
     request = {
@@ -110,7 +113,7 @@ def start(
             for way, one in zip((stdout, stderr), given[1:], strict=True)
         ]
         handles = [theirs.fileno(), *(one for one in given if one is not None)]
-        socket.send_fds(_server()[1], [json.dumps(request).encode()], handles)
+        socket.send_fds(_server(imported)[1], [json.dumps(request).encode()], handles)
     return Command(int(answers.recv(100)), answers, said)
 
 
@@ -134,18 +137,22 @@ def _read(handle: int) -> str:
         return file.read().decode()
 
 
+_servers: list[tuple[subprocess.Popen[bytes], socket.socket]] = []
+
+
 @cache
-def _server() -> "tuple[subprocess.Popen[bytes], socket.socket]":
+def _server(imported: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-P", forked.__file__, str(ROOT)]
+    command = [sys.executable, "-P", forked.__file__, str(ROOT), imported]
     with theirs:
-        return subprocess.Popen(command, stdin=theirs), ours
+        _servers.append((subprocess.Popen(command, stdin=theirs), ours))
+    return _servers[-1]
 
 
 def end() -> None:
-    """End the process that forks, if there is one, and wait for it: its time counts as ours."""
-    if _server.cache_info().currsize:
-        process, requests = _server()
+    """End the processes that fork, and wait for them: their time counts as ours."""
+    for process, requests in _servers:
         requests.close()
         process.wait()
-        _server.cache_clear()
+    _servers.clear()
+    _server.cache_clear()

@@ -19,7 +19,7 @@ from flashbench.errors import Exit
 
 pytestmark = pytest.mark.slow
 
-FAST = ["--dtype", "fp32", "--causal", "full", "--samples", "8", "--min-sample", "1ms"]
+FAST = ["--dtype", "fp32", "--causal", "full", "--samples", "8", "--min-sample", "0.2ms"]
 SHAPES = ["--shape", "1,1,16,8", "--shape", "1,2,32,8"]
 # Of revision slower-on-one: it waits where there are many planes.
 UNCHANGED, SLOWER = "b1-h1-q16-d8-fp32-full-cpu", "b1-h2-q32-d8-fp32-full-cpu"
@@ -263,15 +263,15 @@ def test_budget_stops_and_resume_goes_on(compare, tmp_path: Path) -> None:  # ty
     file = tmp_path / "run.json"
     endless = ["--tolerance", "0.001%", "--launches", "1000", "--format", "json"]
     done = compare(
-        "good", "same", *SHAPES, *FAST, *endless, "--budget", "8s", "--run-file", str(file)
+        "good", "same", *SHAPES, *FAST, *endless, "--budget", "4s", "--run-file", str(file)
     )
     assert done.returncode == stopped(done.stdout), done.stderr
     again = f"flashbench compare good same --resume {file}"
     assert f"stopped by --budget; resume with: {again}" in done.stderr
     before = runfile.load(file)
-    assert before.settings.budget_seconds == 8
+    assert before.settings.budget_seconds == 4
     assert 0 < len(before.launches) < 1000
-    done = compare(*again.split()[2:], "--budget", "8s", "--format", "json")
+    done = compare(*again.split()[2:], "--budget", "4s", "--format", "json")
     assert done.returncode == stopped(done.stdout), done.stderr
     assert "stopped by --budget" in done.stderr
     after = runfile.load(file)

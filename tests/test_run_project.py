@@ -155,7 +155,7 @@ def test_aa_measures_the_flashbench_that_runs(tmp_path: Path) -> None:
         "PYTHONPATH": str(Path(__file__).parents[1]),
     }
     command = [sys.executable, "-P", "-m", "flashbench"]
-    effort = ["--launches", "4", "--comparisons", "1", "--run-file", "aa.json"]
+    effort = ["--launches", "2", "--comparisons", "1", "--run-file", "aa.json"]
     for arguments in (["aa", *effort], ["run", "--launches", "1", "-o", "run.json"]):
         done = subprocess.run(
             [*command, *arguments, "--shape", "1,1,16,64", *FAST[2:]],
