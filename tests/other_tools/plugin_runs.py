@@ -7,6 +7,8 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import forks
+
 ROOT = Path(__file__).parents[2]
 KERNELS = """
 import torch
@@ -32,25 +34,42 @@ def cached(q, k, v, **keywords):
 """
 
 
-def run_pytest(folder, test, *options, kernels=KERNELS):
-    """Run the text of a test file; (exit code, stdout, the JSON file or None)."""
+# pytest-benchmark measures nothing where it believes itself in a worker of xdist.
+PYTEST = """
+import os, sys
+for name in [name for name in os.environ if "XDIST" in name]:
+    del os.environ[name]
+sys.path.insert(0, os.getcwd())
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+
+def run_pytest(folder, test, *options, kernels=KERNELS, fork=True):
+    """Run the text of a test file; (exit code, what it said, the JSON file or None). fork: of a
+    process that has imported torch."""
     (folder / "test_it.py").write_text("import pytest, kernels\n" + test)
     (folder / "kernels.py").write_text(kernels)
     installed = any(e.name == "flashbench" for e in entry_points(group="pytest11"))
     plugin = [] if installed else ["-p", "flashbench.pytest_plugin"]
     out = folder / "out.json"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *options]
+    arguments = ["-q", "-p", "no:cacheprovider", *plugin, *options]
     if "no:benchmark" not in options:
-        command.append(f"--benchmark-json={out}")
-    # pytest-benchmark measures nothing where it believes itself in a worker of xdist.
-    environment = {name: x for name, x in os.environ.items() if "XDIST" not in name}
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        arguments.append(f"--benchmark-json={out}")
+    environment = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    if fork:
+        process = forks.start(arguments, folder, environment, script=PYTEST)
+        said = "".join(process.communicate())
+        code = process.wait()
+    else:
+        done = subprocess.run(
+            [sys.executable, "-c", PYTEST, *arguments],
+            cwd=folder,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        code, said = done.returncode, done.stdout + done.stderr
     written = json.loads(out.read_text()) if out.exists() and out.stat().st_size else None
-    return done.returncode, done.stdout + done.stderr, written
+    return code, said, written

@@ -1,13 +1,11 @@
-"""The pytest plugin in real runs of pytest, each in a process of its own."""
+"""The pytest plugin in real runs of pytest, each in a process of its own (most are forks)."""
 
 import json
-import os
-import subprocess
-import sys
 from xml.etree import ElementTree
 
+import forks
 import pytest
-from other_tools.plugin_runs import ROOT, run_pytest
+from other_tools.plugin_runs import run_pytest
 
 pytestmark = pytest.mark.slow
 
@@ -194,7 +192,7 @@ def test_pytest_starts_without_torch(tmp_path):
         "    assert 'flashbench.pytest_plugin' in sys.modules\n"
         "    assert not {'torch', 'pytest_benchmark.fixture'} & sys.modules.keys()\n"
     )
-    code, output, _ = run_pytest(tmp_path, test, "-p", "no:benchmark", kernels="")
+    code, output, _ = run_pytest(tmp_path, test, "-p", "no:benchmark", kernels="", fork=False)
     assert code == 0, output
 
 
@@ -211,14 +209,7 @@ def test_folders_of_files_go_through_the_gate(tmp_path, run):
         (tmp_path / side).mkdir()
         for launch in range(5):
             (tmp_path / side / f"{launch}.json").write_text(json.dumps(content))
-    done = subprocess.run(
-        [sys.executable, "-m", "flashbench", "compare", "a", "b"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = forks.run(["compare", "a", "b"], tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "machine = SDPA in A / in B" in done.stdout
     assert "0.333 [0.333, 0.333]" in done.stdout
