@@ -1,5 +1,6 @@
 """A worker process that dies, hangs or lies is told from one that answers."""
 
+import json
 import os
 import signal
 import socket
@@ -8,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import forks
 import pytest
 
 from flashbench.case import Case, parse_shape
@@ -69,6 +71,20 @@ def test_settings_of_an_import_are_its_candidates_own() -> None:
         }
 
 
+# In a fork whose worker is one too; test_crash_at_import_names_the_candidate starts a whole one.
+DIES = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from measure.test_process import FUNCTIONS, Worker, WorkerDiedError, measure, setup
+with Worker(timeout=1) as worker:
+    worker.ask(setup(f"{FUNCTIONS}:{sys.argv[2]}"))
+    try:
+        measure(worker, "sdpa", sys.argv[2])
+    except WorkerDiedError as error:
+        print(json.dumps([error.candidate, error.status, str(error)]))
+"""
+
+
 @pytest.mark.parametrize(
     ("function", "status", "words"),
     [
@@ -80,13 +96,12 @@ def test_settings_of_an_import_are_its_candidates_own() -> None:
 )
 def test_end_of_a_worker_is_told(function: str, status: str, words: str) -> None:
     """Signal, exit status, last line and time-out are told, with the candidate to blame."""
-    with Worker(timeout=1) as worker:
-        worker.ask(setup(f"{FUNCTIONS}:{function}"))
-        with pytest.raises(WorkerDiedError) as caught:
-            measure(worker, "sdpa", function)
-    assert caught.value.candidate == function
-    assert caught.value.status == status
-    assert words in str(caught.value)
+    process = forks.start([forks.ROOT / "tests", function], forks.ROOT, script=DIES)
+    stdout, stderr = process.communicate()
+    assert process.returncode == 0, stderr
+    candidate, ended, said = json.loads(stdout)
+    assert (candidate, ended) == (function, status)
+    assert words in said
 
 
 def test_crash_at_import_names_the_candidate() -> None:
