@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -290,11 +289,9 @@ def stopped(table: str) -> Exit:
 def test_interrupt_keeps_what_was_measured(project: Repository, tmp_path: Path) -> None:
     """SIGINT ends with exit code 4 and the command that goes on; the file is whole."""
     file = tmp_path / "run.json"
-    command = [sys.executable, "-m", "flashbench", "compare", "good", "same", *SHAPES, *FAST]
+    command = ["compare", "good", "same", *SHAPES, *FAST]
     command += ["--tolerance", "0.001%", "--launches", "1000", "--run-file", str(file)]
-    process = subprocess.Popen(
-        command, cwd=project.root, env=environment(project), stderr=subprocess.PIPE, text=True
-    )
+    process = forks.start(command, project.root, environment(project))
     while not file.exists() and process.poll() is None:
         time.sleep(0.01)
     assert process.poll() is None  # in the middle of its work

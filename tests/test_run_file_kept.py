@@ -4,7 +4,6 @@ import errno
 import fcntl
 import os
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -158,14 +157,7 @@ def test_resume_into_another_file_replaces_none(path: Path, measured: bytes) -> 
 def test_two_at_once_lose_nothing(tmp_path: Path) -> None:
     """Who comes second is told who writes the file, whatever it would do with it."""
     path = tmp_path / "run.json"
-    command = [sys.executable, "-m", "flashbench", "run", *TINY, "--launches", "1000", "-o"]
-    first = subprocess.Popen(
-        [*command, str(path)],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    first = forks.start(["run", *TINY, "--launches", "1000", "-o", path], ROOT)
     try:
         deadline = time.monotonic() + 60
         while not (path.exists() and runfile.load(path).launches[0].complete):
