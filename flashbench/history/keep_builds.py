@@ -20,7 +20,7 @@ def keep_builds(builds: Iterable[Built], run: RunFile, results: Path, machine: s
     """
     name = machines.choose(machine, run.environment.hostname, "").name
     environment = f"{names.run_environment(run.environment.python)}-{run.cases[0].device}"
-    wrong = _wrong(run)
+    wrong = record.wrong_results(run)
     for built in builds:
         commit = built.revision.commit
         kept = record.of_built(built, environment, wrong.get(commit, ""))
@@ -32,14 +32,3 @@ def _elsewhere(build: Build) -> Build:
     """Without the paths of this machine, which are of no use to others."""
     tools = {name: told for name, told in build.toolchain.items() if not told.startswith("/")}
     return msgspec.structs.replace(build, directory="", reused=False, toolchain=tools)
-
-
-def _wrong(run: RunFile) -> dict[str, str]:
-    """By commit, the first wrong result and the case."""
-    commits = {candidate.name: candidate.build.commit for candidate in run.candidates}
-    found: dict[str, str] = {}
-    for launch in run.launches:
-        for result in launch.results:
-            if result.status == "wrong" and (commit := commits[result.candidate]):
-                found.setdefault(commit, f"{result.case}: {result.reason}")
-    return found

@@ -16,6 +16,7 @@ from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import replace_file
 from flashbench.inputs import read_input
+from flashbench.runfile import RunFile
 
 if TYPE_CHECKING:
     from flashbench.revisions import Built
@@ -49,6 +50,17 @@ def of_built(built: "Built", environment: str, wrong: str = "") -> CommitRecord:
         build=built.build,
         failure="" if status == "built" else f"{status}: {wrong or built.reason}",
     )
+
+
+def wrong_results(run: RunFile) -> dict[str, str]:
+    """By commit, the first wrong result and the case."""
+    commits = {candidate.name: candidate.build.commit for candidate in run.candidates}
+    found: dict[str, str] = {}
+    for launch in run.launches:
+        for result in launch.results:
+            if result.status == "wrong" and (commit := commits[result.candidate]):
+                found.setdefault(commit, f"{result.case}: {result.reason}")
+    return found
 
 
 def path_of(results: Path, machine: str, commit: str, environment: str) -> Path:

@@ -109,19 +109,10 @@ def _keep(measured: RunFile, built: "Built", device: str) -> None:
     """Keep the run file beside the commit's record, and there what was wrong on any device."""
     place = Path(os.environ[record.VARIABLE])
     runfile.save(measured, record.run_path(place, device))
-    wrong = [reason for known in GRID for reason in _wrong(record.run_path(place, known))]
-    kept = record.of_built(built, os.environ["ASV_ENV_NAME"], *wrong[:1])
+    files = [file for known in GRID if (file := record.run_path(place, known)).exists()]
+    wrong = [record.wrong_results(runfile.load(file)).get(built.revision.commit) for file in files]
+    kept = record.of_built(built, os.environ["ASV_ENV_NAME"], next(filter(None, wrong), ""))
     record.write(place, kept)
-
-
-def _wrong(path: Path) -> list[str]:
-    """In which cases the kernel's result was wrong, and how."""
-    return [
-        f"{result.case}: {result.reason}"
-        for launch in (runfile.load(path).launches if path.exists() else [])
-        for result in launch.results
-        if result.candidate == KERNEL and result.status == "wrong"
-    ]
 
 
 def seconds(case: str, candidate: str) -> Samples | float:
