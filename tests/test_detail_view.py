@@ -5,7 +5,7 @@ import pytest
 from synthetic import make_cases, make_run
 
 from flashbench.report import report_one, report_two
-from flashbench.views import detail
+from flashbench.views import detail, frame
 
 
 def _runs(launches=12):
@@ -42,3 +42,14 @@ def test_few_launches_have_no_bootstrap():
     for row in detail.document(report_two(*_runs(launches=5))).rows:
         assert row["launches_us"].text.endswith("[?, ?]")
         assert "over_a" not in row
+
+
+@pytest.mark.parametrize(
+    ("revision", "called"), [("", ""), ("0123", ""), ("0123456789abcdef", ""), ("v1", " (v1)")]
+)
+def test_a_revision_that_is_its_commit_is_named_once(revision: str, called: str) -> None:
+    """Other words for it, a tag or a branch, stand behind the commit."""
+    run = _runs()[0]
+    run.candidates[0].build.revision = revision
+    (line,) = frame.identity(report_one(run))
+    assert line.endswith(f" at 0123456789ab{called}")

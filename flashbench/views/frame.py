@@ -175,7 +175,7 @@ def _counts(report: Report) -> list[tuple[Outcome, int]]:
 
 def _build(candidate: Candidate) -> str:
     build = candidate.build
-    called = f" ({build.revision})" if build.revision else ""
+    called = "" if build.commit.startswith(build.revision) else f" ({build.revision})"
     changed = " with uncommitted changes" if build.dirty else ""
     return f"{candidate.name} at {build.commit[:12]}{called}{changed}"
 
