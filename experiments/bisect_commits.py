@@ -18,7 +18,8 @@ import numpy as np
 from flashbench.bisect.culprit import Search
 from flashbench.bisect.faults import FaultSearch
 from flashbench.bisect.graph import CommitGraph, graph_of
-from flashbench.comparison import Comparison, decide_family
+from flashbench.comparison import decide_family
+from flashbench.pairing import Pairing
 from flashbench.verdict import Outcome, judge
 
 COMMITS, UNBUILDABLE, SLOWDOWN, NOISE = 128, 0.3, 0.03, 0.01
@@ -75,14 +76,13 @@ def ends_differ(tell: Callable[[], float]) -> tuple[Outcome, list[float]]:
     while outcome == Outcome.UNDECIDED and len(launches) < MOST_LAUNCHES:
         launches.append(tell())
         speedups = -np.array(launches)
-        blank = Comparison(
+        blank = Pairing(
             Made("case", ()),
             "B",
             "A",
             "wall",
             (speedups,),
             (np.arange(len(launches)),),
-            anytime=True,
         )
         (found,) = decide_family([blank], 1 - CONFIDENCE, TOLERANCE, 1, anytime=True)
         outcome = judge(found, TOLERANCE).outcome

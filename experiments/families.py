@@ -8,7 +8,8 @@ import numpy as np
 from simulated_noise import FloatArray, Noise, drift
 
 from flashbench.case import Case, Shape
-from flashbench.comparison import Comparison, decide_family
+from flashbench.comparison import decide_family
+from flashbench.pairing import Pairing
 from flashbench.stats.proportion import Rate
 from flashbench.verdict import Outcome, Verdict, judge
 
@@ -22,7 +23,7 @@ def judge_family(
 ) -> list[Verdict]:
     """sides: one (cases, launches) of log speed-ups, or two (A, B)."""
     family = [
-        Comparison(CASE, "ours", "sdpa", "wall", sides=tuple(side[i] for side in sides))
+        Pairing(CASE, "ours", "sdpa", "wall", sides=tuple(side[i] for side in sides))
         for i in range(len(sides[0]))
     ]
     decided = decide_family(family, ALPHA, tolerance, 1, anytime=anytime)

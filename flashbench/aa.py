@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.case import Case
-from flashbench.comparison import Comparison, between_builds, decide_family
+from flashbench.comparison import between_builds, decide_family
 from flashbench.launches import Failure, LaunchData
+from flashbench.pairing import Pairing
 from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.proportion import Rate
 from flashbench.stats.sequential import excludes_no_change, launches_needed_anytime
@@ -96,14 +97,15 @@ def compare_with_itself(
 ) -> SelfComparison:
     """Judge the launches of `data`, `launches` to a comparison; what is left over is not used."""
     whole = between_builds(data, alpha, tolerance)
-    groups = list(_groups(whole, launches, len(data.run.launches)))
+    pairings = [comparison.pairing for comparison in whole]
+    groups = list(_groups(pairings, launches, len(data.run.launches)))
     looked = [_at_any_look(group, launches, tolerance, alpha) for group in groups]
     once = [_outcomes(group, tolerance, alpha, anytime=False) for group in groups]
     cases = []
     for index, comparison in enumerate(whole):
         if comparison.failure is not None:
             continue
-        ratios = comparison.sides[0]
+        ratios = comparison.pairing.sides[0]
         outcomes = [outcome[index] for outcome in looked if index in outcome]
         cases.append(
             CaseNoise(
@@ -167,38 +169,38 @@ def _families(comparisons: Sequence[dict[int, Outcome]]) -> Rate:
     return Rate(sum(alarmed), len(alarmed))
 
 
-def _groups(whole: Sequence[Comparison], launches: int, total: int) -> Iterator[list[Comparison]]:
+def _groups(whole: Sequence[Pairing], launches: int, total: int) -> Iterator[list[Pairing]]:
     """Every case's launches of one comparison after the other, numbered from 0 in each."""
     for start in range(0, total - launches + 1, launches):
-        yield [_cut(comparison, start, start + launches) for comparison in whole]
+        yield [_cut(pairing, start, start + launches) for pairing in whole]
 
 
-def _cut(comparison: Comparison, start: int, stop: int) -> Comparison:
+def _cut(pairing: Pairing, start: int, stop: int) -> Pairing:
     """The launches from number `start` to before `stop`; a failure where the case has none."""
-    if comparison.failure is not None:
-        return comparison
-    (numbers,), (side,) = comparison.numbers, comparison.sides
+    if pairing.failure is not None:
+        return pairing
+    (numbers,), (side,) = pairing.numbers, pairing.sides
     inside = (numbers >= start) & (numbers < stop)
     if not inside.any():
         failure = Failure("missing", "not measured in these launches")
-        return replace(comparison, sides=(), numbers=(), shift=None, failure=failure)
-    return replace(comparison, sides=(side[inside],), numbers=(numbers[inside] - start,))
+        return replace(pairing, sides=(), numbers=(), failure=failure)
+    return replace(pairing, sides=(side[inside],), numbers=(numbers[inside] - start,))
 
 
 def _at_any_look(
-    group: Sequence[Comparison], launches: int, tolerance: float, alpha: float
+    group: Sequence[Pairing], launches: int, tolerance: float, alpha: float
 ) -> dict[int, Outcome]:
     """The verdict of each case that was measured, by its index, when it was decided.
 
     As `compare` does: looked at after each launch, and a case that is decided is measured no more.
     """
     kept = list(group)
-    open_cases = {index for index, c in enumerate(group) if c.failure is None}
+    open_cases = {index for index, p in enumerate(group) if p.failure is None}
     outcomes = dict.fromkeys(sorted(open_cases), Outcome.UNDECIDED)
     # Before, no interval is bounded, and nothing is decided.
     first = launches_needed_anytime(simultaneous_alpha(alpha, len(group)))
     for look in range(first, launches + 1):
-        cut = [_cut(comparison, 0, look) for comparison in kept]
+        cut = [_cut(pairing, 0, look) for pairing in kept]
         for index, outcome in _outcomes(cut, tolerance, alpha, anytime=True).items():
             if index in open_cases and outcome is not Outcome.UNDECIDED:
                 outcomes[index] = outcome
@@ -210,7 +212,7 @@ def _at_any_look(
 
 
 def _outcomes(
-    group: Sequence[Comparison], tolerance: float, alpha: float, *, anytime: bool
+    group: Sequence[Pairing], tolerance: float, alpha: float, *, anytime: bool
 ) -> dict[int, Outcome]:
     """The verdict of each case that has launches, by its index."""
     judged = decide_family(list(group), alpha, tolerance, 1, anytime=anytime)

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from flashbench.comparison import (
-    BEST,
     Comparison,
     against_sdpa,
     between_builds,
@@ -13,6 +12,7 @@ from flashbench.comparison import (
 )
 from flashbench.errors import InvalidInputError
 from flashbench.launches import LaunchData, baseline_index, baselines_of, collect, own_candidates
+from flashbench.pairing import BEST
 from flashbench.runfile import Candidate, RunFile
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Verdict, judge
@@ -143,7 +143,7 @@ def _report(
 
 def launch_order(comparisons: list[Comparison]) -> list[Caveat]:
     """That the intervals allow for launches that resemble their neighbours, where they do."""
-    correlation = max((c.correlation for c in comparisons), default=0.0)
+    correlation = max((c.estimate.correlation for c in comparisons if c.estimate), default=0.0)
     if not correlation:
         return []
     message = (

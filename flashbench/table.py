@@ -120,6 +120,10 @@ def speedup_cell(shift: Shift | None, *, interval: bool = True) -> Cell:
     return Cell(ratio, f"{ratio_text(ratio)} [{ends}]")
 
 
+def p_cell(p: float | None) -> Cell:
+    return NONE if p is None else Cell(p, f"{p:.2g}")
+
+
 def bounds_cells(key: str, shift: Shift | None) -> dict[str, Cell]:
     """The interval's ends as ratios, for machines; None where unbounded."""
     low, high = (shift.low, shift.high) if shift else (math.inf, math.inf)

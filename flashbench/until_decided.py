@@ -47,7 +47,7 @@ def decided_cases(
         found = set()
         for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True):
             # What failed in some launches is not tried for ever either: no more pairs will come.
-            failure = comparison.failure or comparison.partial
+            failure = comparison.failure or comparison.pairing.partial
             hopeless = failure is not None and (
                 failure.status in ("unsupported", "control") or failure.launches >= _TRIES
             )

@@ -15,15 +15,16 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbench.comparison import Comparison
+from flashbench.comparison import Comparison, Estimate
 from flashbench.errors import Exit
+from flashbench.pairing import Pairing
 from flashbench.stats.order import inflation
 from flashbench.stats.sequential import (
     expected_half_width,
     launches_needed_anytime,
     launches_needed_tight,
 )
-from flashbench.stats.shift import Shift, launches_needed
+from flashbench.stats.shift import launches_needed
 
 # More launches than this are not a plan: the change is as good as equal to the tolerance.
 MAX_PLANNED_LAUNCHES = 1000
@@ -63,15 +64,16 @@ def judge(comparison: Comparison, tolerance: float) -> Verdict:
         if failure.status not in ("missing", "control") and failure.reason:
             reason = f"{failure.status.replace('_', ' ')}: {failure.reason}"
         return Verdict(Outcome.NOT_MEASURED, reason)
-    shift = comparison.shift
-    assert shift is not None
-    least = _least(comparison)
+    pairing, estimate = comparison.pairing, comparison.estimate
+    assert estimate is not None
+    shift = estimate.shift
+    least = _least(pairing, estimate)
     if not shift.bounded:
-        return _unbounded(comparison, least)
+        return _unbounded(pairing, estimate, least)
     limit = math.log1p(tolerance)
-    detectable = _detectable(comparison, shift, limit)
-    if comparison.modes and not _modes_agree(comparison, limit):
-        low, high = math.exp(comparison.modes.low), math.exp(comparison.modes.high)
+    detectable = _detectable(pairing, estimate, limit)
+    if estimate.modes and not _modes_agree(pairing, limit):
+        low, high = math.exp(estimate.modes.low), math.exp(estimate.modes.high)
         return Verdict(
             Outcome.UNDECIDED,
             f"two modes across launches: speed-up {low:.3f} in some, {high:.3f} in others; "
@@ -89,7 +91,7 @@ def judge(comparison: Comparison, tolerance: float) -> Verdict:
     if abs(shift.value) > limit and (shift.low > 0 or shift.high < 0):
         outcome = Outcome.FASTER if shift.value > 0 else Outcome.SLOWER
         return Verdict(outcome, "the interval excludes no change", detectable)
-    return _undecided(comparison, shift, limit, detectable, least)
+    return _undecided(pairing, estimate, limit, detectable, least)
 
 
 def exit_code(verdicts: Iterable[Verdict], allow: Collection[str] = ()) -> Exit:
@@ -109,25 +111,25 @@ def exit_code(verdicts: Iterable[Verdict], allow: Collection[str] = ()) -> Exit:
     return Exit.PASS
 
 
-def _least(comparison: Comparison) -> int:
-    if comparison.anytime:
-        return launches_needed_anytime(comparison.alpha)
-    return launches_needed(comparison.alpha, paired=len(comparison.sides) == 1)
+def _least(pairing: Pairing, estimate: Estimate) -> int:
+    if estimate.anytime:
+        return launches_needed_anytime(estimate.alpha)
+    return launches_needed(estimate.alpha, paired=len(pairing.sides) == 1)
 
 
-def _unbounded(comparison: Comparison, least: int) -> Verdict:
-    now = min(comparison.launches)
+def _unbounded(pairing: Pairing, estimate: Estimate, least: int) -> Verdict:
+    now = min(pairing.launches)
     if now < least:
-        have = " + ".join(str(n) for n in comparison.launches)
-        side = "" if len(comparison.sides) == 1 else " a side"
+        have = " + ".join(str(n) for n in pairing.launches)
+        side = "" if len(pairing.sides) == 1 else " a side"
         return Verdict(
             Outcome.UNDECIDED,
             f"{have} {'launch is' if have == '1' else 'launches are'} too few for any verdict; "
             f"{least}{side} would do",
             launches=least,
         )
-    enough = launches_needed_tight(comparison.alpha)
-    if comparison.anytime and now < enough:
+    enough = launches_needed_tight(estimate.alpha)
+    if estimate.anytime and now < enough:
         return Verdict(
             Outcome.UNDECIDED,
             f"{now} launches so much alike may all be in one mode, or on one tick of the clock; "
@@ -136,23 +138,24 @@ def _unbounded(comparison: Comparison, least: int) -> Verdict:
         )
     return Verdict(
         Outcome.UNDECIDED,
-        f"each launch is so like the one before (autocorrelation {comparison.correlation:.2f}) "
+        f"each launch is so like the one before (autocorrelation {estimate.correlation:.2f}) "
         f"that {now} do not tell their spread; let the machine settle",
     )
 
 
 def _undecided(
-    comparison: Comparison, shift: Shift, limit: float, detectable: float, least: int
+    pairing: Pairing, estimate: Estimate, limit: float, detectable: float, least: int
 ) -> Verdict:
+    shift = estimate.shift
     beyond = abs(shift.value) > limit
     # Beyond the tolerance the interval has to leave 0, inside it the tolerance's own bounds.
     target = abs(shift.value) if beyond else limit - abs(shift.value)
     half_width = max(shift.high - shift.value, shift.value - shift.low)
-    now = min(comparison.launches)
+    now = min(pairing.launches)
     if target <= 0:
         needed = math.inf
-    elif comparison.anytime:
-        needed = _anytime_launches(comparison, target)
+    elif estimate.anytime:
+        needed = _anytime_launches(pairing, estimate, target)
     else:
         needed = now * (half_width / target) ** 2
     if beyond:
@@ -161,7 +164,7 @@ def _undecided(
         reason = "a real change, but the interval reaches beyond the tolerance"
     else:
         reason = "the interval reaches beyond the tolerance"
-    if comparison.time_modes:
+    if pairing.time_modes:
         reason += "; times have two modes across launches"
     if needed > MAX_PLANNED_LAUNCHES:
         return Verdict(
@@ -170,7 +173,7 @@ def _undecided(
             detectable,
         )
     launches = max(least, now + 1, math.ceil(needed))
-    side = "" if len(comparison.sides) == 1 else " a side"
+    side = "" if len(pairing.sides) == 1 else " a side"
     return Verdict(
         Outcome.UNDECIDED,
         f"{reason}; about {launches} launches{side} would do",
@@ -179,29 +182,29 @@ def _undecided(
     )
 
 
-def _anytime_launches(comparison: Comparison, half_width: float) -> float:
+def _anytime_launches(pairing: Pairing, estimate: Estimate, half_width: float) -> float:
     """Launches after which the interval is expected to be that narrow; infinite beyond a plan.
 
     By the spread so far, so an estimate; unlike that of a fixed number of launches, the interval
     narrows more slowly than with the square root.
     """
-    deviation = float(np.std(comparison.sides[0], ddof=1))
+    deviation = float(np.std(pairing.sides[0], ddof=1))
 
     def narrow(launches: int) -> bool:
-        width = expected_half_width(launches, comparison.alpha, comparison.correlation)
+        width = expected_half_width(launches, estimate.alpha, estimate.correlation)
         return deviation * width <= half_width
 
     enough = bisect_left(range(MAX_PLANNED_LAUNCHES + 1), True, key=narrow)
     return enough if enough <= MAX_PLANNED_LAUNCHES else math.inf
 
 
-def _detectable(comparison: Comparison, shift: Shift, limit: float) -> float:
+def _detectable(pairing: Pairing, estimate: Estimate, limit: float) -> float:
     """Smallest change found with 80 % power by so many launches: the centre has to clear the
     interval's half width and the tolerance, and misses its true place by one standard error times
     the quantile of 80 %."""
-    error = math.sqrt(sum(_variance_of_mean(side) for side in comparison.sides))
-    error *= inflation(comparison.correlation)
-    bar = max((shift.high - shift.low) / 2, limit)
+    error = math.sqrt(sum(_variance_of_mean(side) for side in pairing.sides))
+    error *= inflation(estimate.correlation)
+    bar = max((estimate.shift.high - estimate.shift.low) / 2, limit)
     return math.expm1(min(bar + _Z_POWER * error, 700.0))
 
 
@@ -209,11 +212,11 @@ def _variance_of_mean(side: NDArray[np.float64]) -> float:
     return float(np.var(side, ddof=1)) / len(side) if len(side) > 1 else 0.0
 
 
-def _modes_agree(comparison: Comparison, limit: float) -> bool:
+def _modes_agree(pairing: Pairing, limit: float) -> bool:
     """Whether any launch of either mode would come to the same verdict as any other."""
-    if len(comparison.sides) == 1:
-        low, high = comparison.sides[0].min(), comparison.sides[0].max()
+    if len(pairing.sides) == 1:
+        low, high = pairing.sides[0].min(), pairing.sides[0].max()
     else:
-        old, new = comparison.sides
+        old, new = pairing.sides
         low, high = new.min() - old.max(), new.max() - old.min()
     return bool(low > limit or high < -limit)

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from simulated_noise import bimodal
 from synthetic import make_cases, make_run
 
-from flashbench.comparison import Comparison
+from flashbench.comparison import Comparison, Estimate
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.launches import collect
+from flashbench.pairing import Pairing
 from flashbench.report import report_one, report_two
 from flashbench.runfile import Candidate, Result, RunFile
 from flashbench.stats.shift import Shift
@@ -22,9 +23,8 @@ from flashbench.verdict import Outcome, Verdict, exit_code, judge
 def _judge(low: float, value: float, high: float, tolerance: float = 0.01) -> Outcome:
     case = make_cases(1)[0]
     sides = (np.linspace(value - 0.01, value + 0.01, 20),)
-    comparison = Comparison(
-        case, "ours", "sdpa", "wall", sides=sides, shift=Shift(value, low, high, 0.5)
-    )
+    estimate = Estimate(Shift(value, low, high, 0.5), 0.05, 0.5, None, 0.0, anytime=False)
+    comparison = Comparison(Pairing(case, "ours", "sdpa", "wall", sides=sides), estimate)
     return judge(comparison, tolerance).outcome
 
 
@@ -188,7 +188,7 @@ def test_one_crashed_launch_leaves_the_others():
     """A crash costs its launch; the rest is compared, and the crash is told."""
     run = _run(1)
     _replace_result(run, 5, 1, "ours", _failed(run, 1, "crashed", "signal 11"))
-    comparison = report_one(run).comparisons[1]
+    comparison = report_one(run).comparisons[1].pairing
     assert comparison.launches == (11,)
     assert comparison.partial is not None
     assert comparison.partial.status == "crashed"
@@ -234,10 +234,10 @@ def test_against_the_best_backend():
             if result.candidate == "sdpa:flash" and result.case == run.cases[1].id:
                 result.timings[0].seconds = [s / 2 for s in result.timings[0].seconds]
     default, best = report_one(run), report_one(run, against="best")
-    assert [c.against for c in best.comparisons] == ["sdpa", "sdpa:flash"]
+    assert [c.pairing.against for c in best.comparisons] == ["sdpa", "sdpa:flash"]
     assert _outcomes(default.verdicts) == [Outcome.SAME, Outcome.SAME]
     assert _outcomes(best.verdicts) == [Outcome.SAME, Outcome.SLOWER]
-    assert best.comparisons[0].alpha == default.comparisons[0].alpha / 2
+    assert best.comparisons[0].estimate.alpha == default.comparisons[0].estimate.alpha / 2
 
 
 def test_a_case_missing_in_b_is_not_measured():
@@ -302,8 +302,8 @@ def test_the_machine_is_told_apart():
     report = report_two(a, b)
     assert set(_outcomes(report.verdicts)) == {Outcome.SAME}
     for comparison in report.comparisons:
-        assert comparison.machine is not None
-        assert comparison.machine.value == pytest.approx(-math.log(1.5), abs=0.01)
+        assert comparison.pairing.machine is not None
+        assert comparison.pairing.machine.value == pytest.approx(-math.log(1.5), abs=0.01)
 
 
 def test_metric_that_was_not_measured():

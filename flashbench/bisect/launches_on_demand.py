@@ -193,7 +193,7 @@ class LaunchesOnDemand:
     def _ratios(self, run: RunFile, case: Case) -> list[float]:
         if not run.launches:
             return []
-        sides = self._comparison(run, case).sides
+        sides = self._comparison(run, case).pairing.sides
         return [-float(value) for value in sides[0]] if sides else []
 
 

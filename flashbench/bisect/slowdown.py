@@ -60,7 +60,7 @@ class Slowdown:
             return self._no_slowdown(report)
         comparison = report.comparisons[place]
         case = next(c for c in report.data[0].run.cases if c.id == comparison.case.id)
-        ratios = [-float(value) for value in comparison.sides[0]]
+        ratios = [-float(value) for value in comparison.pairing.sides[0]]
         slowdown = float(np.mean(ratios))
         others = sum(verdict.outcome.value == "SLOWER" for verdict in report.verdicts) - 1
         more = f" ({others} more cases are slower, too)" if others else ""

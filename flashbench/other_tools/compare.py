@@ -20,6 +20,7 @@ from flashbench.other_tools.benchmarks import (
     BenchmarkTimes,
     FloatArray,
 )
+from flashbench.pairing import Pairing
 from flashbench.stats.modes import two_modes
 from flashbench.stats.shift import unpaired_shift
 
@@ -88,7 +89,7 @@ def beside(one: BenchmarkSet) -> list[Match]:
 def compare(
     pairs: list[Match], alpha: float, tolerance: float, *, paired: bool
 ) -> list[Comparison]:
-    """A comparison a pair. paired: against SDPA in the same launches, else B against A."""
+    """A comparison a match. paired: against SDPA in the same launches, else B against A."""
     found = [_paired(p, tolerance) if paired else _unpaired(p, tolerance) for p in pairs]
     return decide_family(found, alpha, tolerance, 1)
 
@@ -111,7 +112,8 @@ def with_machine(
     for comparison, pair in zip(comparisons, pairs, strict=True):
         if comparison.failure is None and (both := controls(a, b, pair)):
             old, new = map(_log_speed, both)
-            comparison = replace(comparison, machine=unpaired_shift(old, new, MACHINE_ALPHA))
+            machine = unpaired_shift(old, new, MACHINE_ALPHA)
+            comparison = replace(comparison, pairing=replace(comparison.pairing, machine=machine))
         out.append(comparison)
     return out
 
@@ -135,13 +137,13 @@ def _keyed(one: BenchmarkSet, alone: bool) -> dict[_MatchKey, BenchmarkTimes]:
     }
 
 
-def _blank(pair: Match) -> Comparison:
+def _blank(pair: Match) -> Pairing:
     new = (pair.b or pair.a).candidate
     metric = (pair.b.metric if pair.b else "") or pair.a.metric
-    return Comparison(Named(pair.name), new or "B", pair.a.candidate or "A", metric)
+    return Pairing(Named(pair.name), new or "B", pair.a.candidate or "A", metric)
 
 
-def _paired(pair: Match, tolerance: float) -> Comparison:
+def _paired(pair: Match, tolerance: float) -> Pairing:
     assert pair.b is not None
     blank = _blank(pair)
     if pair.b.failure or not len(pair.b.speedups):
@@ -157,7 +159,7 @@ def _paired(pair: Match, tolerance: float) -> Comparison:
     )
 
 
-def _unpaired(pair: Match, tolerance: float) -> Comparison:
+def _unpaired(pair: Match, tolerance: float) -> Pairing:
     a, b, blank = pair.a, pair.b, _blank(pair)
     if b is None:
         return replace(blank, failure=Failure("missing", "it is not in B"))

@@ -108,8 +108,7 @@ def notes(report: Report) -> list[Note]:
         who, case = comparison.candidate, comparison.case.id
         if verdict.outcome not in _PLAIN:
             reasons.append((verdict.outcome.value, who, case, verdict.reason))
-        if comparison.partial:
-            part = comparison.partial
+        if part := comparison.pairing.partial:
             many = f"{part.launches} launch{'es' * (part.launches != 1)}"
             reason = f"{many} {part.status}: {part.reason}; the others are compared"
             reasons.append(("partial", who, case, reason))

@@ -18,6 +18,7 @@ from flashbench.table import (
     bounds_cells,
     digits,
     name_column,
+    p_cell,
     percent_cell,
     percentage,
     speedup_cell,
@@ -123,9 +124,9 @@ def _header(judged: ForeignReport) -> list[str]:
 def _columns(judged: ForeignReport, *, single: bool) -> list[Column]:
     comparisons = judged.report.comparisons
     several = len({(pair.b or pair.a).candidate for pair in judged.pairs}) > 1
-    metrics = len({comparison.metric for comparison in comparisons}) > 1
+    metrics = len({comparison.pairing.metric for comparison in comparisons}) > 1
     other = {pair.a.unit for pair in judged.pairs} != {SECONDS}
-    control: Shown = "text" if any(c.machine for c in comparisons) else "data"
+    control: Shown = "text" if any(c.pairing.machine for c in comparisons) else "data"
     return [
         name_column("case", "benchmark"),
         name_column("candidate", "candidate", "text" if several else "data"),
@@ -160,7 +161,7 @@ def _row(
 ) -> dict[str, Cell]:
     both = controls(*judged.sets, pair) if len(judged.sets) == 2 else None
     sdpa = [_middle(series) for series in both] if both else [NONE, NONE]
-    shift = comparison.shift
+    shift, pairing = comparison.shift, comparison.pairing
     return {
         "case": text_cell(comparison.case.id),
         "candidate": text_cell(name) if (name := (pair.b or pair.a).candidate) else NONE,
@@ -169,16 +170,16 @@ def _row(
         "unit": text_cell(_unit(pair.a)),
         "sdpa_a": sdpa[0],
         "sdpa_b": sdpa[1],
-        "machine": speedup_cell(comparison.machine, interval=False),
-        **bounds_cells("machine", comparison.machine),
+        "machine": speedup_cell(pairing.machine, interval=False),
+        **bounds_cells("machine", pairing.machine),
         "speedup": speedup_cell(shift),
         **bounds_cells("speedup", shift),
-        "p": NONE if shift is None else Cell(comparison.p_family, f"{comparison.p_family:.2g}"),
+        "p": p_cell(comparison.p_family),
         "detectable_percent": percent_cell(verdict.detectable),
         "verdict": text_cell(verdict.outcome.value),
-        "against": text_cell(comparison.against),
-        "metric": text_cell(comparison.metric),
-        "launches": Cell(min(comparison.launches, default=0)),
+        "against": text_cell(pairing.against),
+        "metric": text_cell(pairing.metric),
+        "launches": Cell(min(pairing.launches, default=0)),
         "launches_needed": Cell(verdict.launches),
         "reason": text_cell(verdict.reason),
     }

@@ -3,8 +3,9 @@
 Without a candidate besides SDPA: one row a case with SDPA's own times.
 """
 
-from flashbench.comparison import Comparison, best_baseline
+from flashbench.comparison import Comparison
 from flashbench.launches import LaunchData, baseline_index, baselines_of
+from flashbench.pairing import best_baseline
 from flashbench.report import Report
 from flashbench.table import (
     NONE,
@@ -17,6 +18,7 @@ from flashbench.table import (
     count_cell,
     memory_cell,
     name_column,
+    p_cell,
     percent_cell,
     percentage,
     rate_cell,
@@ -86,7 +88,7 @@ def _header(report: Report) -> list[str]:
         where = "paired processes" if run.settings.processes == "paired" else "the same launches"
         meaning = f"speed-up = {pair.old} time / {pair.new} time, measured in {where}"
     elif len(report.data) == 1:
-        against = {comparison.against for comparison in report.comparisons}
+        against = {comparison.pairing.against for comparison in report.comparisons}
         name = against.pop() if len(against) == 1 else "best SDPA"
         meaning = f"speed-up = {name} time / candidate time"
     else:
@@ -202,7 +204,7 @@ def _pair_row(report: Report, comparison: Comparison, verdict: Verdict) -> dict[
     case = data.case_index[comparison.case.id]
     new = data.candidate_index[comparison.candidate]
     row = {"case": text_cell(comparison.case.id), **_verdict_cells(data, comparison, verdict)}
-    row["a_us"] = time_cell(data.median_us(data.candidate_index[comparison.against], case))
+    row["a_us"] = time_cell(data.median_us(data.candidate_index[comparison.pairing.against], case))
     row["b_us"] = time_cell(_candidate_time(data, comparison.candidate, case, verdict))
     row["sdpa_us"] = time_cell(_default_time(data, case))
     default = baseline_index(data.run, comparison.candidate)
@@ -213,12 +215,13 @@ def _pair_row(report: Report, comparison: Comparison, verdict: Verdict) -> dict[
 
 def _two_file_row(report: Report, comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
     a, b = report.data
+    pairing = comparison.pairing
     row = {"case": text_cell(comparison.case.id), **_verdict_cells(b, comparison, verdict)}
     case_a, case_b = a.case_index[comparison.case.id], b.case_index.get(comparison.case.id)
-    row["a_us"] = time_cell(a.median_us(a.candidate_index[comparison.against], case_a))
+    row["a_us"] = time_cell(a.median_us(a.candidate_index[pairing.against], case_a))
     row["sdpa_a_us"] = time_cell(_default_time(a, case_a))
-    row["machine"] = speedup_cell(comparison.machine, interval=False)
-    row |= bounds_cells("machine", comparison.machine)
+    row["machine"] = speedup_cell(pairing.machine, interval=False)
+    row |= bounds_cells("machine", pairing.machine)
     if case_b is not None:
         row["b_us"] = time_cell(_candidate_time(b, comparison.candidate, case_b, verdict))
         row["sdpa_b_us"] = time_cell(_default_time(b, case_b))
@@ -226,7 +229,7 @@ def _two_file_row(report: Report, comparison: Comparison, verdict: Verdict) -> d
 
 
 def _verdict_cells(data: LaunchData, comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
-    shift = comparison.shift
+    shift, pairing = comparison.shift, comparison.pairing
     case = data.case_index.get(comparison.case.id)
     candidate = data.candidate_index[comparison.candidate]
     memory = None if case is None else data.peak_memory(candidate, case)
@@ -234,13 +237,13 @@ def _verdict_cells(data: LaunchData, comparison: Comparison, verdict: Verdict) -
         "candidate": text_cell(comparison.candidate),
         "speedup": speedup_cell(shift),
         **bounds_cells("speedup", shift),
-        "p": NONE if shift is None else Cell(comparison.p_family, f"{comparison.p_family:.2g}"),
+        "p": p_cell(comparison.p_family),
         "detectable_percent": percent_cell(verdict.detectable),
         "memory_mb": memory_cell(memory),
         "verdict": text_cell(verdict.outcome.value),
-        "against": text_cell(comparison.against),
-        "metric": text_cell(comparison.metric),
-        "launches": count_cell(min(comparison.launches, default=0)),
+        "against": text_cell(pairing.against),
+        "metric": text_cell(pairing.metric),
+        "launches": count_cell(min(pairing.launches, default=0)),
         "launches_needed": Cell(verdict.launches),
         "reason": text_cell(verdict.reason),
     }

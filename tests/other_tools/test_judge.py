@@ -65,7 +65,7 @@ def test_sdpa_beside_them_is_the_control():
     """Files of the pytest plugin are compared over SDPA, whatever the machine does to both."""
     found = judged(INPUTS / "door_a", INPUTS / "door_b")
     assert [v.outcome for v in found.report.verdicts] == [Outcome.SLOWER] * 2
-    assert all(comparison.machine is not None for comparison in found.report.comparisons)
+    assert all(comparison.pairing.machine is not None for comparison in found.report.comparisons)
     assert "no-control" not in _codes(found)
 
 
@@ -81,7 +81,7 @@ def test_a_slower_machine_is_no_slower_kernel(tmp_path):
     found = judged(INPUTS / "door_a", tmp_path)
     for comparison, verdict in zip(found.report.comparisons, found.report.verdicts, strict=True):
         assert comparison.shift.value == pytest.approx(0, abs=1e-9)
-        assert comparison.machine.value == pytest.approx(np.log(0.5))
+        assert comparison.pairing.machine.value == pytest.approx(np.log(0.5))
         assert verdict.outcome in (Outcome.SAME, Outcome.UNDECIDED)
 
 
@@ -108,7 +108,7 @@ def test_one_folder_against_its_sdpa():
     """A folder of the pytest plugin alone: each candidate against SDPA, paired by process."""
     found = judged(INPUTS / "door_a")
     assert [v.outcome for v in found.report.verdicts] == [Outcome.SLOWER] * 2
-    assert all(len(comparison.sides) == 1 for comparison in found.report.comparisons)
+    assert all(len(comparison.pairing.sides) == 1 for comparison in found.report.comparisons)
 
 
 def test_one_file_without_sdpa():

@@ -1,21 +1,21 @@
 """Families judged with the anytime-valid rule: what is said, and that it stays said."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from families import ALPHA, CASE, TOLERANCE
 from simulated_noise import autocorrelated
 
-from flashbench.comparison import Comparison, decide_family, geometric_mean
+from flashbench.comparison import decide_family, geometric_mean
+from flashbench.pairing import Pairing
 from flashbench.verdict import Outcome, judge
 
 
 def _family(rows):
     numbers = [np.arange(len(row)) for row in rows]
     return [
-        Comparison(CASE, "new", "old", "wall", sides=(row,), numbers=(n,))
+        Pairing(CASE, "new", "old", "wall", sides=(row,), numbers=(n,))
         for row, n in zip(rows, numbers, strict=True)
     ]
 
@@ -42,7 +42,7 @@ def test_the_file_says_what_was_said_at_the_stop(noise):
     stopped = _decide([row[:9] for row in rows])
     whole = _decide([row[:9] if i == 5 else row for i, row in enumerate(rows)])
     assert whole[5].shift == stopped[5].shift
-    assert whole[5].correlation == stopped[5].correlation
+    assert whole[5].estimate.correlation == stopped[5].estimate.correlation
 
 
 def test_too_few_launches_say_how_many_would_do():
@@ -90,7 +90,7 @@ def test_two_modes_are_undecided():
 def test_launches_that_hardly_differ_from_their_neighbours_do_not_tell_their_spread():
     """On the fixed path a random walk leaves no interval from 12 launches, and says why."""
     walk = np.cumsum(np.random.default_rng(7).standard_normal((64, 12)), axis=1)
-    family = [replace(c, anytime=False) for c in _family(0.01 * walk)]
+    family = _family(0.01 * walk)
     found = decide_family(family, ALPHA, TOLERANCE, 1)[0]
     assert found.shift is not None
     assert not found.shift.bounded

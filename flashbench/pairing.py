@@ -1,0 +1,230 @@
+"""Pairing: the launches by which one candidate on one case is compared, or why there are none.
+
+One run file: the candidate against SDPA, paired inside each launch. Two: the candidate's speed over
+SDPA in B against the same in A, so what moves SDPA too is the machine's and cancels. Two builds in
+one run file: the new one against the old, paired inside each launch.
+All speed-ups are log(old time / new time): above 0 is faster.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbench.errors import InvalidInputError
+from flashbench.launches import (
+    Failure,
+    FloatArray,
+    LaunchData,
+    baseline_index,
+    baselines_of,
+    own_candidates,
+)
+from flashbench.stats.modes import two_modes
+from flashbench.stats.shift import Shift, unpaired_shift
+
+IntArray = NDArray[np.intp]
+BEST = "best"
+
+
+class Identified(Protocol):
+    """What is compared: a case, or what another tool measured."""
+
+    @property
+    def id(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """One candidate on one case, and the launches of it and of `against`, or the failure."""
+
+    case: Identified
+    candidate: str
+    against: str
+    metric: str
+    sides: tuple[FloatArray, ...] = ()  # log speed-ups a launch: one side paired, two (A, B) not
+    numbers: tuple[IntArray, ...] = ()  # the launch of each of these, an index into the file's
+    time_modes: bool = False  # a time itself, not the ratio, has two modes
+    machine: Shift | None = None  # log(SDPA in A / SDPA in B), two files only
+    failure: Failure | None = None
+    partial: Failure | None = None  # some launches failed, others are compared
+
+    @property
+    def launches(self) -> tuple[int, ...]:
+        return tuple(len(side) for side in self.sides)
+
+    def launch_numbers(self, side: int) -> IntArray:
+        return self.numbers[side] if self.numbers else np.arange(len(self.sides[side]))
+
+
+def with_sdpa(data: LaunchData, against: str, tolerance: float) -> tuple[list[Pairing], int]:
+    """Every candidate that is not SDPA's with `against`: "sdpa" (its default) or "best"; and from
+    how many baselines each was chosen.
+
+    "best" is the SDPA backend with the lowest median time on the case.
+    """
+    choices = 1
+    found: list[Pairing] = []
+    for index, candidate in own_candidates(data.run):
+        default = baseline_index(data.run, candidate.name)
+        if default is None:
+            raise InvalidInputError(
+                "no SDPA baseline in the run file; measure again with the candidate `sdpa`"
+            )
+        baselines = baselines_of(data.run, candidate.name)
+        choices = len(baselines) if against == BEST else 1
+        ratios = {b: data.speedups(index, b) for b in (baselines if against == BEST else [default])}
+        for case_index, case in enumerate(data.run.cases):
+            best = best_baseline(data, case_index, candidate.name)
+            base = best if against == BEST else default
+            base = default if base is None else base
+            name = data.run.candidates[base].name
+            blank = Pairing(case, candidate.name, name, data.metrics[case_index])
+            ratio = ratios[base][case_index]
+            found.append(_side(data, index, base, case_index, blank, ratio, tolerance))
+    return found, choices
+
+
+def of_runs(a: LaunchData, b: LaunchData, tolerance: float) -> list[Pairing]:
+    """Every candidate and case that A has: its speed over SDPA's default in B with that in A.
+
+    Candidates go by name; where each file has exactly one, the two are compared whatever the names.
+    Raises InvalidInputError when the files have nothing in common.
+    """
+    if baseline_index(a.run) is None or baseline_index(b.run) is None:
+        side = "first" if baseline_index(a.run) is None else "second"
+        raise InvalidInputError(
+            f"the {side} run file has no SDPA, the control of the comparison; measure again"
+        )
+    pairs = _paired_candidates(a, b)
+    if not pairs or not a.case_index.keys() & b.case_index.keys():
+        what = "candidate" if not pairs else "case"
+        raise InvalidInputError(f"nothing to compare: the two run files have no {what} in common")
+    found: list[Pairing] = []
+    for index_a, index_b in pairs:
+        name_a, name_b = a.run.candidates[index_a].name, b.run.candidates[index_b].name
+        base_a, base_b = baseline_index(a.run, name_a), baseline_index(b.run, name_b)
+        assert base_a is not None
+        assert base_b is not None
+        ratios_a, ratios_b = a.speedups(index_a, base_a), b.speedups(index_b, base_b)
+        for case_a, case in enumerate(a.run.cases):
+            case_b = b.case_index.get(case.id)
+            blank = Pairing(case, name_b, name_a, a.metrics[case_a])
+            if case_b is None:
+                failure = Failure("missing", "the case is not in the second run file")
+                found.append(replace(blank, failure=failure))
+                continue
+            old = _side(a, index_a, base_a, case_a, blank, ratios_a[case_a], tolerance)
+            new = _side(b, index_b, base_b, case_b, blank, ratios_b[case_b], tolerance)
+            controls = (a.launch_medians(base_a, case_a), b.launch_medians(base_b, case_b))
+            found.append(_join(old, new, controls))
+    return found
+
+
+def of_builds(data: LaunchData, tolerance: float) -> list[Pairing]:
+    """The new build of a run file's pair with the old, by the launches that have both.
+
+    Raises InvalidInputError for a file without a pair.
+    """
+    pair = data.run.pair
+    if pair is None:
+        raise InvalidInputError("the run file holds no two builds to compare")
+    old, new = data.candidate_index[pair.old], data.candidate_index[pair.new]
+    ratios = data.speedups(new, old)
+    found = []
+    for case_index, case in enumerate(data.run.cases):
+        blank = Pairing(case, pair.new, pair.old, data.metrics[case_index])
+        ratio = ratios[case_index]
+        found.append(_side(data, new, old, case_index, blank, ratio, tolerance))
+    return found
+
+
+def best_baseline(data: LaunchData, case: int, candidate: str = "") -> int | None:
+    """Index of the SDPA backend with the lowest median over launches, or None: none was timed.
+
+    candidate: in whose process, as of `baselines_of`.
+    """
+    found = {}
+    for index in baselines_of(data.run, candidate):
+        time = data.median_us(index, case)
+        if time is not None:
+            found[index] = time
+    return min(found, key=found.__getitem__) if found else None
+
+
+def _paired_candidates(a: LaunchData, b: LaunchData) -> list[tuple[int, int]]:
+    own_a, own_b = own_candidates(a.run), own_candidates(b.run)
+    if len(own_a) == len(own_b) == 1:
+        return [(own_a[0][0], own_b[0][0])]
+    names_b = {candidate.name: index for index, candidate in own_b}
+    return [(i, names_b[c.name]) for i, c in own_a if c.name in names_b]
+
+
+def _side(
+    data: LaunchData,
+    candidate: int,
+    baseline: int,
+    case: int,
+    blank: Pairing,
+    ratios: FloatArray,
+    tolerance: float,
+) -> Pairing:
+    """Fill in one side: its launches, or the failure that leaves none of them."""
+    for index in (candidate, baseline):
+        if data.is_wrong(index, case):
+            wrong = data.failure(index, case)
+            assert wrong is not None
+            if index == baseline:
+                who = _called(data, baseline)
+                wrong = Failure("control", f"{who} itself is wrong: {wrong.reason}")
+            return replace(blank, failure=wrong)
+    numbers = np.flatnonzero(~np.isnan(ratios))
+    present = ratios[numbers]
+    if not len(present):
+        return replace(blank, failure=_why_missing(data, candidate, baseline, case))
+    partial = data.failure(candidate, case) or data.failure(baseline, case)
+    time_modes = any(
+        two_modes(data.launch_medians(index, case), math.log1p(tolerance)) is not None
+        for index in (candidate, baseline)
+    )
+    return replace(
+        blank, sides=(present,), numbers=(numbers,), partial=partial, time_modes=time_modes
+    )
+
+
+def _called(data: LaunchData, candidate: int) -> str:
+    """How messages call what a candidate is compared with."""
+    found = data.run.candidates[candidate]
+    return "SDPA" if found.baseline else found.name
+
+
+def _why_missing(data: LaunchData, candidate: int, baseline: int, case: int) -> Failure:
+    for index in (candidate, baseline):
+        if failure := data.failure(index, case):
+            name = "" if index == candidate else f"{_called(data, index)}: "
+            return replace(failure, reason=name + failure.reason)
+    metric = data.metrics[case]
+    for index in (candidate, baseline):
+        there = data.measured_metrics(index, case)
+        if there and metric not in there:
+            name = data.run.candidates[index].name
+            return Failure("missing", f"no {metric} times of {name}; it has {', '.join(there)}")
+    return Failure("missing", "never measured: the run was stopped before its turn")
+
+
+def _join(old: Pairing, new: Pairing, controls: tuple[FloatArray, FloatArray]) -> Pairing:
+    if new.failure is not None:
+        return new
+    if old.failure is not None:
+        reason = f"in the first run file: {old.failure.status} {old.failure.reason}".rstrip()
+        return replace(new, sides=(), failure=Failure("missing", reason, old.failure.launches))
+    return replace(
+        new,
+        sides=(*old.sides, *new.sides),
+        numbers=(*old.numbers, *new.numbers),
+        partial=new.partial or old.partial,
+        time_modes=old.time_modes or new.time_modes,
+        machine=unpaired_shift(-controls[0], -controls[1], 0.05),
+    )
