@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
-from flashbench.cli.output import FORMATS
+from flashbench.cli.options import FORMATS
 from flashbench.cli.show import document
 from flashbench.render import render
 from flashbench.report import report_one

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from synthetic import make_cases, make_run
 
 from flashbench.case import GRID, Case
-from flashbench.cli.output import FORMATS
+from flashbench.cli.options import FORMATS
 from flashbench.cli.show import document, render
 from flashbench.render import render as render_document
 from flashbench.render.escape import markdown, printable, spreadsheet

@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import (
-    Count,
+from flashbench.cli.measuring import new_run_file, plan_options, processes_of, tell
+from flashbench.cli.options import (
     build_timeout_option,
     effort_options,
+    force_option,
     grid_options,
-    new_run_file,
-    plan_options,
-    processes_of,
     processes_option,
     retry_build_option,
-    tell,
 )
-from flashbench.cli.output import Fraction, deliver, judging_options
-from flashbench.cli.paths import PathType
+from flashbench.cli.output import deliver, judging_options
+from flashbench.cli.parameter_types import Count, Fraction, PathType
 from flashbench.cli.report_file import ReportFile, refuse_run_file
-from flashbench.cli.run_file import continued, force_option, interrupted, run_file
+from flashbench.cli.run_file import continued, interrupted, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.runfile import BuildIdentity, Candidate, Pair
 from flashbench.settings import SettingsCommand

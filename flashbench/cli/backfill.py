@@ -6,22 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import (
-    Count,
+from flashbench.cli.measuring import new_run_file, plan_options, processes_of, tell, tell_still
+from flashbench.cli.options import (
     build_timeout_option,
     effort_options,
+    force_option,
     grid_options,
     jobs_option,
-    new_run_file,
-    plan_options,
-    processes_of,
     processes_option,
+    results_option,
     retry_build_option,
-    tell,
-    tell_still,
 )
-from flashbench.cli.paths import PathType
-from flashbench.cli.run_file import continued, force_option, run_file
+from flashbench.cli.parameter_types import Count, PathType
+from flashbench.cli.run_file import continued, run_file
 from flashbench.damage import damage
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.inputs import read_input
@@ -69,11 +66,7 @@ _LIST_BYTES = 2**27
 @build_timeout_option
 @retry_build_option
 @click.option("--machine", help="Its name in the history  [default: asv's, else the host's].")
-@click.option(
-    "--results",
-    type=PathType(file=False),
-    help="asv's results folder  [default: .asv/results of the repository].",
-)
+@results_option
 @click.option("--exit-zero", is_flag=True, help="Exit 0 once what was measured is kept.")
 @click.option(
     "-o",

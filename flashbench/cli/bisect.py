@@ -11,20 +11,23 @@ import click
 
 from flashbench.cli.build import TABLES
 from flashbench.cli.measuring import (
-    Count,
-    build_timeout_option,
-    effort_options,
-    grid_options,
     is_given,
     plan_options,
     processes_of,
-    processes_option,
     refuse_given,
-    retry_build_option,
     tell,
     tell_still,
 )
-from flashbench.cli.output import Fraction, deliver
+from flashbench.cli.options import (
+    build_timeout_option,
+    effort_options,
+    first_parent_option,
+    grid_options,
+    processes_option,
+    retry_build_option,
+)
+from flashbench.cli.output import deliver
+from flashbench.cli.parameter_types import Count, Fraction
 from flashbench.cli.report_file import ReportFile
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.metric import METRICS
@@ -93,7 +96,7 @@ _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the es
     help="To compare the two ends, at the most.",
 )
 @effort_options
-@click.option("--first-parent", is_flag=True, help="Of merges, only the branch merged into.")
+@first_parent_option
 @click.option("--quick", is_flag=True, help="Not speed: halve only; do not try all later commits.")
 @click.option(
     "-j",

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import Duration, jobs_option, tell, tell_still
+from flashbench.cli.measuring import tell, tell_still
+from flashbench.cli.options import first_parent_option, jobs_option
 from flashbench.cli.output import deliver
+from flashbench.cli.parameter_types import Duration
 from flashbench.cli.report_file import ReportFile
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand
@@ -52,7 +54,7 @@ TABLES = ("text", "markdown", "csv", "json")
     show_default=True,
     help="Of one build; an import, and its calls, may take 2m at the most.",
 )
-@click.option("--first-parent", is_flag=True, help="Of merges, only the branch merged into.")
+@first_parent_option
 @click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
 @click.option("-o", "--output", type=ReportFile())
 def command(revisions: tuple[str, ...], **options: Any) -> int:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.build import TABLES
-from flashbench.cli.measuring import Number
+from flashbench.cli.options import first_parent_option
 from flashbench.cli.output import deliver
+from flashbench.cli.parameter_types import Number
 from flashbench.cli.report_file import ReportFile
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 )
 @click.argument("revisions", nargs=-1, metavar="[REV|A..B] ...")
 @click.option("--failed", is_flag=True, help="Only those that did not come to a good end.")
-@click.option("--first-parent", is_flag=True, help="Of merges, only the branch merged into.")
+@first_parent_option
 @click.option("--prune", is_flag=True, help="Remove what was not used for long; list nothing.")
 @click.option(
     "--keep-days",

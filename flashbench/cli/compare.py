@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import (
-    Count,
+from flashbench.cli.measuring import refuse_given, tell
+from flashbench.cli.options import (
     build_timeout_option,
     effort_options,
+    force_option,
     grid_options,
     processes_option,
-    refuse_given,
+    report_options,
     retry_build_option,
-    tell,
 )
-from flashbench.cli.output import deliver, judging_options, report_options
-from flashbench.cli.paths import PathType
-from flashbench.cli.run_file import force_option
+from flashbench.cli.output import deliver, judging_options
+from flashbench.cli.parameter_types import Count, PathType
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.inputs import descriptor
 from flashbench.settings import SettingsCommand

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import Count, is_given, tell
+from flashbench.cli.measuring import is_given, tell
+from flashbench.cli.parameter_types import Count
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:

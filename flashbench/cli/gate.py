@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.building import build_revision
-from flashbench.cli.measuring import (
-    Count,
-    Number,
+from flashbench.cli.measuring import new_run_file, plan_options, tell
+from flashbench.cli.options import (
+    FORMATS,
     build_timeout_option,
     effort_options,
+    force_option,
     grid_options,
-    new_run_file,
-    plan_options,
     retry_build_option,
-    tell,
 )
-from flashbench.cli.output import FORMATS, Fraction, deliver
-from flashbench.cli.paths import PathType
+from flashbench.cli.output import deliver
+from flashbench.cli.parameter_types import Count, Fraction, Number, PathType
 from flashbench.cli.report_file import ReportFile, refuse_run_file
-from flashbench.cli.run_file import continued, force_option, interrupted, run_file
+from flashbench.cli.run_file import continued, interrupted, run_file
 from flashbench.errors import NotMeasuredError
 from flashbench.metric import METRICS
 from flashbench.revisions import WORKTREE

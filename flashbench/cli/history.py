@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flashbench.cli.output import Fraction, deliver
-from flashbench.cli.paths import PathType
+from flashbench.cli.options import results_option
+from flashbench.cli.output import deliver
+from flashbench.cli.parameter_types import Fraction
 from flashbench.cli.report_file import ReportFile
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.metric import METRICS
@@ -58,11 +59,7 @@ FORMATS = ("text", "markdown", "csv", "json")
     "that it merged.",
 )
 @click.option("--baselines", is_flag=True, help="SDPA and its backends as well.")
-@click.option(
-    "--results",
-    type=PathType(file=False),
-    help="asv's results folder [default: .asv/results of the repository].",
-)
+@results_option
 @click.option("--exit-zero", is_flag=True, help="Exit 0 after any table.")
 @click.option(
     "--format", "output_format", type=click.Choice(FORMATS), default="text", show_default=True

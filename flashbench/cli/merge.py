@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from flashbench.cli.measuring import tell
-from flashbench.cli.paths import PathType
+from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.render.escape import printable
 

@@ -1,95 +1,19 @@
-"""What `show` and `compare` have in common: their options and where the table goes."""
+"""Where the table of a command goes, and by what its verdicts are made."""
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from flashbench.cli.report_file import ReportFile, write_report
+from flashbench.cli.report_file import write_report
 from flashbench.errors import InvalidInputError
-from flashbench.metric import METRICS
 
 if TYPE_CHECKING:
     from flashbench.runfile import RunFile
     from flashbench.table import Document
-
-FORMATS = ("text", "markdown", "csv", "json", "github", "junit")
-
-
-class Fraction(click.ParamType[float]):
-    """`1%` or `0.01`, between bounds that are not included."""
-
-    name = "fraction"
-
-    def __init__(self, low: float, high: float) -> None:
-        self.low, self.high = low, high
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        text = str(value).strip()
-        try:
-            number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            number = float("nan")
-        if not self.low < number < self.high:
-            self.fail(
-                f"{text!r} is not a fraction above {self.low:g} and below {self.high:g}; "
-                "write 1% or 0.01",
-                param,
-                ctx,
-            )
-        return number
-
-
-_OPTIONS = [
-    click.option(
-        "--metric",
-        type=click.Choice(METRICS),
-        help="Time to judge by [default: wall on the CPU, gpu_warm on a GPU].",
-    ),
-    click.option(
-        "--against",
-        type=click.Choice(("sdpa", "best")),
-        default="sdpa",
-        show_default=True,
-        help="One run file: SDPA's default, or its best backend on each case.",
-    ),
-    click.option(
-        "--tolerance",
-        type=Fraction(0, 1),
-        default="1%",
-        show_default=True,
-        help="Largest change that does not matter.",
-    ),
-    click.option(
-        "--confidence",
-        type=Fraction(0.5, 1),
-        default="95%",
-        show_default=True,
-        help="Of all intervals of the table together.",
-    ),
-    click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(FORMATS),
-        default="text",
-        show_default=True,
-        help="How to print the table. `github`: annotations of the log, the table to the summary "
-        "of the job; `junit`: a test case a row.",
-    ),
-    click.option(
-        "-o",
-        "--output",
-        type=ReportFile(),
-        help="Write the table there instead of to stdout; with `github` a table fit for a comment, "
-        "beside the rest.",
-    ),
-]
 
 
 def judging_options(run: "RunFile | None", options: dict[str, Any]) -> dict[str, Any]:
@@ -108,13 +32,6 @@ def judging_options(run: "RunFile | None", options: dict[str, Any]) -> dict[str,
                 chosen[name] = value
     confidence = chosen.pop("confidence")
     return {**chosen, "alpha": 1 - confidence}
-
-
-def report_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of every table to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def deliver(document: "Document", output_format: str, output: Path | None) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from flashbench.cli.measuring import Duration, tell
+from flashbench.cli.measuring import tell
+from flashbench.cli.parameter_types import Duration
 from flashbench.errors import Exit
 from flashbench.preflight import LEVELS, Level, run
 from flashbench.settings import SettingsCommand

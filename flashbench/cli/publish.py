@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from flashbench.cli.paths import PathType
+from flashbench.cli.options import results_option
+from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.render.escape import printable
 from flashbench.settings import SettingsCommand
@@ -25,11 +26,7 @@ from flashbench.settings import SettingsCommand
     help="The folder of the site: a new or empty one, or that of an earlier call [default: "
     ".asv/site of the repository].",
 )
-@click.option(
-    "--results",
-    type=PathType(file=False),
-    help="asv's results folder [default: .asv/results of the repository].",
-)
+@results_option
 @click.option("--revision", default="HEAD", show_default=True, help="The last commit to show.")
 @click.option(
     "--all-parents",

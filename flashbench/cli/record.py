@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from flashbench.cli.paths import PathType
+from flashbench.cli.options import results_option
+from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.render.escape import printable
 from flashbench.settings import SettingsCommand
@@ -23,11 +24,7 @@ from flashbench.settings import SettingsCommand
     "else the run file's host name].",
 )
 @click.option("--commit", help="The revision that was measured, where the run file does not say.")
-@click.option(
-    "--results",
-    type=PathType(file=False),
-    help="asv's results folder [default: .asv/results of the repository].",
-)
+@results_option
 @click.option(
     "--anyway",
     is_flag=True,

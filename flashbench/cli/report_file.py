@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from flashbench.cli.paths import PathType
+from flashbench.cli.parameter_types import PathType
 from flashbench.errors import InvalidInputError
 from flashbench.files import regular_target, write_file
 

@@ -11,21 +11,18 @@ import click
 from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.cli.building import of_project
 from flashbench.cli.fleet import FREE_ON_RESUME, fleet_options, measure_on_fleet, spread
-from flashbench.cli.measuring import (
-    Count,
+from flashbench.cli.measuring import is_given, new_run_file, plan_options, refuse_given, tell
+from flashbench.cli.options import (
+    FORMATS,
     build_timeout_option,
     effort_options,
+    force_option,
     grid_options,
-    is_given,
-    new_run_file,
-    plan_options,
-    refuse_given,
     retry_build_option,
-    tell,
 )
-from flashbench.cli.output import FORMATS, deliver
-from flashbench.cli.paths import PathType
-from flashbench.cli.run_file import continued, force_option, run_file
+from flashbench.cli.output import deliver
+from flashbench.cli.parameter_types import Count, PathType
+from flashbench.cli.run_file import continued, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.settings import SettingsCommand
 

@@ -1,4 +1,4 @@
-"""The run file of a command that measures: its options, and what of an earlier call is resumed."""
+"""The run file of a command that measures, and what of an earlier call is resumed."""
 
 import shlex
 import sys
@@ -7,21 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from flashbench.cli.measuring import tell
 from flashbench.errors import InvalidInputError, NotMeasuredError
 
 if TYPE_CHECKING:
     from flashbench.measure.plan import Plan
     from flashbench.runfile import RunFile
-
-force_option = click.option(
-    "--force",
-    is_flag=True,
-    help="Replace a run file that is there. Without it one of the same plan is resumed, and any "
-    "other refused.",
-)
 
 
 @contextmanager

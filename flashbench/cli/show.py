@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.output import deliver, judging_options, report_options
-from flashbench.cli.paths import PathType
+from flashbench.cli.options import report_options
+from flashbench.cli.output import deliver, judging_options
+from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit
 from flashbench.runfile import RunFile
 from flashbench.settings import SettingsCommand

@@ -1,0 +1,210 @@
+"""The options that several commands share."""
+
+from collections.abc import Callable, Sequence
+
+import click
+
+from flashbench.case import DTYPES, PRESETS, parse_shape
+from flashbench.cli.parameter_types import Count, Duration, Fraction, Number, PathType
+from flashbench.cli.report_file import ReportFile
+from flashbench.errors import InvalidInputError
+from flashbench.metric import METRICS
+
+FORMATS = ("text", "markdown", "csv", "json", "github", "junit")
+
+Command = Callable[..., int]
+
+
+def _shapes(
+    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Refuse a wrong shape before anything is built or read."""
+    try:
+        for text in texts:
+            parse_shape(text)
+    except InvalidInputError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+    return texts
+
+
+_GRID = [
+    click.option(
+        "--preset",
+        "presets",
+        type=click.Choice(list(PRESETS)),
+        multiple=True,
+        help="Shapes to measure; repeatable.  [default: headline]",
+    ),
+    click.option(
+        "--shape",
+        "shapes",
+        multiple=True,
+        callback=_shapes,
+        metavar="SHAPE",
+        help="1,8,512,64 or b1-h8-g2-q512-k1024-d64.",
+    ),
+    click.option(
+        "--dtype",
+        "dtypes",
+        type=click.Choice(DTYPES),
+        multiple=True,
+        help="Repeatable.  [default: fp32, fp16, bf16 on cpu; fp16, bf16 on cuda]",
+    ),
+    click.option(
+        "--causal",
+        type=click.Choice(["both", "causal", "full"]),
+        default="both",
+        show_default=True,
+        help="With the causal mask, without, or both.",
+    ),
+    click.option(
+        "--device",
+        type=click.Choice(["auto", "cpu", "cuda"]),
+        default="auto",
+        show_default=True,
+        help="auto: cuda if there is one.",
+    ),
+]
+
+_EFFORT = [
+    click.option(
+        "--samples",
+        type=Count(2, 100_000),
+        default=40,
+        show_default=True,
+        help="A launch, metric and candidate; slow calls get fewer.",
+    ),
+    click.option(
+        "--min-sample",
+        type=Duration(),
+        help="A sample averages as many calls as last this long.  [default: 2ms cpu, 100us cuda]",
+    ),
+    click.option("--threads", type=Count(1, 4096), help="CPU threads of torch."),
+    click.option("--seed", type=Count(0, 2**53), default=0, show_default=True),
+    click.option(
+        "--budget", type=Duration(), help="Device time to spend, e.g. 60s, 10m: a hard stop."
+    ),
+    click.option(
+        "--timeout",
+        type=Duration(),
+        default="60s",
+        show_default=True,
+        help="For one candidate's check, or one block of its samples.",
+    ),
+    click.option("--hourly-rate", type=Number(), help="Price of an hour of the device."),
+]
+
+
+# Of the commands that build before they measure.
+build_timeout_option = click.option(
+    "--build-timeout",
+    type=Duration(),
+    default="30m",
+    show_default=True,
+    help="Of one build; an import, and its calls, may take 2m at the most.",
+)
+retry_build_option = click.option(
+    "--retry-build", is_flag=True, help="Build again what did not build the last time."
+)
+# Of those that build many commits.
+jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=Count(1, 256),
+    help="Builds at once.  [default: cores, 4 at most]",
+)
+
+
+# Of those that measure revisions beside each other.
+processes_option = click.option(
+    "--processes",
+    type=click.Choice(["auto", "shared", "paired"]),
+    default="auto",
+    show_default=True,
+    help="shared: a launch is one process with all revisions; paired: one for each, in turns; "
+    "auto: paired, but shared for flashbench's own kernel, which leaves nothing in a process.",
+)
+
+
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    help="Replace a run file that is there. Without it one of the same plan is resumed, and any "
+    "other refused.",
+)
+# Of those that read or write the history.
+results_option = click.option(
+    "--results",
+    type=PathType(file=False),
+    help="asv's results folder  [default: .asv/results of the repository].",
+)
+# Of those that take ranges of commits.
+first_parent_option = click.option(
+    "--first-parent", is_flag=True, help="Of merges, only the branch merged into."
+)
+
+_TABLE = [
+    click.option(
+        "--metric",
+        type=click.Choice(METRICS),
+        help="Time to judge by [default: wall on the CPU, gpu_warm on a GPU].",
+    ),
+    click.option(
+        "--against",
+        type=click.Choice(("sdpa", "best")),
+        default="sdpa",
+        show_default=True,
+        help="One run file: SDPA's default, or its best backend on each case.",
+    ),
+    click.option(
+        "--tolerance",
+        type=Fraction(0, 1),
+        default="1%",
+        show_default=True,
+        help="Largest change that does not matter.",
+    ),
+    click.option(
+        "--confidence",
+        type=Fraction(0.5, 1),
+        default="95%",
+        show_default=True,
+        help="Of all intervals of the table together.",
+    ),
+    click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="How to print the table. `github`: annotations of the log, the table to the summary "
+        "of the job; `junit`: a test case a row.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        type=ReportFile(),
+        help="Write the table there instead of to stdout; with `github` a table fit for a comment, "
+        "beside the rest.",
+    ),
+]
+
+
+def grid_options(command: Command) -> Command:
+    """Add the options that choose cases and device."""
+    return _add(_GRID, command)
+
+
+def effort_options(command: Command) -> Command:
+    """Add the options that choose samples, threads, seed, budget and time-out."""
+    return _add(_EFFORT, command)
+
+
+def report_options(command: Command) -> Command:
+    """Add the options of a table of verdicts: by what they are made, and where it goes."""
+    return _add(_TABLE, command)
+
+
+def _add(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command

@@ -1,0 +1,97 @@
+"""What an argument on the command line may be: times, numbers, fractions, paths."""
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+_UNITS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(us|ms|s|m|h|)")
+
+
+class Duration(click.ParamType[float]):
+    """`200us`, `250ms`, `60s`, `5m`, `1h`, or a number of seconds; more than zero."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        match = _DURATION.fullmatch(str(value).strip())
+        seconds = float(match[1]) * _UNITS[match[2]] if match else math.nan
+        if not 0 < seconds < math.inf:
+            self.fail(f"{value!r} is not a time; write 200us, 250ms, 60s, 5m or 1h", param, ctx)
+        return seconds
+
+
+class Count(click.IntRange):
+    """A whole number between two bounds, both included."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(super().convert(value, param, ctx))
+        except click.BadParameter:
+            least, most = self.min, self.max
+            bounds = f"from {least} to {most}" if most is not None else f"of {least} or more"
+            self.fail(f"{value!r} is no whole number {bounds}", param, ctx)
+
+
+class Number(click.ParamType[float]):
+    """A number that is zero or more, or above zero, and not infinite."""
+
+    name = "number"
+
+    def __init__(self, *, above_zero: bool = False) -> None:
+        self.above_zero = above_zero
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not 0 <= number < math.inf or (self.above_zero and not number):
+            bound = "above zero" if self.above_zero else "of zero or more"
+            self.fail(f"{value!r} is no number {bound}; write one such as 2.5", param, ctx)
+        return number
+
+
+class Fraction(click.ParamType[float]):
+    """`1%` or `0.01`, between bounds that are not included."""
+
+    name = "fraction"
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high = low, high
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        text = str(value).strip()
+        try:
+            number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            number = float("nan")
+        if not self.low < number < self.high:
+            self.fail(
+                f"{text!r} is not a fraction above {self.low:g} and below {self.high:g}; "
+                "write 1% or 0.01",
+                param,
+                ctx,
+            )
+        return number
+
+
+class PathType(click.Path):
+    """A path that is not empty: `Path("")` would be the working directory."""
+
+    def __init__(self, *, file: bool = True, folder: bool = True) -> None:
+        super().__init__(path_type=Path, file_okay=file, dir_okay=folder)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value):  # a variable of a script that is not set
+            self.fail("an empty path names no file", param, ctx)
+        return super().convert(value, param, ctx)
