@@ -9,7 +9,7 @@
 #include <array>
 
 #include "attention.h"
-#include "build_identity.h"
+#include "build_info.h"
 #include "tensor_call.h"
 
 namespace py = pybind11;
