@@ -95,10 +95,10 @@ def test_launch_that_was_throttled_is_told_beside_the_others(measured: Throttle)
     """A throttled launch among good ones is left out of the comparison, with its reason."""
     good = measured(lambda number: False)
     report = report_one(run_of(good, measured(lambda number: True), good))
-    for comparison in report.comparisons:
-        assert comparison.launches == (2,)
-        assert comparison.partial is not None
-        assert (comparison.partial.status, comparison.partial.launches) == ("throttled", 1)
+    for pairing in (comparison.pairing for comparison in report.comparisons):
+        assert pairing.launches == (2,)
+        assert pairing.partial is not None
+        assert (pairing.partial.status, pairing.partial.launches) == ("throttled", 1)
 
 
 def test_a_metric_that_was_not_timed_is_not_called_throttled() -> None:
