@@ -219,8 +219,8 @@ def reason(error: BaseException, caught: list[warnings.WarningMessage]) -> str:
     """One line for a failed call; SDPA says in warnings why it has no backend for a case."""
     first = str(error).strip().splitlines()
     line = f"{type(error).__name__}: {first[0]}" if first else type(error).__name__
-    told = [str(warning.message).splitlines()[0] for warning in caught]
-    why = [text.split(" (Triggered")[0] for text in told if not _NO_REASON.search(text)]
+    messages = [str(warning.message).splitlines()[0] for warning in caught]
+    why = [text.split(" (Triggered")[0] for text in messages if not _NO_REASON.search(text)]
     return " ".join([line, *dict.fromkeys(why)])[:500]
 
 

@@ -44,14 +44,14 @@ def counted(fates: Iterable[Fate]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CandidateFate:
     """What became of a candidate, and one line on what it lacks; empty where it lacks nothing."""
 
     fate: Fate
     reason: str = ""
 
 
-def told(run: RunFile, candidate: str) -> Told:
+def fate_of(run: RunFile, candidate: str) -> CandidateFate:
     """Of a candidate in all launches: wrong where any result is, else measured where any is, else
     the first of FAILED, UNREACHED and UNSUPPORTED that there is."""
     results = [r for launch in run.launches for r in launch.results if r.candidate == candidate]
@@ -63,8 +63,14 @@ def told(run: RunFile, candidate: str) -> Told:
         found = [result for result in among if fate(result) is each]
         if found:
             is_measured = timed and each is not Fate.WRONG
-            return Told(Fate.MEASURED if is_measured else each, _reason(each, found, total))
-    return Told(Fate.MEASURED) if timed else Told(Fate.UNREACHED, "no result in the run file")
+            return CandidateFate(
+                Fate.MEASURED if is_measured else each, _reason(each, found, total)
+            )
+    return (
+        CandidateFate(Fate.MEASURED)
+        if timed
+        else CandidateFate(Fate.UNREACHED, "no result in the run file")
+    )
 
 
 def _reason(what: Fate, found: Sequence[Result], total: int) -> str:

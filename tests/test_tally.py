@@ -5,7 +5,7 @@ import pytest
 from synthetic import make_cases, make_run
 
 from flashbench.runfile import RunFile
-from flashbench.tally import Fate, counted, fate, told
+from flashbench.tally import Fate, counted, fate, fate_of
 
 OURS = "ours"
 
@@ -41,7 +41,7 @@ def test_each_status_is_counted_as_what_it_is(run: RunFile, status: str, expecte
     fates = [fate(result) for launch in run.launches for result in launch.results]
     assert fates.count(expected) == 4
     assert f"4 {expected}" in counted(fates)
-    found = told(run, OURS)
+    found = fate_of(run, OURS)
     assert found.fate is expected
     assert found.reason.startswith(f"{expected} on 2 of 2 cases; {run.cases[0].id}: ")
     assert found.reason.endswith("because")
@@ -50,16 +50,16 @@ def test_each_status_is_counted_as_what_it_is(run: RunFile, status: str, expecte
 def test_wrong_once_is_wrong(run: RunFile) -> None:
     """One wrong result of many right ones makes a candidate wrong."""
     fail(run, "wrong", launches=1, cases=1)
-    assert told(run, OURS).fate is Fate.WRONG
+    assert fate_of(run, OURS).fate is Fate.WRONG
 
 
 def test_a_launch_that_failed_is_made_up_for_by_another(run: RunFile) -> None:
     """A case with a time lacks nothing; a case without one is told beside those that have some."""
     fail(run, "crashed", launches=1)
-    assert told(run, OURS).fate is Fate.MEASURED
-    assert not told(run, OURS).reason
+    assert fate_of(run, OURS).fate is Fate.MEASURED
+    assert not fate_of(run, OURS).reason
     fail(run, "crashed", cases=1)
-    found = told(run, OURS)
+    found = fate_of(run, OURS)
     assert found.fate is Fate.MEASURED
     assert found.reason == f"failed on 1 of 2 cases; {run.cases[0].id}: crashed: because"
 

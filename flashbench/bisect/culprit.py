@@ -46,7 +46,7 @@ class Search:
     unusable: set[int] = field(default_factory=set)
 
     def record(self, commit: int, log_ratio: float) -> None:
-        """What one launch of a commit told."""
+        """What one launch of a commit says."""
         self.launches.setdefault(commit, []).append(log_ratio)
 
     def skip(self, commit: int) -> None:
@@ -91,12 +91,12 @@ class Search:
         if probability >= confidence:
             return self._unproven(found[0], usable)
         share = self.graph.reaches.T @ probabilities  # of the odds that x has the change
-        told = np.where(usable, _entropy(share), -1.0)
-        best = float(told.max())
+        entropy = np.where(usable, _entropy(share), -1.0)
+        best = float(entropy.max())
         if best <= 0:
             return None
-        measured = [x for x in self.launches if usable[x] and told[x] >= best - _NEARLY_BEST]
-        return max(measured, key=told.__getitem__) if measured else int(np.argmax(told))
+        measured = [x for x in self.launches if usable[x] and entropy[x] >= best - _NEARLY_BEST]
+        return max(measured, key=entropy.__getitem__) if measured else int(np.argmax(entropy))
 
     def spread(self, count: int) -> list[int]:
         """Up to `count` commits that cut the odds into equal parts, as well as they can: those that

@@ -227,14 +227,14 @@ def _tell_fates(run: "RunFile", builds: "list[Built]") -> Exit:
     """Name each commit that lacks something, with the reason; then how many are what. The exit
     code: 1 if a commit is wrong, 4 if none was measured or one that builds was not, else 0."""
     from flashbench.history.names import candidate_of
-    from flashbench.tally import Fate, counted, told
+    from flashbench.tally import Fate, counted, fate_of
 
     fates = []
     for built in builds:
         if built.site is None:
             tell(f"warning: {built.headline}")
             continue
-        found = told(run, candidate_of(built))
+        found = fate_of(run, candidate_of(built))
         fates.append(found.fate)
         if found.reason:
             tell(f"warning: {built.revision.label}: {found.reason}")

@@ -225,12 +225,12 @@ def _cost(run: "RunFile") -> str:
 
 def _exit_code(run: "RunFile") -> int:
     """1 if a candidate is wrong anywhere, 4 if one has no time at all, else 0; says why."""
-    from flashbench.tally import Fate, told
+    from flashbench.tally import Fate, fate_of
 
     code = Exit.PASS
     subjects = [c.name for c in run.candidates if not c.baseline]
     for name in subjects or [c.name for c in run.candidates if c.name == "sdpa"]:
-        found = told(run, name)
+        found = fate_of(run, name)
         if found.fate is Fate.WRONG:
             tell(f"warning: {name} is {found.reason}")
             code = Exit.REGRESSION

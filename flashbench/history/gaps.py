@@ -17,7 +17,7 @@ def find_gaps(
     series: Iterable[Series],
     notes: list[str],
 ) -> list[Gap]:
-    """Commits that could not be built or measured: as asv's environment recorded, and as told.
+    """Commits that could not be built or measured: of asv's environment, and those of `failed`.
 
     failed: as of `load`; a machine that measured the commit all the same is no gap by that. index:
     the place of each commit. notes: records that cannot be read are added.
@@ -34,9 +34,9 @@ def find_gaps(
             if place is not None and kept.failure:
                 reason = kept.failure.removeprefix(f"{kept.status}: ")
                 found[machine, place] = Gap(place, machine, kept.status, reason)
-    told = {index[commit]: text for commit, text in failed.items() if commit in index}
-    measured = _measured(series, told)
-    for place, text in told.items():
+    texts = {index[commit]: text for commit, text in failed.items() if commit in index}
+    measured = _measured(series, texts)
+    for place, text in texts.items():
         status, _, reason = text.partition(": ")
         gap = Gap(place, "", status, reason)
         without = [machine for machine in machines if (machine, place) not in measured]
@@ -45,12 +45,12 @@ def find_gaps(
         else:
             for machine in without:
                 found.setdefault((machine, place), replace(gap, machine=machine))
-    return _told_once(found.values())
+    return _without_repeats(found.values())
 
 
-def _told_once(gaps: Iterable[Gap]) -> list[Gap]:
-    """A failure that is known of every machine is not told again of one; of its reasons the longest
-    is kept, as the build cache lists first lines alone."""
+def _without_repeats(gaps: Iterable[Gap]) -> list[Gap]:
+    """A failure that is known of every machine is not listed again for one; the longest of its
+    reasons is kept, as the build cache lists first lines alone."""
     kept: dict[tuple[int, str, str], Gap] = {}
     for gap in sorted(gaps, key=lambda gap: (gap.commit, gap.machine)):  # of every machine first
         everywhere = (gap.commit, "", gap.status)

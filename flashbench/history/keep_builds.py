@@ -30,5 +30,5 @@ def keep_builds(builds: Iterable[Built], run: RunFile, results: Path, machine: s
 
 def _elsewhere(build: Build) -> Build:
     """Without the paths of this machine, which are of no use to others."""
-    tools = {name: told for name, told in build.toolchain.items() if not told.startswith("/")}
+    tools = {name: value for name, value in build.toolchain.items() if not value.startswith("/")}
     return msgspec.structs.replace(build, directory="", reused=False, toolchain=tools)

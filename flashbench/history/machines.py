@@ -115,8 +115,8 @@ def _registered() -> dict[str, dict[str, str]]:
     for key, value in read_object(path, "asv machine file").items():
         if isinstance(value, dict):
             # All that is there and no more: asv writes it into results as it is.
-            told = {"machine": key} | {k: v for k, v in value.items() if isinstance(v, str)}
-            found[told["machine"]] = told
+            entry = {"machine": key} | {k: v for k, v in value.items() if isinstance(v, str)}
+            found[entry["machine"]] = entry
     return found
 
 

@@ -74,8 +74,8 @@ class _Subject:
         self.tell_missing(metric, str(why))
 
     def tell_missing(self, metric: str, why: str) -> None:
-        told = self.result.reason
-        self.result.reason = f"{told}; no {metric}: {why}" if told else f"no {metric}: {why}"
+        before, reason = self.result.reason, f"no {metric}: {why}"
+        self.result.reason = f"{before}; {reason}" if before else reason
 
 
 def make_clock(

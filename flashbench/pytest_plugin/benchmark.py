@@ -120,10 +120,10 @@ class AttentionBenchmark(BenchmarkFixture):
                 break
             return out
 
-        told: Tensor = BenchmarkFixture.pedantic(
+        result: Tensor = BenchmarkFixture.pedantic(
             self, show, setup=timer.reset, rounds=max(1, len(seconds))
         )
-        return told
+        return result
 
     @property
     def _device(self) -> str:

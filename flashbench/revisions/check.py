@@ -84,10 +84,10 @@ class Checker:
         """("built", "") if `module:function` can be imported from a site, else how it fails and
         why. log: a file to write, for what the import prints. tree: the working tree, of which
         nothing may be imported on the way."""
-        told = self._ask(site, spec, log, tree, correct=False)
-        if "error" not in told:
-            return self._ended(told, log, "loading", "import error")
-        error = told["error"]
+        reply = self._ask(site, spec, log, tree, correct=False)
+        if "error" not in reply:
+            return self._ended(reply, log, "loading", "import error")
+        error = reply["error"]
         return _status(error, site, spec) if error else ("built", "")
 
     def computes(self, site: Path, spec: str, log: Path, cases: Sequence[str] = ()) -> Answer:
@@ -95,27 +95,27 @@ class Checker:
         result", "timeout", or "unchecked" where it refuses one of them. No cases: small ones, of
         which it may refuse some, but not all.
         """
-        told = self._ask(site, spec, log, "", correct=True, cases=cases)
-        if told.get("error"):
-            return Answer("import error", str(told["error"]).replace(f"{site}/", ""))
-        if "wrong" not in told:
-            return Answer(*self._ended(told, log, "a call", "wrong result"))
-        if told["wrong"]:
-            return Answer("wrong result", str(told["wrong"]))
-        checked = str(told.get("checked") or "")
-        if told.get("refused") or not checked:
-            return Answer("unchecked", str(told.get("refused") or "it said of no case"))
+        reply = self._ask(site, spec, log, "", correct=True, cases=cases)
+        if reply.get("error"):
+            return Answer("import error", str(reply["error"]).replace(f"{site}/", ""))
+        if "wrong" not in reply:
+            return Answer(*self._ended(reply, log, "a call", "wrong result"))
+        if reply["wrong"]:
+            return Answer("wrong result", str(reply["wrong"]))
+        checked = str(reply.get("checked") or "")
+        if reply.get("refused") or not checked:
+            return Answer("unchecked", str(reply.get("refused") or "it said of no case"))
         return Answer("built", "", checked)
 
     def _ended(
-        self, told: dict[str, Any], log: Path, what: str, status: Status
+        self, reply: dict[str, Any], log: Path, what: str, status: Status
     ) -> tuple[Status, str]:
         """Of a process that ended, or was ended, before it answered."""
-        if "checker" in told:
-            return status, f"{what} ended the process that checks it: {told['checker']}"
-        if told["code"] is None:
+        if "checker" in reply:
+            return status, f"{what} ended the process that checks it: {reply['checker']}"
+        if reply["code"] is None:
             return "timeout", f"{what} took longer than {self.timeout:g} s"
-        code = int(told["code"])
+        code = int(reply["code"])
         if code < 0:
             return status, f"{what} ended with {signal_name(-code)}"  # SIGKILL: for want of memory
         lines = log.read_bytes()[-10_000:].decode(errors="replace").splitlines()
@@ -148,12 +148,12 @@ class Checker:
         else:  # twice by the same revision: it is not by chance
             how = f"exit code {code}" if code >= 0 else signal_name(-code)
             return {"checker": f"it ended with {how}"}
-        told: dict[str, Any] = json.loads(answer)
-        if "absent" in told:
-            raise NotMeasuredError(f"--case: there is no {told['absent']} device here")
-        if "unwritable" in told:
-            raise OSError(told["unwritable"], os.strerror(told["unwritable"]))
-        return told
+        reply: dict[str, Any] = json.loads(answer)
+        if "absent" in reply:
+            raise NotMeasuredError(f"--case: there is no {reply['absent']} device here")
+        if "unwritable" in reply:
+            raise OSError(reply["unwritable"], os.strerror(reply["unwritable"]))
+        return reply
 
     def _answer(self, request: bytes) -> tuple[bytes, int]:
         """The server's line; of one that ended, or had to be, before it answered, b"" and its exit

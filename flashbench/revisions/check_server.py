@@ -90,12 +90,12 @@ def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
     log.end()
     os.close(reader)
     os.close(prints)
-    told: dict[str, str | None] = {}
+    reply: dict[str, str | None] = {}
     for line in said.splitlines():
         with contextlib.suppress(ValueError, TypeError):
-            told |= json.loads(line)
+            reply |= json.loads(line)
     # A revision can write there as well as we: what it says is taken for words at the most.
-    words = {key: value and str(value) for key, value in told.items() if key in _WORDS}
+    words = {key: value and str(value) for key, value in reply.items() if key in _WORDS}
     return words | {"code": code}
 
 
@@ -106,7 +106,7 @@ def _watch(
     said = b""
     opened = {reader, prints}
     end = time.monotonic() + timeout
-    last = end + timeout  # of the import and the calls, which are told one after the other
+    last = end + timeout  # of the import and the calls, which are reported one after the other
     code: int | None = None
     while True:
         ready, _, _ = select.select([*opened, 0], [], [], _STEP_SECONDS)

@@ -124,7 +124,7 @@ def _refuse_working_tree(
     files = [str(getattr(module, "__file__", None)) for module in new]
     for file in [*files, *sorted(mapped_files() - mapped)]:
         if not site.holds(file) and _is_code(file) and outside.lies_in(tree, file):
-            raise NotMeasuredError(f"it imports {outside.told(tree, file)}")
+            raise NotMeasuredError(f"it imports {outside.describe(tree, file)}")
 
 
 def _is_code(file: str) -> bool:

@@ -27,7 +27,7 @@ def lies_in(tree: str, file: str) -> bool:
     return not any(part == "site-packages" or part.startswith(".") for part in parts)
 
 
-def told(tree: str, file: str) -> str:
+def describe(tree: str, file: str) -> str:
     """What is wrong with a file of the working tree, and the fix, in words."""
     inside = Path(file).resolve().relative_to(Path(tree).resolve())
     top = inside.parts[0]

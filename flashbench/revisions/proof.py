@@ -104,7 +104,7 @@ class Witness:
         if name.partition(".")[0] in self._names:
             return f"{name} from {file}, which is not the revision's"
         if outside.lies_in(self.tree, file):
-            return outside.told(self.tree, file)
+            return outside.describe(self.tree, file)
         return ""
 
     def _stand_ins(self) -> list[str]:

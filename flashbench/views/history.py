@@ -193,9 +193,9 @@ def _footer(report: HistoryReport, changes: list[Change]) -> list[str]:
         return ["no change"]
     counts = Counter(outcome(change, report.tolerance) for change in changes)
     several = f"{len(changes)} change{'s' * (len(changes) != 1)}"
-    told = ", ".join(f"{name.value} {counts[name]}" for name in Outcome if counts[name])
+    counted = ", ".join(f"{name.value} {counts[name]}" for name in Outcome if counts[name])
     slower = sum(_regressed(report, index) for index in range(len(report.series)))
-    return [f"{several}: {told}", f"slower at the end than at the beginning: {slower} series"]
+    return [f"{several}: {counted}", f"slower at the end than at the beginning: {slower} series"]
 
 
 def _notes(report: HistoryReport, changes: list[Change]) -> list[Note]:

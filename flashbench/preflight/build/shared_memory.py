@@ -47,12 +47,12 @@ def dynamic(tree: SourceTree, limit: int) -> Iterator[Finding]:
         "MAX_DYNAMIC_SHARED" in tree.read(name).text for name in files
     )
     for name in files:
-        source, constants, told = tree.read(name), Constants(tree, name), set()
+        source, constants, reported = tree.read(name), Constants(tree, name), set()
         for place, text in sorted(_sizes(source)):
             size, line = constants.value(text), source.line_of(place)
-            if size is None or size in told or source.is_conditional(line):
+            if size is None or size in reported or source.is_conditional(line):
                 continue
-            told.add(size)
+            reported.add(size)
             if size > limit:
                 yield Finding(
                     f"{name}:{line}",

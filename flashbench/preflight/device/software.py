@@ -25,14 +25,14 @@ def fits(answers: Answers) -> Iterator[Finding]:
 
     Within one major version a driver runs newer minor ones (CUDA's minor-version compatibility).
     """
-    told = answers.require_driver()
-    if answers.torch is None or not answers.torch.cuda or not told.cuda:
+    driver = answers.require_driver()
+    if answers.torch is None or not answers.torch.cuda or not driver.cuda:
         raise CannotCheck("torch is not built for CUDA, or the driver does not say its version")
-    runs, needs = _version(told.cuda), _version(answers.torch.cuda)
+    runs, needs = _version(driver.cuda), _version(answers.torch.cuda)
     if runs[0] < needs[0]:
         yield Finding(
-            f"driver {told.version}",
-            f"it runs CUDA up to {told.cuda}; torch {answers.torch.version} is built for "
+            f"driver {driver.version}",
+            f"it runs CUDA up to {driver.cuda}; torch {answers.torch.version} is built for "
             f"{answers.torch.cuda}",
             f"install a torch for CUDA {runs[0]}, or a driver for CUDA {needs[0]}",
         )
@@ -70,10 +70,10 @@ def torch_sees(answers: Answers) -> Iterator[Finding]:
 def chip_covered(answers: Answers) -> Iterator[Finding]:
     """The build has machine code for this chip (same major version, a minor one not above its own)
     or PTX of an older one, which the driver compiles."""
-    told = answers.require_driver()
+    driver = answers.require_driver()
     if not answers.archs:
         raise CannotCheck("no kernels for CUDA were built")
-    for gpu in told.gpus:
+    for gpu in driver.gpus:
         chip = gpu.capability.replace(".", "")
         if chip and not any(covers(arch, int(chip)) for arch in answers.archs):
             yield Finding(

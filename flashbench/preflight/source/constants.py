@@ -22,11 +22,11 @@ def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:
     constants = {file: found for file in files if (found := _constants(tree, file))}
     macros = {define.name for file in files for define in tree.read(file).defines}
     names = macros & {name for found in constants.values() for name in found}
-    told = set()
+    reported = set()
     for unit in tree.units if names else ():
         for clash in _clashes(tree, unit, names, constants):
-            if clash not in told:
-                told.add(clash)
+            if clash not in reported:
+                reported.add(clash)
                 name, definer, line, conditional, holder, constant = clash
                 yield Finding(
                     f"{definer}:{line}",

@@ -60,14 +60,14 @@ def header_not_in_git(tree: SourceTree) -> Iterator[Finding]:
     """An include that is answered by a file which no clean clone of HEAD has."""
     if tree.tracked is None:
         raise CannotCheck(f"git cannot say what it has: {tree.without_git}")
-    told = set()
+    reported = set()
     for name in (*tree.units, *tree.headers):
         for include in tree.read(name).includes:
             found = tree.resolve(name, include.name) or _ignored(tree, name, include)
-            if found is None or found in told or name not in tree.tracked:
+            if found is None or found in reported or name not in tree.tracked:
                 continue
             if (lacks := _lacks(tree, name, found)) is not None:
-                told.add(found)
+                reported.add(found)
                 what, fix = lacks
                 yield Finding(f"{name}:{include.line}", f"{found} {what}", fix)
 
