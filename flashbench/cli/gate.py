@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from flashbench.gate import Level
     from flashbench.preflight.build.resources import KernelUse
+    from flashbench.preflight.finding import CannotCheck
     from flashbench.report import Report
     from flashbench.revisions import Built
 
@@ -115,16 +116,15 @@ def _levels(
         yield from (speed_level(report, speed) for speed in speeds)
 
 
-def _kernels(built: "Built") -> "list[KernelUse]":
-    """What the kernels of a build use; none where nothing can tell, which is said."""
+def _kernels(built: "Built") -> "list[KernelUse] | CannotCheck":
+    """What the kernels of a build use, or why nothing here tells."""
     from flashbench.preflight.build.resources import read_kernels
     from flashbench.preflight.finding import CannotCheck
 
     try:
         return read_kernels(sorted((Path(built.build.directory) / "lib").rglob("*.so")))
     except CannotCheck as reason:
-        tell(f"resources: not checked: {reason}")
-        return []
+        return reason
 
 
 def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":

@@ -6,6 +6,7 @@ from flashbench.builds.diagnosis import demangle
 from flashbench.builds.missing_symbol import first_line
 from flashbench.gate.level import Level, State
 from flashbench.preflight.build.resources import KernelUse
+from flashbench.preflight.finding import CannotCheck
 from flashbench.revisions import Built
 
 BUILDS, RESOURCES, CORRECT = "builds", "resources fit", "correct"
@@ -30,11 +31,19 @@ def built_level(built: Built) -> Level:
     )
 
 
-def resources_level(kernels: Sequence[KernelUse], most_stack: int) -> Level:
+def resources_level(kernels: Sequence[KernelUse] | CannotCheck, most_stack: int) -> Level:
     """No kernel keeps more than `most_stack` bytes a thread on the stack, which is in memory.
 
+    kernels: of the build, empty where it is known to have none, or why nothing tells.
     Static shared memory beyond a chip's is refused by ptxas: it does not come as far as this.
     """
+    if isinstance(kernels, CannotCheck):
+        return Level(
+            RESOURCES,
+            State.NOT_MEASURED,
+            str(kernels),
+            f"mend this, and the same command tries again: {kernels}",
+        )
     if not kernels:
         return Level(RESOURCES, State.PASSED, "no CUDA kernels in this build")
     worst = max(kernels, key=lambda kernel: kernel.stack)

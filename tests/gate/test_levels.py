@@ -9,6 +9,7 @@ from synthetic import make_cases, make_run
 from flashbench.builds import Build, Status
 from flashbench.gate import State, built_level, correct_level, resources_level, speed_level
 from flashbench.preflight.build.resources import KernelUse
+from flashbench.preflight.finding import CannotCheck
 from flashbench.report import report_one
 from flashbench.revisions import Built, Project, Revision
 from flashbench.revisions.ledger import RevisionOutcome
@@ -99,6 +100,14 @@ def test_resources() -> None:
     assert level.state is State.FAILED
     assert "512 bytes of stack a thread, 255 registers; at most 256" in level.evidence
     assert resources_level([fits, spills], 512).state is State.PASSED
+
+
+def test_resources_that_nothing_tells_are_not_measured() -> None:
+    """No tool to look with is no pass, and the reason is the next step."""
+    level = resources_level(CannotCheck("cuobjdump is not installed"), 256)
+    assert level.state is State.NOT_MEASURED
+    assert level.evidence == "cuobjdump is not installed"
+    assert level.next.endswith("cuobjdump is not installed")
 
 
 def test_correct() -> None:

@@ -184,3 +184,47 @@ def test_resources_of_kernels() -> None:
     first, second = resources.parse(text)
     assert (first.arch, first.registers, first.shared, first.stack) == (80, 255, 49152, 512)
     assert (second.arch, second.registers, second.stack) == (90, 128, 0)
+
+
+def _library(folder: Path, sections: bytes) -> Path:
+    path = folder / "_C.so"
+    path.write_bytes(b"\x7fELF" + sections)
+    return path
+
+
+def test_kernels_without_cuobjdump_are_not_known(
+    tmp_path: Path, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code for a GPU that nothing reads is not "no kernels"; a library without needs no tool."""
+    monkeypatch.setattr(resources, "cuda_program", lambda name: None)
+    assert resources.read_kernels([_library(tmp_path, b".text")]) == []
+    with pytest.raises(CannotCheck, match="pip package nvidia-cuda-cuobjdump"):
+        resources.read_kernels([_library(tmp_path, b".nv_fatbin")])
+
+
+def test_kernels_of_ptx_alone_are_not_known(
+    tmp_path: Path, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the driver compiles later has no resources yet; an empty binary has no kernels."""
+    library = _library(tmp_path, b".nv_fatbin")
+    monkeypatch.setenv("PATH", f"{bare}:/usr/bin:/bin")
+    _program(bare, "cuobjdump", "Fatbin ptx code:\n================\narch = sm_80")
+    with pytest.raises(CannotCheck, match="PTX alone"):
+        resources.read_kernels([library])
+    _program(bare, "cuobjdump", "Fatbin elf code:\n================\narch = sm_80")
+    assert resources.read_kernels([library]) == []
+
+
+def test_tools_that_hang(
+    subject: BuildSubject, bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nvidia-smi and cuobjdump that give no answer end the check, not the preflight."""
+    for name in ("nvidia-smi", "cuobjdump"):
+        _program(bare, name).write_text("#!/bin/sh\nexec /bin/sleep 30\n")
+    monkeypatch.setattr(tools, "_SECONDS", 0.2)
+    monkeypatch.setattr(resources, "_SECONDS", 0.2)
+    monkeypatch.setenv("CUDAARCHS", "80")
+    with pytest.raises(CannotCheck, match=r"nvidia-smi did not answer in 0\.2 s"):
+        list(tools.architecture_list(subject))
+    with pytest.raises(CannotCheck, match=r"cuobjdump did not answer in 0\.2 s"):
+        resources.read_kernels([_library(tmp_path, b".nv_fatbin")])

@@ -1,10 +1,12 @@
 """What compiled kernels use, read from a library by cuobjdump, and what each chip has."""
 
 import json
+import mmap
 import os
 import re
 import shutil
 import subprocess
+import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +30,13 @@ DYNAMIC_SHARED = {
     120: 99 << 10,
     121: 99 << 10,
 }
-REGISTERS = 255  # a thread
+# Of what cuobjdump calls static, the system's own from sm_90 on, beside what a block may ask for.
+_RESERVED = 1 << 10
+_SECONDS = 60.0  # of one call of cuobjdump
+_NO_TOOL = (
+    "cuobjdump is not installed: it is in CUDA's toolkit, and in its pip package "
+    "nvidia-cuda-cuobjdump"
+)
 
 _FILE = re.compile(r"arch = sm_(\d+)(\w?)")
 _FUNCTION = re.compile(r"Function (\S+):")
@@ -46,23 +54,56 @@ class KernelUse:
     shared: int
     stack: int
 
+    @property
+    def asked(self) -> int:
+        """Bytes of `shared` that the source asks for."""
+        return max(0, self.shared - _RESERVED) if self.arch >= 90 else self.shared
+
 
 def read_kernels(libraries: Sequence[Path]) -> list[KernelUse]:
     """All kernels of the libraries, by cuobjdump, or as our own build reports them beside the
-    library. CannotCheck without both."""
+    library; none where no library has code for a GPU. CannotCheck where there is code that nothing
+    here reads."""
     reports = {library.with_name("_build.json") for library in libraries}
     if reports and all(report.is_file() for report in reports):
         return [kernel for report in reports for kernel in _reported(report)]
+    found = []
+    for library in filter(_has_device_code, libraries):
+        text = _cuobjdump("--dump-resource-usage", library)
+        kernels = parse(text)
+        if not kernels and "ptx code:" in text and "elf code:" not in text:
+            raise CannotCheck(
+                f"{library.name} has PTX alone: what its kernels use is known when a driver "
+                "compiles them; build for the architecture of a chip"
+            )
+        found += kernels
+    return found
+
+
+def _has_device_code(library: Path) -> bool:
+    """By the name of the section that holds it, which a stripped library has, too."""
+    if not library.stat().st_size:
+        return False
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
+        return held.find(b".nv_fatbin") >= 0
+
+
+def _cuobjdump(option: str, library: Path) -> str:
     tool = shutil.which("cuobjdump") or cuda_program("cuobjdump")
     if tool is None:
-        raise CannotCheck("cuobjdump is not on PATH (it comes with nvcc)")
-    found = []
-    for library in libraries:
+        raise CannotCheck(_NO_TOOL)
+    try:
         done = subprocess.run(
-            [tool, "--dump-resource-usage", str(library)], capture_output=True, text=True
+            [tool, option, str(library)], capture_output=True, text=True, timeout=_SECONDS
         )
-        found += parse(done.stdout)  # it fails for a library without kernels, and prints nothing
-    return found
+    except subprocess.TimeoutExpired:
+        raise CannotCheck(f"cuobjdump did not answer in {_SECONDS:g} s") from None
+    except OSError as error:
+        raise CannotCheck(f"cuobjdump cannot be run: {error.strerror}") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().partition("\n")[0]
+        raise CannotCheck(f"cuobjdump {option} {library.name} failed: {said}")
+    return done.stdout
 
 
 def _reported(report: Path) -> Iterator[KernelUse]:
@@ -73,14 +114,11 @@ def _reported(report: Path) -> Iterator[KernelUse]:
 
 def read_archs(libraries: Sequence[Path]) -> tuple[str, ...]:
     """What the libraries have code for: `90a-real` machine code, `80-virtual` PTX."""
-    tool = shutil.which("cuobjdump") or cuda_program("cuobjdump")
-    if tool is None:
-        raise CannotCheck("cuobjdump is not on PATH (it comes with nvcc)")
     found = set()
-    for library in libraries:
+    for library in filter(_has_device_code, libraries):
         for option, kind in (("--list-elf", "real"), ("--list-ptx", "virtual")):
-            done = subprocess.run([tool, option, str(library)], capture_output=True, text=True)
-            found |= {f"{arch}-{kind}" for arch in re.findall(r"\.sm_(\w+)\.", done.stdout)}
+            text = _cuobjdump(option, library)
+            found |= {f"{arch}-{kind}" for arch in re.findall(r"\.sm_(\w+)\.", text)}
     return tuple(sorted(found))
 
 
@@ -100,8 +138,9 @@ def parse(text: str) -> list[KernelUse]:
 
 
 def cuda_program(name: str) -> Path | None:
-    """A program of CUDA where it is installed, on PATH or not."""
+    """A program of CUDA where it is installed, on PATH or not: a toolkit, or a pip package."""
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     places = [Path(home) for home in homes if home]
     places += sorted(Path("/usr/local").glob("cuda-*"), reverse=True)
+    places += sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/cu*"), reverse=True)
     return next((p / "bin" / name for p in places if (p / "bin" / name).exists()), None)

@@ -21,6 +21,7 @@ from flashbench.preflight.finding import CannotCheck, Finding, Severity
 # before there is a package, the former on a Python too old for it. An installed package does not
 # have them: so the names of compilers, and the place of Python's headers, are here once more.
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
+_SECONDS = 10.0  # for an answer of nvidia-smi or nvcc
 
 
 def compiler(subject: BuildSubject) -> Iterator[Finding]:
@@ -104,10 +105,9 @@ def _chip() -> int:
     """Of the first GPU here, as 90; CannotCheck without one."""
     if shutil.which("nvidia-smi") is None:
         raise CannotCheck("there is no GPU here")
-    asked = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-    done = subprocess.run(asked, capture_output=True, text=True)
-    found = re.match(r"(\d+)\.(\d)", done.stdout)
-    if done.returncode or found is None:
+    said = _answer(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"])
+    found = re.match(r"(\d+)\.(\d)", said)
+    if found is None:
         raise CannotCheck("nvidia-smi does not say what chip is here")
     return int(found[1] + found[2])
 
@@ -190,6 +190,16 @@ def _nvcc_release() -> str:
     program = shutil.which("nvcc")
     if program is None:
         return ""
-    done = subprocess.run([program, "--version"], capture_output=True, text=True)
-    found = re.search(r"release (\d+)", done.stdout)
+    found = re.search(r"release (\d+)", _answer([program, "--version"]))
     return found[1] if found else ""
+
+
+def _answer(command: list[str]) -> str:
+    """What a program prints, "" where it fails; CannotCheck where it gives no answer."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise CannotCheck(f"{command[0]} did not answer in {_SECONDS:g} s") from None
+    except OSError as error:
+        raise CannotCheck(f"{command[0]} cannot be run: {reason(error)}") from None
+    return done.stdout if done.returncode == 0 else ""
