@@ -16,7 +16,7 @@ _NOT_CODE = re.compile(
 _CONTINUED = re.compile(r"\\\r?\n")
 _STOPS = re.compile(r"[;{}]")
 _NAMESPACE = re.compile(r"\b(namespace\b[\w\s:]*|extern\s*\"\"\s*)\Z")
-_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)[ \t]*(.*)")
+_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)[ \t]*(.*)", re.DOTALL)  # of continued lines, too
 _INCLUDE = re.compile(r'"([^"\n]+)"|<([^>\n]+)>')
 
 

@@ -1,110 +1,183 @@
 """Templates whose body is in a unit are instantiated there for every type that others ask for."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from flashbench.preflight.finding import Finding
+from flashbench.preflight.source.generators import written_by_a_generator
 from flashbench.preflight.source.tree import SourceTree
 
-# `template <...> type name(arguments);` and the same with a body.
-_TEMPLATE = re.compile(
-    r"\btemplate\s*<([^;{}()]+)>\s*(?:[\w:]+(?:<[^;{}()]*>)?[\s*&]+)+([A-Za-z_]\w*)\s*\(([^;{}]*)\)"
-    r"\s*(?:noexcept\s*)?([;{])"
-)
-_ALIASES = {
-    "bfloat16": "bf16",
-    "nv_bfloat16": "bf16",
-    "__nv_bfloat16": "bf16",
-    "bhalf": "bf16",
-    "half": "fp16",
-    "__half": "fp16",
-    "half_t": "fp16",
-    "bfloat16_t": "bf16",
+_HEADING = re.compile(r"\btemplate\b([^;{}]*)([;{])")
+_CALL = re.compile(r"\b([A-Za-z_]\w*)\s*<([^;{}()]*)>\s*\(")
+_MACRO_CALL = re.compile(r"^[ \t]*[A-Z][A-Z0-9_]*\s*\(([^;{}]*)", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_INTEGER = re.compile(r"(\d+|0[xX][\da-fA-F]+)[uUlL]*")
+# Types that are what they are called, by one name each.
+_TYPES = {
+    name: names.split()[0]
+    for names in (
+        "float float32_t",
+        "double float64_t",
+        "bool",
+        "char",
+        "int int32_t",
+        "int8_t",
+        "uint8_t",
+        "int16_t short",
+        "uint16_t",
+        "uint32_t unsigned",
+        "int64_t long",
+        "uint64_t size_t",
+        "bf16 bfloat16 nv_bfloat16 __nv_bfloat16 bhalf bfloat16_t BFloat16",
+        "fp16 half __half half_t Half float16",
+        "true",
+        "false",
+    )
+    for name in names.split()
 }
+
+
+@dataclass
+class _Templates:
+    """The function templates of a project, by name."""
+
+    parameters: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    bodies: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # the files
+    made: dict[str, set[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(set))
+    # Written by a macro, or instantiated for types that the compiler deduces.
+    untold: set[str] = field(default_factory=set)
 
 
 def missing_instantiation(tree: SourceTree) -> Iterator[Finding]:
     """`launch<BFloat16>(...)` is called, `launch` is defined in a unit, and nothing there makes
-    that one of it. Types that are parameters themselves, and instantiations by macros, are left to
-    the linker."""
-    declared, bodies = _templates(tree)
-    for name, parameters in declared.items():
-        units = [file for file in bodies.get(name, []) if file in tree.units]
-        if not units or any(file in tree.headers for file in bodies[name]):
-            continue  # a body in a header serves everybody
-        if any(
-            re.search(rf"\b{name}\b", tree.read(f).macros) for f in (*tree.units, *tree.headers)
-        ):
-            continue
-        made = _made(tree, name)
-        for user in tree.units:
-            if user in units:
-                continue
-            for types, line in _asked(tree, user, name, parameters):
-                if types not in made:
-                    yield Finding(
-                        f"{user}:{line}",
-                        f"calls {name}<{', '.join(types)}>, which {units[0]} does not instantiate",
-                        f"add `template ... {name}<{', '.join(types)}>(...);` to {units[0]}",
-                    )
-
-
-def _templates(tree: SourceTree) -> tuple[dict[str, int], dict[str, list[str]]]:
-    """Function templates that are declared, with the number of their parameters, and the files
-    that hold a body of one."""
-    declared: dict[str, int] = {}
-    bodies: dict[str, list[str]] = {}
-    for file in (*tree.units, *tree.headers):
-        plain = tree.read(file).plain
-        if "template" not in plain:
-            continue
-        for match in _TEMPLATE.finditer(plain):
-            if match[4] == ";":
-                declared.setdefault(match[2], match[1].count(",") + 1)
-            else:
-                bodies.setdefault(match[2], []).append(file)
-    return declared, bodies
-
-
-def _made(tree: SourceTree, name: str) -> set[tuple[str, ...]]:
-    """The arguments that `name` is instantiated or specialised for, anywhere."""
-    explicit = re.compile(
-        rf"\btemplate\s*(?:<\s*>)?[^;{{}}<]*(?:<[^;{{}}()]*>[\s*&]+)?\b{name}\s*<([^;{{}}()]*)>\s*\("
-    )
-    return {
-        _types(match[1])
-        for file in (*tree.units, *tree.headers)
-        for match in explicit.finditer(tree.read(file).plain)
+    that one of it. Names of types and values that the text leaves open (aliases, parameters,
+    constants), and instantiations by macros, are left to the linker."""
+    found = _templates(tree)
+    units = set(tree.units)
+    wanted = {
+        name
+        for name, files in found.bodies.items()
+        if files <= units and len(found.parameters[name]) == 1 and name not in found.untold
     }
+    for user in tree.units if wanted else ():
+        for name, types, line in _asked(tree, user, wanted):
+            (count,) = found.parameters[name]
+            files = sorted(found.bodies[name])
+            if len(types) != count or any(_covers(made, types) for made in found.made[name]):
+                continue
+            if set(tree.closure(user)) & set(files) or written_by_a_generator(tree, name):
+                continue
+            yield Finding(
+                f"{user}:{line}",
+                f"calls {name}<{', '.join(types)}>, which {files[0]} does not instantiate",
+                f"add `template ... {name}<{', '.join(types)}>(...);` to {files[0]}",
+            )
+
+
+def _templates(tree: SourceTree) -> _Templates:
+    """Reads each file once."""
+    found = _Templates()
+    for file in (*tree.units, *tree.headers):
+        source = tree.read(file)
+        found.untold.update(_WORD.findall(source.macros))
+        plain = source.plain
+        for call in _MACRO_CALL.finditer(plain):
+            found.untold.update(_WORD.findall(call[1]))
+        for match in _HEADING.finditer(plain):
+            _add(found, file, match[1].strip(), match[2])
+    return found
+
+
+def _add(found: _Templates, file: str, heading: str, end: str) -> None:
+    """Take in `<typename T> void name(...)`, with ";" or "{" behind it, or `void name<T>(...)`."""
+    parameters, heading = _angled(heading)
+    before = heading.partition("(")[0].rstrip()
+    if before == heading:
+        return  # a class
+    arguments = None
+    if before.endswith(">"):
+        before, arguments = _last_angled(before)
+    words = re.search(r"[\s*&>:]([A-Za-z_]\w*)\Z", before)
+    if words is None:
+        return
+    name = words[1]
+    if not parameters:  # an instantiation or a specialisation
+        if arguments is None:
+            found.untold.add(name)
+        else:
+            found.made[name].add(_types(arguments))
+    elif arguments is None:
+        if "..." in parameters:
+            found.untold.add(name)
+        found.parameters[name].add(len(_split(parameters)))
+        if end == "{":
+            found.bodies[name].add(file)
+
+
+def _angled(text: str) -> tuple[str, str]:
+    """`<a, b> rest` as what the brackets hold and the rest; nothing in front of a plain text."""
+    if not text.startswith("<"):
+        return "", text
+    depth = 0
+    for place, sign in enumerate(text):
+        depth += (sign == "<") - (sign == ">" and text[place - 1] != "-")
+        if depth == 0:
+            return text[1:place].strip(), text[place + 1 :].strip()
+    return "", ""
+
+
+def _last_angled(text: str) -> tuple[str, str]:
+    """`name<a, b>` as the name and what the brackets hold."""
+    depth = 0
+    for place in range(len(text) - 1, -1, -1):
+        depth += (text[place] == ">") - (text[place] == "<")
+        if depth == 0:
+            return text[:place].rstrip(), text[place + 1 : -1]
+    return "", ""
+
+
+def _split(arguments: str) -> list[str]:
+    """At the commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for sign in arguments:
+        depth += (sign in "<([") - (sign in ">)]")
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts
 
 
 def _asked(
-    tree: SourceTree, user: str, name: str, parameters: int
-) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The concrete types that a unit calls the template with, each once, with the line."""
+    tree: SourceTree, user: str, wanted: set[str]
+) -> Iterator[tuple[str, tuple[str, ...], int]]:
+    """The concrete types that a unit calls templates with, each once, with the line."""
     source = tree.read(user)
     seen = set()
-    for match in re.finditer(rf"(?<!\w){name}\s*<([^;{{}}()]*)>\s*\(", source.plain):
-        types = _types(match[1])
-        before = source.plain[: match.start()].rpartition(";")[2]
-        if re.search(r"\btemplate\b[^;{}]*\Z", before) or len(types) != parameters or types in seen:
+    for match in _CALL.finditer(source.plain):
+        if match[1] not in wanted:
             continue
-        if all(_is_concrete(source.plain, one) for one in types):
-            seen.add(types)
-            yield types, source.line_of(match.start())
+        types = _types(match[2])
+        before = source.plain[max(0, match.start() - 1000) : match.start()].rpartition(";")[2]
+        if (match[1], types) in seen or re.search(r"\btemplate\b[^{}]*\Z", before):
+            continue
+        if all(types):
+            seen.add((match[1], types))
+            yield match[1], types, source.line_of(match.start())
 
 
-def _is_concrete(plain: str, name: str) -> bool:
-    """Whether a type or value is no template parameter and no local alias of this file."""
-    if re.search(rf"\b(typename|class|int|bool|auto|using|typedef)\s+(\.\.\.\s*)?{name}\b", plain):
-        return False
-    return name not in ("scalar_t", "T", "Ts", "Args")
+def _covers(made: tuple[str, ...], types: tuple[str, ...]) -> bool:
+    """Whether an instantiation may be that one; "" may be any type, and so may what is deduced."""
+    return all(one in ("", asked) for one, asked in zip(made, types, strict=False))
 
 
 def _types(arguments: str) -> tuple[str, ...]:
-    """`c10::BFloat16, 128` as ("bf16", "128"): without scopes, aliases of one type made equal."""
+    """`c10::BFloat16, 128` as ("bf16", "128"); "" for what only a compiler knows."""
     found = []
-    for argument in arguments.split(","):
-        last = argument.strip().rpartition("::")[2].strip()
-        found.append(_ALIASES.get(last.lower(), last))
+    for argument in _split(arguments):
+        text = argument.strip()
+        number = _INTEGER.fullmatch(text)
+        found.append(number[1] if number else _TYPES.get(text.rpartition("::")[2], ""))
     return tuple(found)
