@@ -47,12 +47,95 @@ def arguments_deduced(project: Repository) -> None:
         project.edit("csrc/forward.cu", f"template void {text}", "template void launch")
 
 
+def sources_appended(project: Repository) -> None:
+    project.edit(
+        "setup.py",
+        "setup(",
+        'sources = ["csrc/bindings.cpp"]\nsources.append("csrc/forward.cu")\n'
+        'sources += ["csrc/" + "combine.cpp"]\nsetup(',
+    )
+    project.edit(
+        "setup.py",
+        'sources=["csrc/bindings.cpp", "csrc/forward.cu", "csrc/combine.cpp"]',
+        "sources=sources",
+    )
+
+
+def sources_joined(project: Repository) -> None:
+    project.edit("setup.py", '"csrc/combine.cpp"', 'os.path.join("csrc", "combine.cpp")')
+
+
+def sources_formatted(project: Repository) -> None:
+    project.edit("setup.py", '"csrc/combine.cpp"', '*[f"csrc/{one}.cpp" for one in ("combine",)]')
+
+
+def sources_of_a_directory(project: Repository) -> None:
+    project.edit("setup.py", ', "csrc/combine.cpp"]', '] + os.listdir("csrc")')
+
+
+def names_left_out(project: Repository) -> None:
+    project.edit("setup.py", "setup(", 'EXCLUDE = ["csrc/legacy.cu", "csrc/old.cpp"]\n\nsetup(')
+
+
+CMAKE = """\
+#[[
+add_library(old csrc/old.cu)
+]]
+add_custom_command(
+  OUTPUT
+    table.cc
+  COMMAND python gen.py)
+set(EXCLUDED csrc/legacy.cu)
+pybind11_add_module(_C csrc/bindings.cpp csrc/forward.cu csrc/combine.cpp table.cc)
+"""
+
+
+def cmake_writes_a_unit(project: Repository) -> None:
+    project.git("rm", "-q", "setup.py")
+    project.edit("pyproject.toml", '"csrc", "setup.py"', '"csrc"')
+    project.write("CMakeLists.txt", CMAKE)
+
+
+def make_writes_a_unit(project: Repository) -> None:
+    project.write(
+        "Makefile",
+        "SRC = gen.cu\ngen.cu: gen.py\n\tpython gen.py > gen.cu\n\techo demo.cpp is built\n",
+    )
+
+
+def script_writes_a_unit(project: Repository) -> None:
+    project.edit("setup.py", '"csrc/combine.cpp"', '"csrc/combine.cpp", "csrc/backend.cpp"')
+    project.write("csrc/generate.py", 'open("csrc/backend.cpp", "w").write("int x;")\n')
+
+
+def setup_in_a_folder(project: Repository) -> None:
+    text = (project.root / "setup.py").read_text()
+    project.write("python/setup.py", text.replace("csrc/", "../csrc/"))
+    project.git("rm", "-q", "setup.py")
+    project.edit("pyproject.toml", '"csrc", "setup.py"', '"csrc"')
+
+
+def unit_of_units(project: Repository) -> None:
+    project.write("csrc/all.cpp", '#include "bindings.cpp"\n#include "combine.cpp"\n')
+    project.edit("setup.py", '"csrc/bindings.cpp"', '"csrc/all.cpp"')
+    project.edit("setup.py", ', "csrc/combine.cpp"', "")
+
+
 HEALTHY: list[Callable[[Repository], None]] = [
     instantiated_by_a_macro,
     alias_of_a_type,
     constant_as_argument,
     instantiated_by_a_constant,
     arguments_deduced,
+    sources_appended,
+    sources_joined,
+    sources_formatted,
+    sources_of_a_directory,
+    names_left_out,
+    cmake_writes_a_unit,
+    make_writes_a_unit,
+    script_writes_a_unit,
+    unit_of_units,
 ]
 
 
@@ -63,3 +146,38 @@ def test_what_builds_is_no_error(tmp_path: Path, write: Callable[[Repository], N
     write(project)
     project.commit("Write it another way")
     assert [(one.where, one.found) for one in run(project.root, "source").errors] == []
+
+
+def test_setup_above_which_the_sources_lie(tmp_path: Path) -> None:
+    """A project in a folder of a repository lists sources beside that folder."""
+    project = kernel_project(tmp_path / "flash")
+    setup_in_a_folder(project)
+    project.git("mv", "pyproject.toml", "python/pyproject.toml")
+    project.git("mv", "flash", "python/flash")
+    project.edit("python/pyproject.toml", 'sources = ["csrc"]\n', "")
+    project.commit("Keep Python apart")
+    assert [one.found for one in run(project.root / "python", "source").errors] == []
+
+
+def test_unit_that_git_ignores(tmp_path: Path) -> None:
+    """It lies there, so it is not called missing: a clean clone lacks it."""
+    project = kernel_project(tmp_path / "flash")
+    project.git("rm", "-q", "--cached", "csrc/combine.cpp")
+    project.write(".gitignore", "combine.*\n")
+    project.commit("Ignore too much")
+    (finding,) = run(project.root, "source").errors
+    assert "csrc/combine.cpp, which is on this machine alone: git ignores it" in finding.found
+
+
+def test_unit_of_a_submodule(tmp_path: Path) -> None:
+    """The files of a submodule are not the project's own."""
+    other = Repository(tmp_path / "tiles")
+    other.write("tiles.cpp", "int tiles;\n")
+    other.commit("Tiles")
+    project = kernel_project(tmp_path / "flash")
+    fetch = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add")
+    project.git(*fetch, str(other.root), "third_party/tiles")
+    unit = '"third_party/tiles/tiles.cpp"'
+    project.edit("setup.py", '"csrc/combine.cpp"', f'"csrc/combine.cpp", {unit}')
+    project.commit("Compile a submodule")
+    assert [one.found for one in run(project.root, "source").errors] == []

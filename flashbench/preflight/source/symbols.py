@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flashbench.preflight.finding import Finding
 from flashbench.preflight.source.tree import SourceTree
-from flashbench.preflight.source.units import listed_units
+from flashbench.preflight.source.units import listed_units, units_without_source
 
 _BINDS = re.compile(r"\b(PYBIND11_MODULE|TORCH_LIBRARY\w*|NB_MODULE|PyInit_\w+|PyModuleDef)\b")
 # A declaration: a type, a name, arguments, ";". No template: `instantiations` has those.
@@ -25,7 +25,7 @@ _DEFINES = re.compile(
 def bound_but_not_built(tree: SourceTree) -> Iterator[Finding]:
     """A function that the bindings declare and use, and that no compiled unit defines."""
     binding = [unit for unit in tree.units if _BINDS.search(tree.read(unit).code)]
-    if not binding:
+    if not binding or units_without_source(tree):
         return
     holders: dict[str, list[str]] = defaultdict(list)
     for file in (*tree.units, *tree.headers):

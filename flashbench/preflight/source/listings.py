@@ -1,0 +1,179 @@
+"""The units that build files name one by one: read from literals, and known to be all or not."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from flashbench.preflight.source.cxx import UNITS
+from flashbench.preflight.source.tree import SourceTree
+
+_WORD = re.compile(rf"[\w./+${{}}-]+(?:{'|'.join(map(re.escape, UNITS))})(?![\w.])")
+_HERE = re.compile(
+    r"\$\{?(CMAKE_CURRENT_SOURCE_DIR|CMAKE_CURRENT_LIST_DIR|PROJECT_SOURCE_DIR|"
+    r"CMAKE_SOURCE_DIR|srcdir|SRCDIR)\}?/"
+)
+_OF_SOURCES = re.compile(r"sources?|srcs?|units", re.IGNORECASE)
+_LEFT_OUT = re.compile(r"exclu|skip|ignor|remov|generat|hip", re.IGNORECASE)
+_CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]|#[^\n]*", re.DOTALL)
+_CMAKE_COMMAND = re.compile(r"\b(\w+)\s*\(((?:[^()]|\([^()]*\))*)\)")
+_CMAKE_LISTS = re.compile(
+    r"(set|list|add_library|add_executable|target_sources|cuda_add_\w+|\w*_add_\w*(module|library))\Z",
+    re.IGNORECASE,
+)
+_CMAKE_MAKES = re.compile(r"(add_custom_command|configure_file|file|execute_process)\Z", re.I)
+_ASSIGNED = re.compile(r"\s*(?:override\s+|export\s+)?([\w.-]+)\s*[:?+]*=(.*)")
+_INCOMPLETE = re.compile(
+    r"\bglob\b|GLOB|\*\.(cpp|cu|cc|c)\b|wildcard|foreach|aux_source_directory|add_custom_command|"
+    r"execute_process|configure_file|FetchContent|%|\$\(\w+:|\.o\b"
+)
+Listed = tuple[str, int]  # the unit as it is written, and its line
+
+
+def listed(tree: SourceTree) -> Iterator[tuple[str, str, int]]:
+    """Build file, unit as it is written there, line."""
+    for file in tree.build_files:
+        for name, line in _in(tree, file):
+            plain = _HERE.sub("", name)
+            if "$" not in plain and not plain.startswith(("/", "-")):
+                yield file, plain, line
+
+
+def is_complete(tree: SourceTree) -> bool:
+    """Whether no build file computes what it compiles: all its units are literals."""
+    return all(_is_literal(tree, file) for file in tree.build_files if _is_build(file))
+
+
+def _is_build(file: str) -> bool:
+    name = PurePosixPath(file).name
+    return name in ("setup.py", "CMakeLists.txt", "meson.build") or name.lower().endswith(
+        ("makefile", ".cmake")
+    )
+
+
+def _in(tree: SourceTree, file: str) -> Iterator[Listed]:
+    if not _is_build(file):
+        return
+    text = tree.read(file).text
+    if file.endswith(".py"):
+        yield from _in_python(text)
+    elif file.endswith((".txt", ".cmake")):
+        yield from _in_cmake(text)
+    elif file.endswith("meson.build"):
+        for number, line in enumerate(text.splitlines(), 1):
+            for match in _WORD.finditer(line.partition("#")[0]):
+                yield match[0], number
+    else:
+        yield from _in_make(text)
+
+
+def _is_literal(tree: SourceTree, file: str) -> bool:
+    text = tree.read(file).text
+    if not file.endswith(".py"):
+        code = _CMAKE_COMMENT.sub("", text)
+        computed = [word for word in _WORD.findall(_HERE.sub("", code)) if "$" in word]
+        return not computed and _INCOMPLETE.search(code) is None
+    module = _parsed(text)
+    if module is None:
+        return False
+    counts = _stored(module)
+    return all(_literal_list(entry, counts) for entry in _source_arguments(module))
+
+
+def _in_python(text: str) -> Iterator[Listed]:
+    """Literals of `sources=[...]`, of an extension's second argument and of a list that is called
+    after sources. A name that is joined from parts is known only when setup.py runs."""
+    module = _parsed(text)
+    if module is None:
+        return
+    lists = list(_source_arguments(module))
+    for node in ast.walk(module):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if _OF_SOURCES.search(name) and not _LEFT_OUT.search(name):
+                lists.append(node.value)
+    seen = set()
+    for entry in lists:
+        for value in entry.elts if isinstance(entry, ast.List | ast.Tuple) else ():
+            known = value.value if isinstance(value, ast.Constant) else None
+            if isinstance(known, str) and _WORD.fullmatch(known):
+                seen.add((known, value.lineno))
+    yield from sorted(seen, key=lambda one: one[1])
+
+
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _source_arguments(module: ast.Module) -> Iterator[ast.expr]:
+    """What extensions are given as their sources."""
+    for node in ast.walk(module):
+        if not isinstance(node, ast.Call):
+            continue
+        yield from (one.value for one in node.keywords if one.arg == "sources")
+        called = ast.unparse(node.func)
+        if called.endswith("Extension") and len(node.args) > 1:
+            yield node.args[1]
+
+
+def _stored(module: ast.Module) -> dict[str, list[ast.expr | None]]:
+    """What each name is set to; None for what may change it (`+=`, `.append`)."""
+    found: dict[str, list[ast.expr | None]] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(node.value)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            found.setdefault(node.target.id, []).append(None)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.setdefault(node.value.id, []).append(None)  # a method may change it
+    return found
+
+
+def _literal_list(entry: ast.expr, stored: dict[str, list[ast.expr | None]]) -> bool:
+    if isinstance(entry, ast.Name):
+        values = stored.get(entry.id, [])
+        (only,) = values if len(values) == 1 else (None,)
+        return isinstance(only, ast.List) and _literal_list(only, stored)
+    return isinstance(entry, ast.List) and all(isinstance(one, ast.Constant) for one in entry.elts)
+
+
+def _in_cmake(text: str) -> Iterator[Listed]:
+    """What targets and lists of sources hold, without what another command writes."""
+    code = _CMAKE_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    made = {
+        PurePosixPath(word).name
+        for command in _CMAKE_COMMAND.finditer(code)
+        if _CMAKE_MAKES.match(command[1])
+        for word in _WORD.findall(command[2])
+    }
+    for command in _CMAKE_COMMAND.finditer(code):
+        if not _CMAKE_LISTS.match(command[1]):
+            continue
+        if _LEFT_OUT.search(command[2].split(None, 1)[0] if command[2].split() else ""):
+            continue
+        if re.match(r"\s*(REMOVE|FILTER|TRANSFORM)", command[2]):
+            continue
+        for word in _WORD.finditer(command[2]):
+            if PurePosixPath(word[0]).name not in made:
+                yield word[0], code.count("\n", 0, command.start(2) + word.start()) + 1
+
+
+def _in_make(text: str) -> Iterator[Listed]:
+    """What variables of a makefile hold, without what its rules write."""
+    made = {
+        word
+        for line in text.splitlines()
+        if not line.startswith("\t")
+        for word in _WORD.findall(line.partition(":")[0] if ":" in line else "")
+    }
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _ASSIGNED.match(line.partition("#")[0]) if not line.startswith("\t") else None
+        if match and not _LEFT_OUT.search(match[1]):
+            for word in _WORD.findall(match[2]):
+                if word not in made:
+                    yield word, number
