@@ -2,16 +2,19 @@
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from revisions.repository import Repository
 
 from flashbench.preflight import run
-from flashbench.preflight.build.shared_memory import dynamic
+from flashbench.preflight.build import resources
+from flashbench.preflight.build.resources import KernelUse
+from flashbench.preflight.build.shared_memory import dynamic, shared_memory
+from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.source.arithmetic import Constants
 from flashbench.preflight.source.tree import read_tree
 
-_LIMIT = 227 << 10
 _ASK = "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, {});"
 _HEADER = """\
 #pragma once
@@ -45,7 +48,7 @@ def _tree(root: Path, unit: str) -> Path:
 
 
 def _found(root: Path, unit: str) -> list[str]:
-    findings = dynamic(read_tree(_tree(root, unit)), _LIMIT)
+    findings = dynamic(read_tree(_tree(root, unit)))
     return [f"{one.where} {one.found.split(' bytes')[0]}" for one in findings]
 
 
@@ -137,6 +140,74 @@ def test_too_much_is_found(tmp_path: Path, unit: str, found: str) -> None:
 def test_what_fits_or_is_not_known_is_no_defect(tmp_path: Path, unit: str) -> None:
     """The chip's limit itself, another argument, a name with several meanings, a condition."""
     assert _found(tmp_path, unit) == []
+
+
+_OTHER = "__global__ void other(float* o) {} __global__ void kernel(float* o) {}\n"
+_LAUNCH = "void f() {{ kernel<<<1, 32, {}>>>(q); }}"
+
+
+@pytest.mark.parametrize(
+    ("ask", "found"),
+    [
+        (_ASK.replace("kernel", "other"), 1),
+        (_ASK, 0),
+        (_ASK.replace("kernel", "(const void*)kernel"), 0),
+        (_ASK.replace("kernel", "chosen"), 0),  # a variable: any kernel
+        ("#define ALLOW(k, n) " + _ASK.replace("kernel", "k"), 0),
+    ],
+)
+def test_an_attribute_is_of_one_kernel(tmp_path: Path, ask: str, found: int) -> None:
+    """What another kernel is allowed, this one is not."""
+    unit = f"{_OTHER}void g() {{\n{ask.format(1 << 16)}\n}}\n{_LAUNCH.format(1 << 16)}"
+    assert len(_found(tmp_path, unit)) == found
+
+
+def _use(arch: int, shared: int) -> KernelUse:
+    return KernelUse("_Z6kernelPf", arch, 8, shared, 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "uses", "found"),
+    [
+        (200 << 10, [_use(80, 0), _use(90, 1024)], ("warning", "sm_80, which it is built for too")),
+        (200 << 10, [_use(90, 1024)], None),
+        (200 << 10, [_use(80, 0), _use(86, 0)], ("error", "the chips built for have 166912")),
+        (220 << 10, [_use(90, 41 << 10)], ("error", "225280 bytes and 40960 of static arrays")),
+        (227 << 10, [_use(90, 1 << 10)], None),  # the system's own
+    ],
+)
+def test_limits_of_the_chips(
+    tmp_path: Path, size: int, uses: list[KernelUse], found: tuple[str, str] | None
+) -> None:
+    """Each chip of the build has its limit, which static and dynamic memory share."""
+    unit = f"{_OTHER}void g() {{ {_ASK.format(size)} }}\n"
+    findings = list(dynamic(read_tree(_tree(tmp_path, unit)), uses))
+    assert [one.severity for one in findings] == ([found[0]] if found else [])
+    assert found is None or found[1] in findings[0].found
+
+
+def test_static_and_dynamic_without_an_attribute(tmp_path: Path) -> None:
+    """48 KiB are for both together."""
+    tree = read_tree(_tree(tmp_path, _OTHER + _LAUNCH.format(40 << 10)))
+    assert list(dynamic(tree, [_use(80, 8 << 10)])) == []
+    (finding,) = dynamic(tree, [_use(80, 9 << 10)])
+    assert "40960 bytes and 9216 of static arrays" in finding.found
+
+
+def test_sizes_are_judged_without_cuobjdump(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What no chip has is known from the sources alone."""
+    monkeypatch.setattr(resources, "cuda_program", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    library = tmp_path / "_C.so"
+    library.write_bytes(b"ELF .nv_fatbin")
+    tree = read_tree(_tree(tmp_path, "void f() {\n" + _ASK.format(240 << 10) + "\n}"))
+    subject = BuildSubject(tree, 60)
+    monkeypatch.setitem(vars(subject), "built", SimpleNamespace(reason=""))
+    monkeypatch.setitem(vars(subject), "libraries", [library])
+    (finding,) = shared_memory(subject)
+    assert finding.found == "asks for 245760 bytes a block; no chip has more than 232448"
 
 
 def test_against_the_chips_of_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,26 +1,20 @@
 """Shared memory that no chip gives: static arrays that ptxas refuses, dynamic sizes as written."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from flashbench.preflight.build.resources import DYNAMIC_SHARED, STATIC_SHARED
+from flashbench.preflight.build.launches import Asked, Site, sites_of
+from flashbench.preflight.build.resources import DYNAMIC_SHARED, STATIC_SHARED, KernelUse
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.source.arithmetic import Constants
-from flashbench.preflight.source.cxx import SourceText
 from flashbench.preflight.source.tree import SourceTree
 
 TOO_MUCH_STATIC = re.compile(r"uses too much shared data|ptxas error.*shared")
-_ASKS = re.compile(
-    r"\b(?:cudaFuncAttributeMaxDynamicSharedMemorySize|"
-    r"CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)\s*,"
-)
-_LAUNCH = re.compile(r"<<<(.*?)>>>", re.DOTALL)
-_LONGEST = 600  # characters of the arguments of a launch
 
 
 def shared_memory(subject: BuildSubject) -> Iterator[Finding]:
-    """Static shared memory that no chip gives, and dynamic that none of those built for gives."""
+    """Static shared memory that no chip gives, and dynamic that one of those built for has not."""
     reason = subject.built.reason
     if match := TOO_MUCH_STATIC.search(reason):
         line = next(one for one in reason.splitlines() if match[0] in one)
@@ -30,70 +24,83 @@ def shared_memory(subject: BuildSubject) -> Iterator[Finding]:
             "make it dynamic: `extern __shared__`, and ask by cudaFuncSetAttribute",
         )
         return
-    archs = {kernel.arch for kernel in subject.kernels}
-    limits = [DYNAMIC_SHARED[arch] for arch in archs if arch in DYNAMIC_SHARED]
-    if not limits:
-        raise CannotCheck("the build has no CUDA kernels")
-    yield from dynamic(subject.tree, max(limits))
+    try:
+        kernels = subject.kernels
+    except CannotCheck:
+        if not subject.has_cuda:
+            raise
+        kernels = []  # a size that no chip has is known from the sources
+    else:
+        if not kernels:
+            raise CannotCheck("the build has no CUDA kernels")
+    yield from dynamic(subject.tree, kernels)
 
 
-def dynamic(tree: SourceTree, limit: int) -> Iterator[Finding]:
-    """Sizes beyond `limit` bytes a block, and launches beyond 48 KiB where nothing asks for more.
+def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Finding]:
+    """Sizes, with the kernel's static arrays, beyond what a block has on a chip that it is built
+    for, and launches beyond 48 KiB where nothing asks for more.
 
-    A size is judged where its text tells it and it stands under no condition of the preprocessor.
+    kernels: of the build; without them a size is too much where no chip has it. A size is judged
+    where its text tells it and it stands under no condition of the preprocessor.
     """
-    files = tree.units + tree.headers
-    asks = any("MaxDynamicSharedMemorySize" in tree.read(name).text for name in files) or any(
-        "MAX_DYNAMIC_SHARED" in tree.read(name).text for name in files
-    )
-    for name in files:
+    asked = Asked(tree)
+    for name in tree.units + tree.headers:
         source, constants, reported = tree.read(name), Constants(tree, name), set()
-        for place, text in sorted(_sizes(source)):
-            size, line = constants.value(text), source.line_of(place)
-            if size is None or size in reported or source.is_conditional(line):
+        for site in sorted(sites_of(source), key=lambda site: site.place):
+            size, line = constants.value(site.size), source.line_of(site.place)
+            one = (size, site.kernels & asked.kernels)
+            if size is None or one in reported or source.is_conditional(line):
                 continue
-            reported.add(size)
-            if size > limit:
+            reported.add(one)
+            where = f"{name}:{line}"
+            if too_much := _beyond(size, site, kernels):
                 yield Finding(
-                    f"{name}:{line}",
-                    f"asks for {size} bytes a block; the chips built for have {limit}",
+                    where,
+                    too_much[0],
                     "make the tile, or the number of stages, smaller",
+                    "error" if too_much[1] else "warning",
                 )
-            elif size > STATIC_SHARED and not asks:
-                yield Finding(
-                    f"{name}:{line}",
-                    f"launches with {size} bytes a block; without cudaFuncSetAttribute "
-                    f"{STATIC_SHARED} are the most",
-                    "cudaFuncSetAttribute(KERNEL, cudaFuncAttributeMaxDynamicSharedMemorySize, "
-                    f"{size}) before the launch",
-                )
+            elif site.is_launch and not asked.may_be(site):
+                static = min(_static(site, kernels).values(), default=0)
+                if size + static > STATIC_SHARED:
+                    yield Finding(
+                        where,
+                        f"launches with {_said(size, static)} a block; without "
+                        f"cudaFuncSetAttribute {STATIC_SHARED} are the most",
+                        "cudaFuncSetAttribute(KERNEL, cudaFuncAttributeMaxDynamicSharedMemorySize, "
+                        f"{size}) before the launch",
+                    )
 
 
-def _sizes(source: SourceText) -> Iterator[tuple[int, str]]:
-    """Where a size is given, and its text: to an attribute, or as a launch's third argument."""
-    plain = source.plain
-    for match in _ASKS.finditer(plain):
-        depth = 0
-        for place in range(match.end(), min(match.end() + _LONGEST, len(plain))):
-            depth += {"(": 1, ")": -1}.get(plain[place], 0)
-            if depth < 0:
-                yield match.start(), plain[match.end() : place]
-                break
-    for match in _LAUNCH.finditer(plain):
-        arguments = _split(match[1]) if len(match[1]) <= _LONGEST else []
-        if len(arguments) > 2:
-            yield match.start(), arguments[2]
+def _beyond(size: int, site: Site, kernels: Sequence[KernelUse]) -> tuple[str, bool] | None:
+    """What is asked for beyond a chip's limit, and whether it is beyond that of every chip: a
+    kernel for one chip may be compiled, and never launched, for the others."""
+    static = _static(site, kernels)
+    archs = set(static) or {one.arch for one in kernels if one.arch in DYNAMIC_SHARED}
+    if not archs:
+        most = max(DYNAMIC_SHARED.values())
+        said = f"asks for {size} bytes a block; no chip has more than {most}"
+        return (said, True) if size > most else None
+    over = [arch for arch in archs if size + static.get(arch, 0) > DYNAMIC_SHARED[arch]]
+    if not over:
+        return None
+    arch = min(over, key=lambda arch: (DYNAMIC_SHARED[arch], arch))
+    said = f"asks for {_said(size, static.get(arch, 0))} a block"
+    if len(over) == len(archs):
+        most = max(DYNAMIC_SHARED[arch] for arch in archs)
+        return f"{said}; the chips built for have {most}", True
+    return f"{said}; sm_{arch}, which it is built for too, has {DYNAMIC_SHARED[arch]}", False
 
 
-def _split(text: str) -> list[str]:
-    """Arguments between the commas outside of parentheses; none where a template's list of
-    arguments has commas of its own."""
-    parts, depth = [""], 0
-    for sign in text:
-        depth += {"(": 1, "{": 1, "[": 1, ")": -1, "}": -1, "]": -1}.get(sign, 0)
-        if sign == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    angles = [re.sub(r"<<|>>", "", part) for part in parts]
-    return parts if all(part.count("<") == part.count(">") for part in angles) else []
+def _static(site: Site, kernels: Sequence[KernelUse]) -> dict[int, int]:
+    """Bytes of static arrays for each chip, the fewest where a template has several kernels."""
+    found: dict[int, int] = {}
+    for kernel in kernels:
+        named = any(f"{len(name)}{name}" in kernel.name for name in site.kernels)
+        if named and kernel.arch in DYNAMIC_SHARED:
+            found[kernel.arch] = min(kernel.asked, found.get(kernel.arch, kernel.asked))
+    return found
+
+
+def _said(size: int, static: int) -> str:
+    return f"{size} bytes and {static} of static arrays" if static else f"{size} bytes"

@@ -1,0 +1,108 @@
+"""Dynamic shared memory as sources state it: at launches, and where an attribute allows more."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from flashbench.preflight.source.cxx import SourceText
+from flashbench.preflight.source.tree import SourceTree
+
+_ASKS = re.compile(
+    r"\b(?:cudaFuncAttributeMaxDynamicSharedMemorySize|"
+    r"CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)\s*,"
+)
+_SETTER = re.compile(r"FuncSetAttribute\s*\(([^;]*)\Z")
+_LAUNCH = re.compile(r"<<<(.*?)>>>", re.DOTALL)
+_KERNEL = re.compile(
+    r"__global__[^;{}()]*(?:__launch_bounds__\s*\([^;{}]*?\)[^;{}()]*)?\b(\w+)\s*\("
+)
+_LONGEST = 600  # characters of the arguments of a launch
+
+
+@dataclass(frozen=True)
+class Site:
+    """One size that is given. kernels: the names that stand there as what it is for."""
+
+    place: int
+    size: str
+    kernels: frozenset[str]
+    is_launch: bool
+
+
+@dataclass
+class Asked:
+    """Which kernels of a project some cudaFuncSetAttribute allows more than 48 KiB."""
+
+    tree: SourceTree
+
+    def may_be(self, site: Site) -> bool:
+        """Whether one is for the kernel of a launch, or for something that has no kernel's name,
+        as a variable or a template's parameter, which may be any."""
+        known = site.kernels & self.kernels
+        return any(not names & self.kernels or not known or names & known for names in self._for)
+
+    @cached_property
+    def _texts(self) -> list[SourceText]:
+        return [self.tree.read(name) for name in self.tree.units + self.tree.headers]
+
+    @cached_property
+    def kernels(self) -> frozenset[str]:
+        """The names of all kernels that the sources declare."""
+        return frozenset(name for text in self._texts for name in _KERNEL.findall(text.plain))
+
+    @cached_property
+    def _for(self) -> list[frozenset[str]]:
+        found = []
+        for text in self._texts:
+            sites = [site.kernels for site in sites_of(text) if not site.is_launch]
+            found += sites
+            # In a macro, or without its comma: for what, nobody here knows.
+            found += [frozenset()] * (_mentions(text.code) > len(sites))
+        return found
+
+
+def _mentions(code: str) -> int:
+    return code.count("MaxDynamicSharedMemorySize") + code.count("MAX_DYNAMIC_SHARED")
+
+
+def sites_of(source: SourceText) -> Iterator[Site]:
+    """Sizes that an attribute is set to, and third arguments of launches."""
+    plain = source.plain
+    for match in _ASKS.finditer(plain):
+        depth = 0
+        setter = _SETTER.search(plain, max(0, match.start() - _LONGEST), match.start())
+        names = frozenset(re.findall(r"\w+", setter[1])) if setter else frozenset()
+        for place in range(match.end(), min(match.end() + _LONGEST, len(plain))):
+            depth += {"(": 1, ")": -1}.get(plain[place], 0)
+            if depth < 0:
+                yield Site(match.start(), plain[match.end() : place], names, is_launch=False)
+                break
+    for match in _LAUNCH.finditer(plain):
+        arguments = _split(match[1]) if len(match[1]) <= _LONGEST else []
+        if len(arguments) > 2:
+            names = frozenset(_launched(plain[max(0, match.start() - _LONGEST) : match.start()]))
+            yield Site(match.start(), arguments[2], names, is_launch=True)
+
+
+def _launched(before: str) -> list[str]:
+    """The name in front of `<<<`, without its template's arguments."""
+    text, depth = before.rstrip(), 0
+    while text and (depth or text[-1] == ">"):
+        depth += {">": 1, "<": -1}.get(text[-1], 0)
+        text = text[:-1]
+    return re.findall(r"(\w+)\s*\Z", text)
+
+
+def _split(text: str) -> list[str]:
+    """Arguments between the commas outside of parentheses; none where a template's list of
+    arguments has commas of its own."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += {"(": 1, "{": 1, "[": 1, ")": -1, "}": -1, "]": -1}.get(sign, 0)
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    angles = [re.sub(r"<<|>>", "", part) for part in parts]
+    return parts if all(part.count("<") == part.count(">") for part in angles) else []
