@@ -100,7 +100,7 @@ def works(built: Built, purpose: Stage, *, named: bool = False) -> bool | None:
         return True
     if built.status == "unchecked":
         return False if named else None
-    if not built.kept:  # for want of memory or disk, or to read it: no answer
+    if not built.kept:  # for want of memory, disk or a tool, or to read it: no answer
         return None
     if purpose == "build":
         return False

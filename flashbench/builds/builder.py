@@ -78,7 +78,8 @@ def build(
 
     Nothing is written into `checkout`. Several processes may call this at once: one builds, the
     others wait for it. A failure is an answer, kept like a success and tried again only with
-    `retry_failed`, or after a time-out with more time; one for want of memory or disk is not kept.
+    `retry_failed`, or after a time-out with more time; one for want of memory, disk or a
+    compiler is not kept.
     Raises OSError when the cache cannot be written, or its disk is full, NotMeasuredError when this
     Python lacks what the build needs.
     """
@@ -126,8 +127,13 @@ def build(
             if made.status != "built":
                 if shutil.disk_usage(work).free < _LEAST_FREE:  # whatever it says
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                if line := diagnosis.passing(f"{made.reason}\n{read_log(work)}"):
+                log = f"{made.reason}\n{read_log(work)}"
+                reason = ""
+                if line := diagnosis.passing(log):
                     reason = f"for want of memory or disk, so not kept: {line}"
+                elif line := diagnosis.missing_tool(log):
+                    reason = f"for want of a tool on PATH, so not kept: {line}"
+                if reason:
                     return msgspec.structs.replace(made, status="build error", reason=reason)
             remove_tree(work / "work")
             (work / "build.json").write_bytes(msgspec.json.encode(made))

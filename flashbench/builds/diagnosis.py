@@ -56,6 +56,18 @@ _ABOUT_SOURCES = re.compile(
     r"\s*\d* \| |[^\s:]+:\d+(:\d+)?: (error|warning|note): |[^\s(]+\(\d+\): (error|warning|note)"
 )
 
+_TOOL = (
+    r"(?:[^\s':`]*/)?(?:\w+-)*(?:c\+\+|g\+\+|gcc|cc|clang\+\+|clang|nvcc|cmake|ninja|make)(?:-\d+)?"
+)
+# As a shell, Python, setuptools, make and our own recipe name a program that is not there.
+_NO_TOOL = re.compile(
+    rf"(?:^|: )({_TOOL}): (?:command )?not found$|No such file or directory: '({_TOOL})'|"
+    rf"command '({_TOOL})' failed: No such file|^make[^:\n]*: ({_TOOL}): No such file|"
+    rf"^({_TOOL}): cannot be run: No such file|No CMAKE_(C|CXX|CUDA)_COMPILER could be found",
+    re.MULTILINE,
+)
+_OF_CMAKE = {"C": ("cc", "gcc", "clang"), "CXX": ("c++", "g++", "clang++"), "CUDA": ("nvcc",)}
+
 
 def diagnose(log: str) -> tuple[Status, str]:
     """The status of a failed build and its first lines that say why, from all it printed."""
@@ -73,6 +85,19 @@ def passing(log: str) -> str:
         start, end = log.rfind("\n", 0, found.end() - 1) + 1, log.find("\n", found.end() - 1)
         line = log[start : end if end >= 0 else None]
         if not _ABOUT_SOURCES.match(line):
+            return line.strip()[:300]
+    return ""
+
+
+def missing_tool(log: str) -> str:
+    """The line that says that a compiler, or what runs it, is not on this machine's PATH; ""
+    without one. It says nothing about the sources, and the tool may be there the next time."""
+    for found in _NO_TOOL.finditer(log):
+        start, end = log.rfind("\n", 0, found.start() + 1) + 1, log.find("\n", found.end())
+        line = log[start : end if end >= 0 else None]
+        name = next(filter(None, found.groups()))
+        there = any(shutil.which(tool) for tool in _OF_CMAKE.get(name, (name,)))
+        if not there and not _ABOUT_SOURCES.match(line):
             return line.strip()[:300]
     return ""
 

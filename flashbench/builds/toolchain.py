@@ -83,8 +83,11 @@ def _version(candidates: list[list[str]], line: int) -> str:
         program = shutil.which(command[0]) if command else None
         if program is not None:
             lines = _printed(tuple(command), program, Path(program).stat().st_mtime_ns)
-            # The name tells g++ and clang++ apart where their versions read alike.
-            return f"{Path(command[0]).name}: {lines[line]}" if lines else command[0]
+            # The name tells g++ and clang++ apart where their versions read alike. What is not on
+            # PATH keeps its folder: a build may not find it there.
+            found = shutil.which(Path(command[0]).name)
+            name = Path(command[0]).name if found else command[0]
+            return f"{name}: {lines[line]}" if lines else command[0]
     return ""
 
 

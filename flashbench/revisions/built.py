@@ -19,7 +19,8 @@ class Built:
 
     site: where its callable is imported from; None when its import failed, or when no more than the
     build was asked for. reused: nothing was built or tried for this call. kept: whether it is an
-    answer about the sources; a failure for want of memory or disk, or to read the commit, is not.
+    answer about the sources; a failure for want of memory, disk or a tool, or to read it, is
+    not.
     """
 
     project: Project

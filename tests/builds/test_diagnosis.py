@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flashbench.builds.diagnosis import passing
+from flashbench.builds.diagnosis import missing_tool, passing
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,35 @@ def test_compiler_that_quotes_such_a_line(tmp_path: Path) -> None:
     assert "std::bad_alloc" in done.stderr
     assert "CUDA out of memory" in done.stderr
     assert passing(done.stderr) == ""
+
+
+_NO_TOOLS = [
+    "build.sh: 2: nvcc: not found",
+    "bash: line 1: g++: command not found",
+    "error: command 'x86_64-linux-gnu-g++' failed: No such file or directory",
+    "error: [Errno 2] No such file or directory: 'g++'",
+    "make[1]: g++: No such file or directory",
+    "ninja: cannot be run: No such file or directory",
+    "  No CMAKE_CUDA_COMPILER could be found.",
+]
+
+
+@pytest.mark.parametrize("line", _NO_TOOLS)
+def test_tool_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str) -> None:
+    """A compiler that is not on PATH is the machine's; the same words with it there are not."""
+    log = f"building\n{line}\nError 127\n"
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    assert missing_tool(log) == ""
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert missing_tool(log) == line.strip()
+
+
+@pytest.mark.parametrize(
+    "line", ["build.sh: 2: nvc: not found", "x.cpp:1:1: error: bash: g++: command not found"]
+)
+def test_what_sources_get_wrong_is_no_missing_tool(
+    monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """A program that is no compiler may be a slip of the build's script."""
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert missing_tool(f"{line}\n") == ""

@@ -1,5 +1,7 @@
 """What makes another build of equal sources."""
 
+from pathlib import Path
+
 import pytest
 
 from flashbench.builds import toolchain
@@ -38,3 +40,20 @@ def test_settings_that_change_no_library_are_not_told(
     before = toolchain.describe()
     monkeypatch.setenv(name, "1")
     assert toolchain.describe() == before
+
+
+def test_nvcc_beside_path_is_another_toolchain(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A build may fail to find it there, so that a failure is tried again once it is on PATH."""
+    program = tmp_path / "bin" / "nvcc"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho release 13.0\n")
+    program.chmod(0o755)
+    for name in ("CUDACXX", "FLASHBENCH_CUDA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert toolchain.describe()["nvcc"] == f"{program}: release 13.0"
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    assert toolchain.describe()["nvcc"] == "nvcc: release 13.0"

@@ -84,6 +84,7 @@ def test_a_partial_clone_is_not_measured(project: Repository) -> None:
     [
         ("kill -9 $PPID", [], "killed the process that supervises the build"),
         ("echo 'cc: No space left on device'; exit 1", [], "for want of memory or disk"),
+        ("clang-99 -c a.c", [], "for want of a tool on PATH"),
         ("sleep 60", ["--build-timeout", "1s"], "allow more with --build-timeout"),
         ("echo 'a.c:1:1: error: no'; exit 1", None, "bisect --for build"),
     ],
@@ -91,7 +92,7 @@ def test_a_partial_clone_is_not_measured(project: Repository) -> None:
 def test_only_the_sources_fail_a_build(
     project: Repository, script: str, flags: list[str] | None, following: str
 ) -> None:
-    """A build that is killed, has no disk or no time is exit code 4; one that is refused is 1."""
+    """A build that is killed, lacks disk, time or a compiler is exit code 4; a refused one is 1."""
     project.write("b.sh", f"{script}\n")
     project.edit("pyproject.toml", "build = []", 'build = ["sh", "b.sh"]')
     done = _gate(project.root, "--no-speed", *(flags or []))

@@ -24,10 +24,11 @@ def clean_build(subject: BuildSubject) -> Iterator[Finding]:
     built = subject.built
     if built.status in ("built", "unchecked") or TOO_MUCH_STATIC.search(built.reason):
         return
+    following = _NEXT.get(built.status, "flashbench bisect --for build --good COMMIT")
     yield Finding(
         f"HEAD ({built.revision.commit[:12]})",
         f"{built.status}: {first_line(built.reason)}",
-        _NEXT.get(built.status, "flashbench bisect --for build --good COMMIT"),
+        following if built.kept else "mend this machine, and the same command tries again",
     )
 
 
