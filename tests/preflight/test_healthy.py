@@ -121,6 +121,49 @@ def unit_of_units(project: Repository) -> None:
     project.edit("setup.py", ', "csrc/combine.cpp"', "")
 
 
+def called_in_bindings(project: Repository, declaration: str, use: str) -> None:
+    project.edit("csrc/bindings.cpp", "static void", f"{declaration}\nstatic void")
+    project.edit("csrc/bindings.cpp", "flash::combine(", f"{use}; flash::combine(")
+
+
+def function_of_a_library(project: Repository) -> None:
+    called_in_bindings(project, 'extern "C" void sgemm_(const char*, int*);', "sgemm_(0, 0)")
+
+
+def functions_of_a_library(project: Repository) -> None:
+    called_in_bindings(
+        project, 'extern "C" {\nint getpagesize(void);\n}\nint flash_pages();', "getpagesize()"
+    )
+
+
+def vendored_header(project: Repository) -> None:
+    project.write("third_party/numa.h", "#pragma once\nint numa_available(void);\n")
+    called_in_bindings(project, '#include "numa.h"', "numa_available()")
+
+
+def object_with_arguments(project: Repository) -> None:
+    called_in_bindings(
+        project, "static thread_local std::vector<char> scratch(1024);", "scratch.clear()"
+    )
+
+
+def object_of_a_call(project: Repository) -> None:
+    called_in_bindings(project, "flash::Cache cache(make_cache());", "use(cache)")
+
+
+def unit_of_a_template(project: Repository) -> None:
+    project.edit("setup.py", '"csrc/combine.cpp"', '*glob("csrc/*.cpp")')
+    project.git("mv", "csrc/combine.cpp", "csrc/combine.cpp.j2")
+
+
+def definition_with_attributes(project: Repository) -> None:
+    project.edit(
+        "csrc/combine.cpp",
+        "float* out, int count) {",
+        "float* out, int count) noexcept(true) {",
+    )
+
+
 HEALTHY: list[Callable[[Repository], None]] = [
     instantiated_by_a_macro,
     alias_of_a_type,
@@ -136,6 +179,13 @@ HEALTHY: list[Callable[[Repository], None]] = [
     make_writes_a_unit,
     script_writes_a_unit,
     unit_of_units,
+    function_of_a_library,
+    functions_of_a_library,
+    vendored_header,
+    object_with_arguments,
+    object_of_a_call,
+    unit_of_a_template,
+    definition_with_attributes,
 ]
 
 
@@ -180,4 +230,17 @@ def test_unit_of_a_submodule(tmp_path: Path) -> None:
     unit = '"third_party/tiles/tiles.cpp"'
     project.edit("setup.py", '"csrc/combine.cpp"', f'"csrc/combine.cpp", {unit}')
     project.commit("Compile a submodule")
+    assert [one.found for one in run(project.root, "source").errors] == []
+
+
+def test_function_of_a_submodule(tmp_path: Path) -> None:
+    """It is defined where the project's own units are not."""
+    other = Repository(tmp_path / "tiles")
+    other.write("tiles.cpp", "int tiles() { return 1; }\n")
+    other.commit("Tiles")
+    project = kernel_project(tmp_path / "flash")
+    fetch = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add")
+    project.git(*fetch, str(other.root), "third_party/tiles")
+    called_in_bindings(project, "int tiles();", "tiles()")
+    project.commit("Call a submodule")
     assert [one.found for one in run(project.root, "source").errors] == []
