@@ -164,6 +164,57 @@ def definition_with_attributes(project: Repository) -> None:
     )
 
 
+MODULE = "#include <torch/extension.h>\nPYBIND11_MODULE({}, m) {{}}\n"
+
+
+def extension_of_a_test(project: Repository) -> None:
+    project.write("tests/ext.cpp", MODULE.format("test_ext"))
+    project.write("tests/test_ext.py", "load(name='test_ext', sources=['tests/ext.cpp'])\n")
+
+
+def second_module(project: Repository) -> None:
+    project.git("rm", "-q", "setup.py")
+    project.edit("pyproject.toml", '"csrc", "setup.py"', '"csrc"')
+    project.write("csrc/second.cc", MODULE.format("_second"))
+    project.write(
+        "CMakeLists.txt",
+        "pybind11_add_module(_C csrc/bindings.cpp csrc/forward.cu csrc/combine.cpp)\n"
+        "add_library(_second SHARED csrc/second.cc)\n",
+    )
+
+
+def module_by_another_call(project: Repository) -> None:
+    project.write("python/fast.c", "PyMODINIT_FUNC PyInit__fast(void) { return 0; }\n")
+    project.write("CMakeLists.txt", 'set_target_properties(x PROPERTIES OUTPUT_NAME "tool")\n')
+
+
+def alternative_headers(project: Repository) -> None:
+    project.write("csrc/hip.h", "#pragma once\n#define BLOCK 64\n")
+    project.write("csrc/cuda_constants.h", "#pragma once\nconstexpr int BLOCK = 32;\n")
+    project.edit(
+        "csrc/forward.h",
+        "#pragma once",
+        '#pragma once\n#ifdef USE_ROCM\n#include "hip.h"\n#else\n'
+        '#include "cuda_constants.h"\n#endif',
+    )
+
+
+def alternative_definitions(project: Repository) -> None:
+    project.edit(
+        "csrc/config.h",
+        "constexpr int",
+        "#ifndef DOUBLE\n#define kEpsilon 1e-3f\n#else\nconst auto kEpsilon = 1e-3;\n#endif\n"
+        "constexpr int",
+    )
+
+
+def macro_removed_elsewhere(project: Repository) -> None:
+    project.write("csrc/no_warp.h", "#undef WARP_SIZE\n")
+    project.edit(
+        "csrc/combine.cpp", "#include", '#define WARP_SIZE 3\n#include "no_warp.h"\n#include'
+    )
+
+
 HEALTHY: list[Callable[[Repository], None]] = [
     instantiated_by_a_macro,
     alias_of_a_type,
@@ -186,6 +237,12 @@ HEALTHY: list[Callable[[Repository], None]] = [
     object_of_a_call,
     unit_of_a_template,
     definition_with_attributes,
+    extension_of_a_test,
+    second_module,
+    module_by_another_call,
+    alternative_headers,
+    alternative_definitions,
+    macro_removed_elsewhere,
 ]
 
 
@@ -195,7 +252,8 @@ def test_what_builds_is_no_error(tmp_path: Path, write: Callable[[Repository], N
     project = kernel_project(tmp_path / "flash")
     write(project)
     project.commit("Write it another way")
-    assert [(one.where, one.found) for one in run(project.root, "source").errors] == []
+    report = run(project.root, "source")
+    assert [(one.where, one.found) for one in (*report.errors, *report.warnings)] == []
 
 
 def test_setup_above_which_the_sources_lie(tmp_path: Path) -> None:

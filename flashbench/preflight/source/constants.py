@@ -37,40 +37,65 @@ def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:
 
 
 Clash = tuple[str, str, int, bool, str, int]
+Conditions = tuple[str, ...]
 
 
 def _clashes(
     tree: SourceTree, unit: str, names: set[str], constants: dict[str, dict[str, int]]
 ) -> Iterator[Clash]:
     """Walks through a unit as the preprocessor does, each file once, in the order of its lines."""
-    active: dict[str, tuple[str, int, bool]] = {}
+    active: dict[str, tuple[str, int, Conditions]] = {}
     seen = set()
 
-    def walk(file: str) -> Iterator[Clash]:
+    def walk(file: str, under: Conditions) -> Iterator[Clash]:
         if file in seen:
             return
         seen.add(file)
         source = tree.read(file)
-        events: list[tuple[int, str, str, bool]] = [
-            (include.line, "include", include.name, False) for include in source.includes
-        ]
-        events += [(d.line, "define", d.name, d.conditional) for d in source.defines]
-        events += [
-            (line, "constant", name, False) for name, line in constants.get(file, {}).items()
-        ]
-        for line, kind, name, conditional in sorted(events):
+        for line, kind, name in _events(tree, file, constants.get(file, {})):
+            conditions = under + source.conditions(line)
             if kind == "include":
                 found = tree.resolve(file, name)
                 if found is not None:
-                    yield from walk(found)
+                    yield from walk(found, conditions)
             elif name not in names:
                 continue
             elif kind == "define":
-                active.setdefault(name, (file, line, conditional))
+                active.setdefault(name, (file, line, conditions))
+            elif kind == "undef":
+                active.pop(name, None)
             elif name in active and name not in source.asked_for:
-                yield (name, *active[name], file, line)
+                definer, at, defined = active[name]
+                if not _exclude(defined, conditions):
+                    yield name, definer, at, bool(defined or conditions), file, line
 
-    yield from walk(unit)
+    yield from walk(unit, ())
+
+
+def _events(tree: SourceTree, file: str, constants: dict[str, int]) -> list[tuple[int, str, str]]:
+    """Line, kind and name of what a file includes, defines and declares."""
+    source = tree.read(file)
+    events = [(include.line, "include", include.name) for include in source.includes]
+    events += [(define.line, "define", define.name) for define in source.defines]
+    events += [(line, "undef", name) for line, name in source.undefs]
+    events += [(line, "constant", name) for name, line in constants.items()]
+    return sorted(events)
+
+
+def _exclude(first: Conditions, second: Conditions) -> bool:
+    """Whether two places are alternatives of one condition, so that no build has both."""
+    branches = dict(_branch(one) for one in first)
+    return any(branches.get(asked, branch) != branch for asked, branch in map(_branch, second))
+
+
+def _branch(condition: str) -> tuple[str, str]:
+    """`ifdef A else` as what is asked, and which answer it is."""
+    match = re.fullmatch(r"(.*?)((?: (?:else|elif))*)", condition)
+    assert match is not None
+    asked, branch = match[1], match[2].strip()
+    if asked.startswith("ifndef "):
+        return "ifdef " + asked[7:], {"": "else", "else": ""}.get(branch, branch)
+    return asked, branch
 
 
 def _constants(tree: SourceTree, file: str) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """C++ and CUDA sources as text: without comments, with the conditions around each directive."""
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -130,10 +131,20 @@ class SourceText:
                 asked.update(re.findall(r"[A-Za-z_]\w*", rest))
         return asked
 
+    @cached_property
+    def undefs(self) -> list[tuple[int, str]]:
+        """The lines of `#undef`, each with the macro."""
+        return [(line, rest.strip()) for line, name, rest, _ in self._directives if name == "undef"]
+
+    def conditions(self, line: int) -> tuple[str, ...]:
+        """The conditions of the preprocessor that a line stands under; "else" ends one of an
+        alternative."""
+        place = bisect_right(self._directives, line, key=lambda one: one[0])
+        return self._directives[place - 1][3] if place else ()
+
     def is_conditional(self, line: int) -> bool:
         """Whether a line of code stands under a condition of the preprocessor."""
-        before = [conditions for number, _, _, conditions in self._directives if number < line]
-        return bool(before and before[-1])
+        return bool(self.conditions(line))
 
     def line_of(self, place: int) -> int:
         """The number of the line that holds the character at `place` of `plain`."""

@@ -14,7 +14,7 @@ from flashbench.preflight.source.tree import SourceTree
 def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
     """A unit that setup.py, CMake or make names, and that is not there or not in git."""
     for file, name, line in listed(tree):
-        found = _resolve(tree, file, name)
+        found = resolve(tree, file, name)
         where = f"{file}:{line}"
         if not found:
             yield from _not_found(tree, file, name, where)
@@ -64,7 +64,7 @@ def _severity(tree: SourceTree, file: str) -> Severity:
 
 def units_without_source(tree: SourceTree) -> bool:
     """Whether the build names a unit that cannot be read here, which may define anything."""
-    return any(not _resolve(tree, file, name) for file, name, _ in listed(tree))
+    return any(not resolve(tree, file, name) for file, name, _ in listed(tree))
 
 
 def listed_units(tree: SourceTree) -> frozenset[str]:
@@ -72,7 +72,7 @@ def listed_units(tree: SourceTree) -> frozenset[str]:
     not tell them all."""
     if not is_complete(tree):
         return frozenset()
-    named = {one for file, name, _ in listed(tree) for one in _resolve(tree, file, name)}
+    named = {one for file, name, _ in listed(tree) for one in resolve(tree, file, name)}
     return frozenset(one for unit in named for one in tree.closure(unit) if one.endswith(UNITS))
 
 
@@ -93,7 +93,7 @@ def submodule_not_fetched(tree: SourceTree) -> Iterator[Finding]:
 def _renamed(tree: SourceTree, file: str, name: str) -> str:
     """A unit of the same path with another ending; "" if there is none."""
     stem = PurePosixPath(name).with_suffix("")
-    found = [one for end in UNITS for one in _resolve(tree, file, f"{stem}{end}")]
+    found = [one for end in UNITS for one in resolve(tree, file, f"{stem}{end}")]
     return found[0] if found else ""
 
 
@@ -102,7 +102,7 @@ def _path(file: str, name: str) -> str:
     return os.path.normpath(PurePosixPath(file).parent / name)
 
 
-def _resolve(tree: SourceTree, file: str, name: str) -> list[str]:
+def resolve(tree: SourceTree, file: str, name: str) -> list[str]:
     """The files that a name in a build file may mean: a path from there, or from the root."""
     exact = [one for one in tree.ending(name) if one in (name, _path(file, name))]
     return exact or tree.ending(name)
