@@ -10,8 +10,9 @@ HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc")
 
 # A comment, or a literal in which "//" is no comment. Raw strings first: they hold quotes.
 _NOT_CODE = re.compile(
-    r'R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])*\''
-    r"|//(?:\\\n|[^\n])*|/\*.*?\*/",
+    r'(?<!\w)(?:u8|[uUL])?R"(?P<tag>[^()\\\s]{0,16})\((?:.*?\)(?P=tag)"|.*)'
+    r'|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])*\''
+    r"|//(?:\\\n|[^\n])*|/\*(?:.*?\*/|.*)",
     re.DOTALL,
 )
 _CONTINUED = re.compile(r"\\\r?\n")
@@ -179,6 +180,8 @@ def _kept(match: "re.Match[str]") -> str:
     text = match[0]
     if text.startswith(("//", "/*")):
         return "\n" * text.count("\n") or " "
+    if match["tag"] is not None:  # a line of it that begins with "#" is no directive
+        return re.sub(r"(?m)^([ \t]*)#", r"\1 ", text)
     return text
 
 

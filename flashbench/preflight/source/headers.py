@@ -2,29 +2,17 @@
 
 import os
 import re
-import sysconfig
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.source.cxx import Include
+from flashbench.preflight.source.generated import generated
+from flashbench.preflight.source.others import installed, of_others
+from flashbench.preflight.source.search_path import SearchPath
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
-
-# Headers of others that are included in quotes, too: by the name, or the folder, they begin with.
-_OTHERS = re.compile(
-    r"(cuda|cu(blas|dnn|fft|rand|solver|sparse|file|pti|tensor)|nccl|nv|mma|sm_\d|device_|vector_|"
-    r"driver_types|host_|library_types|math_constants|cooperative_groups|thrust|cub|cutlass|cute|"
-    r"hip|roc|torch|ATen|c10|caffe2|pybind11|nanobind|Python|structmember|numpy|tvm|dlpack|xla|"
-    r"tensorflow|jax|mkl|cblas|lapack|omp|mpi|gtest|gmock|benchmark|catch|doctest|fmt|Eigen|"
-    r"immintrin|arm_|sycl|level_zero|CL|vulkan|windows|unistd|sys|std|math|string|assert|errno|"
-    r"signal|time|limits|float|ctype|inttypes|pthread|dlfcn|fcntl)([./_\w-]|$)",
-)
-_GENERATES = re.compile(
-    r"configure_file|OUTPUT|file\s*\(\s*(WRITE|GENERATE|APPEND|CONFIGURE)|[gG]enerate|\bopen\(|"
-    r"write_text|\.write\(|>>?\s|-o\s|custom_target"
-)
 
 
 def missing_header(tree: SourceTree) -> Iterator[Finding]:
@@ -32,11 +20,12 @@ def missing_header(tree: SourceTree) -> Iterator[Finding]:
 
     In angle brackets, or with a folder that the tree does not have, it is another project's.
     """
+    search = SearchPath(tree)
     unanswered = [
         (name, include)
         for name in (*tree.units, *tree.headers)
         for include in tree.read(name).includes
-        if _is_ours(tree, include) and not _answered(tree, name, include.name)
+        if _is_ours(tree, search, name, include) and not _answered(tree, search, name, include.name)
     ]
     if unanswered and not all(tree.modules.values()):
         raise CannotCheck(f"{len(unanswered)} includes may be in submodules that are not fetched")
@@ -60,11 +49,13 @@ def header_not_in_git(tree: SourceTree) -> Iterator[Finding]:
     """An include that is answered by a file which no clean clone of HEAD has."""
     if tree.tracked is None:
         raise CannotCheck(f"git cannot say what it has: {tree.without_git}")
-    reported = set()
+    search, reported = SearchPath(tree), set()
     for name in (*tree.units, *tree.headers):
         for include in tree.read(name).includes:
-            found = tree.resolve(name, include.name) or _ignored(tree, name, include)
-            if found is None or found in reported or name not in tree.tracked:
+            if name not in tree.tracked:
+                continue
+            found = _found(tree, search, name, include)
+            if found is None or found in reported:
                 continue
             if (lacks := _lacks(tree, name, found)) is not None:
                 reported.add(found)
@@ -76,6 +67,8 @@ def _lacks(tree: SourceTree, includer: str, found: str) -> tuple[str, str] | Non
     """What keeps a header from a clean clone, and the fix; None if it reaches it."""
     assert tree.tracked is not None and tree.committed is not None  # noqa: PT018
     if found not in tree.tracked:
+        if generated(tree, found):
+            return None
         return "is on this machine alone: git does not track it", f"git add -f {found}"
     path = tree.root / found
     if path.is_symlink() and not path.resolve().is_relative_to(tree.root.resolve()):
@@ -97,37 +90,40 @@ def _at_head(tree: SourceTree, name: str) -> str:
         return ""  # a partial clone need not have it
 
 
-def _is_ours(tree: SourceTree, include: Include) -> bool:
-    """Whether this project should have the header: in a folder that it has, or quoted without."""
-    if "." not in include.name:
+def _is_ours(tree: SourceTree, search: SearchPath, includer: str, include: Include) -> bool:
+    """Whether this project should have the header.
+
+    In quotes without a folder it should; with one, or in angle brackets, if it has the folder.
+    """
+    name = include.name
+    if "." not in name or of_others(name):
         return False  # <algorithm>, in quotes
-    first, slash, _ = include.name.partition("/")
+    first, slash, _ = name.partition("/")
     if slash and first not in (".", ".."):
-        return first in tree.directories and not _OTHERS.match(include.name)
-    return include.quoted and not _OTHERS.match(include.name)
+        if include.quoted and first in tree.directories:
+            return True
+        return search.was_removed(includer, name) or search.has_folder(
+            includer if include.quoted else None, name
+        )
+    return include.quoted
 
 
-def _answered(tree: SourceTree, includer: str, name: str) -> bool:
-    if tree.resolve(includer, name) is not None or tree.in_submodules(name):
-        return True
-    if (tree.root / PurePosixPath(includer).parent / name).exists():  # ignored by git
-        return True
-    if any((place / name).exists() for place in _installed()):
-        return True
-    return bool(_found_ignored(tree, name)) or _generated(tree, PurePosixPath(name).name)
+def _answered(tree: SourceTree, search: SearchPath, includer: str, name: str) -> bool:
+    return (
+        search.find(includer, name) is not None
+        or tree.in_submodules(name)
+        or installed(name)
+        or bool(_found_ignored(tree, name))
+        or generated(tree, name)
+    )
 
 
-def _ignored(tree: SourceTree, includer: str, include: Include) -> str | None:
-    """The file that answers an include of ours and that git ignores."""
-    if not _is_ours(tree, include):
-        return None
-    beside = os.path.normpath(PurePosixPath(includer).parent / include.name)
-    if not beside.startswith("..") and (tree.root / beside).is_file():
-        return beside
-    if _generated(tree, PurePosixPath(include.name).name):
-        return None
-    found = _found_ignored(tree, include.name)
-    return found[0] if found else None
+def _found(tree: SourceTree, search: SearchPath, includer: str, include: Include) -> str | None:
+    """The file that answers an include, also one of ours that git ignores."""
+    found = search.find(includer, include.name)
+    if found is None and _is_ours(tree, search, includer, include):
+        found = next(iter(_found_ignored(tree, include.name)), None)
+    return found
 
 
 @cache
@@ -150,42 +146,9 @@ def _found_ignored(tree: SourceTree, name: str) -> list[str]:
     ]
 
 
-def _generated(tree: SourceTree, name: str) -> bool:
-    """Whether a build file makes the header: a template of it, or a line that writes it."""
-    stem = PurePosixPath(name).stem
-    if any(tree.ending(f"{name}{suffix}") for suffix in (".in", ".cmake", ".tmpl", ".j2")):
-        return True
-    if tree.ending(f"{stem}.proto") or tree.ending(f"{stem}.td") or tree.ending(f"{stem}.fbs"):
-        return True
-    for file in tree.build_files:
-        text = tree.read(file).text
-        for found in re.finditer(re.escape(name), text):
-            around = text[max(0, found.start() - 200) : found.end() + 100]
-            if _GENERATES.search(around):
-                return True
-    return False
-
-
 def _other_case(tree: SourceTree, name: str) -> str:
     last = PurePosixPath(name).name
     for known in tree.headers:
         if PurePosixPath(known).name.lower() == last.lower():
             return known
     return ""
-
-
-@cache
-def _installed() -> tuple[Path, ...]:
-    """Where headers of others lie on this machine."""
-    places = [Path("/usr/include"), Path("/usr/local/include"), Path("/usr/local/cuda/include")]
-    places += [Path(sysconfig.get_paths()["include"])]
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if os.environ.get(variable):
-            places.append(Path(os.environ[variable]) / "include")
-    for variable in ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"):
-        places += [Path(part) for part in os.environ.get(variable, "").split(os.pathsep) if part]
-    packages = Path(sysconfig.get_paths()["purelib"])
-    for inside in ("torch/include", "torch/include/torch/csrc/api/include", "pybind11/include"):
-        places.append(packages / inside)
-    places += sorted((packages / "nvidia").glob("*/include")) if packages.is_dir() else []
-    return tuple(place for place in places if place.is_dir())

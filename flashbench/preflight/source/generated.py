@@ -1,0 +1,61 @@
+"""Headers that the build writes: no file of the repository, and none that it should have."""
+
+import re
+from pathlib import PurePosixPath
+
+from flashbench.preflight.source.tree import SourceTree
+
+_TEMPLATES = (".in", ".cmake", ".tmpl", ".j2")
+_TEST = re.compile(r"(^|/)(tests?/|test_[^/]*$|conftest\.py$)")
+# What writes a file, on a line that names it (Python, shell).
+_WRITES = re.compile(
+    r"write_(text|bytes)\(|\.write\(|open\(.*['\"][wax]b?t?\+?['\"]|"
+    r"\w*([gG]enerate|render|copy|save|emit)\w*\s*\(|shutil\.\w+\(|\bcp\s|\bmv\s|\s-o\s"
+)
+# The commands of CMake, Meson and Bazel that make files.
+_COMMAND = (
+    r"(configure_file|file\s*\(\s*(WRITE|GENERATE|APPEND|CONFIGURE|COPY|RENAME|DOWNLOAD)|"
+    r"add_custom_(command|target)|custom_target|execute_process|genrule|\w*[gG]enerate\w*)"
+)
+
+
+def generated(tree: SourceTree, name: str) -> bool:
+    """Whether the build makes a header of this name: from a template, or a statement writes it."""
+    name = PurePosixPath(name).name
+    stem = PurePosixPath(name).stem
+    sources = [f"{name}{suffix}" for suffix in _TEMPLATES]
+    sources += [f"{stem}.{kind}" for kind in ("proto", "td", "fbs")]
+    return any(tree.ending(source) for source in sources) or any(
+        _written(tree.read(file).text, name) for file in tree.build_files if not _TEST.search(file)
+    )
+
+
+def _written(text: str, name: str) -> bool:
+    if name not in text:
+        return False
+    whole = rf"(?<![\w-]){re.escape(name)}(?!\w)"
+    if re.search(rf"\b{_COMMAND}\s*[( ][^)]{{0,2000}}?{whole}", text):
+        return True
+    if re.search(rf"(?m)^[^\s#:]*{whole}\s*:", text):  # the target of a rule
+        return True
+    for line in text.splitlines():
+        place = re.search(whole, line)
+        if place is None or re.search(r"^\s*#|include\s*\\?[\"<]", line[: place.start()]):
+            continue
+        if _WRITES.search(line) or re.search(rf">\s*\S*{whole}", line):
+            return True
+        held = re.match(r"\s*(\w+)\s*(?::\s*\w+\s*)?=(?!=)", line)
+        if held and _writes_to(text, held[1]):
+            return True
+    return False
+
+
+def _writes_to(text: str, variable: str) -> bool:
+    """Whether a file is written whose path the variable holds."""
+    return bool(
+        re.search(
+            rf"\b{variable}\.(write_|open\(\s*['\"][wax])|open\(\s*{variable}\s*,\s*['\"][wax]|"
+            rf">\s*\"?\$\{{?{variable}\b",
+            text,
+        )
+    )

@@ -1,0 +1,74 @@
+"""Headers of others: the compiler's, the toolkits' and those that are installed on this machine."""
+
+import os
+import re
+import sysconfig
+from functools import cache
+from pathlib import Path
+
+# Whole names and leading folders, so that a project's own cuda_utils.h is not taken for CUDA's.
+_FOLDERS = (
+    r"(cuda|cooperative_groups|thrust|cub|cutlass|cute|nv|nvtx3|nccl|crt|hip\w*|roc\w+|torch|ATen|"
+    r"c10|caffe2|pybind11|nanobind|numpy|tvm|dlpack|xla|tensorflow|jax|jaxlib|gtest|gmock|"
+    r"benchmark|catch2?|doctest|fmt|absl|boost|Eigen|sycl|oneapi|level_zero|CL|vulkan|sys|asm|"
+    r"asm-generic|linux|bits|ext|net|netinet|arpa)/"
+)
+_NVIDIA = (
+    r"cuda(_(runtime|runtime_api|fp16|bf16|fp8|fp6|fp4|profiler_api|pipeline\w*|awbarrier\w*|"
+    r"texture_types|surface_types|occupancy|device_runtime_api|stdint|[a-z]+_interop)|"
+    r"Profiler|GL|EGL)?|cublas(_v2|_api|Lt|Xt)?|"
+    r"cudnn(_(version|frontend|backend|graph|(ops|cnn|adv)\w*))?|cufft(w|Xt)?|"
+    r"curand(_(kernel|normal|uniform|globals|mtgp32\w*))?|cusolver(Dn|Sp|Rf|Mg|_common)?|"
+    r"cusparse(Lt|_v2)?|cutensor(Mg)?|cufile|cupti\w*|nccl(_device)?|nvrtc|nvml|nvToolsExt\w*|"
+    r"nvJitLink|nvPTXCompiler|nvshmemx?|nvfunctional|mma|cooperative_groups|"
+    r"sm_\d\d_(intrinsics|\w+_functions)|device_(launch_parameters|types|\w*functions)|"
+    r"(vector|driver|channel|texture|surface|library|builtin)_(types|functions|descriptor)|"
+    r"host_(config|defines)|math_(constants|functions)"
+)
+_SYSTEM = (
+    r"Python|structmember|dlpack|catch|doctest|"
+    r"mkl(_(cblas|lapacke?|types|service|vsl|vml|spblas|dfti))?|cblas|lapacke?|omp|mpi|tbb|"
+    r"\w*intrin|cpuid|arm_(neon|sve|sme|acle|fp16|bf16)|windows|unistd|stdint|stdio|stdlib|"
+    r"stddef|stdbool|stdarg|stdatomic|stdalign|math|complex|string|strings|memory|malloc|alloca|"
+    r"assert|errno|signal|setjmp|time|limits|float|fenv|ctype|wchar|wctype|uchar|locale|inttypes|"
+    r"iso646|tgmath|threads|pthread|semaphore|sched|dlfcn|fcntl|poll|getopt|numa|endian|byteswap|"
+    r"execinfo|hip_runtime|rocblas|hipblas"
+)
+_OTHERS = re.compile(rf"{_FOLDERS}|({_NVIDIA}|{_SYSTEM})\.(h|hpp|hh|cuh)\Z")
+
+
+def of_others(name: str) -> bool:
+    """Whether an include is one of the known headers of others, by its name or its folder."""
+    return _OTHERS.match(name) is not None
+
+
+def installed(name: str) -> bool:
+    """Whether this machine has the header where compilers look."""
+    return any(is_file(place / name) for place in _places())
+
+
+def is_file(path: Path) -> bool:
+    """Whether it is there; not, where the name is none that a file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+@cache
+def _places() -> tuple[Path, ...]:
+    """Where headers of others lie on this machine."""
+    places = [Path("/usr/include"), Path("/usr/local/include"), Path("/usr/local/cuda/include")]
+    places += sorted(Path("/usr/lib/gcc").glob("*/*/include"))
+    places += sorted(Path("/usr/include").glob("*-linux-gnu"))
+    places += [Path(sysconfig.get_paths()["include"])]
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            places.append(Path(os.environ[variable]) / "include")
+    for variable in ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"):
+        places += [Path(part) for part in os.environ.get(variable, "").split(os.pathsep) if part]
+    packages = Path(sysconfig.get_paths()["purelib"])
+    for inside in ("torch/include", "torch/include/torch/csrc/api/include", "pybind11/include"):
+        places.append(packages / inside)
+    places += sorted((packages / "nvidia").glob("*/include")) if packages.is_dir() else []
+    return tuple(place for place in places if place.is_dir())

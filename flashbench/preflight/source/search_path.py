@@ -1,0 +1,157 @@
+"""Where a compiler would look for a header of the project."""
+
+import os
+import re
+from collections import defaultdict
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from flashbench.preflight.source.others import is_file, of_others
+from flashbench.preflight.source.tree import SourceTree
+from flashbench.revisions import git
+
+_COMMITS = 5000  # of history that is searched for removed files
+_NAMES_INCLUDES = re.compile(
+    r"(?i:include_?dir|include_path|_include\b)|includes\s*=|CPATH|(?<!\w)-I"
+)
+_PATH = re.compile(r"[\w+-][\w.+-]*(?:/[\w.+-]+)*")
+
+
+class SearchPath:
+    """The include directories of a tree, as far as its build files and its includes tell."""
+
+    def __init__(self, tree: SourceTree) -> None:
+        self.tree = tree
+        self._files = frozenset(tree.files)
+        self._found: dict[tuple[str, str], str | None] = {}  # headers are included many times
+
+    def find(self, includer: str, name: str) -> str | None:
+        """The file that an include means, which git may ignore.
+
+        Beside the includer, else below an include directory. Where no build file tells of one, the
+        single file of that path is taken, unless a file was removed from where the compiler looks.
+        """
+        asked = os.path.dirname(includer), os.path.normpath(name)  # noqa: PTH120
+        if asked not in self._found:
+            self._found[asked] = self._find(*asked)
+        return self._found[asked]
+
+    def _find(self, folder: str, name: str) -> str | None:
+        if self._is_there(beside := _join(folder, name)):
+            return beside
+        if name.startswith("../"):
+            places = (_join(one, name) for one in self._named)
+            return next((place for place in places if place in self._files), None)
+        found = self.tree.ending(name)
+        for one in found:
+            if (below := _above(one, name)) in self._named or self._shown[below] - {name}:
+                return one
+        if (ignored := self._on_disk(name)) is not None:
+            return ignored
+        return found[0] if len(found) == 1 and not self._was_removed(folder, name) else None
+
+    def was_removed(self, includer: str, name: str) -> bool:
+        """Whether git had a file where the compiler looks, which is gone."""
+        return self._was_removed(os.path.dirname(includer), name)  # noqa: PTH120
+
+    def _was_removed(self, folder: str, name: str) -> bool:
+        name = os.path.normpath(name)
+        return _join(folder, name) in self._removed or any(
+            _above(one, name) in self._named
+            for one in self._removed_names[os.path.basename(name)]  # noqa: PTH119
+            if one == name or one.endswith(f"/{name}")
+        )
+
+    def _is_there(self, place: str) -> bool:
+        return place in self._files or (
+            "." in place and not place.startswith("..") and is_file(self.tree.root / place)
+        )
+
+    def _on_disk(self, name: str) -> str | None:
+        """A file below a named include directory that git ignores."""
+        if "." not in name or of_others(name):
+            return None
+        return next((at for one in self._named if self._is_there(at := _join(one, name))), None)
+
+    def has_folder(self, includer: str | None, name: str) -> bool:
+        """Whether the folder that an include begins with lies where the compiler looks."""
+        first = name.partition("/")[0]
+        if includer is not None and _join(os.path.dirname(includer), first) in self._folders:  # noqa: PTH120
+            return True
+        return first in self._outermost
+
+    @cached_property
+    def _outermost(self) -> frozenset[str]:
+        """The names of the folders that lie in include directories."""
+        inside = self._named | {folder for folder, names in self._shown.items() if names}
+        paths = map(PurePosixPath, self._folders)
+        return frozenset(path.name for path in paths if str(path.parent) in inside)
+
+    @cached_property
+    def _folders(self) -> frozenset[str]:
+        files = (*self.tree.units, *self.tree.headers)
+        return frozenset(str(folder) for name in files for folder in PurePosixPath(name).parents)
+
+    @cached_property
+    def _named(self) -> set[str]:
+        """The folders that build files name which speak of include directories."""
+        ends: set[str] = set()
+        for file in self.tree.build_files:
+            text = self.tree.read(file).text
+            if _NAMES_INCLUDES.search(text):
+                ends.update(
+                    one.removeprefix("-I").removeprefix("./") for one in _PATH.findall(text)
+                )
+        ends.add(".")
+        return {
+            folder for folder in self._folders if any(folder[at:] in ends for at in _starts(folder))
+        }
+
+    @cached_property
+    def _shown(self) -> dict[str, set[str]]:
+        """Folders that are include directories, as includes are answered below them alone."""
+        shown: dict[str, set[str]] = defaultdict(set)
+        for file in (*self.tree.units, *self.tree.headers):
+            folder = os.path.dirname(file)  # noqa: PTH120
+            for include in self.tree.read(file).includes:
+                name = os.path.normpath(include.name)
+                found = self.tree.ending(name)
+                if len(found) != 1 or name.startswith("../") or found[0] == _join(folder, name):
+                    continue
+                if not self._was_removed(folder, name):
+                    shown[_above(found[0], name)].add(name)
+        return shown
+
+    @cached_property
+    def _removed_names(self) -> dict[str, list[str]]:
+        named: dict[str, list[str]] = defaultdict(list)
+        for name in self._removed:
+            named[os.path.basename(name)].append(name)  # noqa: PTH119
+        return named
+
+    @cached_property
+    def _removed(self) -> frozenset[str]:
+        """The files that git has or had and that are not here."""
+        had = (self.tree.tracked or frozenset()) | (self.tree.committed or frozenset())
+        if had:
+            asked = ("--no-renames", "--diff-filter=D", "--name-only", "--format=", "--relative")
+            try:
+                log = git.ask(self.tree.root, "log", "-z", f"--max-count={_COMMITS}", *asked)
+                had |= {os.fsdecode(name).strip("\n") for name in log.split(b"\0")}
+            except git.GitError:
+                pass  # a partial clone need not have the history
+        return had - self._files
+
+
+def _starts(folder: str) -> list[int]:
+    """Where the last component of a path begins, the last two, and so on."""
+    return [0, *(at + 1 for at, sign in enumerate(folder) if sign == "/")]
+
+
+def _above(path: str, name: str) -> str:
+    """The folder below which a path has a name."""
+    return path[: -len(name)].rstrip("/") or "."
+
+
+def _join(folder: str, name: str) -> str:
+    return os.path.normpath(os.path.join(folder, name))  # noqa: PTH118

@@ -1,0 +1,155 @@
+"""Headers are looked for where a compiler looks; each case fails with the name looked for alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from preflight.kernel_project import kernel_project
+from revisions.repository import Repository
+
+from flashbench.preflight import Finding, run
+
+
+def _found(project: Repository) -> list[Finding]:
+    report = run(project.root, "source")
+    assert {done.skipped for done in report.checks} == {""}
+    return [*report.errors, *report.warnings]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Repository:
+    return kernel_project(tmp_path / "flash")
+
+
+def _include(project: Repository, line: str) -> None:
+    project.edit("csrc/forward.cu", '#include "forward.h"', f'#include "forward.h"\n{line}')
+    project.commit("Include")
+
+
+def namesake_elsewhere(project: Repository) -> str:
+    for folder in ("csrc/sm80", "csrc/sm90"):
+        project.write(f"{folder}/softmax.h", "#pragma once\n")
+        project.write(f"{folder}/kernel.h", '#pragma once\n#include "softmax.h"\n')
+    project.commit("Two kernels")
+    project.git("rm", "-q", "csrc/sm80/softmax.h")
+    project.commit("Remove a header whose name another folder has")
+    return "softmax.h"
+
+
+def parent_of_another_folder(project: Repository) -> str:
+    project.write("csrc/sm90/detail/copy.cuh", "#pragma once\n")
+    _include(project, '#include "../detail/copy.cuh"')
+    return "../detail/copy.cuh"
+
+
+def named_by_a_test(project: Repository) -> str:
+    project.write("tests/test_tile.py", 'open("tile.h").read()\nprint("x > 1")\n')
+    _include(project, '#include "tile.h"')
+    return "tile.h"
+
+
+def named_near_a_write(project: Repository) -> str:
+    project.write("scripts/report.py", 'open("report.md", "w").write("")\nHEADER = "tile.h"\n')
+    _include(project, '#include "tile.h"')
+    return "tile.h"
+
+
+def named_like_cuda(project: Repository) -> str:
+    _include(project, '#include "cuda_utils.h"')
+    return "cuda_utils.h"
+
+
+def named_like_torch(project: Repository) -> str:
+    _include(project, '#include "torch_scratch.h"')
+    return "torch_scratch.h"
+
+
+def only_header_of_a_folder(project: Repository) -> str:
+    project.write("csrc/detail/tile.h", "#pragma once\n")
+    _include(project, '#include "detail/tile.h"')
+    project.git("rm", "-q", "csrc/detail/tile.h")
+    project.commit("Remove the only header of a folder")
+    return "detail/tile.h"
+
+
+def only_header_of_an_ignored_folder(project: Repository) -> str:
+    project.write("csrc/detail/local_tile.h", "#pragma once\n")
+    _include(project, '#include "detail/local_tile.h"')
+    return "csrc/detail/local_tile.h is on this machine alone"
+
+
+def too_long_a_name(project: Repository) -> str:
+    name = "x" * 300 + ".h"
+    _include(project, f'#include "{name}"')
+    return name
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        namesake_elsewhere,
+        parent_of_another_folder,
+        named_by_a_test,
+        named_near_a_write,
+        named_like_cuda,
+        named_like_torch,
+        only_header_of_a_folder,
+        only_header_of_an_ignored_folder,
+        too_long_a_name,
+    ],
+    ids=lambda plant: plant.__name__,
+)
+def test_header_that_no_compiler_finds(
+    project: Repository, plant: Callable[[Repository], str]
+) -> None:
+    """One error, which names the header."""
+    name = plant(project)
+    (finding,) = _found(project)
+    assert finding.severity == "error"
+    assert name in finding.found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'inline const char* jit = R"(\n#include "jit_params.cuh"\n)";',
+        '#include "cpuid.h"\n#include "emmintrin.h"',
+        "#include <asm/unistd.h>\n#include <ext/pb_ds/assoc_container.hpp>",
+    ],
+    ids=["raw string", "compiler's headers", "system's folders"],
+)
+def test_headers_of_others_are_no_defect(project: Repository, text: str) -> None:
+    """Also where the project has folders of the same names."""
+    for folder in ("asm", "ext"):
+        project.write(f"csrc/{folder}/own.h", "#pragma once\n")
+    _include(project, text)
+    assert _found(project) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("csrc/version.h.in", "#define VERSION @VERSION@\n"),
+        ("make_version.py", 'target = "csrc/version.h"\nopen(target, "w").write("")\n'),
+        ("make_version.sh", 'echo "#define VERSION 1" > csrc/version.h\n'),
+        ("CMakeLists.txt", "add_custom_command(\n  OUTPUT version.h\n  COMMAND make_version)\n"),
+        ("Makefile", "csrc/version.h: version.txt\n\tmake_version\n"),
+    ],
+)
+def test_generated_header_is_no_defect(project: Repository, file: str, text: str) -> None:
+    """Neither before the build nor after it, when git ignores what was written."""
+    project.write(file, text)
+    project.edit(".gitignore", "*.o", "*.o\nversion.h")
+    _include(project, '#include "version.h"')
+    assert _found(project) == []
+    project.write("csrc/version.h", "#define VERSION 1\n")
+    assert _found(project) == []
+
+
+def test_include_directory_that_a_build_file_names(project: Repository) -> None:
+    """Of two headers of one path, and for one that is relative to it."""
+    for folder in ("include", "other"):
+        project.write(f"{folder}/shapes/tile.h", "#pragma once\n")
+    project.edit("setup.py", "sources=", 'include_dirs=["include"], sources=')
+    _include(project, '#include "shapes/tile.h"\n#include "../include/shapes/tile.h"')
+    assert _found(project) == []
