@@ -22,7 +22,8 @@ def built_level(built: Built) -> Level:
     if _says_nothing(built):
         return _not_measured(BUILDS, built)
     purpose = "build" if built.build.status != "built" else "load"
-    preflight = built.status in ("missing header", "wrong module name")
+    # Of a commit, preflight would look at the working tree.
+    preflight = built.revision.worktree and built.status in ("missing header", "wrong module name")
     return Level(
         BUILDS,
         State.FAILED,
@@ -81,7 +82,8 @@ def correct_level(built: Built) -> Level:
             CORRECT,
             State.NOT_MEASURED,
             f"unchecked: {first_line(built.reason)}",
-            "give a case that the kernel takes: --case",
+            "check a case that the kernel takes: "
+            f"flashbench build {built.revision.text} --for correct --case CASE",
         )
     return Level(
         CORRECT, State.PASSED, f"right on {built.outcome.checked or 'the cases of the check'}"

@@ -6,20 +6,25 @@ from flashbench.comparison import Comparison
 from flashbench.gate.level import Level, State
 from flashbench.gate.levels import BISECT_CORRECT, CORRECT
 from flashbench.report import Report
-from flashbench.verdict import Outcome
+from flashbench.stats.shift import Shift
+from flashbench.verdict import Outcome, Verdict
+
+_MOST_LAUNCHES = 1000
 
 
 def speed_level(report: Report, threshold: float) -> Level:
     """Whether the candidate has at least `threshold` times the baseline's speed (0.5 is half).
 
     Judged on the family-wise intervals: it fails where one case, or the geometric mean, is below
-    beyond doubt; it passes where no case is and the mean is not below beyond doubt; else it is
-    undecided. The report is of one candidate.
+    beyond doubt; it passes where no case is and the mean's interval begins at the threshold or
+    above; else it is undecided. A case with too few launches for an interval may not have its
+    estimate below. The report is of one candidate.
     """
     name, limit = f"at least {threshold:g}x", math.log(threshold)
     unmeasured = _first(report, Outcome.NOT_MEASURED)
     if wrong := _first(report, Outcome.WRONG):
-        return Level(CORRECT, State.FAILED, wrong, BISECT_CORRECT)
+        case = wrong.partition(":")[0]
+        return Level(CORRECT, State.FAILED, wrong, f"{BISECT_CORRECT} --case {case}")
     measured = [(c, c.shift) for c in report.comparisons if c.shift is not None]
     if not measured or not report.overall:
         return Level(name, State.NOT_MEASURED, unmeasured or "no case was measured")
@@ -39,17 +44,36 @@ def speed_level(report: Report, threshold: float) -> Level:
         return Level(name, State.FAILED, said, _profile(slowest))
     if unmeasured:
         return Level(name, State.NOT_MEASURED, f"{unmeasured}; {said}")
-    if mean.bounded and mean.low >= limit and all(s.bounded for _, s in measured):
+    unknown = [c for c, s in measured if not s.bounded and s.value < limit]
+    if mean.bounded and mean.low >= limit and not unknown:
         return Level(name, State.PASSED, said)
-    return Level(name, State.UNDECIDED, said, "more launches: --launches")
+    return Level(name, State.UNDECIDED, said, _more(report, mean, limit))
+
+
+def _more(report: Report, mean: Shift, limit: float) -> str:
+    """How many launches would decide: the fewest that bound the intervals, and as many as make the
+    mean's narrow enough, which shrinks with their root."""
+    needed = [v.launches or 0 for c, v in _pairs(report) if c.shift and not c.shift.bounded]
+    if mean.bounded:
+        now = max(min(c.pairing.launches) for c in report.comparisons if c.shift is not None)
+        side = mean.value - mean.low if mean.value > limit else mean.high - mean.value
+        away = abs(mean.value - limit)
+        if side > away * math.sqrt(_MOST_LAUNCHES / now):
+            return "as fast as this threshold: no number of launches that is worth it decides"
+        needed.append(math.ceil(now * (side / away) ** 2))
+    return f"about {max(needed)} launches would decide: --launches {max(needed)}"
 
 
 def _first(report: Report, outcome: Outcome) -> str:
     """The first case with an outcome, and its reason; "" where there is none."""
-    for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True):
+    for comparison, verdict in _pairs(report):
         if verdict.outcome is outcome:
             return f"{comparison.case.id}: {verdict.reason}"
     return ""
+
+
+def _pairs(report: Report) -> list[tuple[Comparison, Verdict]]:
+    return list(zip(report.comparisons, report.verdicts, strict=True))
 
 
 def _profile(comparison: Comparison) -> str:

@@ -7,7 +7,8 @@ import pytest
 from synthetic import make_cases, make_run
 
 from flashbench.builds import Build, Status
-from flashbench.gate import State, built_level, correct_level, resources_level, speed_level
+from flashbench.cli.gate import _taken
+from flashbench.gate import Level, State, built_level, correct_level, resources_level, speed_level
 from flashbench.preflight.build.resources import KernelUse
 from flashbench.preflight.finding import CannotCheck
 from flashbench.report import report_one
@@ -23,10 +24,11 @@ def _built(
     of_build: Status = "built",
     kept: bool = True,
     site: Path | None = None,
+    worktree: bool = False,
 ) -> Built:
     return Built(
         project=Project(repository=Path("/project"), callable="m:f"),
-        revision=Revision(text="HEAD", commit="0" * 40),
+        revision=Revision(text="HEAD", commit="0" * 40, worktree=worktree),
         outcome=RevisionOutcome(
             commit="0" * 40,
             status=status,
@@ -49,7 +51,7 @@ def _built(
         ("built", "built", State.PASSED, ""),
         ("wrong result", "built", State.PASSED, ""),
         ("unchecked", "built", State.PASSED, ""),
-        ("missing header", "missing header", State.FAILED, "flashbench preflight"),
+        ("missing header", "missing header", State.FAILED, "bisect --for build"),
         ("compile error", "compile error", State.FAILED, "bisect --for build"),
         ("undefined symbol", "built", State.FAILED, "bisect --for load"),
     ],
@@ -60,6 +62,12 @@ def test_builds(status: Status, of_build: Status, state: State, following: str) 
     assert level.state is state
     assert following in level.next
     assert (level.state is State.PASSED) or "the reason" in level.evidence
+
+
+def test_preflight_is_of_the_working_tree() -> None:
+    """It is the next step there, and says nothing of a commit."""
+    built = _built("missing header", "x.h", of_build="missing header", worktree=True)
+    assert built_level(built).next == "flashbench preflight"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +121,9 @@ def test_resources_that_nothing_tells_are_not_measured() -> None:
 def test_correct() -> None:
     """Wrong fails, unchecked is not measured, right says on what."""
     assert correct_level(_built("wrong result", "off by 2")).state is State.FAILED
-    assert correct_level(_built("unchecked", "takes head dim 128")).state is State.NOT_MEASURED
+    unchecked = correct_level(_built("unchecked", "takes head dim 128"))
+    assert unchecked.state is State.NOT_MEASURED
+    assert unchecked.next.endswith("flashbench build HEAD --for correct --case CASE")
     assert "fp32 2x4x33x33x64" in correct_level(_built("built")).evidence
 
 
@@ -148,9 +158,30 @@ def test_speed_of_a_wrong_result_is_none() -> None:
     level = speed_level(report_one(run), 1.0)
     assert (level.name, level.state) == ("correct", State.FAILED)
     assert "off by 2" in level.evidence
+    assert f"--case {make_cases(2)[0].id}" in level.next
 
 
 def test_too_few_launches_are_undecided() -> None:
     """Two launches carry no interval: neither level of speed is passed or failed."""
     run = make_run(np.random.default_rng(1), cases=make_cases(2), speedup=2.0, launches=2)
-    assert speed_level(report_one(run), 1.0).state is State.UNDECIDED
+    level = speed_level(report_one(run), 1.0)
+    assert level.state is State.UNDECIDED
+    assert level.next == "about 7 launches would decide: --launches 7"
+
+
+@pytest.mark.parametrize(("slowest", "state"), [(0.9, State.PASSED), (0.4, State.UNDECIDED)])
+def test_a_mean_that_is_above(slowest: float, state: State) -> None:
+    """Six launches bound the mean of four cases and no case: the level passes by the mean, unless
+    a case lies below by what is known of it."""
+    speedup = [1.0, 1.0, 1.0, slowest]
+    run = make_run(np.random.default_rng(1), cases=make_cases(4), speedup=speedup, launches=6)
+    report = report_one(run)
+    assert not any(one.shift.bounded for one in report.comparisons if one.shift)
+    assert speed_level(report, 0.5).state is state
+
+
+def test_a_level_has_one_row() -> None:
+    """What a launch finds wrong replaces that the check found it right."""
+    passed, failed = (Level("correct", state) for state in (State.PASSED, State.FAILED))
+    built = Level("builds", State.PASSED)
+    assert _taken([built, passed], failed) == [built, failed]
