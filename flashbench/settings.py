@@ -88,6 +88,9 @@ def _as_written(option: click.Option, value: Any, where: str) -> Any:
 class SettingsCommand(click.Command):
     """A command whose defaults come from pyproject.toml."""
 
+    def settings(self, path: Path) -> dict[str, Any]:
+        return defaults(self, path)
+
     def make_context(
         self,
         info_name: str | None,
@@ -96,7 +99,7 @@ class SettingsCommand(click.Command):
         **extra: Any,
     ) -> click.Context:
         path = find_pyproject(Path.cwd())
-        extra["default_map"] = defaults(self, path) if path else {}
+        extra["default_map"] = self.settings(path) if path else {}
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.BadParameter as error:

@@ -2,19 +2,31 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from flashbench.cli.measuring import tell
 from flashbench.cli.parameter_types import Duration
-from flashbench.errors import Exit
+from flashbench.errors import Exit, InvalidInputError
 from flashbench.preflight import LEVELS, Level, run
-from flashbench.settings import SettingsCommand
+from flashbench.settings import SettingsCommand, read_pyproject
+
+
+class _Preflight(SettingsCommand):
+    """Goes on without settings where pyproject.toml cannot be read: that is a finding."""
+
+    def settings(self, path: Path) -> dict[str, Any]:
+        try:
+            read_pyproject(path)
+        except InvalidInputError:
+            return {}
+        return super().settings(path)
 
 
 @click.command(
     "preflight",
-    cls=SettingsCommand,
+    cls=_Preflight,
     epilog="Exit codes: 0 nothing found, or warnings alone, 1 a finding that fails a build or a "
     "run, 2 usage. A check that this machine does not allow says so and fails nothing.",
 )

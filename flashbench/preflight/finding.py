@@ -19,7 +19,8 @@ class Finding:
 
     where: a file with its line, a tool, a device; found: what is wrong there; fix: one command, or
     one sentence where no command does it. mend: does what is safe to be done by a program, in this
-    process, in what it starts or by the project's own build, and says what it did. check: the name
+    process, in what it starts or by the project's own build, and says what it did, or
+    raises CannotMend. check: the name
     of the check that found it, which `Check.findings` fills in.
     """
 
@@ -33,6 +34,10 @@ class Finding:
 
 class CannotCheck(Exception):  # noqa: N818 - an outcome, not an error
     """A check that this machine or project does not allow; the message says why."""
+
+
+class CannotMend(Exception):  # noqa: N818 - an outcome, not an error
+    """A mend that was tried and did not work; the message says why, in one line."""
 
 
 @dataclass(frozen=True, slots=True)

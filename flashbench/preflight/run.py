@@ -7,7 +7,15 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from flashbench.errors import InvalidInputError
-from flashbench.preflight.finding import CannotCheck, Check, Finding, Level, Severity, Subject
+from flashbench.preflight.finding import (
+    CannotCheck,
+    CannotMend,
+    Check,
+    Finding,
+    Level,
+    Severity,
+    Subject,
+)
 from flashbench.preflight.source import CHECKS as SOURCE_CHECKS
 from flashbench.preflight.source.tree import read_tree
 
@@ -115,14 +123,25 @@ class _Performer:
                 mends = dict.fromkeys(one.mend for one in found if one.mend) if self.fix else {}
                 if mends:
                     self.tell(f"fixing: {check.name}")
-                    self.report.fixed += [f"{check.name}: {mend()}" for mend in mends]
-                    found = check.findings(subject)
+                    failed = self._mend(check.name, mends)
+                    found = check.findings(subject) + failed
             except CannotCheck as reason:
                 skipped = str(reason)
             seconds = monotonic() - begun
             self.report.checks.append(
                 CheckRun(level, check.name, check.why, tuple(found), skipped, seconds)
             )
+
+    def _mend(self, check: str, mends: Iterable[Callable[[], str]]) -> list[Finding]:
+        """Do them; those that failed are findings."""
+        failed = []
+        for mend in mends:
+            try:
+                self.report.fixed.append(f"{check}: {mend()}")
+            except CannotMend as why:
+                after = "mend this, and the same command tries again"
+                failed.append(Finding("--fix", str(why), after, check=check))
+        return failed
 
 
 def _root(start: Path) -> Path:

@@ -161,3 +161,14 @@ def test_real_gpu_beside_another_process() -> None:
         "other processes": "1 on it: python3 (1188)",
         "free memory": "29.1 of 79.6 GiB are free",
     }
+
+
+def test_ecc_errors_of_old_drivers() -> None:
+    """Their sum stands below `double_bit`, and memory that waits has another name."""
+    (gpu,) = read_driver(
+        "<nvidia_smi_log><gpu><ecc_errors><volatile><single_bit><total>4</total></single_bit>"
+        "<double_bit><device_memory>7</device_memory><total>7</total></double_bit></volatile>"
+        "</ecc_errors><retired_pages><pending_blacklist>Yes</pending_blacklist></retired_pages>"
+        "</gpu></nvidia_smi_log>"
+    ).gpus
+    assert (gpu.ecc_errors, gpu.retired_pending) == (7, True)

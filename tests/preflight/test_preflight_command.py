@@ -47,6 +47,17 @@ def test_json(tmp_path: Path) -> None:
     assert set(statuses.values()) == {"ok"}
 
 
+def test_broken_settings_are_a_finding(tmp_path: Path) -> None:
+    """Merge markers in pyproject.toml: named, and the other checks go on."""
+    project = _broken(tmp_path / "flash")
+    settings = project.root / "pyproject.toml"
+    settings.write_text(f"<<<<<<< HEAD\n{settings.read_text()}>>>>>>> other\n")
+    done = _preflight(project.root)
+    assert done.returncode == 1, done.stderr
+    assert "ERROR  project settings: pyproject.toml" in done.stdout
+    assert "ERROR  missing headers: csrc/forward.h:2\n" in done.stdout
+
+
 def test_from_a_folder_below(tmp_path: Path) -> None:
     """The project is the one around the working directory."""
     done = _preflight(_broken(tmp_path / "flash").root / "csrc")

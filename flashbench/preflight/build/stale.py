@@ -14,7 +14,7 @@ from flashbench import source_hash
 from flashbench.builds import recipe, running
 from flashbench.builds.missing_symbol import first_line
 from flashbench.preflight.build.subject import BuildSubject
-from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.finding import CannotCheck, CannotMend, Finding
 
 _OWN_BUILD = ("python", "setup.py", "build_ext", "--inplace")
 # Where no settings say how a project is built.
@@ -108,12 +108,12 @@ def _rebuild(subject: BuildSubject, command: tuple[str, ...], libraries: list[Pa
         try:
             code = running.run([program, *arguments], directory, log, variables, subject.timeout)
         except OSError as error:
-            return f"`{shown}` cannot be run: {error.strerror}"
+            raise CannotMend(f"`{shown}` cannot be run: {error.strerror}") from None
         if code is None:
-            return f"`{shown}` failed: {recipe.timed_out(subject.timeout).reason}"
+            raise CannotMend(f"`{shown}` failed: {recipe.timed_out(subject.timeout).reason}")
         if code:
             failed = recipe.failure(program, code, work)
-            return f"`{shown}` failed: {failed.status}: {first_line(failed.reason)}"
+            raise CannotMend(f"`{shown}` failed: {failed.status}: {first_line(failed.reason)}")
     said = f"ran `{shown}` in {monotonic() - begun:.0f} s"
     after = _times(libraries)
     # Of setuptools, for one, a header that changed is no reason to compile again.

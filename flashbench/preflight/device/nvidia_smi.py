@@ -70,10 +70,16 @@ def _gpu(node: ElementTree.Element) -> GpuState:
         for number in [_number(entry.text)]
         if number
     ]
+    # Of drivers that list the units of each kind: their sum.
+    if volatile is not None and (double := _number(_text(volatile, "double_bit/total"))):
+        wrong.append(double)
     fixed = _number(_text(node, "applications_clocks/graphics_clock"))
     default = _number(_text(node, "default_applications_clocks/graphics_clock"))
-    pending = _text(node, "remapped_rows/remapped_row_pending") or _text(
-        node, "retired_pages/pending_retirement"
+    pending = _first(
+        node,
+        "remapped_rows/remapped_row_pending",
+        "retired_pages/pending_retirement",
+        "retired_pages/pending_blacklist",
     )
     return GpuState(
         name=_text(node, "product_name"),
