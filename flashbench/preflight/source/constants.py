@@ -19,9 +19,9 @@ def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:
     Files that ask for the macro (`#ifndef`, `#undef`) know of it and are left alone.
     """
     files = (*tree.units, *tree.headers)
-    constants = {file: found for file in files if (found := _constants(tree, file))}
     macros = {define.name for file in files for define in tree.read(file).defines}
-    names = macros & {name for found in constants.values() for name in found}
+    constants = {file: found for file in files if (found := _constants(tree, file, macros))}
+    names = {name for found in constants.values() for name in found}
     reported = set()
     for unit in tree.units if names else ():
         for clash in _clashes(tree, unit, names, constants):
@@ -98,11 +98,16 @@ def _branch(condition: str) -> tuple[str, str]:
     return asked, branch
 
 
-def _constants(tree: SourceTree, file: str) -> dict[str, int]:
-    """Constants of a file, with the line of each."""
+def _constants(tree: SourceTree, file: str, macros: set[str]) -> dict[str, int]:
+    """Constants of a file that are called like a macro, with the line of each."""
     source = tree.read(file)
-    found = {match[1]: source.line_of(match.start(1)) for match in _CONSTANT.finditer(source.plain)}
+    found = {
+        match[1]: source.line_of(match.start(1))
+        for match in _CONSTANT.finditer(source.plain)
+        if match[1] in macros
+    }
     for match in _ENUMERATION.finditer(source.plain):
         for name in re.finditer(r"([A-Za-z_]\w*)\s*(?:=[^,]*)?(?:,|\Z)", match[1].strip()):
-            found.setdefault(name[1], source.line_of(match.start()))
+            if name[1] in macros:
+                found.setdefault(name[1], source.line_of(match.start()))
     return found
