@@ -36,6 +36,20 @@ def namesake_elsewhere(project: Repository) -> str:
     return "softmax.h"
 
 
+def namesake_in_a_compiled_folder(project: Repository) -> str:
+    project.write("tests/test_sm80.py", 'include_dirs = ["csrc/sm80"]\n')
+    project.edit("setup.py", "sources=", 'include_dirs=["csrc"], sources=')
+    project.edit("setup.py", "setup(", 'FOLDERS = ["sm80"]' + "\n" * 300 + "setup(")
+    project.write("csrc/sm80/tile.h", "#pragma once\n")
+    project.write("csrc/sm80/kernel.h", '#pragma once\n#include "tile.h"\n')
+    project.write("csrc/sm90/tile.h", "#pragma once\n")
+    project.write("csrc/sm90/kernel.h", '#pragma once\n#include "tile.h"\n')
+    project.commit("Two kernels")
+    project.git("rm", "-q", "csrc/sm90/tile.h")
+    project.commit("Remove a header whose name a folder of units has")
+    return "tile.h"
+
+
 def parent_of_another_folder(project: Repository) -> str:
     project.write("csrc/sm90/detail/copy.cuh", "#pragma once\n")
     _include(project, '#include "../detail/copy.cuh"')
@@ -88,6 +102,7 @@ def too_long_a_name(project: Repository) -> str:
     "plant",
     [
         namesake_elsewhere,
+        namesake_in_a_compiled_folder,
         parent_of_another_folder,
         named_by_a_test,
         named_near_a_write,
@@ -115,13 +130,18 @@ def test_header_that_no_compiler_finds(
         'inline const char* jit = R"(\n#include "jit_params.cuh"\n)";',
         '#include "cpuid.h"\n#include "emmintrin.h"',
         "#include <asm/unistd.h>\n#include <ext/pb_ds/assoc_container.hpp>",
+        "#include <exr/exr.h>",
     ],
-    ids=["raw string", "compiler's headers", "system's folders"],
+    ids=["raw string", "compiler's headers", "system's folders", "no longer vendored"],
 )
 def test_headers_of_others_are_no_defect(project: Repository, text: str) -> None:
     """Also where the project has folders of the same names."""
     for folder in ("asm", "ext"):
         project.write(f"csrc/{folder}/own.h", "#pragma once\n")
+    project.write("csrc/exr/exr.h", "#pragma once\n")
+    project.edit("setup.py", "sources=", 'include_dirs=["csrc"], sources=')
+    project.commit("Vendor")
+    project.git("rm", "-q", "csrc/exr/exr.h")
     _include(project, text)
     assert _found(project) == []
 
@@ -131,6 +151,7 @@ def test_headers_of_others_are_no_defect(project: Repository, text: str) -> None
     [
         ("csrc/version.h.in", "#define VERSION @VERSION@\n"),
         ("make_version.py", 'target = "csrc/version.h"\nopen(target, "w").write("")\n'),
+        ("jit.py", 'write_if_different(folder / "version.h", "#define VERSION 1")\n'),
         ("make_version.sh", 'echo "#define VERSION 1" > csrc/version.h\n'),
         ("CMakeLists.txt", "add_custom_command(\n  OUTPUT version.h\n  COMMAND make_version)\n"),
         ("Makefile", "csrc/version.h: version.txt\n\tmake_version\n"),

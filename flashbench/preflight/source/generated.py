@@ -10,7 +10,7 @@ _TEST = re.compile(r"(^|/)(tests?/|test_[^/]*$|conftest\.py$)")
 # What writes a file, on a line that names it (Python, shell).
 _WRITES = re.compile(
     r"write_(text|bytes)\(|\.write\(|open\(.*['\"][wax]b?t?\+?['\"]|"
-    r"\w*([gG]enerate|render|copy|save|emit)\w*\s*\(|shutil\.\w+\(|\bcp\s|\bmv\s|\s-o\s"
+    r"\w*([gG]enerate|write|render|copy|save|emit)\w*\s*\(|shutil\.\w+\(|\bcp\s|\bmv\s|\s-o\s"
 )
 # The commands of CMake, Meson and Bazel that make files.
 _COMMAND = (

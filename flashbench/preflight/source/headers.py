@@ -100,10 +100,12 @@ def _is_ours(tree: SourceTree, search: SearchPath, includer: str, include: Inclu
         return False  # <algorithm>, in quotes
     first, slash, _ = name.partition("/")
     if slash and first not in (".", ".."):
-        if include.quoted and first in tree.directories:
-            return True
-        return search.was_removed(includer, name) or search.has_folder(
-            includer if include.quoted else None, name
+        if not include.quoted:
+            return search.has_folder(None, name)
+        return (
+            first in tree.directories
+            or search.was_removed(includer, name)
+            or search.has_folder(includer, name)
         )
     return include.quoted
 

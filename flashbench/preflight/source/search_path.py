@@ -11,9 +11,11 @@ from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 
 _COMMITS = 5000  # of history that is searched for removed files
-_NAMES_INCLUDES = re.compile(
-    r"(?i:include_?dir|include_path|_include\b)|includes\s*=|CPATH|(?<!\w)-I"
+# What speaks of include directories, and what is within some lines of it may name them.
+_SPEAKS = re.compile(
+    r"(?:(?i:include_?dir|include_path|\bincludes?\s*=)|\bCPATH|(?<!\w)-I[\w./${])"
 )
+_TEST = re.compile(r"(^|/)(tests?/|test_[^/]*$)")
 _PATH = re.compile(r"[\w+-][\w.+-]*(?:/[\w.+-]+)*")
 
 
@@ -98,10 +100,10 @@ class SearchPath:
         ends: set[str] = set()
         for file in self.tree.build_files:
             text = self.tree.read(file).text
-            if _NAMES_INCLUDES.search(text):
-                ends.update(
-                    one.removeprefix("-I").removeprefix("./") for one in _PATH.findall(text)
-                )
+            places = (match.start() for match in _SPEAKS.finditer(text))
+            around = "\n".join(text[max(0, at - 200) : at + 400] for at in places)
+            if not _TEST.search(file):
+                ends.update(path.removeprefix("-I") for path in _PATH.findall(around))
         ends.add(".")
         return {
             folder for folder in self._folders if any(folder[at:] in ends for at in _starts(folder))
