@@ -120,6 +120,15 @@ def of_runs(a: LaunchData, b: LaunchData, tolerance: float) -> list[Pairing]:
             new = _side(b, index_b, base_b, case_b, blank, ratios_b[case_b], tolerance)
             controls = (a.launch_medians(base_a, case_a), b.launch_medians(base_b, case_b))
             found.append(_join(old, new, controls))
+    paired = {index_a for index_a, _ in pairs}
+    failure = Failure("missing", "the candidate is not in the second run file")
+    for index, candidate in own_candidates(a.run):
+        if index not in paired:
+            name = candidate.name
+            found += [
+                Pairing(case, name, name, metric, failure=failure)
+                for case, metric in zip(a.run.cases, a.metrics, strict=True)
+            ]
     return found
 
 

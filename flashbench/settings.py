@@ -2,6 +2,7 @@
 
 import os
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,9 @@ def _as_written(option: click.Option, value: Any, where: str) -> Any:
 class SettingsCommand(click.Command):
     """A command whose defaults come from pyproject.toml."""
 
-    def settings(self, path: Path) -> dict[str, Any]:
+    def settings(self, path: Path, commands: Sequence[str]) -> dict[str, Any]:
+        if commands:
+            _require_known_tables(path, commands)
         return defaults(self, path)
 
     def make_context(
@@ -99,7 +102,9 @@ class SettingsCommand(click.Command):
         **extra: Any,
     ) -> click.Context:
         path = find_pyproject(Path.cwd())
-        extra["default_map"] = self.settings(path) if path else {}
+        group = parent.command if parent else None
+        commands = group.list_commands(parent) if parent and isinstance(group, click.Group) else ()
+        extra["default_map"] = self.settings(path, commands) if path else {}
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.BadParameter as error:
@@ -109,6 +114,18 @@ class SettingsCommand(click.Command):
             raise InvalidInputError(
                 f"{path}: [tool.flashbench.{self.name}] {setting}: {error.message}"
             ) from None
+
+
+def _require_known_tables(path: Path, commands: Sequence[str]) -> None:
+    """A misspelt table would not be applied, and nobody would notice."""
+    known = sorted([*commands, "project"])
+    found = read_pyproject(path).get("tool", {})
+    ours = found.get("flashbench", {}) if isinstance(found, dict) else {}
+    for name in ours if isinstance(ours, dict) else ():
+        if name not in known:
+            raise InvalidInputError(
+                f"{path}: [tool.flashbench] has no table {name!r}; tables are {', '.join(known)}"
+            )
 
 
 def _setting(error: click.BadParameter) -> str | None:

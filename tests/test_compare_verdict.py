@@ -14,10 +14,12 @@ from flashbench.comparison import Comparison, Estimate
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.launches import collect
 from flashbench.pairing import Pairing
+from flashbench.render import render
 from flashbench.report import report_one, report_two
 from flashbench.runfile import Candidate, Result, RunFile
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Outcome, Verdict, exit_code, judge
+from flashbench.views import speedup
 
 
 def _judge(low: float, value: float, high: float, tolerance: float = 0.01) -> Outcome:
@@ -268,6 +270,23 @@ def test_files_that_cannot_be_compared_are_refused():
         report_two(a, elsewhere)
     allowed = report_two(a, elsewhere, allow=["different-machine"])
     assert [caveat.code for caveat in allowed.caveats] == ["machine"]
+
+
+def test_a_candidate_that_is_missing_in_b_is_not_measured():
+    """A gate does not pass where B has lost one of two candidates."""
+    a = _run(1)
+    a.candidates.append(replace_name(a, "other"))
+    for launch in a.launches:
+        for result in [one for one in launch.results if one.candidate == "ours"]:
+            launch.results.append(copy.copy(result))
+            launch.results[-1].candidate = "other"
+    report = report_two(a, _run(2))
+    assert _outcomes(report.verdicts)[3:] == [Outcome.NOT_MEASURED] * 3
+    assert {c.candidate for c in report.comparisons[3:]} == {"other"}
+    assert "the candidate is not in the second run file" in report.verdicts[-1].reason
+    assert exit_code(report.verdicts) is Exit.NOT_MEASURED
+    for output_format in ("text", "markdown", "csv", "json", "github", "junit"):
+        assert "other" in render(speedup.document(report), output_format)
 
 
 def replace_name(run: RunFile, name: str) -> Candidate:

@@ -4,6 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
+import forks
 import pytest
 
 from flashbench.cli.measuring import new_run_file
@@ -79,3 +80,13 @@ def test_new_run_files_of_one_second_differ(
             held.enter_context(claimed(path, "-o", force=False, tell=print))
             names.add(path)
     assert len(names) == 3
+
+
+def test_unknown_tables_are_refused(tmp_path: Path) -> None:
+    """A misspelt table, whose settings nobody would apply, is named by every command."""
+    (tmp_path / "pyproject.toml").write_text("[tool.flashbench.comparee]\ntolerance = 0.5\n")
+    done = forks.run(["show", "run.json"], tmp_path)
+    assert done.returncode == 2
+    assert "[tool.flashbench] has no table 'comparee'; tables are aa, backfill" in done.stderr
+    (tmp_path / "pyproject.toml").write_text("[tool.flashbench.project]\nlaunches = 0.5\n")
+    assert "no table" not in forks.run(["show", "run.json"], tmp_path).stderr

@@ -1,6 +1,7 @@
 """`flashbench preflight`: what would fail, found before a GPU is paid for."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from flashbench.settings import SettingsCommand, read_pyproject
 class _Preflight(SettingsCommand):
     """Goes on without settings where pyproject.toml cannot be read: that is a finding."""
 
-    def settings(self, path: Path) -> dict[str, Any]:
+    def settings(self, path: Path, commands: Sequence[str]) -> dict[str, Any]:
         try:
             read_pyproject(path)
         except InvalidInputError:
             return {}
-        return super().settings(path)
+        return super().settings(path, commands)
 
 
 @click.command(

@@ -152,7 +152,7 @@ def _tables(run: RunFile, data: dict[str, LaunchData], mine: list[Candidate]) ->
                 continue  # no device of ours
             for index in chosen:
                 _add_cells(kept, seconds, collected, index, place)
-    return {benchmark: cells for benchmark, cells in kept.items() if _any_number(cells)}
+    return {benchmark: cells for benchmark, cells in kept.items() if _says_something(cells)}
 
 
 def _add_cells(kept: Tables, seconds: names.Name, data: LaunchData, index: int, place: int) -> None:
@@ -179,8 +179,9 @@ def _present(values: FloatArray) -> FloatArray:
     return values[~np.isnan(values)]
 
 
-def _any_number(cells: dict[Combination, Cell]) -> bool:
-    return any("samples" in cell for cell in cells.values())
+def _says_something(cells: dict[Combination, Cell]) -> bool:
+    """A number, or that a result is wrong, which takes the numbers of earlier files away."""
+    return any("samples" in cell or cell is WRONG for cell in cells.values())
 
 
 def _add(

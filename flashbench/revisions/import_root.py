@@ -227,17 +227,23 @@ def _copy_files(project: Project, checkout: Path, target: Path) -> None:
 
 
 def _replace_links(root: Path, target: Path, everything: Path) -> None:
-    """Links to files of the checkout become those files: what they lead to may not come along.
-    Others stay as they are."""
-    for folder, _, files in os.walk(target):
-        for name in files:
+    """Links to files and folders of the checkout become those: what they lead to may not come
+    along. Others stay as they are, and those to a folder that holds them."""
+    for folder, folders, files in os.walk(target):
+        for name in [*folders, *files]:
             link = Path(folder) / name
             if not link.is_symlink():
                 continue
-            file = _real(root / link.relative_to(target))
-            if file.is_file() and file.is_relative_to(everything):
+            named = root / link.relative_to(target)
+            real = _real(named)
+            if not real.is_relative_to(everything):
+                continue
+            if real.is_file():
                 link.unlink()
-                shutil.copy2(file, link)
+                shutil.copy2(real, link)
+            elif real.is_dir() and not any(_real(above) == real for above in named.parents):
+                link.unlink()
+                shutil.copytree(real, link, symlinks=True)
 
 
 def _real(path: Path) -> Path:

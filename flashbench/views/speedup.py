@@ -222,7 +222,7 @@ def _two_file_row(report: Report, comparison: Comparison, verdict: Verdict) -> d
     row["sdpa_a_us"] = time_cell(_default_time(a, case_a))
     row["machine"] = speedup_cell(pairing.machine, interval=False)
     row |= bounds_cells("machine", pairing.machine)
-    if case_b is not None:
+    if case_b is not None and comparison.candidate in b.candidate_index:
         row["b_us"] = time_cell(_candidate_time(b, comparison.candidate, case_b, verdict))
         row["sdpa_b_us"] = time_cell(_default_time(b, case_b))
     return row
@@ -231,8 +231,10 @@ def _two_file_row(report: Report, comparison: Comparison, verdict: Verdict) -> d
 def _verdict_cells(data: LaunchData, comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
     shift, pairing = comparison.shift, comparison.pairing
     case = data.case_index.get(comparison.case.id)
-    candidate = data.candidate_index[comparison.candidate]
-    memory = None if case is None else data.peak_memory(candidate, case)
+    candidate = data.candidate_index.get(comparison.candidate)
+    memory = None
+    if case is not None and candidate is not None:
+        memory = data.peak_memory(candidate, case)
     return {
         "candidate": text_cell(comparison.candidate),
         "speedup": speedup_cell(shift),

@@ -137,11 +137,13 @@ def test_the_callable_of_a_project_may_be_called_sdpa() -> None:
     assert series_of(candidate) == "kernel.sdpa"
 
 
-def test_a_wrong_result_takes_the_number_away_and_a_crash_does_not(root: Path) -> None:
-    """What is wrong has no speed; a launch that crashed says nothing about the earlier one."""
-    kept(root, run_of(root, 1))
+@pytest.mark.parametrize("cases", [1, 2])
+def test_a_wrong_result_takes_the_number_away_and_a_crash_does_not(root: Path, cases: int) -> None:
+    """What is wrong has no speed, nor a ratio where nothing else has one; what crashed says
+    nothing about the earlier one."""
+    kept(root, run_of(root, 1, cases=cases))
     for status, numbers in (("crashed", 1), ("wrong", 0)):
-        run = run_of(root, 1)
+        run = run_of(root, 1, cases=cases)
         for launch in run.launches:
             for one in launch.results:
                 if one.candidate == "flashbench" and one.case == run.cases[0].id:

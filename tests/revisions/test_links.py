@@ -94,6 +94,24 @@ def test_links_that_never_end(
     assert prepared(repository, tmp_path / "cache").status == "built"
 
 
+def test_linked_folder_in_a_package(
+    repository: Repository, prepared: Prepared, tmp_path: Path
+) -> None:
+    """A package has what a link to a folder of its commit leads to; links to folders that hold them
+    lead nowhere new."""
+    (repository.root / "src/fast/more").symlink_to("../../shared")
+    (repository.root / "shared" / "back").symlink_to("../src/fast")
+    (repository.root / "src/fast/round").symlink_to("..")
+    repository.commit("Link")
+    texts = []
+    for text in ("2\n", "3\n"):
+        repository.write("shared/b.h", text)
+        repository.git("commit", "-qam", text, "--allow-empty")
+        root = prepared(repository, tmp_path / "cache").require()
+        texts.append((root / "fast" / "more" / "b.h").read_text())
+    assert texts == ["2\n", "3\n"]
+
+
 def test_package_behind_a_link(repository: Repository, prepared: Prepared, tmp_path: Path) -> None:
     """A package, or a file of it, that is a link in the tree is imported with what it leads to."""
     repository.git("mv", "src/fast", "impl")
