@@ -21,7 +21,7 @@ _LONGEST = 600  # characters of the arguments of a launch
 
 
 @dataclass(frozen=True)
-class Site:
+class SharedSize:
     """One size that is given. kernels: the names that stand there as what it is for."""
 
     place: int
@@ -36,7 +36,7 @@ class Asked:
 
     tree: SourceTree
 
-    def may_be(self, site: Site) -> bool:
+    def may_be(self, site: SharedSize) -> bool:
         """Whether one is for the kernel of a launch, or for something that has no kernel's name,
         as a variable or a template's parameter, which may be any."""
         known = site.kernels & self.kernels
@@ -55,7 +55,7 @@ class Asked:
     def _for(self) -> list[frozenset[str]]:
         found = []
         for text in self._texts:
-            sites = [site.kernels for site in sites_of(text) if not site.is_launch]
+            sites = [site.kernels for site in sizes_of(text) if not site.is_launch]
             found += sites
             # In a macro, or without its comma: for what, nobody here knows.
             found += [frozenset()] * (_mentions(text.code) > len(sites))
@@ -66,7 +66,7 @@ def _mentions(code: str) -> int:
     return code.count("MaxDynamicSharedMemorySize") + code.count("MAX_DYNAMIC_SHARED")
 
 
-def sites_of(source: SourceText) -> Iterator[Site]:
+def sizes_of(source: SourceText) -> Iterator[SharedSize]:
     """Sizes that an attribute is set to, and third arguments of launches."""
     plain = source.plain
     for match in _ASKS.finditer(plain):
@@ -76,13 +76,13 @@ def sites_of(source: SourceText) -> Iterator[Site]:
         for place in range(match.end(), min(match.end() + _LONGEST, len(plain))):
             depth += {"(": 1, ")": -1}.get(plain[place], 0)
             if depth < 0:
-                yield Site(match.start(), plain[match.end() : place], names, is_launch=False)
+                yield SharedSize(match.start(), plain[match.end() : place], names, is_launch=False)
                 break
     for match in _LAUNCH.finditer(plain):
         arguments = _split(match[1]) if len(match[1]) <= _LONGEST else []
         if len(arguments) > 2:
             names = frozenset(_launched(plain[max(0, match.start() - _LONGEST) : match.start()]))
-            yield Site(match.start(), arguments[2], names, is_launch=True)
+            yield SharedSize(match.start(), arguments[2], names, is_launch=True)
 
 
 def _launched(before: str) -> list[str]:

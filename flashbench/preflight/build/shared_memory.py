@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from flashbench.preflight.build.launches import Asked, Site, sites_of
+from flashbench.preflight.build.launches import Asked, SharedSize, sizes_of
 from flashbench.preflight.build.resources import DYNAMIC_SHARED, STATIC_SHARED, KernelUse
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding
@@ -46,7 +46,7 @@ def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Fin
     asked = Asked(tree)
     for name in tree.units + tree.headers:
         source, constants, reported = tree.read(name), Constants(tree, name), set()
-        for site in sorted(sites_of(source), key=lambda site: site.place):
+        for site in sorted(sizes_of(source), key=lambda site: site.place):
             size, line = constants.value(site.size), source.line_of(site.place)
             one = (size, site.kernels & asked.kernels)
             if size is None or one in reported or source.is_conditional(line):
@@ -72,7 +72,7 @@ def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Fin
                     )
 
 
-def _beyond(size: int, site: Site, kernels: Sequence[KernelUse]) -> tuple[str, bool] | None:
+def _beyond(size: int, site: SharedSize, kernels: Sequence[KernelUse]) -> tuple[str, bool] | None:
     """What is asked for beyond a chip's limit, and whether it is beyond that of every chip: a
     kernel for one chip may be compiled, and never launched, for the others."""
     static = _static(site, kernels)
@@ -92,7 +92,7 @@ def _beyond(size: int, site: Site, kernels: Sequence[KernelUse]) -> tuple[str, b
     return f"{said}; sm_{arch}, which it is built for too, has {DYNAMIC_SHARED[arch]}", False
 
 
-def _static(site: Site, kernels: Sequence[KernelUse]) -> dict[int, int]:
+def _static(site: SharedSize, kernels: Sequence[KernelUse]) -> dict[int, int]:
     """Bytes of static arrays for each chip, the fewest where a template has several kernels."""
     found: dict[int, int] = {}
     for kernel in kernels:
