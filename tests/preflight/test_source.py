@@ -232,6 +232,15 @@ def test_conditional_include_is_a_warning(project: Repository) -> None:
     assert (finding.check, finding.severity) == ("missing headers", "warning")
 
 
+def test_macro_behind_a_constant_is_a_warning(project: Repository) -> None:
+    """It builds, and what comes after it uses the macro's value."""
+    project.edit("csrc/forward.cu", "#include <cuda_bf16.h>", "#define WARP_SIZE 64")
+    project.commit("Define the constant again")
+    (finding,) = _found(project.root)
+    assert (finding.where, finding.severity) == ("csrc/forward.cu:2", "warning")
+    assert finding.found == "#define WARP_SIZE hides the constant WARP_SIZE of csrc/config.h:3"
+
+
 def test_submodule_that_was_not_fetched(project: Repository, tmp_path: Path) -> None:
     """The submodule is named; headers that may be in it are not called missing."""
     other = Repository(tmp_path / "tiles")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from flashbench.preflight.finding import Finding
+from flashbench.preflight.source.cxx import SourceText
 from flashbench.preflight.source.tree import SourceTree
 
 # `constexpr int NAME = ...`, `static const auto NAME{...}`, with or without `__device__`.
@@ -27,16 +28,19 @@ def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:
         for clash in _clashes(tree, unit, names, constants):
             if clash not in reported:
                 reported.add(clash)
-                name, definer, line, conditional, holder, constant = clash
+                name, definer, line, kind, holder, constant = clash
+                verb = "hides" if kind == "hidden" else "rewrites"
                 yield Finding(
                     f"{definer}:{line}",
-                    f"#define {name} rewrites the constant {name} of {holder}:{constant}",
+                    f"#define {name} {verb} the constant {name} of {holder}:{constant}",
                     f"keep the constexpr in {holder}, and remove the #define",
-                    "warning" if conditional else "error",
+                    "error" if kind == "rewritten" else "warning",
                 )
 
 
-Clash = tuple[str, str, int, bool, str, int]
+# Name, place of the macro, whether it rewrites the constant, may do so or comes behind and hides
+# it, place of the constant.
+Clash = tuple[str, str, int, str, str, int]
 Conditions = tuple[str, ...]
 
 
@@ -45,6 +49,7 @@ def _clashes(
 ) -> Iterator[Clash]:
     """Walks through a unit as the preprocessor does, each file once, in the order of its lines."""
     active: dict[str, tuple[str, int, Conditions]] = {}
+    declared: dict[str, tuple[str, int, Conditions]] = {}
     seen = set()
 
     def walk(file: str, under: Conditions) -> Iterator[Clash]:
@@ -62,14 +67,26 @@ def _clashes(
                 continue
             elif kind == "define":
                 active.setdefault(name, (file, line, conditions))
+                if name in declared and name not in source.asked_for:
+                    holder, at, when = declared[name]
+                    if not _exclude(when, conditions) and _is_outer(tree.read(holder), name):
+                        yield name, file, line, "hidden", holder, at
             elif kind == "undef":
                 active.pop(name, None)
-            elif name in active and name not in source.asked_for:
+            elif name not in active:
+                declared.setdefault(name, (file, line, conditions))
+            elif name not in source.asked_for:
                 definer, at, defined = active[name]
                 if not _exclude(defined, conditions):
-                    yield name, definer, at, bool(defined or conditions), file, line
+                    kind = "doubtful" if defined or conditions else "rewritten"
+                    yield name, definer, at, kind, file, line
 
     yield from walk(unit, ())
+
+
+def _is_outer(source: SourceText, name: str) -> bool:
+    """Whether a constant is known in the whole file: no local of a function, no member."""
+    return any(match[1] == name for match in _CONSTANT.finditer(source.outer))
 
 
 def _events(tree: SourceTree, file: str, constants: dict[str, int]) -> list[tuple[int, str, str]]:
