@@ -6,7 +6,6 @@ from flashbench.comparison import Comparison
 from flashbench.gate.level import Level, State
 from flashbench.gate.levels import BISECT_CORRECT, CORRECT
 from flashbench.report import Report
-from flashbench.stats.shift import Shift
 from flashbench.verdict import Outcome, Verdict
 
 _MOST_LAUNCHES = 1000
@@ -47,12 +46,13 @@ def speed_level(report: Report, threshold: float) -> Level:
     unknown = [c for c, s in measured if not s.bounded and s.value < limit]
     if mean.bounded and mean.low >= limit and not unknown:
         return Level(name, State.PASSED, said)
-    return Level(name, State.UNDECIDED, said, _more(report, mean, limit))
+    return Level(name, State.UNDECIDED, said, _more(report, limit))
 
 
-def _more(report: Report, mean: Shift, limit: float) -> str:
+def _more(report: Report, limit: float) -> str:
     """How many launches would decide: the fewest that bound the intervals, and as many as make the
     mean's narrow enough, which shrinks with their root."""
+    ((_, mean),) = report.overall.items()
     needed = [v.launches or 0 for c, v in _pairs(report) if c.shift and not c.shift.bounded]
     if mean.bounded:
         now = max(min(c.pairing.launches) for c in report.comparisons if c.shift is not None)
