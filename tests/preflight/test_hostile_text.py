@@ -9,6 +9,7 @@ import pytest
 from flashbench.preflight import Finding
 from flashbench.preflight.source.constants import macro_against_constant
 from flashbench.preflight.source.headers import missing_header
+from flashbench.preflight.source.instantiations import missing_instantiation
 from flashbench.preflight.source.tree import SourceTree, read_tree
 
 
@@ -16,10 +17,11 @@ from flashbench.preflight.source.tree import SourceTree, read_tree
     ("check", "text"),
     [
         (macro_against_constant, "#define X 1\n" + "const " * 20_000),
+        (missing_instantiation, "template <typename T> " * 8_000),
         (missing_header, 'R"(' * 60_000),
         (missing_header, "/* " * 60_000),
     ],
-    ids=["const", "raw string", "comment"],
+    ids=["const", "template", "raw string", "comment"],
 )
 def test_repeated_text_is_read_once(
     tmp_path: Path, check: Callable[[SourceTree], Iterator[Finding]], text: str

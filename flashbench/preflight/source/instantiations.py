@@ -9,9 +9,9 @@ from flashbench.preflight.finding import Finding
 from flashbench.preflight.source.generators import written_by_a_generator
 from flashbench.preflight.source.tree import SourceTree
 
-# Bounded, so that its time is linear in whatever text lies there.
-_HEADING = re.compile(r"\btemplate\b([^;{}]{0,4000})([;{])")
-_CALL = re.compile(r"\b([A-Za-z_]\w*)\s*<([^;{}()]*)>\s*\(")
+# Bounded, so that their time is linear in whatever text lies there.
+_HEADING = re.compile(r"\btemplate\b([^;{}]{0,4000}+)([;{])")
+_CALL = re.compile(r"\b([A-Za-z_]\w*)\s*<([^;{}()]{0,400})>\s*\(")
 _MACRO_CALL = re.compile(r"^[ \t]*[A-Z][A-Z0-9_]*\s*\(([^;{}]*)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _INTEGER = re.compile(r"(\d+|0[xX][\da-fA-F]+)[uUlL]*")
