@@ -78,6 +78,11 @@ def named_like_torch(project: Repository) -> str:
     return "torch_scratch.h"
 
 
+def own_copy_of_dlpack(project: Repository) -> str:
+    _include(project, '#include "dlpack.h"')
+    return "dlpack.h"
+
+
 def only_header_of_a_folder(project: Repository) -> str:
     project.write("csrc/detail/tile.h", "#pragma once\n")
     _include(project, '#include "detail/tile.h"')
@@ -108,6 +113,7 @@ def too_long_a_name(project: Repository) -> str:
         named_near_a_write,
         named_like_cuda,
         named_like_torch,
+        own_copy_of_dlpack,
         only_header_of_a_folder,
         only_header_of_an_ignored_folder,
         too_long_a_name,

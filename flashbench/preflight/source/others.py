@@ -26,7 +26,7 @@ _NVIDIA = (
     r"host_(config|defines)|math_(constants|functions)"
 )
 _SYSTEM = (
-    r"Python|structmember|dlpack|catch|doctest|"
+    r"Python|structmember|catch|doctest|"
     r"mkl(_(cblas|lapacke?|types|service|vsl|vml|spblas|dfti))?|cblas|lapacke?|omp|mpi|tbb|"
     r"\w*intrin|cpuid|arm_(neon|sve|sme|acle|fp16|bf16)|windows|unistd|stdint|stdio|stdlib|"
     r"stddef|stdbool|stdarg|stdatomic|stdalign|math|complex|string|strings|memory|malloc|alloca|"
