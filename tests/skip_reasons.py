@@ -92,6 +92,7 @@ REASONS: dict[str, Evidence] = {
     "this machine has a CUDA device": lambda: not no_gpu(),
     "flashbench._C was built without": missing("nvcc"),
     "the e4m3 kernels need a Hopper GPU": no_hopper,
+    "tails are divided on Hopper GPUs alone": no_hopper,
     "needs 25 GB of free GPU memory": little_gpu_memory,
     "compute-sanitizer is not installed": missing("compute-sanitizer"),
     # Only compute-sanitizer itself can know.

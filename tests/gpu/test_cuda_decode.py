@@ -4,6 +4,7 @@ The number of key heads decides on the tile and on how its keys are split (csrc/
 """
 
 import math
+from collections.abc import Iterable
 
 import pytest
 import torch
@@ -171,11 +172,10 @@ def test_a_call_is_one_operation_or_two(dtype: torch.dtype) -> None:
     assert 1 <= len(_kernel_names(lambda: grouped(q, k, v))) <= 2
 
 
-def test_graphs_replay_side_by_side(dtype: torch.dtype) -> None:
+def assert_graphs_replay_side_by_side(problems: Iterable[list[Tensor]]) -> None:
     """Graphs of calls that merge through scratch memory have their own, and can run at once."""
     calls = []
-    for _ in range(4):
-        q, k, v = qkv(1, 1, 8, 2, 50000, 128, dtype)
+    for q, k, v in problems:
         grouped(q, k, v)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -192,3 +192,8 @@ def test_graphs_replay_side_by_side(dtype: torch.dtype) -> None:
     torch.cuda.synchronize()
     for _, _, out, expected, _ in calls:
         assert_same_bits(out, expected)
+
+
+def test_graphs_replay_side_by_side(dtype: torch.dtype) -> None:
+    """The keys of one head, divided among clusters."""
+    assert_graphs_replay_side_by_side(qkv(1, 1, 8, 2, 50000, 128, dtype) for _ in range(4))

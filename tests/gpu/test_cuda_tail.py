@@ -9,6 +9,7 @@ import math
 import pytest
 import torch
 from gpu.test_cuda_attention import assert_right, assert_same_bits, randn
+from gpu.test_cuda_decode import assert_graphs_replay_side_by_side, grouped
 from gpu.test_cuda_layouts import LAYOUTS, call
 from torch import Tensor
 
@@ -23,7 +24,6 @@ from flashbench.measure.inspect import _kernel_names
 if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
 
-attention = torch_attention.attention
 DIMS = pytest.mark.parametrize("dim", [64, 96, 128, 192, 256])
 
 
@@ -35,10 +35,6 @@ def qkv(
         randn(batch, kv_heads, k_len, dim, dtype=dtype),
         randn(batch, kv_heads, k_len, dim, dtype=dtype),
     ]
-
-
-def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return attention(q, k, v, enable_gqa=True)
 
 
 def kernels(q: Tensor, k: Tensor, v: Tensor) -> int:
@@ -123,22 +119,4 @@ def test_runs_are_bit_equal(dim: int, dtype: torch.dtype) -> None:
 
 def test_graphs_replay_side_by_side(dtype: torch.dtype) -> None:
     """Graphs of divided calls have scratch memory of their own, and can run at once."""
-    calls = []
-    for _ in range(3):
-        q, k, v = qkv(1, 5, 5, 2000, 4096, 128, dtype)
-        grouped(q, k, v)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            out = grouped(q, k, v)
-        for x in (q, k, v):
-            x.normal_()
-        calls.append((graph, torch.cuda.Stream(), out, grouped(q, k, v), (q, k, v)))
-    torch.cuda.synchronize()
-    for _ in range(5):
-        for graph, stream, *_ in calls:
-            with torch.cuda.stream(stream):
-                graph.replay()
-        grouped(q, k, v)  # an eager call beside them
-    torch.cuda.synchronize()
-    for _, _, out, expected, _ in calls:
-        assert_same_bits(out, expected)
+    assert_graphs_replay_side_by_side(qkv(1, 5, 5, 2000, 4096, 128, dtype) for _ in range(3))
