@@ -43,8 +43,10 @@ def table_of(path: Path, document: dict[str, Any], name: str) -> dict[str, Any]:
     return table
 
 
-def defaults(command: click.Command, path: Path) -> dict[str, Any]:
+def defaults(command: click.Command, path: Path, commands: Sequence[str] = ()) -> dict[str, Any]:
     """Defaults of a command's options from this pyproject.toml, by parameter name.
+
+    commands: those that may have a table, if any table is to be looked at.
 
     A key is an option's long name without dashes; the value is what one would write after the
     flag, a list for options that repeat. Raises InvalidInputError naming file and key.
@@ -57,8 +59,11 @@ def defaults(command: click.Command, path: Path) -> dict[str, Any]:
         for flag in parameter.opts
         if flag.startswith("--")
     }
+    document = read_pyproject(path)
+    if commands:
+        _require_known_tables(path, document, commands)
     found: dict[str, Any] = {}
-    for key, value in table_of(path, read_pyproject(path), name).items():
+    for key, value in table_of(path, document, name).items():
         where = f"{path}: [tool.flashbench.{name}]"
         option = options.get(key)
         if option is None or option.name is None:
@@ -90,9 +95,7 @@ class SettingsCommand(click.Command):
     """A command whose defaults come from pyproject.toml."""
 
     def settings(self, path: Path, commands: Sequence[str]) -> dict[str, Any]:
-        if commands:
-            _require_known_tables(path, commands)
-        return defaults(self, path)
+        return defaults(self, path, commands)
 
     def make_context(
         self,
@@ -116,10 +119,10 @@ class SettingsCommand(click.Command):
             ) from None
 
 
-def _require_known_tables(path: Path, commands: Sequence[str]) -> None:
+def _require_known_tables(path: Path, document: dict[str, Any], commands: Sequence[str]) -> None:
     """A misspelt table would not be applied, and nobody would notice."""
     known = sorted([*commands, "project"])
-    found = read_pyproject(path).get("tool", {})
+    found = document.get("tool", {})
     ours = found.get("flashbench", {}) if isinstance(found, dict) else {}
     for name in ours if isinstance(ours, dict) else ():
         if name not in known:

@@ -1,6 +1,6 @@
 """The options that several commands share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import click
 
@@ -15,6 +15,17 @@ FORMATS = ("text", "markdown", "csv", "json", "github", "junit")
 Command = Callable[..., int]
 
 
+def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator for several options, which help lists in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 def _shapes(
     context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -27,7 +38,8 @@ def _shapes(
     return texts
 
 
-_GRID = [
+# Cases and device.
+grid_options = _together(
     click.option(
         "--preset",
         "presets",
@@ -64,9 +76,10 @@ _GRID = [
         show_default=True,
         help="auto: cuda if there is one.",
     ),
-]
+)
 
-_EFFORT = [
+# Samples, threads, seed, budget and time-out.
+effort_options = _together(
     click.option(
         "--samples",
         type=Count(2, 100_000),
@@ -92,7 +105,7 @@ _EFFORT = [
         help="For one candidate's check, or one block of its samples.",
     ),
     click.option("--hourly-rate", type=Number(), help="Price of an hour of the device."),
-]
+)
 
 
 # Of the commands that build before they measure.
@@ -143,7 +156,8 @@ first_parent_option = click.option(
     "--first-parent", is_flag=True, help="Of merges, only the branch merged into."
 )
 
-_TABLE = [
+# Of a table of verdicts: by what they are made, and where it goes.
+report_options = _together(
     click.option(
         "--metric",
         type=click.Choice(METRICS),
@@ -186,25 +200,4 @@ _TABLE = [
         help="Write the table there instead of to stdout; with `github` a table fit for a comment, "
         "beside the rest.",
     ),
-]
-
-
-def grid_options(command: Command) -> Command:
-    """Add the options that choose cases and device."""
-    return _add(_GRID, command)
-
-
-def effort_options(command: Command) -> Command:
-    """Add the options that choose samples, threads, seed, budget and time-out."""
-    return _add(_EFFORT, command)
-
-
-def report_options(command: Command) -> Command:
-    """Add the options of a table of verdicts: by what they are made, and where it goes."""
-    return _add(_TABLE, command)
-
-
-def _add(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
-    for option in reversed(options):
-        command = option(command)
-    return command
+)
