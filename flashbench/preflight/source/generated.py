@@ -1,11 +1,13 @@
-"""Headers that the build writes: no file of the repository, and none that it should have."""
+"""What the build writes: headers, units and functions that the repository does not show."""
 
 import re
 from pathlib import PurePosixPath
 
 from flashbench.preflight.source.tree import SourceTree
 
-_TEMPLATES = (".in", ".cmake", ".tmpl", ".j2")
+_HEADER_TEMPLATES = (".in", ".cmake", ".tmpl", ".j2")
+_TEMPLATES = (".in", ".j2", ".jinja", ".jinja2", ".tpl", ".tmpl", ".template", ".mako")
+_SCRIPTS = (".py", ".sh", ".cmake", ".pl")
 _TEST = re.compile(r"(^|/)(tests?/|test_[^/]*$|conftest\.py$)")
 # What writes a file, on a line that names it (Python, shell).
 _WRITES = re.compile(
@@ -23,7 +25,7 @@ def generated(tree: SourceTree, name: str) -> bool:
     """Whether the build makes a header of this name: from a template, or a statement writes it."""
     name = PurePosixPath(name).name
     stem = PurePosixPath(name).stem
-    sources = [f"{name}{suffix}" for suffix in _TEMPLATES]
+    sources = [f"{name}{suffix}" for suffix in _HEADER_TEMPLATES]
     sources += [f"{stem}.{kind}" for kind in ("proto", "td", "fbs")]
     return any(tree.ending(source) for source in sources) or any(
         _written(tree.read(file).text, name) for file in tree.build_files if not _TEST.search(file)
@@ -59,3 +61,35 @@ def _writes_to(text: str, variable: str) -> bool:
             text,
         )
     )
+
+
+def written_by_a_generator(tree: SourceTree, name: str) -> bool:
+    """Whether a template names a function, or a script holds a declaration of it."""
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    declared = re.compile(
+        rf"\b(?:void|bool|int|float|double|auto|Tensor|\w+_t)\b[\s&*>]+(?:\w+::)*{re.escape(name)}"
+        r"\s*[(<]"
+    )
+    for file in tree.files:
+        pattern = (
+            word if file.endswith(_TEMPLATES) else declared if file.endswith(_SCRIPTS) else None
+        )
+        if pattern is not None and pattern.search(tree.read(file).text):
+            return True
+    return False
+
+
+def may_be_generated(tree: SourceTree, unit: str, lister: str) -> bool:
+    """Whether a file other than the one that lists a unit names it or its template, as the script
+    that writes it does."""
+    path = PurePosixPath(unit)
+    word = re.compile(rf"(?<![\w.]){re.escape(path.name)}(?![\w.])")
+    for file in tree.files:
+        if PurePosixPath(file).stem == path.name and file.endswith(_TEMPLATES):
+            return True
+        if file.endswith(".pyx") and PurePosixPath(file).stem == path.stem:
+            return True  # Cython
+        script = file != lister and file.endswith((*_SCRIPTS, *_TEMPLATES))
+        if script and word.search(tree.read(file).text):
+            return True
+    return False

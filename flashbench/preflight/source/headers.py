@@ -10,7 +10,7 @@ from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.source.cxx import Include
 from flashbench.preflight.source.generated import generated
 from flashbench.preflight.source.others import installed, of_others
-from flashbench.preflight.source.search_path import SearchPath
+from flashbench.preflight.source.search_path import SearchPath, search_path_of
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 
@@ -20,7 +20,7 @@ def missing_header(tree: SourceTree) -> Iterator[Finding]:
 
     In angle brackets, or with a folder that the tree does not have, it is another project's.
     """
-    search = SearchPath(tree)
+    search = search_path_of(tree)
     unanswered = [
         (name, include)
         for name in (*tree.units, *tree.headers)
@@ -49,7 +49,7 @@ def header_not_in_git(tree: SourceTree) -> Iterator[Finding]:
     """An include that is answered by a file which no clean clone of HEAD has."""
     if tree.tracked is None:
         raise CannotCheck(f"git cannot say what it has: {tree.without_git}")
-    search, reported = SearchPath(tree), set()
+    search, reported = search_path_of(tree), set()
     for name in (*tree.units, *tree.headers):
         for include in tree.read(name).includes:
             if name not in tree.tracked:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from flashbench.preflight.finding import Finding
-from flashbench.preflight.source.generators import written_by_a_generator
+from flashbench.preflight.source.generated import written_by_a_generator
 from flashbench.preflight.source.tree import SourceTree
 
 # Bounded, so that their time is linear in whatever text lies there.

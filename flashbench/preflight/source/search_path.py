@@ -3,7 +3,7 @@
 import os
 import re
 from collections import defaultdict
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.preflight.source.others import is_file, of_others
@@ -143,6 +143,12 @@ class SearchPath:
             except git.GitError:
                 pass  # a partial clone need not have the history
         return had - self._files
+
+
+@lru_cache(maxsize=1)
+def search_path_of(tree: SourceTree) -> SearchPath:
+    """One for all checks of a tree: what it finds is found once."""
+    return SearchPath(tree)
 
 
 def _starts(folder: str) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flashbench.preflight.finding import Finding
 from flashbench.preflight.source.cxx import UNITS
-from flashbench.preflight.source.generators import written_by_a_generator
+from flashbench.preflight.source.generated import written_by_a_generator
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import listed_units, units_without_source
 

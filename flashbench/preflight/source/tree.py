@@ -19,7 +19,7 @@ _BUILD_FILES = re.compile(
 )
 
 
-@dataclass
+@dataclass(eq=False)  # by identity, as what is found of it is kept
 class SourceTree:
     """A directory and the files below it, named relative to it with forward slashes.
 

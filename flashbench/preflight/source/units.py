@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding, Severity
 from flashbench.preflight.source.cxx import UNITS
-from flashbench.preflight.source.generators import may_be_generated
+from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.listings import is_complete, listed
 from flashbench.preflight.source.tree import SourceTree
 
