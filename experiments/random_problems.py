@@ -1,6 +1,6 @@
 """Random attention problems on a GPU against float64, by the rule that every run checks with.
 
-python experiments/random_problems.py [COUNT] [SEED]      (17 a second on an H200)
+python experiments/random_problems.py [COUNT] [SEED]
 
 Head dims, lengths, groups, masks, scales and dtypes of all kernel families; a line for each problem
 that is not right, and how many there were.
