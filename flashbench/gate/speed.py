@@ -6,9 +6,7 @@ from flashbench.comparison import Comparison
 from flashbench.gate.level import Level, State
 from flashbench.gate.levels import BISECT_CORRECT, CORRECT
 from flashbench.report import Report
-from flashbench.verdict import Outcome, Verdict
-
-_MOST_LAUNCHES = 1000
+from flashbench.verdict import MAX_PLANNED_LAUNCHES, Outcome, Verdict
 
 
 def speed_level(report: Report, threshold: float) -> Level:
@@ -58,7 +56,7 @@ def _more(report: Report, limit: float) -> str:
         now = max(min(c.pairing.launches) for c in report.comparisons if c.shift is not None)
         side = mean.value - mean.low if mean.value > limit else mean.high - mean.value
         away = abs(mean.value - limit)
-        if side > away * math.sqrt(_MOST_LAUNCHES / now):
+        if side >= away * math.sqrt(MAX_PLANNED_LAUNCHES / now):
             return "as fast as this threshold: no number of launches that is worth it decides"
         needed.append(math.ceil(now * (side / away) ** 2))
     return f"about {max(needed)} launches would decide: --launches {max(needed)}"

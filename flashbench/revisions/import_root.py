@@ -234,14 +234,14 @@ def _replace_links(root: Path, target: Path, everything: Path) -> None:
             link = Path(folder) / name
             if not link.is_symlink():
                 continue
-            named = root / link.relative_to(target)
-            real = _real(named)
+            place = root / link.relative_to(target)
+            real = _real(place)
             if not real.is_relative_to(everything):
                 continue
             if real.is_file():
                 link.unlink()
                 shutil.copy2(real, link)
-            elif real.is_dir() and not any(_real(above) == real for above in named.parents):
+            elif real.is_dir() and not any(_real(above) == real for above in place.parents):
                 link.unlink()
                 shutil.copytree(real, link, symlinks=True)
 
