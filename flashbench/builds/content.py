@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import itertools
 import os
 import stat
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 def content_hash(root: Path, paths: Sequence[str] = ()) -> str:
     """Hash of names, contents, executable bits and links below `root`; 64 hexadecimal digits.
 
-    paths: only these files and directories, relative to `root`, and what symbolic links among them
+    paths: only these files and directories, relative to `root`, with what symbolic links among them
     lead to in `root`; none: everything.
     """
     total = hashlib.sha256()
@@ -34,47 +35,41 @@ def file_hash(path: Path) -> "hashlib._Hash":
 
 
 def _files(root: Path, paths: Sequence[str]) -> dict[bytes, Path]:
-    found: dict[bytes, Path] = {}
-    left, seen = [Path(path) for path in paths] or [Path()], set()
+    """By name. Where a path goes through a link, also what that leads to in `root`, and every link
+    of the tree, as they decide together what leads where."""
+    root = root.resolve()
+    found: set[Path] = set()
+    left, seen, linked = [root / path for path in paths] or [root], set(), False
     while left:
         start = left.pop()
-        if start in seen:
-            continue
-        seen.add(start)
-        new = _below(root, start)
-        found |= {os.fsencode(path.relative_to(root)): path for path in new}
-        for path in new:
-            if path.is_symlink():
-                rest = (
-                    start.relative_to(path.relative_to(root))
-                    if path in (root / start).parents
-                    else ""
-                )
-                left += _target(root, path / rest)
-    return found
+        target = _target(start)
+        linked |= target != start
+        if target and target not in seen and target.is_relative_to(root):
+            seen.add(target)
+            new = _below(target)
+            found |= new
+            left += filter(Path.is_symlink, new)
+    if linked:
+        found |= set(filter(Path.is_symlink, _below(root)))
+    return {os.fsencode(path.relative_to(root)): path for path in found}
 
 
-def _below(root: Path, start: Path) -> list[Path]:
-    """A file or all files of a directory, links among them; of a path through a link, the link."""
-    for place in [*reversed((root / start).parents), root / start]:
-        if place.is_symlink() and place.is_relative_to(root) and place != root:
-            return [place]
-    if (root / start).is_file():
-        return [root / start]
-    found = []
-    for directory, names, files in os.walk(root / start):
-        paths = [Path(directory) / name for name in names]
-        found += [Path(directory) / name for name in files]
-        found += [path for path in paths if path.is_symlink()]
-    return found
-
-
-def _target(root: Path, path: Path) -> list[Path]:
-    """What a path leads to, relative to `root`; nothing where that is outside, or nowhere."""
-    with contextlib.suppress(OSError, RuntimeError, ValueError):  # a loop; outside
+def _target(path: Path) -> Path | None:
+    """The file or directory that a path leads to; None for nothing, or a loop of links."""
+    with contextlib.suppress(OSError, ValueError):
         path.stat()  # the system ends a loop at once, `resolve` after all of it
-        return [path.resolve(strict=True).relative_to(root.resolve())]
-    return []
+        return path.resolve()
+    return None
+
+
+def _below(start: Path) -> set[Path]:
+    """A file, or all files of a directory, links among them."""
+    if start.is_file():
+        return {start}
+    every = (
+        Path(place, name) for place, *both in os.walk(start) for name in itertools.chain(*both)
+    )
+    return {path for path in every if path.is_symlink() or not path.is_dir()}
 
 
 def library_hash(root: Path) -> str:
