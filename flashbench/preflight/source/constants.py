@@ -10,9 +10,9 @@ from flashbench.preflight.source.tree import SourceTree
 # `constexpr int NAME = ...`, `static const auto NAME{...}`, with or without `__device__`.
 # Bounded, so that their time is linear in whatever text lies there.
 _CONSTANT = re.compile(
-    r"\b(?:constexpr|const|constinit)\b[\w\s:<>,*&]{0,200}?[\s*&]([A-Za-z_]\w*)\s*(?:\[[^\]\n]*\]\s*)*[={]"
+    r"const(?<=\bconst)(?:expr|init)?\b[\w\s:<>,*&]{0,200}?[\s*&]([A-Za-z_]\w*)\s*(?:\[[^\]\n]*\]\s*)*[={]"
 )
-_ENUMERATION = re.compile(r"\benum\b[^;{}()]{0,500}\{([^{}]*)\}")
+_ENUMERATION = re.compile(r"enum(?<=\benum)\b[^;{}()]{0,500}\{([^{}]*)\}")
 
 
 def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:

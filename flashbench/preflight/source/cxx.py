@@ -8,17 +8,20 @@ from functools import cached_property
 UNITS = (".cpp", ".cc", ".cxx", ".c", ".cu")
 HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc")
 
-# A comment, or a literal in which "//" is no comment. Raw strings first: they hold quotes.
+# A comment, or a literal in which "//" is no comment. Raw strings first: they hold quotes. Here and
+# in other modules a pattern begins with a plain character, and looks behind for what has to stand
+# before it, as the engine then skips to that character: ten times as fast.
+_RAW = "|".join(rf'(?<=(?<!\w){prefix}R")' for prefix in ("", "u8", "[uUL]"))
 _NOT_CODE = re.compile(
-    r'(?<!\w)(?:u8|[uUL])?R"(?P<tag>[^()\\\s]{0,16})\((?:.*?\)(?P=tag)"|.*)'
-    r'|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])*\''
+    rf'"(?:{_RAW})(?P<tag>[^()\\\s]{{0,16}})\((?:.*?\)(?P=tag)"|.*)'
+    r'|"(?:\\.|[^"\\\n])*"|\'(?<!\w\')(?:\\.|[^\'\\\n])*\''
     r"|//(?:\\\n|[^\n])*|/\*(?:.*?\*/|.*)",
     re.DOTALL,
 )
 _CONTINUED = re.compile(r"\\\r?\n")
 _STOPS = re.compile(r"[;{}]")
 _NAMESPACE = re.compile(r"\b(namespace\b[\w\s:]*|extern\s*\"\"\s*)\Z")
-_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)[ \t]*(.*)", re.DOTALL)  # of continued lines, too
+_DIRECTIVE = re.compile(r"#[ \t]*(\w+)[ \t]*((?:\\\r?\n|[^\n])*)")  # of continued lines, too
 _INCLUDE = re.compile(r'"([^"\n]+)"|<([^>\n]+)>')
 
 
@@ -56,10 +59,13 @@ class SourceText:
     @cached_property
     def plain(self) -> str:
         """`code` without directives and with empty literals, for looking at declarations."""
-        lines = []
-        for line in _joined(self.code):
-            lines.append("\n" * line.count("\n") if _DIRECTIVE.match(line) else line)
-        return re.sub(r'"(?:\\.|[^"\\\n])*"', '""', "\n".join(lines))
+        parts, last = [], 0
+        for match in self._matches:
+            begin, end = self.code.rfind("\n", 0, match.start()) + 1, match.end()
+            parts += [self.code[last:begin], "\n" * self.code.count("\n", begin, end)]
+            last = end
+        parts.append(self.code[last:])
+        return re.sub(r'"(?:\\.|[^"\\\n])*"', '""', "".join(parts))
 
     @cached_property
     def outer(self) -> str:
@@ -68,31 +74,37 @@ class SourceText:
         Of the same length, so that places in it are places in `plain`.
         """
         plain = self.plain
-        kept = list(plain)
+        parts: list[str] = []
+        written = 0  # how much of `plain` is in `parts`
         closing: list[bool] = []  # of each open brace: does it close a namespace?
         hidden = 0
         last = 0  # behind the latest ";", "{" or "}": where a heading begins
         for match in _STOPS.finditer(plain):
             place, sign = match.start(), match[0]
             if sign == "{":
-                is_namespace = _NAMESPACE.search(plain, last, place) is not None and not hidden
+                is_namespace = not hidden and _NAMESPACE.search(plain[last:place]) is not None
                 closing.append(is_namespace)
                 if is_namespace:
-                    kept[place] = ";"
+                    parts += [plain[written:place], ";"]
+                    written = place + 1
                 else:
                     hidden += 1
                     if hidden == 1:
-                        begun = place
+                        parts.append(plain[written : place + 1])
+                        written = place + 1
             elif sign == "}" and closing:
                 if closing.pop():
-                    kept[place] = ";"
+                    parts += [plain[written:place], ";"]
+                    written = place + 1
                 else:
                     hidden -= 1
                     if hidden == 0:
-                        body = plain[begun + 1 : place]
-                        kept[begun + 1 : place] = re.sub(r"[^\n]", " ", body)
+                        lines = plain[written:place].split("\n")
+                        parts.append("\n".join(" " * len(line) for line in lines))
+                        written = place
             last = place + 1
-        return "".join(kept)
+        parts.append(plain[written:])
+        return "".join(parts)
 
     @cached_property
     def macros(self) -> str:
@@ -160,19 +172,32 @@ class SourceText:
         found = []
         conditions: list[str] = []
         guard = _guard(self.code)
-        number = 1
-        for line in _joined(self.code):
-            match = _DIRECTIVE.match(line)
-            if match:
-                name, rest = match[1], _CONTINUED.sub(" ", match[2]).strip()
-                if name in ("if", "ifdef", "ifndef"):
-                    conditions.append("" if rest and rest == guard else f"{name} {rest}")
-                elif name in ("else", "elif") and conditions:
-                    conditions[-1] = f"{conditions[-1]} {name}"
-                elif name == "endif" and conditions:
-                    conditions.pop()
-                found.append((number, name, rest, tuple(filter(None, conditions))))
-            number += line.count("\n") + 1
+        number, last = 1, 0
+        for match in self._matches:
+            number += self.code.count("\n", last, match.start())
+            last = match.start()
+            name, rest = match[1], _CONTINUED.sub(" ", match[2]).strip()
+            if name in ("if", "ifdef", "ifndef"):
+                conditions.append("" if rest and rest == guard else f"{name} {rest}")
+            elif name in ("else", "elif") and conditions:
+                conditions[-1] = f"{conditions[-1]} {name}"
+            elif name == "endif" and conditions:
+                conditions.pop()
+            found.append((number, name, rest, tuple(filter(None, conditions))))
+        return found
+
+    @cached_property
+    def _matches(self) -> list["re.Match[str]"]:
+        """Where `code` has directives: a "#" that is the first of its line."""
+        code, found, last = self.code, [], 0
+        while (match := _DIRECTIVE.search(code, last)) is not None:
+            line = code.rfind("\n", 0, match.start()) + 1
+            first = not code[line : match.start()].strip(" \t")
+            if first and not code.endswith(("\\\n", "\\\r\n"), 0, line):
+                found.append(match)
+                last = match.end()
+            else:
+                last = match.start() + 1
         return found
 
 
@@ -183,19 +208,6 @@ def _kept(match: "re.Match[str]") -> str:
     if match["tag"] is not None:  # a line of it that begins with "#" is no directive
         return re.sub(r"(?m)^([ \t]*)#", r"\1 ", text)
     return text
-
-
-def _joined(code: str) -> list[str]:
-    """The lines, those that end in a backslash joined with what follows."""
-    lines: list[str] = []
-    open_line = False
-    for line in code.split("\n"):
-        if open_line:
-            lines[-1] += "\n" + line
-        else:
-            lines.append(line)
-        open_line = line.endswith(("\\", "\\\r"))
-    return lines
 
 
 def _guard(code: str) -> str:

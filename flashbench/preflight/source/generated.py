@@ -1,6 +1,7 @@
 """What the build writes: headers, units and functions that the repository does not show."""
 
 import re
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.preflight.source.tree import SourceTree
@@ -28,13 +29,16 @@ def generated(tree: SourceTree, name: str) -> bool:
     sources = [f"{name}{suffix}" for suffix in _HEADER_TEMPLATES]
     sources += [f"{stem}.{kind}" for kind in ("proto", "td", "fbs")]
     return any(tree.ending(source) for source in sources) or any(
-        _written(tree.read(file).text, name) for file in tree.build_files if not _TEST.search(file)
+        _written(text, name) for text in _build_texts(tree) if name in text
     )
 
 
+@lru_cache(maxsize=1)
+def _build_texts(tree: SourceTree) -> list[str]:
+    return [tree.read(file).text for file in tree.build_files if not _TEST.search(file)]
+
+
 def _written(text: str, name: str) -> bool:
-    if name not in text:
-        return False
     whole = rf"(?<![\w-]){re.escape(name)}(?!\w)"
     if re.search(rf"\b{_COMMAND}\s*[( ][^)]{{0,2000}}?{whole}", text):
         return True

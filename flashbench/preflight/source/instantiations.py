@@ -10,7 +10,7 @@ from flashbench.preflight.source.generated import written_by_a_generator
 from flashbench.preflight.source.tree import SourceTree
 
 # Bounded, so that their time is linear in whatever text lies there.
-_HEADING = re.compile(r"\btemplate\b([^;{}]{0,4000}+)([;{])")
+_HEADING = re.compile(r"template(?<=\btemplate)\b([^;{}]{0,4000}+)([;{])")
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*<([^;{}()]{0,400})>\s*\(")
 _MACRO_CALL = re.compile(r"^[ \t]*[A-Z][A-Z0-9_]*\s*\(([^;{}]*)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")

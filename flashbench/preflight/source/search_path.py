@@ -3,6 +3,7 @@
 import os
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
@@ -12,9 +13,8 @@ from flashbench.revisions import git
 
 _COMMITS = 5000  # of history that is searched for removed files
 # What speaks of include directories, and what is within some lines of it may name them.
-_SPEAKS = re.compile(
-    r"(?:(?i:include_?dir|include_path|\bincludes?\s*=)|\bCPATH|(?<!\w)-I[\w./${])"
-)
+_SPEAKS_LOWER = re.compile(r"include(?:_?dir|_path|(?<=\binclude)s?\s*=)")
+_SPEAKS = (re.compile(r"CPATH(?<=\bCPATH)"), re.compile(r"-I(?<!\w-I)[\w./${]"))
 _TEST = re.compile(r"(^|/)(tests?/|test_[^/]*$)")
 _PATH = re.compile(r"[\w+-][\w.+-]*(?:/[\w.+-]+)*")
 
@@ -99,11 +99,11 @@ class SearchPath:
         """The folders that build files name which speak of include directories."""
         ends: set[str] = set()
         for file in self.tree.build_files:
+            if _TEST.search(file):
+                continue
             text = self.tree.read(file).text
-            places = (match.start() for match in _SPEAKS.finditer(text))
-            around = "\n".join(text[max(0, at - 200) : at + 400] for at in places)
-            if not _TEST.search(file):
-                ends.update(path.removeprefix("-I") for path in _PATH.findall(around))
+            around = "\n".join(text[max(0, at - 200) : at + 400] for at in _speaks(text))
+            ends.update(path.removeprefix("-I") for path in _PATH.findall(around))
         ends.add(".")
         return {
             folder for folder in self._folders if any(folder[at:] in ends for at in _starts(folder))
@@ -149,6 +149,13 @@ class SearchPath:
 def search_path_of(tree: SourceTree) -> SearchPath:
     """One for all checks of a tree: what it finds is found once."""
     return SearchPath(tree)
+
+
+def _speaks(text: str) -> Iterator[int]:
+    """Where a build file speaks of include directories."""
+    yield from (match.start() for match in _SPEAKS_LOWER.finditer(text.lower()))
+    for pattern in _SPEAKS:
+        yield from (match.start() for match in pattern.finditer(text))
 
 
 def _starts(folder: str) -> list[int]:

@@ -51,11 +51,29 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding]:
     binding = [unit for unit in tree.units if _BINDS.search(tree.read(unit).code)]
     if not binding or units_without_source(tree):
         return
+    wanted = list(_wanted(tree, binding))
     holders: dict[str, list[str]] = defaultdict(list)
-    for file in (*tree.units, *tree.headers):
+    for file in (*tree.units, *tree.headers) if wanted else ():
         for name in {match[1] for match in _DEFINES.finditer(tree.read(file).outer)}:
             holders[name].append(file)
     compiled, headers = listed_units(tree), set(tree.headers)
+    for unit, file, one in wanted:
+        name, defined = one.name, holders[one.name]
+        if not defined:
+            if _may_be_defined(tree, name):
+                continue
+            found, fix = "no unit defines it", f"git log --all --oneline -S'{name}('"
+        elif compiled and not compiled & set(defined) and not headers & set(defined):
+            found = f"{defined[0]} defines it, which the build does not compile"
+            fix = f"add {defined[0]} to the sources of the build"
+        else:
+            continue
+        line = tree.read(file).line_of(one.place)
+        yield Finding(f"{file}:{line}", f"{unit} calls {name}: {found}", fix)
+
+
+def _wanted(tree: SourceTree, binding: list[str]) -> Iterator[tuple[str, str, _Declaration]]:
+    """Functions that a unit of bindings uses, with the file that declares each."""
     declared: dict[str, list[_Declaration]] = {}  # headers are of many bindings
     for unit in binding:
         used = Counter(re.findall(r"[A-Za-z_]\w*", tree.read(unit).code))
@@ -63,20 +81,8 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding]:
             if file not in declared:
                 declared[file] = list(_declarations(tree, file))
             for one in declared[file]:
-                name, defined = one.name, holders[one.name]
-                if one.foreign or used[name] <= (file == unit):
-                    continue  # declared, not used
-                if not defined:
-                    if _may_be_defined(tree, name):
-                        continue
-                    found, fix = "no unit defines it", f"git log --all --oneline -S'{name}('"
-                elif compiled and not compiled & set(defined) and not headers & set(defined):
-                    found = f"{defined[0]} defines it, which the build does not compile"
-                    fix = f"add {defined[0]} to the sources of the build"
-                else:
-                    continue
-                line = tree.read(file).line_of(one.place)
-                yield Finding(f"{file}:{line}", f"{unit} calls {name}: {found}", fix)
+                if not one.foreign and used[one.name] > (file == unit):
+                    yield unit, file, one
 
 
 def _declarations(tree: SourceTree, file: str) -> Iterator[_Declaration]:

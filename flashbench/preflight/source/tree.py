@@ -60,7 +60,7 @@ class SourceTree:
     def _by_name(self) -> dict[str, list[str]]:
         named: dict[str, list[str]] = defaultdict(list)
         for name in self.files:
-            named[PurePosixPath(name).name].append(name)
+            named[name.rpartition("/")[2]].append(name)
         return named
 
     def read(self, name: str) -> SourceText:
@@ -71,13 +71,14 @@ class SourceTree:
 
     def ending(self, name: str) -> list[str]:
         """The files whose path ends with the path `name`."""
-        wanted = tuple(part for part in PurePosixPath(name).parts if part not in (".", ".."))
-        if not wanted:
+        wanted = [part for part in name.split("/") if part not in ("", ".", "..")]
+        if not wanted or name.startswith("/"):
             return []
+        end = "/".join(wanted)
         return [
             known
             for known in self._by_name.get(wanted[-1], [])
-            if PurePosixPath(known).parts[-len(wanted) :] == wanted
+            if known == end or known.endswith(f"/{end}")
         ]
 
     def resolve(self, includer: str, name: str) -> str | None:
