@@ -4,8 +4,9 @@
 with that many commits and asv results of each of them in FOLDER: for every case times of a kernel
 and of SDPA, and their ratio; every 40th commit does not build, and one case in five gets slower
 once. Then it publishes, publishes again, adds a commit, and publishes that; what is read of the
-results is kept in FOLDER, too. With a browser (see tests/pages/browser.py) it also opens the
-largest pages. Figures are quoted in docs/lab/site.md.
+results is kept in FOLDER, too. Then each thing that is kept is left out in turn. With a browser
+(see tests/pages/browser.py) it also opens the largest pages. Figures are quoted in
+docs/lab/site.md.
 """
 
 import argparse
@@ -29,6 +30,12 @@ COLUMNS = [
 ]  # fmt: skip
 LAUNCHES, NOISE, STEP = 10, 0.01, 0.03
 BROKEN = 40  # every so many commits
+WITHOUT = {
+    "decoded results": "import flashbench.history.folder as f; f._MANY = 10**9",
+    "keys of graphs": "import flashbench.site.encode as e; e.graph_key = lambda one: str(id(one))",
+    "keys of commits": "from flashbench.site.commit_pages import CommitPages as C; "
+    "C.key = lambda self, commit: str(id(self))",
+}
 
 
 class History:
@@ -129,8 +136,9 @@ class History:
         return done.stdout
 
 
-def publish(history: History) -> None:
-    command = [sys.executable, "-P", "-m", "flashbench", "publish"]
+def publish(history: History, change: str = "") -> None:
+    code = f"{change}\nfrom flashbench.cli import main; main()"
+    command = [sys.executable, "-P", "-c", code, "publish"]
     environment = os.environ | {"FLASHBENCH_CACHE": str(cache_of(history.folder).absolute())}
     load, started, used = os.getloadavg()[0], time.perf_counter(), processor_time()
     done = subprocess.run(
@@ -199,6 +207,10 @@ def main() -> None:
     print("after one commit more")
     history.commits(chosen.commits + 1, 1)
     publish(history)
+    for number, (name, change) in enumerate(WITHOUT.items(), 2):
+        print(f"after one commit more, without {name}")
+        history.commits(chosen.commits + number, 1)
+        publish(history, change)
     print("in a browser")
     browse(site)
 
