@@ -89,7 +89,7 @@ def run(
         from flashbench.preflight import device
 
         tell("asking the driver and torch")
-        answers = device.ask([cache_directory(), Path.cwd()], _archs(subject))
+        answers = device.ask([cache_directory(), Path.cwd()], _archs(subject), subject.setting)
         performer.perform("device", device.CHECKS, answers)
     return report
 

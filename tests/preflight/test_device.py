@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from preflight.driver import HEALTHY, OLD, TODAY
 
+from flashbench.preflight.architectures import Setting
 from flashbench.preflight.device import CHECKS, Answers
 from flashbench.preflight.device.answers import TorchAnswer
 from flashbench.preflight.device.nvidia_smi import read_driver
-from flashbench.preflight.device.software import covers
 from flashbench.preflight.finding import CannotCheck, Finding
 
 _TORCH = TorchAnswer(version="2.11.0+cu130", cuda="13.0", available=True, archs=("sm_90",))
@@ -131,25 +131,6 @@ def test_old_driver() -> None:
     assert found["power limit"].startswith("somebody set it to 50 W")
 
 
-@pytest.mark.parametrize(
-    ("arch", "chip", "runs"),
-    [
-        ("80", 90, True),  # by its PTX
-        ("80-real", 90, False),
-        ("80-real", 86, True),
-        ("86-real", 80, False),
-        ("90a-real", 90, True),
-        ("90a-real", 100, False),
-        ("90-virtual", 100, True),
-        ("sm_80", 89, True),
-        ("nonsense", 90, False),
-    ],
-)
-def test_what_runs_on_a_chip(arch: str, chip: int, runs: bool) -> None:
-    """Machine code runs on later chips of its major version, PTX on all later ones."""
-    assert covers(arch, chip) is runs
-
-
 def test_real_gpu_beside_another_process() -> None:
     """What an H100 said while another process held 50 GiB of it: those two facts, nothing else."""
     told = read_driver((Path(__file__).parent / "h100_busy.xml").read_text(), ["9.0"])
@@ -172,3 +153,10 @@ def test_ecc_errors_of_old_drivers() -> None:
         "</gpu></nvidia_smi_log>"
     ).gpus
     assert (gpu.ecc_errors, gpu.retired_pending) == (7, True)
+
+
+def test_chip_is_covered_by_the_setting_of_the_project() -> None:
+    """The fix is the setting that the project's own build reads."""
+    answers = replace(_answers(), archs=("80-real",), setting=Setting("TORCH_CUDA_ARCH_LIST"))
+    (finding,) = [one for one in _found(answers) if one.check == "chip is covered"]
+    assert finding.fix == "export TORCH_CUDA_ARCH_LIST=9.0  # and build again"

@@ -34,7 +34,8 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
-    for name in ("CXX", "CUDACXX", "CUDA_HOME", "CUDA_PATH", "CPATH", *tools._LISTS):
+    lists = ("FLASHBENCH_CUDA_ARCHS", "TORCH_CUDA_ARCH_LIST", "CUDAARCHS")
+    for name in ("CXX", "CUDACXX", "CUDA_HOME", "CUDA_PATH", "CPATH", *lists):
         monkeypatch.delenv(name, raising=False)
     return folder
 
@@ -84,6 +85,12 @@ def test_list_of_architectures_without_this_chip(
     assert list(tools.architecture_list(subject)) == []
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0+PTX")
     assert list(tools.architecture_list(subject)) == []
+    for name in ("FLASHBENCH_CUDA_ARCHS", "CUDAARCHS"):  # which setuptools does not read
+        monkeypatch.setenv(name, "75")
+    assert list(tools.architecture_list(subject)) == []
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "Common")
+    with pytest.raises(CannotCheck, match="TORCH_CUDA_ARCH_LIST=Common"):
+        list(tools.architecture_list(subject))
 
 
 def test_pip_of_another_python(

@@ -1,10 +1,12 @@
 """What the build level looks at: a project's sources, and what became of building HEAD."""
 
+import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashbench.preflight.architectures import Setting, setting_of
 from flashbench.preflight.build.resources import KernelUse, read_kernels
 from flashbench.preflight.finding import CannotCheck
 from flashbench.preflight.source.tree import SourceTree
@@ -43,6 +45,15 @@ class BuildSubject:
             return self.project.build is None
         except CannotCheck:
             return False
+
+    @property
+    def setting(self) -> Setting:
+        """Where it says what its kernels are built for."""
+        try:
+            build = shlex.join(self.project.build or ())
+        except CannotCheck:
+            build = ""
+        return setting_of(self.tree, ours=self.is_ours, build=build)
 
     @cached_property
     def built(self) -> "Built":

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flashbench.inputs import reason
+from flashbench.preflight.architectures import holds, torch_name
 from flashbench.preflight.build.resources import cuda_program
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding, Severity
@@ -67,21 +68,19 @@ def nvcc(subject: BuildSubject) -> Iterator[Finding]:
     )
 
 
-_LISTS = ("FLASHBENCH_CUDA_ARCHS", "TORCH_CUDA_ARCH_LIST", "CUDAARCHS")
-
-
 def architecture_list(subject: BuildSubject) -> Iterator[Finding]:
-    """A list of architectures in the environment holds the chip of this machine."""
-    chip = _chip()
-    for variable in _LISTS:
+    """A list of architectures in the environment, which this build reads, holds this chip."""
+    chip, untold = _chip(), []
+    for variable in _lists(subject):
         value = os.environ.get(variable, "")
-        entries = re.findall(r"(\d+)\.?(\d)?([af]?)(\+PTX|-virtual|-real)?", value)
-        if not value or any(_holds(entry, chip) for entry in entries):
+        held = holds(variable, value, chip) if value else True
+        if held is None:
+            untold.append(f"{variable}={value}")
+        if held is not False:
             continue
 
         def mend(name: str = variable) -> str:
-            dot = "." if name == "TORCH_CUDA_ARCH_LIST" else ""
-            os.environ[name] = f"{str(chip)[:-1]}{dot}{str(chip)[-1]}"
+            os.environ[name] = torch_name(chip) if name == "TORCH_CUDA_ARCH_LIST" else str(chip)
             return f"set {name}={os.environ[name]} for the builds of this process"
 
         yield Finding(
@@ -90,15 +89,17 @@ def architecture_list(subject: BuildSubject) -> Iterator[Finding]:
             f"unset {variable}",
             mend=mend,
         )
+    if untold:
+        raise CannotCheck(f"what {', '.join(untold)} stands for is the build's to say")
 
 
-def _holds(entry: tuple[str, ...], chip: int) -> bool:
-    major, minor, special, ptx = entry
-    built = int(major + minor)
-    if special:
-        return built == chip
-    compatible = built // 10 == chip // 10 or ptx not in ("", "-real")
-    return built == chip or (built < chip and compatible)
+def _lists(subject: BuildSubject) -> tuple[str, ...]:
+    """The variables that this build reads; none where the flags for nvcc are written out."""
+    name, tree = subject.setting.name, subject.tree
+    if name == "CMAKE_CUDA_ARCHITECTURES":
+        torch = any("find_package(Torch" in tree.read(file).text for file in tree.build_files)
+        return ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS") if torch else ("CUDAARCHS",)
+    return () if name == "-gencode" else (name,)
 
 
 def _chip() -> int:

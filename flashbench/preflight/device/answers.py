@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+from flashbench.preflight.architectures import Setting
 from flashbench.preflight.device.nvidia_smi import Driver, read_driver
 from flashbench.preflight.finding import CannotCheck
 
@@ -46,6 +47,7 @@ class Answers:
     profiling: str = ""
     free: dict[str, int] = field(default_factory=dict)
     archs: tuple[str, ...] = ()
+    setting: Setting = field(default_factory=Setting)  # that decides `archs`
     visible: str | None = None  # $CUDA_VISIBLE_DEVICES
 
     def require_driver(self) -> Driver:
@@ -54,7 +56,7 @@ class Answers:
         return self.driver
 
 
-def ask(folders: list[Path], archs: tuple[str, ...]) -> Answers:
+def ask(folders: list[Path], archs: tuple[str, ...], setting: Setting) -> Answers:
     """Ask this machine. Changes nothing; a tool that fails or hangs is an answer, too."""
     driver, error = None, "nvidia-smi is not on PATH"
     if shutil.which("nvidia-smi"):
@@ -74,6 +76,7 @@ def ask(folders: list[Path], archs: tuple[str, ...]) -> Answers:
         profiling=_profiling(Path("/proc/driver/nvidia/params")),
         free={str(folder): shutil.disk_usage(_existing(folder)).free for folder in folders},
         archs=archs,
+        setting=setting,
         visible=os.environ.get("CUDA_VISIBLE_DEVICES"),
     )
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from flashbench.preflight.architectures import covers
 from flashbench.preflight.device.answers import Answers
 from flashbench.preflight.finding import CannotCheck, Finding
 
@@ -79,24 +80,8 @@ def chip_covered(answers: Answers) -> Iterator[Finding]:
             yield Finding(
                 f"{gpu.name} (sm_{chip})",
                 f"the build has {', '.join(answers.archs)}",
-                f"FLASHBENCH_CUDA_ARCHS={chip}-real python -m pip install --no-build-isolation .",
+                answers.setting.cover(int(chip)),
             )
-
-
-def covers(arch: str, chip: int) -> bool:
-    """Whether code named as CMake names it (80, 80-real, 90a-real, 80-virtual) runs on sm_`chip`.
-
-    `80` is machine code and PTX; what is specific to an architecture (`a`) runs on it alone.
-    """
-    match = re.fullmatch(r"(?:sm_|compute_)?(\d+)([af]?)(-real|-virtual)?", arch)
-    if match is None:
-        return False
-    built = int(match[1])
-    if match[2] == "a":
-        return built == chip
-    real = match[3] != "-virtual" and built // 10 == chip // 10 and built <= chip
-    ptx = match[3] != "-real" and built <= chip
-    return real or ptx
 
 
 def backends(answers: Answers) -> Iterator[Finding]:
