@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from flashbench.errors import NotMeasuredError
+
 # What compilers, CMake, torch and setup.py read from the environment and that can change the
 # library; of paths their text, not what lies there. FLASHBENCH_JOBS, for one, cannot, and
 # CUDA_VISIBLE_DEVICES differs from one worker to the next: so no prefix is taken as a whole.
@@ -46,6 +48,9 @@ VARIABLES = (
     "FLASHBENCH_CUDA_ARCHS",
     "FLASHBENCH_DTYPES",
 )
+
+
+_SECONDS = 60.0  # for a compiler's version, from a cold network file system
 
 
 def describe(variables: Iterable[str] = ()) -> dict[str, str]:
@@ -93,8 +98,17 @@ def _version(candidates: list[list[str]], line: int) -> str:
 
 @cache
 def _printed(command: tuple[str, ...], program: str, changed: int) -> list[str]:
-    """The lines of `--version`. Cached by `program` and `changed`, the file and its age."""
-    done = subprocess.run([*command, "--version"], capture_output=True, text=True)
+    """The lines of `--version`. Cached by `program` and `changed`, the file and its age.
+
+    Raises NotMeasuredError where it does not answer, as no build would end.
+    """
+    asked = [*command, "--version"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise NotMeasuredError(
+            f"{program} --version did not answer in {_SECONDS:g} s: mend it, or take it off PATH"
+        ) from None
     return done.stdout.strip().splitlines()
 
 

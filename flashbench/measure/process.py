@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import selectors
 import signal
 import socket
@@ -58,6 +59,12 @@ class WorkerDiedError(Exception):
         super().__init__(reason)
         self.candidate = candidate
         self.status: Status = status
+
+
+def how_to_install(text: str) -> str:
+    """The command for a package whose absence ended a process, behind what it said; "" if none."""
+    lacks = re.search(r"ModuleNotFoundError: No module named '(\w+)", text)
+    return f"; install it: python -m pip install {lacks[1]}" if lacks else ""
 
 
 class Worker:

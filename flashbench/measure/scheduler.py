@@ -13,7 +13,7 @@ from flashbench.measure.device_seconds import DeviceSeconds
 from flashbench.measure.document import forget_unfinished, new_run
 from flashbench.measure.identity import difference
 from flashbench.measure.plan import Plan, candidate_order
-from flashbench.measure.process import Worker, WorkerDiedError
+from flashbench.measure.process import Worker, WorkerDiedError, how_to_install
 from flashbench.measure.progress import Progress
 from flashbench.measure.protocol import (
     Audit,
@@ -302,7 +302,9 @@ class Scheduler:
                 if died.status == "over_budget":
                     raise
                 if died.candidate not in [candidate.name for candidate in usable]:
-                    raise NotMeasuredError(f"the worker process did not start: {died}") from None
+                    raise NotMeasuredError(
+                        f"the worker process did not start: {died}{how_to_install(str(died))}"
+                    ) from None
                 self._broken[died.candidate] = f"{died.status} when it was imported: {died}"
                 continue
             assert isinstance(ready, Ready)

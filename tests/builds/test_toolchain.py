@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from flashbench.builds import toolchain
+from flashbench.errors import NotMeasuredError
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,15 @@ def test_nvcc_beside_path_is_another_toolchain(
     assert toolchain.describe()["nvcc"] == f"{program}: release 13.0"
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     assert toolchain.describe()["nvcc"] == "nvcc: release 13.0"
+
+
+def test_compiler_that_hangs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is named within a limit, in one line."""
+    program = tmp_path / "nvcc"
+    program.write_text("#!/bin/sh\nexec sleep 30\n")
+    program.chmod(0o755)
+    monkeypatch.delenv("FLASHBENCH_CUDA", raising=False)
+    monkeypatch.setenv("CUDACXX", str(program))
+    monkeypatch.setattr(toolchain, "_SECONDS", 0.2)
+    with pytest.raises(NotMeasuredError, match=r"nvcc --version did not answer in 0\.2 s"):
+        toolchain.describe()

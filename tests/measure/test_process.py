@@ -57,6 +57,29 @@ def test_worker_answers_and_ends() -> None:
     assert not process.exists()
 
 
+def test_machine_without_torch(tmp_path: Path) -> None:
+    """The command says what to install."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Without:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'torch':\n"
+        "            raise ModuleNotFoundError(\"No module named 'torch'\", name=name)\n"
+        "sys.meta_path.insert(0, Without())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "flashbench", "run", "--baseline-only", "--device", "cpu"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == Exit.NOT_MEASURED
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith("No module named 'torch'; install it: python -m pip install torch")
+
+
 def test_settings_of_an_import_are_its_candidates_own() -> None:
     """What an import sets of torch holds for the calls of its candidate, and for no others."""
     own, other = "tests.measure.sets_precision", "tests.measure.candidates_for_tests"
