@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from flashbench.errors import InvalidInputError, UnprovenError
+from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
 from flashbench.measure.plan import Plan
 from flashbench.measure.progress import Progress
 from flashbench.measure.remaining import Settled
@@ -31,6 +31,12 @@ class RunEnd:
     interrupted: bool = False
     over_budget: bool = False
     failed: bool = False  # a part of it ended before its time
+
+    def measured(self) -> RunFile:
+        """The run; NotMeasuredError where it has no launch."""
+        if self.run is None or not self.run.launches:
+            raise NotMeasuredError("interrupted before anything was measured")
+        return self.run
 
 
 def measure(

@@ -51,6 +51,11 @@ class BuildIdentity(msgspec.Struct, kw_only=True):
     source_hash: str = ""
     library_hash: str = ""
 
+    @property
+    def hashes(self) -> tuple[str, str]:
+        """What tells one build from another; empty strings where nothing was built."""
+        return self.source_hash, self.library_hash
+
 
 class Candidate(msgspec.Struct, kw_only=True):
     """A named callable with the signature of SDPA.

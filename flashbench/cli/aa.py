@@ -15,10 +15,11 @@ from flashbench.cli.options import (
     grid_options,
     processes_option,
     retry_build_option,
+    table_options,
 )
 from flashbench.cli.output import deliver, judging_options
 from flashbench.cli.parameter_types import Count, Fraction, PathType
-from flashbench.cli.report_file import ReportFile, refuse_run_file
+from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import continued, interrupted, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.runfile import BuildIdentity, Candidate, Pair
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from flashbench.runfile import RunFile
 
 OLD, NEW = "A", "B"
-TABLES = ("text", "markdown", "csv", "json")  # there is no verdict to annotate
 
 
 @click.command(
@@ -81,8 +81,7 @@ TABLES = ("text", "markdown", "csv", "json")  # there is no verdict to annotate
 )
 @force_option
 @click.option("--save", is_flag=True, help="Keep what was learned in the machine's profile.")
-@click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
-@click.option("-o", "--output", type=ReportFile())
+@table_options
 def command(**options: Any) -> int:
     """Compare a build with itself, over and over: whatever is found is a false alarm.
 
@@ -120,11 +119,8 @@ def _require_one_build(run: "RunFile", path: Path) -> None:
     if pair is None:
         raise InvalidInputError(f"{path}: no run file of `flashbench aa`")
     named = {candidate.name: candidate for candidate in run.candidates}
-    old, new = (
-        (side.spec, side.build.source_hash, side.build.library_hash)
-        for side in (named[pair.old], named[pair.new])
-    )
-    if old != new:
+    old, new = named[pair.old], named[pair.new]
+    if (old.spec, old.build.hashes) != (new.spec, new.build.hashes):
         raise InvalidInputError(
             f"{path}: {pair.old} and {pair.new} are two different builds; go on with it by "
             "`flashbench compare`, or measure one build against itself into a new file"
@@ -143,9 +139,7 @@ def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> 
         if resumed is not None and not again:
             plan = continued(resumed, plan, path, "--run-file")
         outcome = measure(plan, path, make_progress(), resumed, check=not again)
-    run = outcome.run
-    if run is None or not run.launches:
-        raise NotMeasuredError("interrupted before anything was measured")
+    run = outcome.measured()
     if outcome.interrupted:
         named = options["run_file"] is not None or options["resume"] is not None
         raise interrupted(path, named=named)

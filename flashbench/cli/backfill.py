@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import new_run_file, plan_options, processes_of, tell, tell_still
+from flashbench.cli.building import preparer_of
+from flashbench.cli.measuring import new_run_file, plan_options, processes_of, tell
 from flashbench.cli.options import (
     build_timeout_option,
     effort_options,
@@ -110,9 +111,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
             return ()
 
         outcome = measure(plan, path, make_progress(), resumed, all_wanted, check=True)
-    run = outcome.run
-    if run is None or not run.launches:
-        raise NotMeasuredError("interrupted before anything was measured")
+    run = outcome.measured()
     code = _tell_fates(run, builds)
     with signals_ignored():  # seconds at the most; `make` that is ended passes a signal on twice
         _keep(run, builds, path, repository, results, machine)
@@ -148,10 +147,9 @@ def _lines(path: Path) -> list[str]:
 
 
 def _build(project: "Project", chosen: "list[Revision]", options: dict[str, Any]) -> "list[Built]":
-    from flashbench.builds import cache_directory
     from flashbench.builds.running import StoppedError
     from flashbench.revisions import Built
-    from flashbench.revisions.many import Preparer, default_jobs, refuse_interrupted
+    from flashbench.revisions.many import refuse_interrupted
     from flashbench.run import signals_as_interrupt
 
     ready: list[Built] = []
@@ -161,20 +159,8 @@ def _build(project: "Project", chosen: "list[Revision]", options: dict[str, Any]
         what = built.headline if built.status != "built" else f"{built.revision.label}: built"
         tell(f"{len(ready)}/{len(chosen)}: {what}")
 
-    jobs, retry = options["jobs"] or default_jobs(), options["retry_build"]
-    timeout = options["build_timeout"]
     try:
-        with (
-            signals_as_interrupt(),
-            Preparer(
-                project,
-                cache_directory(),
-                jobs=jobs,
-                retry_failed=retry,
-                timeout=timeout,
-                still=tell_still(timeout, "--build-timeout"),
-            ) as preparer,
-        ):
+        with signals_as_interrupt(), preparer_of(project, options) as preparer:
             return preparer.prepare(chosen, "load", done)
     except (KeyboardInterrupt, StoppedError):
         raise refuse_interrupted() from None

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.build import TABLES
+from flashbench.cli.building import preparer_of
 from flashbench.cli.measuring import (
     is_given,
     plan_options,
     processes_of,
     refuse_given,
     tell,
-    tell_still,
 )
 from flashbench.cli.options import (
     build_timeout_option,
@@ -25,10 +24,10 @@ from flashbench.cli.options import (
     grid_options,
     processes_option,
     retry_build_option,
+    table_options,
 )
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, Fraction
-from flashbench.cli.report_file import ReportFile
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.metric import METRICS
 from flashbench.settings import SettingsCommand
@@ -115,8 +114,7 @@ _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the es
     help="For speed: measure all of it anew. Without it the launches of the same bisection before "
     "are used again.",
 )
-@click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
-@click.option("-o", "--output", type=ReportFile())
+@table_options
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
     """Find the commit between --good and --bad that broke something.
@@ -129,11 +127,10 @@ def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.bisect.found import EXIT_CODES
     from flashbench.bisect.launches_on_demand import CutShortError
     from flashbench.bisect.question import range_of
-    from flashbench.builds import cache_directory
     from flashbench.builds.running import StoppedError
     from flashbench.case import parse_case
     from flashbench.revisions import read
-    from flashbench.revisions.many import Preparer, default_jobs
+    from flashbench.revisions.many import default_jobs
     from flashbench.run import signals_as_interrupt
     from flashbench.views import bisect
 
@@ -156,13 +153,9 @@ def command(context: click.Context, /, **options: Any) -> int:
     try:
         with (
             signals_as_interrupt(),
-            Preparer(
+            preparer_of(
                 project,
-                cache_directory(),
-                jobs=jobs,
-                retry_failed=options["retry_build"],
-                timeout=options["build_timeout"],
-                still=tell_still(options["build_timeout"], "--build-timeout"),
+                options | {"jobs": jobs},
                 cases=[case.id for case in cases] if purpose == "correct" else [],
             ) as preparer,
         ):

@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import tell, tell_still
-from flashbench.cli.options import first_parent_option, jobs_option
+from flashbench.cli.building import preparer_of
+from flashbench.cli.measuring import tell
+from flashbench.cli.options import first_parent_option, jobs_option, table_options
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Duration
-from flashbench.cli.report_file import ReportFile
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.builds import Status
-
-TABLES = ("text", "markdown", "csv", "json")
 
 
 @click.command(
@@ -46,17 +44,17 @@ TABLES = ("text", "markdown", "csv", "json")
     help="For correct: check this case in place of small ones, such as "
     "b1-h8-q512-d128-fp16-full-cuda. Repeatable.",
 )
-@click.option("--retry", is_flag=True, help="Try again what failed before.")
+@click.option("--retry", "retry_build", is_flag=True, help="Try again what failed before.")
 @click.option(
     "--timeout",
+    "build_timeout",
     type=Duration(),
     default="30m",
     show_default=True,
     help="Of one build; an import, and its calls, may take 2m at the most.",
 )
 @first_parent_option
-@click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
-@click.option("-o", "--output", type=ReportFile())
+@table_options
 def command(revisions: tuple[str, ...], **options: Any) -> int:
     """Build revisions, ranges of them (A..B, without A) or the working tree (`.`, the default).
 
@@ -64,12 +62,11 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     one build. A failure is kept with the lines that say why, and tried again when the toolchain is
     another, or with --retry. `flashbench builds` lists what is known.
     """
-    from flashbench.builds import cache_directory
     from flashbench.builds.running import StoppedError
     from flashbench.case import parse_case
     from flashbench.revisions import Built, read
     from flashbench.revisions.commits import commits_of, known_commits
-    from flashbench.revisions.many import Preparer, default_jobs, refuse_interrupted
+    from flashbench.revisions.many import refuse_interrupted
     from flashbench.run import signals_as_interrupt
     from flashbench.views import builds
 
@@ -84,7 +81,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
         for revision in commits_of(project.repository, text, first_parent=first_parent)
     ]
     chosen = list({(r.commit, r.worktree): r for r in chosen}.values())
-    cache, started = cache_directory(), time.monotonic()
+    started = time.monotonic()
     ready: list[Built] = []
 
     def done(built: Built) -> None:
@@ -97,15 +94,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     try:
         with (
             signals_as_interrupt(),
-            Preparer(
-                project,
-                cache,
-                jobs=options["jobs"] or default_jobs(),
-                retry_failed=options["retry"],
-                timeout=options["timeout"],
-                cases=cases,
-                still=tell_still(options["timeout"], "--timeout"),
-            ) as preparer,
+            preparer_of(project, options, cases=cases, flag="--timeout") as preparer,
         ):
             found = preparer.prepare(chosen, options["stage"], done)
     except (KeyboardInterrupt, StoppedError):

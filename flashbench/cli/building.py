@@ -1,15 +1,17 @@
 """Building a revision for a command that measures it at once, and saying so on stderr."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashbench.cli.measuring import tell
+from flashbench.cli.measuring import tell, tell_still
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from flashbench.revisions import Built, Project, Revision
     from flashbench.revisions.ledger import Stage
+    from flashbench.revisions.many import Preparer
     from flashbench.run import Plan
     from flashbench.runfile import Candidate, RunFile
 
@@ -48,6 +50,29 @@ def build_revision(
     return built
 
 
+def preparer_of(
+    project: "Project",
+    options: dict[str, Any],
+    *,
+    cases: Sequence[str] = (),
+    flag: str = "--build-timeout",
+) -> "Preparer":
+    """Prepares many revisions as the options say. cases: to check; flag: of the time-out."""
+    from flashbench.builds import cache_directory
+    from flashbench.revisions.many import Preparer, default_jobs
+
+    timeout = options["build_timeout"]
+    return Preparer(
+        project,
+        cache_directory(),
+        jobs=options["jobs"] or default_jobs(),
+        retry_failed=options["retry_build"],
+        timeout=timeout,
+        cases=cases,
+        still=tell_still(timeout, flag),
+    )
+
+
 def build_working_tree(project: "Project", options: dict[str, Any]) -> "Built":
     """The working tree of a project, built as WORKTREE is for `compare`. Raises NotMeasuredError
     where it does not build or import."""
@@ -67,9 +92,8 @@ def rebuild(
     if project is None or project.callable != measured.spec:
         why = f"{measured.spec} is not the callable of the project here"
     else:
-        built, then = build_working_tree(project, options), measured.build
-        now = built.identity
-        if (then.source_hash, then.library_hash) == (now.source_hash, now.library_hash):
+        built = build_working_tree(project, options)
+        if built.identity.hashes == measured.build.hashes:
             return built
         why = f"{built.revision.label} is not the build that was measured"
     raise InvalidInputError(f"{file}: {measured.name}: {why}; measure into a new file")

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.build import TABLES
-from flashbench.cli.options import first_parent_option
+from flashbench.cli.options import first_parent_option, table_options
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Number
-from flashbench.cli.report_file import ReportFile
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand
 
@@ -36,8 +34,7 @@ if TYPE_CHECKING:
     help="--prune: what was used in as many days stays,",
 )
 @click.option("--keep-gb", type=Number(), help="as far as it is not more than this together.")
-@click.option("--format", "output_format", type=click.Choice(TABLES), default="text")
-@click.option("-o", "--output", type=ReportFile())
+@table_options
 def command(revisions: tuple[str, ...], **options: Any) -> int:
     """List the builds of this repository's commits: status, reason, cost.
 

@@ -9,7 +9,6 @@ import click
 
 from flashbench.cli.building import build_revision
 from flashbench.cli.measuring import (
-    is_given,
     new_run_file,
     plan_options,
     processes_of,
@@ -17,7 +16,7 @@ from flashbench.cli.measuring import (
     tell,
 )
 from flashbench.cli.report_file import refuse_run_file
-from flashbench.cli.run_file import continued, run_file
+from flashbench.cli.run_file import continued, resumed_plan, run_file
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.revisions import WORKTREE
 from flashbench.runfile import Pair
@@ -109,10 +108,7 @@ def _plan(options: dict[str, Any], builds: dict[str, "Built"]) -> "Plan":
 
     return Plan(
         **plan_options(options | {"processes": processes_of(builds[OLD].project, options)}),
-        candidates=[built.candidate(name) for name, built in builds.items()],
-        sites=_sites(builds),
-        repository=_repository(builds),
-        backends="default",
+        **_both(builds),
         launches=options["launches"],
         metrics=[options["metric"]] if options["metric"] else [],
         pair=Pair(
@@ -125,55 +121,35 @@ def _plan(options: dict[str, Any], builds: dict[str, "Built"]) -> "Plan":
     )
 
 
-def _sites(builds: dict[str, "Built"]) -> dict[str, str]:
-    return {name: str(built.require()) for name, built in builds.items()}
-
-
-def _repository(builds: dict[str, "Built"]) -> str:
-    return str(next(iter(builds.values())).project.repository)
+def _both(builds: dict[str, "Built"]) -> dict[str, Any]:
+    """What a plan takes from the builds."""
+    return {
+        "candidates": [built.candidate(name) for name, built in builds.items()],
+        "sites": {name: str(built.require()) for name, built in builds.items()},
+        "repository": str(builds[OLD].project.repository),
+        "backends": "default",
+    }
 
 
 def _resumed(
     context: click.Context, options: dict[str, Any], run: "RunFile", builds: dict[str, "Built"]
 ) -> "Plan":
-    from flashbench.measure.document import plan_to_resume
-
     if run.pair is None:
         raise InvalidInputError(f"{options['resume']}: not a comparison of two builds")
     measured = {candidate.name: candidate.build for candidate in run.candidates}
     for name, built in builds.items():
-        then, now = measured.get(name), built.identity
-        if then is None or (then.source_hash, then.library_hash) != (
-            now.source_hash,
-            now.library_hash,
-        ):
+        then = measured.get(name)
+        if then is None or then.hashes != built.identity.hashes:
             raise InvalidInputError(
                 f"{options['resume']}: {name} = {built.revision.label} is not the build that was "
                 "measured; compare into a new file"
             )
-    plan = plan_to_resume(run, options["resume"])
-    fresh = {
-        name: options[name]
-        for name in ("launches", "budget", "timeout", "hourly_rate")
-        if is_given(context, name)
-    }
-    return replace(
-        plan,
-        candidates=[built.candidate(name) for name, built in builds.items()],
-        sites=_sites(builds),
-        repository=_repository(builds),
-        backends="default",
-        launches=max(fresh.get("launches", 0), plan.launches),
-        budget_seconds=fresh.get("budget"),
-        timeout_seconds=fresh.get("timeout", plan.timeout_seconds),
-        hourly_rate=fresh.get("hourly_rate", plan.hourly_rate),
-    )
+    plan = resumed_plan(context, options, run)
+    return replace(plan, launches=max(plan.launches, run.settings.launches), **_both(builds))
 
 
 def _finish(outcome: "RunEnd", path: Path, options: dict[str, Any]) -> "RunFile":
-    run = outcome.run
-    if run is None or not run.launches:
-        raise NotMeasuredError("interrupted before anything was measured")
+    run = outcome.measured()
     revisions = [options["a"], options["b"] or WORKTREE]
     again = shlex.join(["flashbench", "compare", *revisions, "--resume", str(path)])
     if outcome.interrupted:

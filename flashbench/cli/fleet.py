@@ -70,7 +70,7 @@ _OPTIONS = [
 ]
 # Options of `run` that do not say what is measured, and --budget, which tasks share.
 _NOT_PLAN = {"shard", "child", "resume", "output", "force", "format_", "budget"}
-FREE_ON_RESUME = {
+FREE_OF_FLEET = {
     "gpus", "slurm", "slurm_partition", "slurm_time", "slurm_gres", "slurm_options", "dry_run",
     "no_wait",
 }  # fmt: skip
@@ -180,7 +180,7 @@ def plan_flags(context: click.Context, **changed: Any) -> list[str]:
     starts tomorrow measures what was asked for today. changed: options with another value."""
     flags: list[str] = []
     for parameter in context.command.params:
-        if not isinstance(parameter, click.Option) or parameter.name in _NOT_PLAN | FREE_ON_RESUME:
+        if not isinstance(parameter, click.Option) or parameter.name in _NOT_PLAN | FREE_OF_FLEET:
             continue
         value = changed.get(parameter.name or "", context.params[parameter.name or ""])
         flag = parameter.opts[0]

@@ -19,7 +19,6 @@ from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, Fraction, Number, PathType
 from flashbench.cli.report_file import ReportFile, refuse_run_file
 from flashbench.cli.run_file import continued, interrupted, run_file
-from flashbench.errors import NotMeasuredError
 from flashbench.metric import METRICS
 from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
@@ -151,9 +150,7 @@ def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":
         if resumed is not None:
             plan = continued(resumed, plan, path, "--run-file")
         outcome = measure(plan, path, make_progress(), resumed)
-    run = outcome.run
-    if run is None or not run.launches:
-        raise NotMeasuredError("interrupted before anything was measured")
+    run = outcome.measured()
     if outcome.interrupted:
         raise interrupted(path, named=options["run_file"] is not None)
     tell(f"{path}: {run.device_seconds:.1f} device seconds")

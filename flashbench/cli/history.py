@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flashbench.cli.options import results_option
+from flashbench.cli.options import TABLES, results_option
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Fraction
 from flashbench.cli.report_file import ReportFile
@@ -16,8 +16,6 @@ from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.history.model import Series
-
-FORMATS = ("text", "markdown", "csv", "json")
 
 
 @click.command(
@@ -62,7 +60,7 @@ FORMATS = ("text", "markdown", "csv", "json")
 @results_option
 @click.option("--exit-zero", is_flag=True, help="Exit 0 after any table.")
 @click.option(
-    "--format", "output_format", type=click.Choice(FORMATS), default="text", show_default=True
+    "--format", "output_format", type=click.Choice(TABLES), default="text", show_default=True
 )
 @click.option(
     "-o",

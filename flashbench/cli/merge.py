@@ -8,7 +8,6 @@ import click
 from flashbench.cli.measuring import tell
 from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.render.escape import printable
 
 
 @click.command(
@@ -48,11 +47,10 @@ def command(parts: tuple[Path, ...], output: Path, force: bool) -> int:
         except OSError as error:
             raise InvalidInputError(f"{output}: cannot be written: {error.strerror}") from None
     for line in warnings(named, merged):
-        click.echo(f"flashbench: warning: {printable(line)}", err=True)
+        tell(f"warning: {line}")
     count = sum(len(launch.results) for launch in merged.launches)
-    click.echo(
-        f"flashbench: {printable(str(output))}: {count} results of {len(parts)} parts, "
-        f"{merged.device_seconds:.1f} device seconds",
-        err=True,
+    tell(
+        f"{output}: {count} results of {len(parts)} parts, {merged.device_seconds:.1f} device "
+        "seconds"
     )
     return Exit.PASS

@@ -10,7 +10,8 @@ from flashbench.cli.report_file import ReportFile
 from flashbench.errors import InvalidInputError
 from flashbench.metric import METRICS
 
-FORMATS = ("text", "markdown", "csv", "json", "github", "junit")
+TABLES = ("text", "markdown", "csv", "json")
+FORMATS = (*TABLES, "github", "junit")
 
 Command = Callable[..., int]
 
@@ -154,6 +155,12 @@ results_option = click.option(
 # Of those that take ranges of commits.
 first_parent_option = click.option(
     "--first-parent", is_flag=True, help="Of merges, only the branch merged into."
+)
+
+# Of a table without a gate.
+table_options = _together(
+    click.option("--format", "output_format", type=click.Choice(TABLES), default="text"),
+    click.option("-o", "--output", type=ReportFile()),
 )
 
 # Of a table of verdicts: by what they are made, and where it goes.

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
+from flashbench.cli.measuring import tell
 from flashbench.cli.options import results_option
 from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit, NotMeasuredError
-from flashbench.render.escape import printable
 from flashbench.settings import SettingsCommand
 
 
@@ -54,7 +54,7 @@ def command(
     output = output or repository / ".asv" / "site"
     content = collect(Source(repository, results, revision, not all_parents, machine))
     for note in content.notes:
-        click.echo(f"flashbench: {printable(note)}", err=True)
+        tell(note)
     if not content.graphs and not content.history.gaps and not content.latest:
         fix = "measure some with `asv run`, or choose others with --revision"
         if content.history.off_axis:

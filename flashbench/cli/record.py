@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
+from flashbench.cli.measuring import tell
 from flashbench.cli.options import results_option
 from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.render.escape import printable
 from flashbench.settings import SettingsCommand
 
 
@@ -64,13 +64,9 @@ def command(
                 f"record {file} again: what was kept before is whole"
             ) from None
         if wrong:
-            _tell(f"warning: {file}: {wrong}")
+            tell(f"warning: {file}: {wrong}")
         named = choose(machine, run.environment.hostname, str(file))
-        _tell(f"{file}: of machine {named.name}: {named.why}")
+        tell(f"{file}: of machine {named.name}: {named.why}")
         for path in written:
-            _tell(f"{file}: kept in {path}")
+            tell(f"{file}: kept in {path}")
     return Exit.PASS
-
-
-def _tell(text: str) -> None:
-    click.echo(f"flashbench: {printable(text)}", err=True)

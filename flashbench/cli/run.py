@@ -10,7 +10,7 @@ import click
 
 from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.cli.building import of_project
-from flashbench.cli.fleet import FREE_ON_RESUME, fleet_options, measure_on_fleet, spread
+from flashbench.cli.fleet import FREE_OF_FLEET, fleet_options, measure_on_fleet, spread
 from flashbench.cli.measuring import is_given, new_run_file, plan_options, refuse_given, tell
 from flashbench.cli.options import (
     FORMATS,
@@ -22,8 +22,8 @@ from flashbench.cli.options import (
 )
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, PathType
-from flashbench.cli.run_file import continued, run_file
-from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
+from flashbench.cli.run_file import FREE_ON_RESUME, continued, resumed_plan, run_file
+from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from flashbench.runfile import RunFile
 
 # With --resume the file says what is measured; only what does not change that may be given.
-_FREE_ON_RESUME = {"resume", "launches", "budget", "timeout", "hourly_rate"}
-_FREE_ON_RESUME |= {"output", "force", "format_"}
-_FREE_ON_RESUME |= FREE_ON_RESUME | {"build_timeout", "retry_build"}
+_FREE = {"resume", "output", "force", "format_", "build_timeout", "retry_build"}
+_FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET}
 
 
 @click.command(
@@ -102,7 +101,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     if not options["child"] and options["resume"] is not None:
         refuse_given(
             context,
-            lambda name: name not in _FREE_ON_RESUME,
+            lambda name: name not in _FREE,
             "cannot be changed by --resume, the file says it; drop the flag, or measure into a new "
             "file",
         )
@@ -113,7 +112,12 @@ def command(context: click.Context, /, **options: Any) -> int:
     with run_file(path, "-o", resume, force=options["force"]) as resumed:
         if resume is not None:
             assert resumed is not None
-            plan = _resumed_plan(context, options, resumed)
+            plan, there = resumed_plan(context, options, resumed), resumed.settings.launches
+            if plan.launches < there:
+                raise InvalidInputError(
+                    f"--launches {plan.launches} is fewer than the {there} of {resume}; more can "
+                    "be added, none taken away"
+                )
         else:
             plan = _plan(options)
         fleet = spread(context)
@@ -163,31 +167,6 @@ def _plan(options: dict[str, Any]) -> "Plan":
     )
 
 
-def _resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile") -> "Plan":
-    from dataclasses import replace
-
-    from flashbench.measure.document import plan_to_resume
-
-    plan = plan_to_resume(run, options["resume"])
-    given = {
-        name: options[name]
-        for name in ("launches", "budget", "timeout", "hourly_rate")
-        if is_given(context, name)
-    }
-    if given.get("launches", plan.launches) < plan.launches:
-        raise InvalidInputError(
-            f"--launches {given['launches']} is fewer than the {plan.launches} of "
-            f"{options['resume']}; more can be added, none taken away"
-        )
-    return replace(
-        plan,
-        launches=given.get("launches", plan.launches),
-        budget_seconds=given.get("budget", plan.budget_seconds),
-        timeout_seconds=given.get("timeout", plan.timeout_seconds),
-        hourly_rate=given.get("hourly_rate", plan.hourly_rate),
-    )
-
-
 def _finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
     """Say where it is and what it cost, print the table, choose the exit code.
 
@@ -195,9 +174,7 @@ def _finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
     """
     from flashbench.tally import counted, fate
 
-    run = outcome.run
-    if run is None or not run.launches:
-        raise NotMeasuredError("interrupted before anything was measured")
+    run = outcome.measured()
     results = [result for launch in run.launches for result in launch.results]
     tell(
         f"{path}: {counted(map(fate, results))}, "

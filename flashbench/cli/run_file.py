@@ -5,14 +5,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from flashbench.cli.measuring import tell
+import click
+
+from flashbench.cli.measuring import is_given, tell
 from flashbench.errors import InvalidInputError, NotMeasuredError
 
 if TYPE_CHECKING:
     from flashbench.measure.plan import Plan
     from flashbench.runfile import RunFile
+
+# They change nothing of what was measured.
+FREE_ON_RESUME = ("launches", "budget", "timeout", "hourly_rate")
 
 
 @contextmanager
@@ -64,6 +69,23 @@ def continued(
         f"{path}: resumed, with {done} of {plan.launches} launches; --force measures all of it anew"
     )
     return replace(plan, device=run.cases[0].device)
+
+
+def resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile") -> "Plan":
+    """The plan of the run file of --resume, with what the command line may say anew."""
+    from dataclasses import replace
+
+    from flashbench.measure.document import plan_to_resume
+
+    plan = plan_to_resume(run, options["resume"])
+    given = {name: options[name] for name in FREE_ON_RESUME if is_given(context, name)}
+    return replace(
+        plan,
+        launches=given.get("launches", plan.launches),
+        budget_seconds=given.get("budget"),
+        timeout_seconds=given.get("timeout", plan.timeout_seconds),
+        hourly_rate=given.get("hourly_rate", plan.hourly_rate),
+    )
 
 
 def interrupted(path: Path, *, named: bool) -> NotMeasuredError:

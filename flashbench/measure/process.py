@@ -11,7 +11,6 @@ import sys
 from collections import deque
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -99,12 +98,7 @@ class Worker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
     @property

@@ -1,7 +1,6 @@
 """Progress on stderr: a bar with the time left on a terminal, else one line a launch."""
 
 import sys
-from types import TracebackType
 from typing import Protocol, Self
 
 from flashbench.render.escape import printable
@@ -12,12 +11,7 @@ class Progress(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def begin(self, steps: int) -> None:
         """So many cases (a launch each) will be measured."""
@@ -38,12 +32,7 @@ class LineProgress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
     def begin(self, steps: int) -> None:
@@ -88,12 +77,7 @@ class BarProgress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def begin(self, steps: int) -> None:

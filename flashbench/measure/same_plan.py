@@ -68,15 +68,8 @@ def _specs(candidates: Iterable[Candidate]) -> set[tuple[str, str]]:
 
 def _same_builds(mine: list[Candidate], plan: Plan) -> bool:
     """Where the plan names them; functions that a worker imports have theirs from it."""
-    planned = {candidate.name: candidate.build for candidate in plan.candidates}
-    for candidate in mine:
-        build = planned.get(candidate.name)
-        if build is None or not (build.source_hash or build.library_hash):
-            continue
-        then = candidate.build
-        if (then.source_hash, then.library_hash) != (build.source_hash, build.library_hash):
-            return False
-    return True
+    planned = {one.name: one.build.hashes for one in plan.candidates if any(one.build.hashes)}
+    return all(planned.get(one.name, one.build.hashes) == one.build.hashes for one in mine)
 
 
 def _same_metrics(run: RunFile, plan: Plan, device: str) -> bool:

@@ -2,7 +2,6 @@
 
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from flashbench.revisions import git
@@ -23,12 +22,7 @@ class Blobs:
         )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self._process.kill()
         self._process.communicate()  # the end of what is asked is the end of git
