@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,18 @@ _MOST_BYTES = 16 << 20
 _NUMBERS = 2**64  # below it; what is larger is no setting
 
 
-def find_pyproject(start: Path) -> Path | None:
-    """The pyproject.toml of `start` or of the nearest directory above it."""
+def up_to_repository(start: Path) -> Iterator[Path]:
+    """`start` and the directories above it, as far as the root of a git repository: what lies
+    around that is another project's."""
     for directory in (start, *start.parents):
+        yield directory
+        if os.path.lexists(directory / ".git"):
+            return
+
+
+def find_pyproject(start: Path) -> Path | None:
+    """The pyproject.toml of `start` or of the nearest directory above it in the same repository."""
+    for directory in up_to_repository(start):
         if os.path.lexists(directory / "pyproject.toml"):  # a broken link too is a mistake to name
             return directory / "pyproject.toml"
     return None

@@ -68,6 +68,16 @@ def test_settings_that_are_no_file_are_refused(tmp_path: Path, kind: str) -> Non
         defaults(command, path)
 
 
+def test_settings_of_an_outer_repository_are_not_taken(tmp_path: Path) -> None:
+    """A repository inside another one, or a submodule of it, has its own settings or none."""
+    (tmp_path / "pyproject.toml").write_text("")
+    inner = tmp_path / "kernels" / "csrc"
+    inner.mkdir(parents=True)
+    assert find_pyproject(inner) == tmp_path / "pyproject.toml"
+    (inner.parent / ".git").write_text("gitdir: ../.git/modules/kernels\n")
+    assert find_pyproject(inner) is None
+
+
 def test_new_run_files_of_one_second_differ(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from flashbench.preflight.finding import (
 )
 from flashbench.preflight.source import CHECKS as SOURCE_CHECKS
 from flashbench.preflight.source.tree import read_tree
+from flashbench.settings import up_to_repository
 
 if TYPE_CHECKING:
     from flashbench.preflight.build.subject import BuildSubject
@@ -145,9 +146,9 @@ class _Performer:
 
 
 def _root(start: Path) -> Path:
-    """The nearest folder, upwards, with the first of what projects are known by."""
+    """The nearest folder of this repository with the first of what projects are known by."""
     for name in _PROJECT:
-        for folder in (start, *start.parents):
+        for folder in up_to_repository(start):
             if (folder / name).exists():
                 return folder
     raise InvalidInputError(

@@ -37,6 +37,19 @@ def test_finding_has_place_reason_and_fix(tmp_path: Path) -> None:
     assert "  fix: git log --all --oneline -- '*config.h'\n" in done.stdout
 
 
+def test_repository_inside_another_project(tmp_path: Path) -> None:
+    """It is looked at itself, though only the outer one has a pyproject.toml."""
+    outer = _broken(tmp_path / "outer")
+    inner = Repository(outer.root / "kernels")
+    inner.write("setup.py", "")
+    inner.write("csrc/forward.cu", '#include "tile.h"\n')
+    inner.commit("A kernel without its header")
+    done = _preflight(inner.root / "csrc")
+    assert done.stdout.startswith("preflight of kernels, level source: 1 error")
+    assert "ERROR  missing headers: csrc/forward.cu:1\n" in done.stdout
+    assert "not checked: project settings: no pyproject.toml" in done.stdout
+
+
 def test_json(tmp_path: Path) -> None:
     """The same for machines: every check with its status, every finding with its fix."""
     done = _preflight(_broken(tmp_path / "flash").root, "--format", "json")
