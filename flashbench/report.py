@@ -43,6 +43,11 @@ class Report:
     best: list[Comparison] = field(default_factory=list)
     caveats: list[Caveat] = field(default_factory=list)
 
+    @property
+    def judged(self) -> list[tuple[Comparison, Verdict]]:
+        """Each comparison with its verdict."""
+        return list(zip(self.comparisons, self.verdicts, strict=True))
+
 
 def report_one(
     run: RunFile,

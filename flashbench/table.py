@@ -69,6 +69,12 @@ def name_column(key: str, title: str, shown: Shown = "text") -> Column:
     return Column(key, title, shown, numeric=False, identifies=True)
 
 
+def interval_columns(key: str, title: str, shown: Shown = "text", unit: str = "") -> list[Column]:
+    """A number, whose text has the interval, and the ends as data. unit: at the end of the keys."""
+    ends = [Column(f"{key}_{end}{unit}", "", "data") for end in ("low", "high")]
+    return [Column(f"{key}{unit}", title, shown), *ends]
+
+
 def cut_cell(text: str, width: int) -> Cell:
     """A text that shows `width` characters."""
     return Cell(text, text if len(text) <= width else f"{text[: width - 3]}...")

@@ -45,7 +45,7 @@ def decided_cases(
             return set()
         report = report_builds(run, metric=metric, tolerance=tolerance, alpha=alpha)
         found = set()
-        for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True):
+        for comparison, verdict in report.judged:
             # What failed in some launches is not tried for ever either: no more pairs will come.
             failure = comparison.failure or comparison.pairing.partial
             hopeless = failure is not None and (

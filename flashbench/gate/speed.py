@@ -6,7 +6,7 @@ from flashbench.comparison import Comparison
 from flashbench.gate.level import Level, State
 from flashbench.gate.levels import BISECT_CORRECT, CORRECT
 from flashbench.report import Report
-from flashbench.verdict import MAX_PLANNED_LAUNCHES, Outcome, Verdict
+from flashbench.verdict import MAX_PLANNED_LAUNCHES, Outcome
 
 
 def speed_level(report: Report, threshold: float) -> Level:
@@ -51,7 +51,7 @@ def _more(report: Report, limit: float) -> str:
     """How many launches would decide: the fewest that bound the intervals, and as many as make the
     mean's narrow enough, which shrinks with their root."""
     ((_, mean),) = report.overall.items()
-    needed = [v.launches or 0 for c, v in _pairs(report) if c.shift and not c.shift.bounded]
+    needed = [v.launches or 0 for c, v in report.judged if c.shift and not c.shift.bounded]
     if mean.bounded:
         now = max(min(c.pairing.launches) for c in report.comparisons if c.shift is not None)
         side = mean.value - mean.low if mean.value > limit else mean.high - mean.value
@@ -64,14 +64,10 @@ def _more(report: Report, limit: float) -> str:
 
 def _first(report: Report, outcome: Outcome) -> str:
     """The first case with an outcome, and its reason; "" where there is none."""
-    for comparison, verdict in _pairs(report):
+    for comparison, verdict in report.judged:
         if verdict.outcome is outcome:
             return f"{comparison.case.id}: {verdict.reason}"
     return ""
-
-
-def _pairs(report: Report) -> list[tuple[Comparison, Verdict]]:
-    return list(zip(report.comparisons, report.verdicts, strict=True))
 
 
 def _profile(comparison: Comparison) -> str:

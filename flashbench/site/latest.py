@@ -40,7 +40,7 @@ def latest_table(file: Path, machine: str, commit: int, device: str) -> Latest:
     report = report_one(run)
     (data,) = report.data
     spots = []
-    for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True):
+    for comparison, verdict in report.judged:
         candidate, case = data.candidate_index[comparison.candidate], comparison.case
         assert isinstance(case, Case)
         median = data.median_us(candidate, data.case_index[case.id])

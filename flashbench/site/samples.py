@@ -106,9 +106,7 @@ def from_results(
     if judged is None:
         return None
     spots = []
-    for pair, comparison, verdict in zip(
-        judged.pairs, judged.report.comparisons, judged.report.verdicts, strict=True
-    ):
+    for pair, (comparison, verdict) in zip(judged.pairs, judged.report.judged, strict=True):
         known = _case(pair.name)
         if known is not None and pair.b is not None and len(pair.b.times):
             seconds = float(np.median(pair.b.times.values))

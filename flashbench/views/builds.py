@@ -9,6 +9,7 @@ from flashbench.builds.missing_symbol import first_line
 from flashbench.revisions import WORKTREE, Built
 from flashbench.revisions.ledger import RevisionOutcome
 from flashbench.table import NONE, Cell, Column, Document, Note, cut_cell, name_column, text_cell
+from flashbench.views import frame
 
 NOT_TRIED = "not tried"
 _SHOWN = 12  # digits of a commit
@@ -91,7 +92,7 @@ def _notes(rows: Sequence[BuildRow]) -> list[Note]:
         for note in row.tried.notes if row.tried else ():
             labels.setdefault(("lacks", note), []).append(row.label[:_SHOWN])
     found = [
-        Note(code, f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {reason}")
+        Note(code, f"{names[0]}{frame.more(names)}: {reason}")
         for (code, reason), names in labels.items()
     ]
     found += _of_checks([row.tried for row in rows if row.tried is not None])

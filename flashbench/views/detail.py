@@ -15,6 +15,7 @@ from flashbench.table import (
     Document,
     Note,
     digits,
+    interval_columns,
     memory_cell,
     name_column,
     percent_cell,
@@ -79,23 +80,10 @@ def _columns(several_files: bool) -> list[Column]:
         Column("launches", "launches", "wide"),
         Column("samples", "samples", "wide"),
     ]
-    for name in QUANTILES:
-        columns += [
-            Column(f"{name}_us", f"{name} us [95 %]"),
-            Column(f"{name}_low_us", "", "data"),
-            Column(f"{name}_high_us", "", "data"),
-        ]
-    columns += [
-        Column("launches_us", "launches us [95 %]"),
-        Column("launches_low_us", "", "data"),
-        Column("launches_high_us", "", "data"),
-    ]
+    for name in [*QUANTILES, "launches"]:
+        columns += interval_columns(name, f"{name} us [95 %]", unit="_us")
     if several_files:
-        columns += [
-            Column("over_a", "x A [95 %]"),
-            Column("over_a_low", "", "data"),
-            Column("over_a_high", "", "data"),
-        ]
+        columns += interval_columns("over_a", "x A [95 %]")
     return [
         *columns,
         Column("min_us", "min us"),
@@ -177,14 +165,16 @@ def _correlation_cell(correlation: float | None) -> Cell:
     return NONE if correlation is None else Cell(correlation, f"{correlation:.2f}")
 
 
-def _quantile_cells(name: str, found: Quantile | None) -> dict[str, Cell]:
+def quantile_cell(found: Quantile | None) -> Cell:
+    """With its interval in brackets."""
     if found is None:
-        return {f"{name}_us": Cell(None, NOT_ESTIMABLE)}
-    if not found.bounded:
-        return {f"{name}_us": Cell(found.value, f"{digits(found.value)} [?, ?]")}
-    text = f"{digits(found.value)} [{digits(found.low)}, {digits(found.high)}]"
-    return {
-        f"{name}_us": Cell(found.value, text),
-        f"{name}_low_us": Cell(found.low),
-        f"{name}_high_us": Cell(found.high),
-    }
+        return Cell(None, NOT_ESTIMABLE)
+    ends = f"{digits(found.low)}, {digits(found.high)}" if found.bounded else "?, ?"
+    return Cell(found.value, f"{digits(found.value)} [{ends}]")
+
+
+def _quantile_cells(name: str, found: Quantile | None) -> dict[str, Cell]:
+    cells = {f"{name}_us": quantile_cell(found)}
+    if found is not None and found.bounded:
+        cells |= {f"{name}_low_us": Cell(found.low), f"{name}_high_us": Cell(found.high)}
+    return cells

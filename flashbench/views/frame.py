@@ -3,13 +3,26 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from flashbench.comparison import Comparison
 from flashbench.errors import Exit
 from flashbench.launches import LaunchData
 from flashbench.metric import label_of
 from flashbench.report import Report
 from flashbench.runfile import Candidate, Environment
-from flashbench.table import Note, Value, finite_exp, speedup_cell
-from flashbench.verdict import Outcome, exit_code
+from flashbench.table import (
+    Cell,
+    Note,
+    Value,
+    bounds_cells,
+    count_cell,
+    finite_exp,
+    p_cell,
+    percent_cell,
+    percentage,
+    speedup_cell,
+    text_cell,
+)
+from flashbench.verdict import Outcome, Verdict, exit_code
 
 _ANSWERS = {
     Exit.PASS: "Pass",
@@ -71,9 +84,7 @@ def verdict(report: Report) -> str:
     total = len(report.verdicts)
     unit = f"{'comparison' if several else 'case'}{'s' * (total != 1)}"
     slower = [
-        comparison
-        for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True)
-        if verdict.outcome is Outcome.SLOWER
+        comparison for comparison, verdict in report.judged if verdict.outcome is Outcome.SLOWER
     ]
     counts = ", ".join(f"{count} {outcome.value}" for outcome, count in _counts(report))
     sentence = f"{_answer(report)}: of {total} {unit} {counts}"
@@ -101,10 +112,35 @@ def footer(report: Report) -> list[str]:
     return lines
 
 
+def levels(report: Report, when: str = "") -> str:
+    """Confidence, over which family of intervals, and the tolerance. when: the intervals hold."""
+    count = sum(1 for comparison in report.comparisons if comparison.shift)
+    family = f"{count} comparisons together" if count > 1 else "the comparison"
+    intervals = f"intervals: {percentage(1 - report.alpha)} for {family}{when}; " if count else ""
+    return f"{intervals}tolerance {percentage(report.tolerance)}"
+
+
+def verdict_cells(comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
+    """What every table of verdicts says of a comparison."""
+    shift, pairing = comparison.shift, comparison.pairing
+    return {
+        "speedup": speedup_cell(shift),
+        **bounds_cells("speedup", shift),
+        "p": p_cell(comparison.p_family),
+        "detectable_percent": percent_cell(verdict.detectable),
+        "verdict": text_cell(verdict.outcome.value),
+        "against": text_cell(pairing.against),
+        "metric": text_cell(pairing.metric),
+        "launches": count_cell(min(pairing.launches, default=0)),
+        "launches_needed": Cell(verdict.launches),
+        "reason": text_cell(verdict.reason),
+    }
+
+
 def notes(report: Report) -> list[Note]:
     """Caveats, then why a case has no plain verdict."""
     reasons = []
-    for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True):
+    for comparison, verdict in report.judged:
         who, case = comparison.candidate, comparison.case.id
         if verdict.outcome not in _PLAIN:
             reasons.append((verdict.outcome.value, who, case, verdict.reason))
@@ -135,12 +171,13 @@ def grouped(reasons: Iterable[tuple[str, str, str, str]]) -> list[Note]:
     for code, who, case, reason in reasons:
         cases.setdefault((code, who, reason), []).append(case)
     return [
-        Note(code, f"{who} on {ids[0]}{_more(ids)}: {reason}".removesuffix(": "))
+        Note(code, f"{who} on {ids[0]}{more(ids)}: {reason}".removesuffix(": "))
         for (code, who, reason), ids in cases.items()
     ]
 
 
-def _more(ids: list[str]) -> str:
+def more(ids: list[str]) -> str:
+    """Beside the first of them."""
     return f" and {len(ids) - 1} more" if len(ids) > 1 else ""
 
 

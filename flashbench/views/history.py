@@ -17,6 +17,7 @@ from flashbench.table import (
     Note,
     bounds_cells,
     count_cell,
+    interval_columns,
     name_column,
     percentage,
     speedup_cell,
@@ -146,9 +147,7 @@ def _columns(report: HistoryReport) -> list[Column]:
         Column("broken_reason", "", "data", False),
         Column("points_before", "", "data"),
         Column("points_after", "", "data"),
-        Column("speedup", "speed-up"),
-        Column("speedup_low", "", "data"),
-        Column("speedup_high", "", "data"),
+        *interval_columns("speedup", "speed-up"),
         Column("verdict", "verdict", numeric=False),
     ]
 

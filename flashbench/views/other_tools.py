@@ -7,7 +7,7 @@ from flashbench.metric import label_of
 from flashbench.other_tools.benchmarks import SECONDS, BenchmarkSet, BenchmarkTimes
 from flashbench.other_tools.compare import Match, controls
 from flashbench.other_tools.judge import ForeignReport
-from flashbench.stats.quantile import Quantile, launch_quantile
+from flashbench.stats.quantile import launch_quantile
 from flashbench.table import (
     NONE,
     Cell,
@@ -17,16 +17,14 @@ from flashbench.table import (
     Shown,
     bounds_cells,
     digits,
+    interval_columns,
     name_column,
-    p_cell,
-    percent_cell,
-    percentage,
     speedup_cell,
     text_cell,
 )
 from flashbench.verdict import Verdict
 from flashbench.views import frame
-from flashbench.views.detail import NOT_ESTIMABLE, QUANTILES
+from flashbench.views.detail import QUANTILES, quantile_cell
 
 
 def document(judged: ForeignReport) -> Document:
@@ -34,9 +32,7 @@ def document(judged: ForeignReport) -> Document:
     report, sets = judged.report, judged.sets
     rows = [
         _row(judged, pair, comparison, verdict)
-        for pair, comparison, verdict in zip(
-            judged.pairs, report.comparisons, report.verdicts, strict=True
-        )
+        for pair, (comparison, verdict) in zip(judged.pairs, report.judged, strict=True)
     ]
     summary = frame.summary(report)
     del summary["device_seconds"], summary["cost"]  # no such thing in these files
@@ -72,7 +68,9 @@ def series_document(one: BenchmarkSet) -> Document:
     for series in one.benchmarks:
         for text in (series.failure.reason,) if series.failure else series.lacks:
             lacks.setdefault(text, []).append(series.name)
-    notes = [Note("lacks", f"{names[0]}{_more(names)}: {text}") for text, names in lacks.items()]
+    notes = [
+        Note("lacks", f"{names[0]}{frame.more(names)}: {text}") for text, names in lacks.items()
+    ]
     return Document(
         "series",
         [_identity(one), "median over launches of the launch's median; a launch is a process"],
@@ -82,10 +80,6 @@ def series_document(one: BenchmarkSet) -> Document:
         [],
         notes,
     )
-
-
-def _more(names: list[str]) -> str:
-    return f" and {len(names) - 1} more" if len(names) > 1 else ""
 
 
 def _identity(one: BenchmarkSet) -> str:
@@ -111,13 +105,10 @@ def _header(judged: ForeignReport) -> list[str]:
         meaning = "speed-up = A / B"
         if any(pair.controlled for pair in judged.pairs):
             meaning = "machine = SDPA in A / in B, speed-up = candidate in A / in B / machine"
-    count = sum(1 for comparison in report.comparisons if comparison.shift)
-    family = f"{count} comparisons together" if count > 1 else "the comparison"
-    intervals = f"intervals: {percentage(1 - report.alpha)} for {family}; " if count else ""
     return [
         *lines,
         f"{meaning}: above 1 is better; numbers are medians over launches",
-        f"{intervals}tolerance {percentage(report.tolerance)}",
+        frame.levels(report),
     ]
 
 
@@ -136,12 +127,8 @@ def _columns(judged: ForeignReport, *, single: bool) -> list[Column]:
         Column("unit", "unit", "text" if other else "data", numeric=False),
         Column("sdpa_a", "SDPA in A us", "data" if control == "data" else "wide"),
         Column("sdpa_b", "SDPA in B us", "data" if control == "data" else "wide"),
-        Column("machine", "machine", control),
-        Column("machine_low", "", "data"),
-        Column("machine_high", "", "data"),
-        Column("speedup", "speed-up"),
-        Column("speedup_low", "", "data"),
-        Column("speedup_high", "", "data"),
+        *interval_columns("machine", "machine", control),
+        *interval_columns("speedup", "speed-up"),
         Column("p", "p (Holm)", "wide"),
         Column("detectable_percent", "detectable %", "wide"),
         Column("verdict", "verdict", numeric=False),
@@ -161,8 +148,9 @@ def _row(
 ) -> dict[str, Cell]:
     both = controls(*judged.sets, pair) if len(judged.sets) == 2 else None
     sdpa = [_middle(series) for series in both] if both else [NONE, NONE]
-    shift, pairing = comparison.shift, comparison.pairing
+    machine = comparison.pairing.machine
     return {
+        **frame.verdict_cells(comparison, verdict),
         "case": text_cell(comparison.case.id),
         "candidate": text_cell(name) if (name := (pair.b or pair.a).candidate) else NONE,
         "a": _middle(pair.a),
@@ -170,18 +158,8 @@ def _row(
         "unit": text_cell(_unit(pair.a)),
         "sdpa_a": sdpa[0],
         "sdpa_b": sdpa[1],
-        "machine": speedup_cell(pairing.machine, interval=False),
-        **bounds_cells("machine", pairing.machine),
-        "speedup": speedup_cell(shift),
-        **bounds_cells("speedup", shift),
-        "p": p_cell(comparison.p_family),
-        "detectable_percent": percent_cell(verdict.detectable),
-        "verdict": text_cell(verdict.outcome.value),
-        "against": text_cell(pairing.against),
-        "metric": text_cell(pairing.metric),
-        "launches": Cell(min(pairing.launches, default=0)),
-        "launches_needed": Cell(verdict.launches),
-        "reason": text_cell(verdict.reason),
+        "machine": speedup_cell(machine, interval=False),
+        **bounds_cells("machine", machine),
     }
 
 
@@ -215,14 +193,5 @@ def _series_row(series: BenchmarkTimes) -> dict[str, Cell]:
     }
     for name, q in QUANTILES.items():
         if launches and name != "p50":
-            row[name] = _quantile(launch_quantile(launches, q))
+            row[name] = quantile_cell(launch_quantile(launches, q))
     return row
-
-
-def _quantile(found: Quantile | None) -> Cell:
-    if found is None:
-        return Cell(None, NOT_ESTIMABLE)
-    ends = "?, ?"
-    if found.bounded:
-        ends = f"{digits(found.low)}, {digits(found.high)}"
-    return Cell(found.value, f"{digits(found.value)} [{ends}]")

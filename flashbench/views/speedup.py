@@ -15,12 +15,9 @@ from flashbench.table import (
     Note,
     Shown,
     bounds_cells,
-    count_cell,
+    interval_columns,
     memory_cell,
     name_column,
-    p_cell,
-    percent_cell,
-    percentage,
     rate_cell,
     ratio_text,
     speedup_cell,
@@ -46,23 +43,17 @@ def document(report: Report, *, gate: bool = False) -> Document:
         columns = _sdpa_columns(data)
     elif report.data[0].run.pair is not None:
         columns = _pair_columns()
-        rows = [
-            _pair_row(report, comparison, verdict)
-            for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True)
-        ]
+        rows = [_pair_row(report, *judged) for judged in report.judged]
     elif len(report.data) == 1:
         columns = _one_file_columns(report.data[0])
         best = report.best or report.comparisons
-        for ours, against_best, verdict in zip(
-            report.comparisons, best, report.verdicts, strict=True
-        ):
-            rows.append(_one_file_row(report.data[0], ours, against_best, verdict))
+        rows = [
+            _one_file_row(report.data[0], ours, against_best, verdict)
+            for (ours, verdict), against_best in zip(report.judged, best, strict=True)
+        ]
     else:
         columns = _two_file_columns()
-        rows = [
-            _two_file_row(report, comparison, verdict)
-            for comparison, verdict in zip(report.comparisons, report.verdicts, strict=True)
-        ]
+        rows = [_two_file_row(report, *judged) for judged in report.judged]
     if report.comparisons:
         several = len({comparison.candidate for comparison in report.comparisons}) > 1
         columns.insert(1, name_column("candidate", "candidate", "text" if several else "data"))
@@ -93,14 +84,10 @@ def _header(report: Report) -> list[str]:
         meaning = f"speed-up = {name} time / candidate time"
     else:
         meaning = "machine = SDPA in A / in B, speed-up = candidate in A / in B / machine"
-    count = sum(1 for comparison in report.comparisons if comparison.shift)
-    family = f"{count} comparisons together" if count > 1 else "the comparison"
-    when = ", whenever one looks" if pair is not None else ""
-    intervals = f"intervals: {percentage(1 - report.alpha)} for {family}{when}; " if count else ""
     return [
         *lines,
         f"{meaning}: above 1 is faster; times are medians over launches",
-        f"{intervals}tolerance {percentage(report.tolerance)}",
+        frame.levels(report, when=", whenever one looks" if pair is not None else ""),
     ]
 
 
@@ -113,8 +100,8 @@ def _one_file_columns(data: LaunchData) -> list[Column]:
         *_backend_columns(data, "wide"),
         Column("best_us", "best us", "wide"),
         Column("best_backend", "best", "wide", numeric=False),
-        *_speedup_columns("speedup", "speed-up"),
-        *_speedup_columns("speedup_best", "vs best"),
+        *interval_columns("speedup", "speed-up"),
+        *interval_columns("speedup_best", "vs best"),
         *_verdict_columns(),
     ]
 
@@ -125,7 +112,7 @@ def _pair_columns() -> list[Column]:
         Column("a_us", "A us"),
         Column("b_us", "B us"),
         Column("sdpa_us", "SDPA us"),
-        *_speedup_columns("speedup", "speed-up"),
+        *interval_columns("speedup", "speed-up"),
         Column("speedup_sdpa", "B vs SDPA", "wide"),
         *_verdict_columns(launches="text"),
     ]
@@ -138,14 +125,10 @@ def _two_file_columns() -> list[Column]:
         Column("b_us", "B us"),
         Column("sdpa_a_us", "SDPA in A us", "wide"),
         Column("sdpa_b_us", "SDPA in B us", "wide"),
-        *_speedup_columns("machine", "machine"),
-        *_speedup_columns("speedup", "speed-up"),
+        *interval_columns("machine", "machine"),
+        *interval_columns("speedup", "speed-up"),
         *_verdict_columns(),
     ]
-
-
-def _speedup_columns(key: str, title: str) -> list[Column]:
-    return [Column(key, title), Column(f"{key}_low", "", "data"), Column(f"{key}_high", "", "data")]
 
 
 def _verdict_columns(launches: Shown = "data") -> list[Column]:
@@ -229,25 +212,15 @@ def _two_file_row(report: Report, comparison: Comparison, verdict: Verdict) -> d
 
 
 def _verdict_cells(data: LaunchData, comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
-    shift, pairing = comparison.shift, comparison.pairing
     case = data.case_index.get(comparison.case.id)
     candidate = data.candidate_index.get(comparison.candidate)
     memory = None
     if case is not None and candidate is not None:
         memory = data.peak_memory(candidate, case)
     return {
+        **frame.verdict_cells(comparison, verdict),
         "candidate": text_cell(comparison.candidate),
-        "speedup": speedup_cell(shift),
-        **bounds_cells("speedup", shift),
-        "p": p_cell(comparison.p_family),
-        "detectable_percent": percent_cell(verdict.detectable),
         "memory_mb": memory_cell(memory),
-        "verdict": text_cell(verdict.outcome.value),
-        "against": text_cell(pairing.against),
-        "metric": text_cell(pairing.metric),
-        "launches": count_cell(min(pairing.launches, default=0)),
-        "launches_needed": Cell(verdict.launches),
-        "reason": text_cell(verdict.reason),
     }
 
 
