@@ -30,6 +30,7 @@ _BOOTSTRAP = (
 _STARTING_SECONDS = 300.0  # of the server: importing torch on a busy machine
 _ANSWERING_SECONDS = 60.0  # beyond the time limits of what it runs, before it is given up
 _TRIES = 2  # of a revision that ends the server: something else may have
+_NO_TORCH = "No module named 'torch'"
 _MISSING = (
     re.compile(r"No module named '([\w.]+)'"),
     re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'"),
@@ -77,11 +78,14 @@ class Checker:
     def loads(self, site: Path, spec: str, log: Path, tree: str = "") -> tuple[Status, str]:
         """("built", "") if `module:function` can be imported from a site, else how it fails and
         why. log: a file to write, for what the import prints. tree: the working tree, of which
-        nothing may be imported on the way."""
+        nothing may be imported on the way. Raises NotMeasuredError where it needs torch, and there
+        is none."""
         reply = self._ask(site, spec, log, tree, correct=False)
         if "error" not in reply:
             return self._ended(reply, log, "loading", "import error")
         error = reply["error"]
+        if error and _NO_TORCH in error:  # the machine lacks it, whatever the sources are
+            raise NotMeasuredError(f"{_NO_TORCH}; install it: python -m pip install torch")
         return _status(error, site, spec) if error else ("built", "")
 
     def computes(self, site: Path, spec: str, log: Path, cases: Sequence[str] = ()) -> Answer:

@@ -329,3 +329,17 @@ def test_a_bug_in_one_mask_is_no_refusal(checker, tmp_path: Path) -> None:  # ty
     found, reason, _ = checker.computes(site(tmp_path, text), "kernel:attention", tmp_path / "log")
     assert found == "wrong result"
     assert "-causal-cpu: raises NameError" in reason
+
+
+def test_machine_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no fault of the revision, and the error has the command."""
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "kernel.py").write_text("def f(q, k, v): return q\n")
+    (site / "needs.py").write_text("import torch\n\ndef f(q, k, v): return torch.relu(q)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Checker() as checker:
+        assert checker.loads(site, "kernel:f", tmp_path / "log") == ("built", "")
+        with pytest.raises(NotMeasuredError, match="python -m pip install torch"):
+            checker.loads(site, "needs:f", tmp_path / "log")
