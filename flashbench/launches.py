@@ -87,6 +87,10 @@ class LaunchData:
         chosen = [(status, reason) for status, reason in bad if status == "wrong"] or bad
         return Failure(*chosen[0], len(chosen)) if chosen else None
 
+    def device_seconds(self, candidate: int, case: int) -> float:
+        """What it took in all launches, with checks and warm-up; 0 in files of older versions."""
+        return sum(result.device_seconds for result in self._results.get((candidate, case), ()))
+
     def launch_medians(self, candidate: int, case: int) -> FloatArray:
         """(launches that have one,): log seconds."""
         medians = self.log_median[candidate, case]

@@ -140,6 +140,8 @@ class Result(msgspec.Struct, kw_only=True, gc=False):
     peak_memory_bytes: int | None = None  # beyond the inputs, during one call
     kernels: list[str] = msgspec.field(default_factory=list)  # GPU kernels of one call
     dropped_blocks: int = 0  # throttled: dropped for every candidate alike
+    device_seconds: float = 0.0  # that went to it alone: checks, warm-up, samples
+    sampling_seconds: float = 0.0  # of these, its turns at the clock
 
 
 class DeviceState(msgspec.Struct, kw_only=True):
@@ -160,6 +162,10 @@ class Launch(msgspec.Struct, kw_only=True):
     complete: bool = False
     started: str = ""  # ISO 8601, UTC
     device_seconds: float = 0.0
+    start_seconds: float = 0.0  # of these, until the process could measure
+    lost_seconds: float = 0.0  # ended without a result: a crash, a hang, what was measured again
+    case_seconds: dict[str, float] = msgspec.field(default_factory=dict)  # by Case.id
+    inspect_seconds: dict[str, float] = msgspec.field(default_factory=dict)  # launch 0, by Case.id
     before: DeviceState | None = None
     after: DeviceState | None = None
     results: list[Result] = msgspec.field(default_factory=list)
@@ -179,6 +185,20 @@ class Pair(msgspec.Struct, kw_only=True):
     metric: str = ""
 
 
+class Costs(msgspec.Struct, kw_only=True):
+    """What a run took beside the seconds of its launches, and what its hourly rate is in.
+
+    saved_seconds: that the launches of the fixed plan would have taken that decided cases did not
+    need. price: where the rate comes from, as its reader would check it.
+    """
+
+    build_seconds: float = 0.0
+    lost_seconds: float = 0.0  # of launches that are not in the file: they proved nothing
+    saved_seconds: float = 0.0
+    currency: str = ""  # such as "usd"; "": not said
+    price: str = ""
+
+
 class RunFile(msgspec.Struct, kw_only=True):
     """The whole document."""
 
@@ -194,6 +214,7 @@ class RunFile(msgspec.Struct, kw_only=True):
     launches: list[Launch] = msgspec.field(default_factory=list)
     hourly_rate: float | None = None
     pair: Pair | None = None
+    costs: Costs = msgspec.field(default_factory=Costs)
 
     @property
     def device_seconds(self) -> float:
@@ -299,8 +320,12 @@ def check_references(run: RunFile, name: str) -> None:
         raise _damaged(name, "a dimension is not a possible number")
     if len({launch.index for launch in run.launches}) != len(run.launches):
         raise _damaged(name, "two launches have the same index")
-    if not all(0 <= launch.device_seconds < MAX_SECONDS for launch in run.launches):
-        raise _damaged(name, "a launch's device_seconds is not a possible time")
+    for launch in run.launches:
+        _check_seconds(launch, name)
+    costs = run.costs
+    for seconds in (costs.build_seconds, costs.lost_seconds, costs.saved_seconds):
+        if not 0 <= seconds < MAX_SECONDS:
+            raise _damaged(name, "its costs are not possible times")
     _check_settings(run.settings, name)
     if run.hourly_rate is not None and not 0 <= run.hourly_rate < MAX_SECONDS:
         raise _damaged(name, "hourly_rate is not a possible price")
@@ -321,6 +346,21 @@ def check_references(run: RunFile, name: str) -> None:
             seen.add((result.case, result.candidate))
             if not 0 <= (result.peak_memory_bytes or 0) < MAX_COUNT:
                 raise bad_result(launch, result, name, "peak_memory_bytes is not a possible number")
+            if not 0 <= result.sampling_seconds <= result.device_seconds < MAX_SECONDS:
+                raise bad_result(launch, result, name, "device_seconds is not a possible time")
+
+
+def _check_seconds(launch: Launch, name: str) -> None:
+    possible = {
+        "device_seconds": [launch.device_seconds],
+        "start_seconds": [launch.start_seconds],
+        "lost_seconds": [launch.lost_seconds],
+        "case_seconds": launch.case_seconds.values(),
+        "inspect_seconds": launch.inspect_seconds.values(),
+    }
+    for what, seconds in possible.items():
+        if not all(0 <= value < MAX_SECONDS for value in seconds):
+            raise _damaged(name, f"a launch's {what} is not a possible time")
 
 
 def _check_settings(settings: Settings, name: str) -> None:

@@ -17,6 +17,7 @@ from synthetic import make_cases, make_run
 
 from flashbench import runfile
 from flashbench.cli.run import _exit_code
+from flashbench.cost.money import money_text
 from flashbench.runfile import Result, RunFile
 
 pytestmark = pytest.mark.slow
@@ -231,7 +232,7 @@ def test_budget_is_a_hard_stop(tmp_path: Path) -> None:
     assert "stopped by --budget" in done.stderr
     run = runfile.load(path)
     assert run.device_seconds < 3 + 5 + 2  # the grace, and the end of a process
-    assert f"({run.device_seconds / 100:.2f} at 36 an hour)" in done.stderr
+    assert f"s, cost {money_text(run.device_seconds / 100, '')}" in done.stderr
     statuses = {r.status for launch in run.launches for r in launch.results}
     assert statuses == {"ok", "over_budget"}
     assert not run.launches[-1].complete

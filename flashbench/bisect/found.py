@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from flashbench.bisect.question import Purpose, Range
+from flashbench.cost.money import Rate
+from flashbench.cost.spent import Spent
 from flashbench.errors import Exit
 
 
@@ -41,13 +43,22 @@ class TriedCommit:
 
 @dataclass
 class Cost:
-    """What it took: builds made now, of how many commits tried, and device seconds."""
+    """What it took: builds made now, of how many commits tried, and seconds as of `Spent`."""
 
     commits: int = 0
     builds: int = 0
     build_seconds: float = 0.0
     launches: int = 0
     device_seconds: float = 0.0
+    lost_seconds: float = 0.0
+    saved_seconds: float = 0.0
+    rate: Rate | None = None
+
+    @property
+    def spent(self) -> Spent:
+        """The account of it."""
+        taken = (self.device_seconds, self.lost_seconds, self.saved_seconds, self.build_seconds)
+        return Spent(*taken, self.rate)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from pathlib import Path
 from flashbench import locks, runfile
 from flashbench.case import Case
 from flashbench.comparison import Comparison
+from flashbench.cost.spent import Spent
 from flashbench.errors import FlashbenchError, InvalidInputError, NotMeasuredError, UnprovenError
 from flashbench.files import remove_tree
 from flashbench.measure.progress import LineProgress, Progress
@@ -76,6 +77,8 @@ class LaunchesOnDemand:
     metric: str = ""
     budget: float | None = None
     seconds: float = 0.0  # device seconds of this invocation
+    lost: float = 0.0  # of these, without a result
+    saved: float = 0.0  # that the fixed plan for the ends would have taken beside them
     reasons: dict[str, str] = field(default_factory=dict)  # why a commit has no launches
 
     def ends(self, bad: Built, launches: int, progress: Progress) -> Report:
@@ -86,8 +89,10 @@ class LaunchesOnDemand:
         path = self._path(bad)
         resumed = self._known(bad)
         plan = self._plan(bad, (), launches)
-        done = sum(launch.device_seconds for launch in resumed.launches) if resumed else 0.0
-        self._finish(measure_pair(plan, path, progress, resumed), done)
+        done = Spent.of(resumed) if resumed else Spent()
+        outcome = measure_pair(plan, path, progress, resumed)
+        self.saved = outcome.run.costs.saved_seconds if outcome.run else 0.0
+        self._finish(outcome, done)
         return self._report(runfile.load(path))
 
     def known(self, commit: Built, case: Case) -> list[float]:
@@ -103,7 +108,7 @@ class LaunchesOnDemand:
             before = self._ratios(resumed, case) if resumed is not None else []
             taken = sum(launch.complete for launch in resumed.launches) if resumed else 0
             plan = self._plan(commit, (case,), taken + 1)
-            done = resumed.device_seconds if resumed is not None else 0.0
+            done = Spent.of(resumed) if resumed is not None else Spent()
             try:
                 self._finish(measure(plan, self._path(commit), Silent(), resumed), done)
             except (UnprovenError, NotSavedError):
@@ -147,9 +152,11 @@ class LaunchesOnDemand:
             ),
         )
 
-    def _finish(self, outcome: RunEnd, before: float) -> None:
+    def _finish(self, outcome: RunEnd, before: Spent) -> None:
         if outcome.run is not None:
-            self.seconds += outcome.run.device_seconds - before
+            after = Spent.of(outcome.run)
+            self.seconds += after.device - before.device
+            self.lost += after.lost - before.lost
         if outcome.interrupted:
             raise CutShortError
         if outcome.over_budget:

@@ -53,7 +53,7 @@ class Slowdown:
         except SpentError:
             return self._stopped("--budget was spent before the two ends were compared")
         finally:
-            self.cost.device_seconds = self.on_demand.seconds
+            self._account()
         self.cost.launches = len(report.data[0].run.launches)
         place = slowest(report, tuple(verdict.outcome.value for verdict in report.verdicts))
         if place is None:
@@ -69,6 +69,11 @@ class Slowdown:
         search.launches[last] = ratios
         self.tried[last].launches = ratios
         return self._bisect(search, case)
+
+    def _account(self) -> None:
+        measured, cost = self.on_demand, self.cost
+        cost.device_seconds, cost.lost_seconds = measured.seconds, measured.lost
+        cost.saved_seconds = measured.saved
 
     def _bisect(self, search: Search, case: Case) -> Found:
         spent = ""
@@ -89,7 +94,7 @@ class Slowdown:
                 self._launch(place, case, search)
         except SpentError:
             spent = "--budget was spent"
-        self.cost.device_seconds = self.on_demand.seconds
+        self._account()
         probabilities = search.probabilities()
         for place, one in self.tried.items():
             if place >= 0:

@@ -130,6 +130,7 @@ def _require_one_build(run: "RunFile", path: Path) -> None:
 def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> "RunFile":
     from flashbench.builds import cache_directory
     from flashbench.builds.scratch import scratch
+    from flashbench.cost.spent import Spent
     from flashbench.measure.progress import make_progress
     from flashbench.run import measure
 
@@ -143,7 +144,7 @@ def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> 
     if outcome.interrupted:
         named = options["run_file"] is not None or options["resume"] is not None
         raise interrupted(path, named=named)
-    tell(f"{path}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")
+    tell(f"{path}: {len(run.launches)} launches; {Spent.of(run).line}")
     return run
 
 

@@ -1,12 +1,13 @@
 """`flashbench backfill`: many commits built, measured side by side, and kept in the history."""
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.building import preparer_of
+from flashbench.cli.building import preparer_of, seconds_of
 from flashbench.cli.measuring import new_run_file, plan_options, processes_of, tell
 from flashbench.cli.options import (
     build_timeout_option,
@@ -100,6 +101,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
         tell(f"kept as machine {named.name}: {named.why}")
         builds = _build(project, chosen, options)
         plan = _plan(options, project, [built for built in builds if built.site is not None])
+        plan = replace(plan, build_seconds=seconds_of(builds))
         if not plan.candidates:
             raise NotMeasuredError(f"none of {len(builds)} commits works: {builds[0].headline}")
         if resumed is not None:
@@ -190,6 +192,7 @@ def _keep(
     results: Path,
     machine: str | None,
 ) -> None:
+    from flashbench.cost.spent import Spent
     from flashbench.history.doubts import doubts
     from flashbench.history.keep_builds import keep_builds
     from flashbench.history.to_asv import keep
@@ -203,10 +206,7 @@ def _keep(
         raise InvalidInputError(
             f"{error.filename or results}: cannot be written: {error.strerror}"
         ) from None
-    tell(
-        f"{path}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds; kept in "
-        f"{written[0].parent}"
-    )
+    tell(f"{path}: {len(run.launches)} launches; {Spent.of(run).line}; kept in {written[0].parent}")
 
 
 def _tell_fates(run: "RunFile", builds: "list[Built]") -> Exit:

@@ -1,6 +1,6 @@
 """Building a revision for a command that measures it at once, and saying so on stderr."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,12 @@ def preparer_of(
     )
 
 
+def seconds_of(builds: "Iterable[Built]") -> float:
+    """That the builds made for this call took; revisions may share one."""
+    made = {built.build.key: built.build for built in builds if not built.build.reused}
+    return sum(one.seconds for one in made.values())
+
+
 def build_working_tree(project: "Project", options: dict[str, Any]) -> "Built":
     """The working tree of a project, built as WORKTREE is for `compare`. Raises NotMeasuredError
     where it does not build or import."""
@@ -140,6 +146,7 @@ def of_project(
             for one in plan.candidates
         ],
         sites={name: str(one.require()) for name, one in built.items()},
+        build_seconds=seconds_of(built.values()),
     )
 
 

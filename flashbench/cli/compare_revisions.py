@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.building import build_revision
+from flashbench.cli.building import build_revision, seconds_of
 from flashbench.cli.measuring import (
     new_run_file,
     plan_options,
@@ -128,6 +128,7 @@ def _both(builds: dict[str, "Built"]) -> dict[str, Any]:
         "sites": {name: str(built.require()) for name, built in builds.items()},
         "repository": str(builds[OLD].project.repository),
         "backends": "default",
+        "build_seconds": seconds_of(builds.values()),
     }
 
 
@@ -149,6 +150,8 @@ def _resumed(
 
 
 def _finish(outcome: "RunEnd", path: Path, options: dict[str, Any]) -> "RunFile":
+    from flashbench.cost.spent import Spent
+
     run = outcome.measured()
     revisions = [options["a"], options["b"] or WORKTREE]
     again = shlex.join(["flashbench", "compare", *revisions, "--resume", str(path)])
@@ -156,7 +159,7 @@ def _finish(outcome: "RunEnd", path: Path, options: dict[str, Any]) -> "RunFile"
         raise NotMeasuredError(
             f"interrupted; resume with: {again}; the verdicts so far: flashbench compare {path}"
         )
-    tell(f"{path}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")
+    tell(f"{path}: {len(run.launches)} launches; {Spent.of(run).line}")
     if outcome.over_budget:
         tell(f"stopped by --budget; resume with: {again}")
     return run

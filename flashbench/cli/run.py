@@ -172,14 +172,12 @@ def _finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
 
     again: the command that resumes a run that ended early.
     """
+    from flashbench.cost.spent import Spent
     from flashbench.tally import counted, fate
 
     run = outcome.measured()
     results = [result for launch in run.launches for result in launch.results]
-    tell(
-        f"{path}: {counted(map(fate, results))}, "
-        f"{run.device_seconds:.1f} device seconds{_cost(run)}"
-    )
+    tell(f"{path}: {counted(map(fate, results))}; {Spent.of(run).line}")
     if outcome.interrupted or outcome.failed or outcome.over_budget:
         why = "stopped by --budget"
         if outcome.interrupted or outcome.failed:
@@ -192,12 +190,6 @@ def _finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
 
         deliver(document(run), format_, None)
     return _exit_code(run)
-
-
-def _cost(run: "RunFile") -> str:
-    if run.hourly_rate is None:
-        return ""
-    return f" ({run.device_seconds / 3600 * run.hourly_rate:.2f} at {run.hourly_rate:g} an hour)"
 
 
 def _exit_code(run: "RunFile") -> int:

@@ -5,6 +5,7 @@ part together or not at all.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -12,13 +13,13 @@ from flashbench.case import Case
 from flashbench.errors import InvalidInputError
 from flashbench.measure.identity import SAME
 from flashbench.measure.retries import UNFINISHED
-from flashbench.runfile import Environment, Launch, Result, RunFile, Settings
+from flashbench.runfile import Costs, Environment, Launch, Result, RunFile, Settings
 from flashbench.shard import Shard, cases_of_shard
 
 # Of a run file, what `_difference` looks at by itself, and what parts have of their own; any other
 # field has to be equal, so that one that is added later is kept or refused, never dropped.
 _COMPARED = {"flashbench", "settings", "environment", "candidates", "cases", "pair"}
-_OWN_FIELDS = {"created", "command", "hourly_rate", "launches"}
+_OWN_FIELDS = {"created", "command", "hourly_rate", "launches", "costs"}
 # Of the settings, what may differ between the parts of one run.
 _OWN_SETTINGS = {"shard", "budget_seconds"}
 
@@ -40,7 +41,7 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
             raise InvalidInputError(f"{name} is not of the same run as {first_name}: {what}")
     runs = [run for _, run in parts]
     budgets = {run.settings.budget_seconds for run in runs}
-    rates = {run.hourly_rate for run in runs}
+    rates = {(run.hourly_rate, run.costs.currency) for run in runs}
     merged = msgspec.structs.replace(  # what is not named here is the same in all parts
         first,
         created=min(run.created for run in runs),
@@ -52,6 +53,7 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
             budget_seconds=first.settings.budget_seconds if len(budgets) == 1 else None,
         ),
         hourly_rate=first.hourly_rate if len(rates) == 1 else None,
+        costs=_costs([run.costs for run in runs]),
     )
     indices = sorted({launch.index for run in runs for launch in run.launches})
     shares = [_cases_of(name, run) for name, run in parts]
@@ -92,13 +94,40 @@ def split(run: RunFile, count: int) -> list[RunFile]:
                 launch,
                 results=(kept := [r for r in launch.results if r.case in ids]),
                 complete=launch.complete or _finished(mine, kept, candidates) == ids,
-                device_seconds=launch.device_seconds if index == 1 else 0.0,
+                **_seconds_of_part(launch, ids, first=index == 1),
             )
             for launch in run.launches
         ]
         settings = msgspec.structs.replace(run.settings, shard=str(shard))
-        parts.append(msgspec.structs.replace(run, settings=settings, launches=launches))
+        costs = run.costs if index == 1 else _without_seconds(run.costs)
+        parts.append(
+            msgspec.structs.replace(run, settings=settings, launches=launches, costs=costs)
+        )
     return parts
+
+
+def _seconds_of_part(launch: Launch, ids: set[str], *, first: bool) -> dict[str, Any]:
+    whole = ("device_seconds", "start_seconds", "lost_seconds")
+    by_case = ("case_seconds", "inspect_seconds")
+    return {name: getattr(launch, name) if first else 0.0 for name in whole} | {
+        name: {case: s for case, s in getattr(launch, name).items() if case in ids}
+        for name in by_case
+    }
+
+
+def _without_seconds(costs: Costs) -> Costs:
+    return Costs(currency=costs.currency, price=costs.price)
+
+
+def _costs(parts: Sequence[Costs]) -> Costs:
+    """Seconds add up; what the price is stays where all agree."""
+    return Costs(
+        build_seconds=sum(one.build_seconds for one in parts),
+        lost_seconds=sum(one.lost_seconds for one in parts),
+        saved_seconds=sum(one.saved_seconds for one in parts),
+        currency=parts[0].currency if len({one.currency for one in parts}) == 1 else "",
+        price=parts[0].price if len({one.price for one in parts}) == 1 else "",
+    )
 
 
 def unfinished_launches(run: RunFile) -> int:
@@ -227,10 +256,18 @@ def _join_launch(
         complete=len(finished) == len(place),
         started=min(launch.started for launch in launches),
         device_seconds=sum(launch.device_seconds for launch in launches),
+        start_seconds=sum(launch.start_seconds for launch in launches),
+        lost_seconds=sum(launch.lost_seconds for launch in launches),
+        case_seconds=_joined([launch.case_seconds for launch in launches]),
+        inspect_seconds=_joined([launch.inspect_seconds for launch in launches]),
         before=one.before if all(launch.before == one.before for launch in launches) else None,
         after=one.after if all(launch.after == one.after for launch in launches) else None,
         results=sorted(results, key=lambda result: place[result.case]),
     )
+
+
+def _joined(parts: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {case: seconds for part in parts for case, seconds in part.items()}
 
 
 def _finished(cases: Sequence[Case], results: Sequence[Result], candidates: set[str]) -> set[str]:

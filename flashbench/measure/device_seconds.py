@@ -27,7 +27,9 @@ class DeviceSeconds:
         self._counted_to = None
 
     def belong_to(self, launch: Launch) -> None:
-        """What was not counted yet, and what is from now on, is this launch's."""
+        """What no launch has yet, and what is spent from now on, is this launch's."""
+        if self._launch is None:
+            launch.device_seconds += self._total
         self._launch = launch
         self.count()
 

@@ -10,7 +10,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.measure.plan import Plan
 from flashbench.measure.protocol import Ready
 from flashbench.measure.retries import UNFINISHED
-from flashbench.runfile import Candidate, RunFile, Settings
+from flashbench.runfile import Candidate, Costs, RunFile, Settings
 from flashbench.shard import cases_of_shard
 
 # The settings that a plan and its run file state alike.
@@ -36,6 +36,7 @@ def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
         cases=cases,
         hourly_rate=plan.hourly_rate,
         pair=plan.pair,
+        costs=Costs(currency=plan.currency, price=plan.price, build_seconds=plan.build_seconds),
     )
 
 
@@ -63,6 +64,8 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
         threads=run.environment.threads,
         min_sample_seconds=settings.min_sample_seconds,
         hourly_rate=run.hourly_rate,
+        currency=run.costs.currency,
+        price=run.costs.price,
         processes=settings.processes,
         pair=run.pair,
         metrics=_metrics(run),
@@ -86,10 +89,13 @@ def forget_unfinished(run: RunFile, plan: Plan) -> None:
     run.settings.timeout_seconds = plan.timeout_seconds
     run.settings.budget_seconds = plan.budget_seconds
     run.hourly_rate = plan.hourly_rate
+    run.costs.currency, run.costs.price = plan.currency, plan.price
+    run.costs.build_seconds += plan.build_seconds
     for launch in run.launches:
         # Who was measured beside one that was put off is measured again beside it: a ratio
         # over two processes, or two machines, would be none.
         torn = {result.case for result in launch.results if result.status in UNFINISHED}
+        launch.lost_seconds += sum(launch.case_seconds.pop(case, 0.0) for case in torn)
         kept = [
             result
             for result in launch.results

@@ -22,6 +22,7 @@ from flashbench.measure.clock_cpu import CpuClock
 from flashbench.measure.environment import throttled
 from flashbench.measure.plan import derive_seed, passes, split_samples
 from flashbench.measure.problem import Problem
+from flashbench.measure.stopwatch import Stopwatch
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Result, Status, Timing
 
@@ -118,6 +119,31 @@ def measure_case(
     Failures of a candidate are results, not exceptions; only DeviceLostError comes out.
     """
     results = [Result(case=case.id, candidate=loaded.name, status="ok") for loaded in candidates]
+    stopwatch = Stopwatch(tell, clock.metrics)
+    try:
+        _measure(case, candidates, results, clock, options, stopwatch, turn)
+    finally:
+        for result in results:
+            stopwatch.write(result)
+    return results
+
+
+def _measure(
+    case: Case,
+    candidates: Sequence[Loaded],
+    results: Sequence[Result],
+    clock: Clock,
+    options: Options,
+    stopwatch: Stopwatch,
+    turn: Callable[[], None],
+) -> None:
+    """Fill in the results."""
+    tell = stopwatch.tell
+
+    def wait() -> None:
+        stopwatch.switch()  # meanwhile another process measures
+        turn()
+
     tell("", "inputs and reference")
     with torch.no_grad():
         try:
@@ -126,7 +152,7 @@ def measure_case(
             status: Status = "out_of_memory" if _is_out_of_memory(error) else "error"
             for result in results:
                 result.status, result.reason = status, f"inputs and reference: {_line(error)}"
-            return results
+            return
         subjects = [
             _Subject(
                 loaded,
@@ -142,7 +168,7 @@ def measure_case(
             _prove(subject, problem, clock)
         cut = False
         for metric in clock.metrics:
-            cut = _time_metric(metric, subjects, problem, clock, options, tell, turn) or cut
+            cut = _time_metric(metric, subjects, problem, clock, options, tell, wait) or cut
     for subject in subjects:
         subject.result.timings = list(subject.timings.values())
         if subject.alive and cut and not _worth_keeping(subject, clock):
@@ -152,7 +178,6 @@ def measure_case(
             for timing in subject.result.timings:
                 if not timing.seconds and subject.result.dropped_blocks:
                     subject.tell_missing(timing.metric, "all blocks were throttled")
-    return results
 
 
 def _worth_keeping(subject: _Subject, clock: Clock) -> bool:

@@ -39,6 +39,9 @@ class Plan:
     timeout_seconds: float = 60.0
     budget_seconds: float | None = None
     hourly_rate: float | None = None
+    currency: str = ""  # of the rate; "": not said
+    price: str = ""  # where the rate is from
+    build_seconds: float = 0.0  # that builds took for it
     command: Sequence[str] = ()
     shard: str = ""  # such as "2/4": the part of the grid to measure; "": all of it
     metrics: Sequence[str] | None = None

@@ -47,9 +47,9 @@ class Remaining:
         return len(self._settled) - before
 
     @property
-    def settled(self) -> int:
-        """How many cases left the plan."""
-        return len(self._settled)
+    def settled(self) -> frozenset[str]:
+        """Ids of the cases that left the plan."""
+        return self._settled
 
     def nothing(self, run: RunFile) -> bool:
         """Whether all cases left the plan."""

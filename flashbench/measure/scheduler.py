@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flashbench.case import Case
+from flashbench.cost.spent import saved_seconds
 from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
 from flashbench.measure.advice import advice
 from flashbench.measure.crew import Crew
@@ -57,6 +58,8 @@ class Scheduler:
     _state: DeviceState | None = None  # when the latest worker was ready
     _steps: int = 0
     _dirty: bool = False
+    _start: float = 0.0  # seconds of the latest start of a worker, not yet counted to a launch
+    _lost: float = 0.0  # and of starts that failed
 
     def __post_init__(self) -> None:
         self.saving = Saving(self.path)
@@ -91,6 +94,7 @@ class Scheduler:
             self.saving.remove()
         elif self.run is not None and self._launch is not None:
             self.run.launches.remove(self._launch)
+            self.run.costs.lost_seconds += self._launch.device_seconds
             self._save()
 
     def close(self, interrupted: bool) -> None:
@@ -138,8 +142,10 @@ class Scheduler:
     def _settle(self, run: RunFile) -> int:
         """Take the cases that need no more out of the plan; how many that are."""
         newly = self._remaining.settle(run)
+        run.costs.saved_seconds = saved_seconds(run, self._remaining.settled)
         if newly:
-            self.progress.note(f"decided: {self._remaining.settled} of {len(run.cases)} cases")
+            self._dirty = True
+            self.progress.note(f"decided: {len(self._remaining.settled)} of {len(run.cases)} cases")
         return newly
 
     def _measure_launch(self, run: RunFile, launch: Launch) -> None:
@@ -171,6 +177,7 @@ class Scheduler:
         given_up = {name: self._retries.given_up(case.id, name) for name in names}
         self._record([result for result in given_up.values() if result])
         pending = [name for name in names if not given_up[name]]
+        began = self._seconds.count()
         while pending:
             if broken := [name for name in pending if name in self._broken]:
                 for name in broken:
@@ -186,6 +193,8 @@ class Scheduler:
                 if self._worker is None:
                     self._start_worker()
                     continue  # who is broken, and what is left of the budget, may have changed
+                self._count_start(launch)
+                began = self._seconds.count()
                 done = self._worker.ask(
                     Measure(
                         case=case,
@@ -198,6 +207,7 @@ class Scheduler:
                 )
             except WorkerDiedError as died:
                 self._end_worker()
+                launch.lost_seconds += self._seconds.count() - began
                 if died.status == "over_budget":
                     self.over_budget = True
                     self._record_all(case, pending, died.status, str(died))
@@ -209,7 +219,11 @@ class Scheduler:
                 self._record_all(case, [died.candidate], died.status, str(died))
                 pending.remove(died.candidate)
                 continue
+            except KeyboardInterrupt:
+                launch.lost_seconds += self._seconds.count() - began
+                raise
             assert isinstance(done, Done)
+            launch.case_seconds[case.id] = round(self._seconds.count() - began, 6)
             launch.before = launch.before or self._state
             launch.after = done.state
             self._record(done.results)
@@ -228,6 +242,7 @@ class Scheduler:
             left = self._seconds.left()
             if not results or (left is not None and left <= 0):
                 continue
+            began = self._seconds.count()
             while results:
                 request = Inspect(case=case, candidates=list(results), seed=launch.seed)
                 try:
@@ -243,6 +258,7 @@ class Scheduler:
                 for name, inspected in answer.found.items():
                     results[name].peak_memory_bytes = inspected.peak_memory_bytes
                     results[name].kernels = inspected.kernels
+                launch.inspect_seconds[case.id] = round(self._seconds.count() - began, 6)
                 break
 
     # ---- the proof that each revision ran its own code
@@ -277,6 +293,7 @@ class Scheduler:
         """
         while True:
             self._seconds.start()
+            began = self._seconds.count()
             named = {c.name: c for c in self.plan.candidates if c.name not in self._broken}
             order = candidate_order(list(named), self.plan.seed, self._index)
             usable = [named[name] for name in order]
@@ -301,6 +318,7 @@ class Scheduler:
                 self._end_worker()
                 if died.status == "over_budget":
                     raise
+                self._lost += self._seconds.count() - began
                 if died.candidate not in [candidate.name for candidate in usable]:
                     raise NotMeasuredError(
                         f"the worker process did not start: {died}{how_to_install(str(died))}"
@@ -315,7 +333,15 @@ class Scheduler:
             candidates += [listed.get(c.name, c) for c in self.plan.candidates]
             self._join(ready, candidates)
             self._state = ready.state
+            self._start = self._seconds.count() - began
             return self._worker
+
+    def _count_start(self, launch: Launch) -> None:
+        """The first start of a launch belongs to it, any other replaces a worker that died."""
+        if not launch.start_seconds:
+            launch.start_seconds, self._start = round(self._start, 6), 0.0
+        launch.lost_seconds += self._lost + self._start
+        self._start = self._lost = 0.0
 
     def _join(self, ready: Ready, candidates: list[Candidate]) -> None:
         if self.run is None:

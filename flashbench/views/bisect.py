@@ -62,10 +62,10 @@ def cost_line(found: Found) -> str:
     """What it took, in one line."""
     cost = found.cost
     parts = [f"{cost.commits} commits tried"]
-    parts.append(f"{cost.builds} built now in {cost.build_seconds:.0f} s")
+    parts.append(f"{cost.builds} built now")
     if found.purpose == "speed":
-        parts.append(f"{cost.launches} launches, {cost.device_seconds:.0f} device seconds")
-    return "cost: " + ", ".join(parts)
+        parts.append(f"{cost.launches} launches")
+    return "; ".join(["cost: " + ", ".join(parts), *([cost.spent.line] if cost.spent else [])])
 
 
 def _row(found: Found, one: TriedCommit) -> dict[str, Cell]:
@@ -112,7 +112,6 @@ def _summary(found: Found) -> dict[str, Value | dict[str, Value]]:
         "slowdown": found.slowdown,
         "commits_tried": cost.commits,
         "builds": cost.builds,
-        "build_seconds": cost.build_seconds,
         "launches": cost.launches,
-        "device_seconds": cost.device_seconds,
+        **cost.spent.summary(),
     }

@@ -61,7 +61,7 @@ def document(report: Report) -> Document:
         _columns(several),
         rows,
         frame.summary(report),
-        frame.footer(report)[-1:] if frame.device_seconds(report) else [],
+        [frame.spent(report).line] if frame.spent(report) else [],
         [Note(caveat.code, caveat.message) for caveat in report.caveats]
         + [
             note
@@ -95,6 +95,7 @@ def _columns(several_files: bool) -> list[Column]:
         Column("sample_correlation", "rho"),
         Column("tflops", "TFLOP/s"),
         Column("memory_mb", "memory MB"),
+        *frame.cost_columns(),
         Column("reason", "", "data", numeric=False),
     ]
 
@@ -107,6 +108,7 @@ def _row(data: LaunchData, candidate: int, case: int) -> dict[str, Cell]:
         "status": text_cell(failure.status if failure else "ok"),
         "reason": text_cell(failure.reason if failure else ""),
         "memory_mb": memory_cell(data.peak_memory(candidate, case)),
+        **frame.cost_cells(data, candidate, case),
     }
     launches = [seconds * 1e6 for seconds in data.samples(candidate, case)]
     medians = data.launch_medians(candidate, case)

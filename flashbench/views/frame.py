@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from flashbench.comparison import Comparison
+from flashbench.cost.spent import Spent, rate_of
 from flashbench.errors import Exit
 from flashbench.launches import LaunchData
 from flashbench.metric import label_of
@@ -11,6 +12,7 @@ from flashbench.report import Report
 from flashbench.runfile import Candidate, Environment
 from flashbench.table import (
     Cell,
+    Column,
     Note,
     Value,
     bounds_cells,
@@ -66,8 +68,7 @@ def summary(report: Report) -> dict[str, Value | dict[str, Value]]:
         "verdicts": {outcome.value: counts[outcome] for outcome in Outcome},
         "tolerance": report.tolerance,
         "confidence": round(1 - report.alpha, 12),
-        "device_seconds": device_seconds(report),
-        "cost": cost(report),
+        **spent(report).summary(),
     }
     for name, shift in report.overall.items():
         found[f"geometric_mean:{name}"] = {
@@ -104,11 +105,8 @@ def footer(report: Report) -> list[str]:
         lines.append(f"geometric mean of {name}: {speedup_cell(shift).text} over {cases}")
     if report.verdicts:
         lines.append(", ".join(f"{outcome.value} {count}" for outcome, count in _counts(report)))
-    seconds, money = device_seconds(report), cost(report)
-    if seconds:
-        lines.append(
-            f"device time {seconds:.0f} s" + ("" if money is None else f", cost {money:.2f}")
-        )
+    if taken := spent(report):
+        lines.append(taken.line)
     return lines
 
 
@@ -181,19 +179,25 @@ def more(ids: list[str]) -> str:
     return f" and {len(ids) - 1} more" if len(ids) > 1 else ""
 
 
-def device_seconds(report: Report) -> float:
-    """Device time of all run files of the report."""
-    return sum(data.run.device_seconds for data in report.data)
+def spent(report: Report) -> Spent:
+    """What all run files of the report took."""
+    return Spent.all_of(data.run for data in report.data)
 
 
-def cost(report: Report) -> float | None:
-    """Device time at the hourly rates; None where a run file has none."""
-    total = 0.0
-    for data in report.data:
-        if data.run.hourly_rate is None:
-            return None
-        total += data.run.device_seconds * data.run.hourly_rate / 3600
-    return total
+def cost_columns() -> list[Column]:
+    """What a candidate took on a case."""
+    return [Column("device_seconds", "", "data"), Column("cost", "", "data")]
+
+
+def cost_cells(data: LaunchData, candidate: int | None, case: int | None) -> dict[str, Cell]:
+    """The cells of `cost_columns`."""
+    seconds, rate = 0.0, rate_of(data.run)
+    if candidate is not None and case is not None:
+        seconds = data.device_seconds(candidate, case)
+    return {
+        "device_seconds": Cell(seconds or None),
+        "cost": Cell(rate.price_of(seconds) if rate and seconds else None),
+    }
 
 
 def _answer(report: Report) -> str:

@@ -3,6 +3,7 @@
 import math
 
 from flashbench.aa import MOST_LAUNCHES, CaseNoise, SelfComparison
+from flashbench.cost.spent import Spent
 from flashbench.stats.proportion import Rate
 from flashbench.table import (
     NONE,
@@ -98,7 +99,7 @@ def _summary(found: SelfComparison) -> dict[str, Value | dict[str, Value]]:
         "alarms": _rate(found.alarms),
         "family_alarms": _rate(found.family),
         "family_alarms_fixed": _rate(found.fixed),
-        "device_seconds": found.data.run.device_seconds,
+        **Spent.of(found.data.run).summary(),
     }
 
 
@@ -129,7 +130,7 @@ def _footer(found: SelfComparison) -> list[str]:
         f"families with any false alarm: {_told(found.family)} looking after each launch, "
         f"{_told(found.fixed)} looking once",
         plan,
-        f"device time {found.data.run.device_seconds:.0f} s",
+        Spent.of(found.data.run).line,
     ]
 
 

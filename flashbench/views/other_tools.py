@@ -3,6 +3,7 @@
 import numpy as np
 
 from flashbench.comparison import Comparison
+from flashbench.cost.spent import Spent
 from flashbench.metric import label_of
 from flashbench.other_tools.benchmarks import SECONDS, BenchmarkSet, BenchmarkTimes
 from flashbench.other_tools.compare import Match, controls
@@ -35,7 +36,8 @@ def document(judged: ForeignReport) -> Document:
         for pair, (comparison, verdict) in zip(judged.pairs, report.judged, strict=True)
     ]
     summary = frame.summary(report)
-    del summary["device_seconds"], summary["cost"]  # no such thing in these files
+    for name in Spent().summary():  # no such thing in these files
+        del summary[name]
     return Document(
         "foreign",
         _header(judged),

@@ -142,6 +142,7 @@ def _verdict_columns(launches: Shown = "data") -> list[Column]:
         Column("metric", "", "data", numeric=False),
         *([Column("launches", "", "data")] if launches == "data" else []),
         Column("launches_needed", "", "data"),
+        *frame.cost_columns(),
         _REASON,
     ]
 
@@ -221,6 +222,7 @@ def _verdict_cells(data: LaunchData, comparison: Comparison, verdict: Verdict) -
         **frame.verdict_cells(comparison, verdict),
         "candidate": text_cell(comparison.candidate),
         "memory_mb": memory_cell(memory),
+        **frame.cost_cells(data, candidate, case),
     }
 
 

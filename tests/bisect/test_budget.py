@@ -61,7 +61,7 @@ class Launches:
 
     def __init__(self, left: int) -> None:
         self.left = left
-        self.seconds = 0.0
+        self.seconds = self.lost = self.saved = 0.0
 
     def known(self, *_: Any) -> list[float]:
         return []

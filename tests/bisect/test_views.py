@@ -50,7 +50,7 @@ bbbbbbbbbbbb  built   first slower         2     +3.10  99.1  <script>x</script>
 cccccccccccc  built                        1     +3.05   0.9  Later
 
 FOUND: bbbbbbbbbbbb made it slower
-cost: 2 commits tried, 1 built now in 12 s, 3 launches, 10 device seconds
+cost: 2 commits tried, 1 built now, 3 launches; device time 9.5 s; builds 12 s
 """
 
 

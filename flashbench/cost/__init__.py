@@ -1,0 +1,1 @@
+"""What measuring costs: an estimate before it starts, an account afterwards, prices."""

@@ -1,0 +1,135 @@
+"""Money: amounts, hourly rates, the prices of the settings, and budgets in either."""
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flashbench.errors import InvalidInputError
+from flashbench.settings import find_pyproject, read_pyproject, table_of
+
+# Codes of ISO 4217 that clouds bill in. `5min` is no amount of money.
+CURRENCIES = (
+    "aud", "brl", "cad", "chf", "cny", "czk", "dkk", "eur", "gbp", "hkd", "huf", "idr", "ils",
+    "inr", "jpy", "krw", "mxn", "nok", "nzd", "pln", "ron", "sek", "sgd", "thb", "try", "twd",
+    "usd", "zar",
+)  # fmt: skip
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *([a-zA-Z]{3})?")
+_PRICE_KEYS = ("hourly", "date", "source")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+@dataclass(frozen=True)
+class Money:
+    """An amount; currency "": not said."""
+
+    amount: float
+    currency: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.amount!r}{self.currency}"
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The price of an hour of the machine; source: where it is from, for a reader to check."""
+
+    hourly: float
+    currency: str = ""
+    source: str = ""
+
+    def price_of(self, seconds: float) -> float:
+        """Of so many seconds."""
+        return self.hourly * seconds / 3600
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be spent: device seconds, or money; one of them."""
+
+    seconds: float | None = None
+    money: Money | None = None
+
+    def __str__(self) -> str:
+        return str(self.money) if self.money else f"{self.seconds:g} s"
+
+    def seconds_at(self, rate: Rate | None) -> float:
+        """The device seconds that it pays for. InvalidInputError where money has no rate, or one of
+        another currency."""
+        if self.money is None:
+            assert self.seconds is not None
+            return self.seconds
+        if rate is None or not rate.hourly:
+            raise InvalidInputError(
+                f"--budget {self.money}: what an hour of this machine costs is not known; add "
+                "--hourly-rate, a price to [tool.flashbench.prices], or write the budget as a time"
+            )
+        if rate.currency not in ("", self.money.currency):
+            raise InvalidInputError(
+                f"--budget {self.money}: the hourly rate is in {rate.currency}; write both in one "
+                "currency"
+            )
+        return self.money.amount / rate.hourly * 3600
+
+
+def parse_money(text: str) -> Money:
+    """`0.50usd`, `2.5` without a currency. InvalidInputError with the accepted forms."""
+    match = _AMOUNT.fullmatch(text.strip())
+    amount = float(match[1]) if match else math.nan
+    currency = (match[2] or "").lower() if match else ""
+    if currency and currency not in CURRENCIES:
+        raise InvalidInputError(
+            f"{text!r}: {currency!r} is no currency; write one of {', '.join(CURRENCIES)}"
+        )
+    if not 0 <= amount < math.inf:
+        raise InvalidInputError(f"{text!r} is no amount of money; write one such as 2.50usd")
+    return Money(amount, currency)
+
+
+def money_text(amount: float, currency: str) -> str:
+    """An amount for readers: cents, or two digits where it is less than one."""
+    digits = 2 if amount >= 0.095 or amount < 1e-9 else 1 - math.floor(math.log10(amount))
+    return f"{amount:.{digits}f} {currency}".rstrip()
+
+
+def read_prices(start: Path) -> dict[str, Rate]:
+    """`[tool.flashbench.prices]` of the nearest pyproject.toml, by a part of a device's name.
+
+    InvalidInputError naming file and entry that cannot be used.
+    """
+    file = find_pyproject(start.absolute())
+    if file is None:
+        return {}
+    table = table_of(file, read_pyproject(file), "prices")
+    return {name: _rate(f"{file}: [tool.flashbench.prices] {name!r}", entry, name)
+            for name, entry in table.items()}  # fmt: skip
+
+
+def _rate(where: str, entry: Any, name: str) -> Rate:
+    example = '{ hourly = "2.50usd", date = "2026-01-31", source = "where it can be read" }'
+    if not isinstance(entry, dict) or sorted(entry) != sorted(_PRICE_KEYS):
+        raise InvalidInputError(f"{where} must be {example}")
+    hourly, date, source = (entry[key] for key in _PRICE_KEYS)
+    if not name.strip() or not isinstance(source, str) or not source.strip():
+        raise InvalidInputError(f"{where}: source must say where the price can be read")
+    if not _DATE.fullmatch(str(date)):
+        raise InvalidInputError(f"{where}: date must be written as 2026-01-31")
+    try:
+        money = parse_money(str(hourly))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{where}: hourly: {error}") from None
+    if not money.currency:
+        raise InvalidInputError(f"{where}: hourly must name its currency, as in 2.50usd")
+    return Rate(money.amount, money.currency, f"{name}, {date}, {source}")
+
+
+def price_of(prices: dict[str, Rate], device: str) -> Rate | None:
+    """The price whose name is a part of the device's, in whole words; the longest counts."""
+    words = _words(device)
+    found = [name for name in prices if f" {_words(name)} " in f" {words} "]
+    return prices[max(found, key=len)] if found else None
+
+
+def _words(name: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9.]+", name.lower()))

@@ -1,0 +1,116 @@
+"""What runs spent, and what of it was for nothing or not needed."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, fields
+from typing import Self
+
+from flashbench.cost.money import Rate, money_text
+from flashbench.runfile import RunFile, Status
+
+# Nothing can be said of a candidate's speed or answer from these.
+_NO_RESULT: frozenset[Status] = frozenset(
+    {"error", "crashed", "timeout", "out_of_memory", "interrupted", "over_budget"}
+)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds. device: that worker processes lived; lost: of these, those that gave no result;
+    saved: more that the fixed plan would have taken; builds: by the clock. rate: None: no price."""
+
+    device: float = 0.0
+    lost: float = 0.0
+    saved: float = 0.0
+    builds: float = 0.0
+    rate: Rate | None = None
+
+    @classmethod
+    def of(cls, run: RunFile) -> Self:
+        """By the account that a run file keeps; files of older versions have the first number."""
+        lost = sum(launch.lost_seconds for launch in run.launches) + run.costs.lost_seconds
+        lost += sum(
+            result.device_seconds
+            for launch in run.launches
+            for result in launch.results
+            if result.status in _NO_RESULT
+        )
+        saved, builds = run.costs.saved_seconds, run.costs.build_seconds
+        device = run.device_seconds
+        return cls(device, min(lost, device), saved, builds, rate_of(run))
+
+    @classmethod
+    def all_of(cls, runs: Iterable[RunFile]) -> Self:
+        """Of several run files; a price only where all have the same."""
+        parts = [cls.of(run) for run in runs]
+        rates = {part.rate for part in parts}
+        names = [one.name for one in fields(cls) if one.name != "rate"]
+        sums = {name: sum(getattr(part, name) for part in parts) for name in names}
+        return cls(**sums, rate=rates.pop() if len(rates) == 1 else None)
+
+    def __bool__(self) -> bool:
+        return bool(self.device or self.builds)
+
+    def money(self, seconds: float) -> float | None:
+        """The price of so many seconds; None without a rate."""
+        return None if self.rate is None else self.rate.price_of(seconds)
+
+    @property
+    def line(self) -> str:
+        """For readers: what there is of it."""
+        parts = [f"device time {self._told(self.device, 'cost ')}"] if self.device else []
+        for what, seconds in (
+            ("without a result", self.lost),
+            ("saved by stopping early", self.saved),
+            ("builds", self.builds),
+        ):
+            if seconds >= 0.05:
+                parts.append(f"{what} {self._told(seconds)}")
+        return "; ".join(parts)
+
+    def summary(self) -> dict[str, float | str | None]:
+        """For programs."""
+        return {
+            "device_seconds": self.device,
+            "cost": self.money(self.device),
+            "lost_seconds": self.lost,
+            "lost_cost": self.money(self.lost),
+            "saved_seconds": self.saved,
+            "saved_cost": self.money(self.saved),
+            "build_seconds": self.builds,
+            "build_cost": self.money(self.builds),
+            "hourly_rate": self.rate.hourly if self.rate else None,
+            "currency": (self.rate and self.rate.currency) or None,
+            "price": (self.rate and self.rate.source) or None,
+        }
+
+    def _told(self, seconds: float, cost: str = "") -> str:
+        text = f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+        if self.rate is None:
+            return text
+        return f"{text}, {cost}{money_text(self.rate.price_of(seconds), self.rate.currency)}"
+
+
+def rate_of(run: RunFile) -> Rate | None:
+    """What an hour of its machine cost, where that is known."""
+    if run.hourly_rate is None:
+        return None
+    return Rate(run.hourly_rate, run.costs.currency, run.costs.price)
+
+
+def saved_seconds(run: RunFile, settled: Collection[str]) -> float:
+    """What the rest of the fixed plan would have taken of the cases (ids) that left it, as the
+    launches so far took them. The first launch counts where it is the only one: it checks more."""
+    planned, total = run.settings.launches, 0.0
+    for case in settled:
+        seconds = (launch.case_seconds.get(case) for launch in run.launches)
+        taken = [one for one in seconds if one is not None]
+        later = taken[1:] or taken
+        total += max(0, planned - len(taken)) * _mean(later)
+    if run.cases and all(case.id in settled for case in run.cases):
+        starts = [launch.start_seconds for launch in run.launches if launch.start_seconds]
+        total += max(0, planned - len(run.launches)) * _mean(starts)
+    return round(total, 3)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,40 @@
+"""Whose seconds they are, while a worker measures a case."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from time import monotonic
+
+from flashbench.runfile import Result
+
+
+class Stopwatch:
+    """Told what each second is for, as the parent is: the time from one word to the next belongs to
+    the candidate of the first. metrics: a phase of that name is a turn at the clock."""
+
+    def __init__(self, tell: Callable[[str, str], None], metrics: Collection[str]) -> None:
+        self._tell, self._metrics = tell, metrics
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._sampling: defaultdict[str, float] = defaultdict(float)
+        self._candidate, self._at_the_clock = "", False
+        self._since = monotonic()
+
+    def tell(self, candidate: str, doing: str) -> None:
+        """What is done from now on; candidate "": nothing for one of them."""
+        self.switch(candidate, at_the_clock=doing in self._metrics)
+        self._tell(candidate, doing)
+
+    def switch(self, candidate: str = "", *, at_the_clock: bool = False) -> None:
+        """As `tell`, but the parent need not know."""
+        now = monotonic()
+        self._seconds[self._candidate] += now - self._since
+        if self._at_the_clock:
+            self._sampling[self._candidate] += now - self._since
+        self._candidate, self._at_the_clock, self._since = candidate, at_the_clock, now
+
+    def write(self, result: Result) -> None:
+        """Give a result its seconds."""
+        self.switch()
+        result.device_seconds = round(self._seconds[result.candidate], 6)
+        result.sampling_seconds = min(
+            round(self._sampling[result.candidate], 6), result.device_seconds
+        )
