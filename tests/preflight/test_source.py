@@ -269,6 +269,25 @@ def test_submodule_that_was_not_fetched(project: Repository, tmp_path: Path) -> 
     assert skipped == {"missing headers": "1 includes may be in submodules that are not fetched"}
 
 
+def test_submodule_at_another_commit(project: Repository, tmp_path: Path) -> None:
+    """It was pulled further than the commit records, so a clean clone has other headers."""
+    other = Repository(tmp_path / "tiles")
+    other.write("tiles.h", "#pragma once\n")
+    recorded = other.commit("Tiles")
+    allowed = ("-c", "protocol.file.allow=always")
+    project.git(*allowed, "submodule", "--quiet", "add", str(other.root), "third_party/tiles")
+    project.commit("Use a submodule")
+    other.write("more.h", "#pragma once\n")
+    ahead = other.commit("More")
+    project.git("-C", "third_party/tiles", "pull", "-q")
+    (finding,) = _found(project.root)
+    assert (finding.check, finding.severity) == ("submodules", "warning")
+    assert finding.found == f"is at {ahead[:10]}; a clean clone gets {recorded[:10]}"
+    assert finding.fix.startswith("git submodule update -- third_party/tiles")
+    project.git(*allowed, "submodule", "--quiet", "update", "--", "third_party/tiles")
+    assert _found(project.root) == []
+
+
 def test_without_git(project: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where git is missing the rest is still checked, and what it would have told is named."""
     deleted(project)

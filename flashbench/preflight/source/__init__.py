@@ -12,7 +12,7 @@ from flashbench.preflight.source.modules import wrong_module_name
 from flashbench.preflight.source.project import project_settings
 from flashbench.preflight.source.symbols import bound_but_not_built
 from flashbench.preflight.source.tree import SourceTree
-from flashbench.preflight.source.units import listed_but_missing, submodule_not_fetched
+from flashbench.preflight.source.units import listed_but_missing, submodule_not_as_recorded
 
 CHECKS: tuple[Check[SourceTree], ...] = (
     Check(
@@ -22,8 +22,8 @@ CHECKS: tuple[Check[SourceTree], ...] = (
     ),
     Check(
         "submodules",
-        "their headers are missing until they are fetched",
-        submodule_not_fetched,
+        "their headers are missing, or are others, in a clean clone",
+        submodule_not_as_recorded,
     ),
     Check(
         "missing headers",

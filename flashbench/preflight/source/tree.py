@@ -25,7 +25,7 @@ class SourceTree:
 
     files: all that git tracks or does not ignore; without git, what lies there. tracked: those in
     the index, committed: those of HEAD; None without git. modules: submodules with whether they
-    were fetched.
+    were fetched; recorded: the commit of each that the index names.
     """
 
     root: Path
@@ -33,6 +33,7 @@ class SourceTree:
     tracked: frozenset[str] | None = None
     committed: frozenset[str] | None = None
     modules: dict[str, bool] = field(default_factory=dict)
+    recorded: dict[str, str] = field(default_factory=dict)
     of_modules: tuple[str, ...] = ()  # the files of submodules that were fetched
     without_git: str = ""  # why
     _texts: dict[str, SourceText] = field(default_factory=dict, repr=False)
@@ -125,12 +126,13 @@ def read_tree(root: Path) -> SourceTree:
         others = _git(root, "ls-files", "-z", "--others", "--exclude-standard")
     except NotMeasuredError as error:
         return SourceTree(root, tuple(sorted(_walk(root))), without_git=str(error))
-    tracked, modules = set(), {}
+    tracked, modules, recorded = set(), {}, {}
     for entry in entries:
         about, _, name = entry.partition("\t")
         if about.startswith("160000"):
             folder = root / name
             modules[name] = folder.is_dir() and any(folder.iterdir())
+            recorded[name] = about.split()[1]
         else:
             tracked.add(name)
     try:
@@ -144,6 +146,7 @@ def read_tree(root: Path) -> SourceTree:
         frozenset(tracked),
         committed,
         modules,
+        recorded,
         tuple(_git(root, "ls-files", "-z", "--recurse-submodules"))
         if any(modules.values())
         else (),

@@ -9,6 +9,7 @@ from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.listings import is_complete, listed
 from flashbench.preflight.source.tree import SourceTree
+from flashbench.revisions import git
 
 
 def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
@@ -76,8 +77,8 @@ def listed_units(tree: SourceTree) -> frozenset[str]:
     return frozenset(one for unit in named for one in tree.closure(unit) if one.endswith(UNITS))
 
 
-def submodule_not_fetched(tree: SourceTree) -> Iterator[Finding]:
-    """A submodule whose folder is empty."""
+def submodule_not_as_recorded(tree: SourceTree) -> Iterator[Finding]:
+    """A submodule whose folder is empty, or at another commit than a clean clone will have."""
     if tree.tracked is None:
         raise CannotCheck(f"git cannot say what it has: {tree.without_git}")
     for name, fetched in sorted(tree.modules.items()):
@@ -88,6 +89,25 @@ def submodule_not_fetched(tree: SourceTree) -> Iterator[Finding]:
                 f"git submodule update --init --recursive -- {name}",
                 "warning",  # many are for tests or other targets; a build that needs it says so
             )
+        elif (here := _commit(tree, name)) not in ("", tree.recorded[name]):
+            yield Finding(
+                name,
+                f"is at {here[:10]}; a clean clone gets {tree.recorded[name][:10]}",
+                f"git submodule update -- {name}  # or git add {name}, and commit",
+                "warning",  # it builds here; somebody may be about to commit it
+            )
+
+
+def _commit(tree: SourceTree, module: str) -> str:
+    """The commit that a submodule is at; "" where git does not say, or its folder has no repository
+    of its own."""
+    folder = tree.root / module
+    if not os.path.lexists(folder / ".git"):
+        return ""
+    try:
+        return git.ask(folder, "rev-parse", "--verify", "HEAD").decode().strip()
+    except git.GitError:
+        return ""
 
 
 def _renamed(tree: SourceTree, file: str, name: str) -> str:
