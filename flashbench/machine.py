@@ -5,6 +5,8 @@ a verdict.
 """
 
 import os
+import platform
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,42 @@ def identify(environment: Environment, device: str) -> tuple[str, int]:
     if device == "cuda":
         return environment.gpu, 0
     return environment.cpu, environment.threads
+
+
+def name_of(device: str) -> str:
+    """The CPU's or GPU's name as `Environment` has it, without asking torch; "" where unknown.
+
+    device: "cpu" or "cuda".
+    """
+    return cpu_name() if device == "cpu" else ask_nvidia_smi("name")[0]
+
+
+def cpu_name() -> str:
+    """Of the first processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def ask_nvidia_smi(*fields: str) -> list[str]:
+    """Of the first GPU that CUDA sees, as nvidia-smi says it; empty strings where it does not."""
+    query = [f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", "-i", visible, *query],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return [""] * len(fields)
+    values = [value.strip() for value in done.stdout.partition("\n")[0].split(",")]
+    return values if len(values) == len(fields) else [""] * len(fields)
 
 
 def advice(

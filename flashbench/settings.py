@@ -130,7 +130,7 @@ class SettingsCommand(click.Command):
 
 def _require_known_tables(path: Path, document: dict[str, Any], commands: Sequence[str]) -> None:
     """A misspelt table would not be applied, and nobody would notice."""
-    known = sorted([*commands, "project"])
+    known = sorted([*commands, "prices", "project"])
     found = document.get("tool", {})
     ours = found.get("flashbench", {}) if isinstance(found, dict) else {}
     for name in ours if isinstance(ours, dict) else ():

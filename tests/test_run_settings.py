@@ -9,6 +9,7 @@ import pytest
 
 from flashbench.cli.measuring import new_run_file
 from flashbench.cli.run import command
+from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError
 from flashbench.measure.claim import claimed
 from flashbench.settings import defaults, find_pyproject
@@ -32,7 +33,7 @@ def test_settings_are_defaults_by_flag_name(
     context = command.make_context("run", ["--launches", "7"])
     assert context.params["launches"] == 7
     assert context.params["budget"] == 600
-    assert context.params["hourly_rate"] == 1.5
+    assert context.params["hourly_rate"] == Money(1.5)
     assert context.params["candidates"] == ("mine=kernels:attention",)
 
 

@@ -76,6 +76,8 @@ class LaunchesOnDemand:
     confidence: float
     metric: str = ""
     budget: float | None = None
+    pays_builds: bool = False  # the budget is money
+    build_seconds: float = 0.0  # by the clock, of this invocation
     seconds: float = 0.0  # device seconds of this invocation
     lost: float = 0.0  # of these, without a result
     saved: float = 0.0  # that the fixed plan for the ends would have taken beside them
@@ -129,7 +131,8 @@ class LaunchesOnDemand:
         return None
 
     def _plan(self, commit: Built, chosen: tuple[Case, ...], launches: int) -> Plan:
-        left = None if self.budget is None else self.budget - self.seconds
+        spent = self.seconds + (self.build_seconds if self.pays_builds else 0.0)
+        left = None if self.budget is None else self.budget - spent
         if left is not None and left <= 0:
             raise SpentError
         builds = {OLD: self.good, NEW: commit}

@@ -48,6 +48,7 @@ class Slowdown:
         for number, end in ((-1, self.on_demand.good), (last, bad)):
             self.tried[number] = TriedCommit(number, end.status, end.reason)
             count(self.cost, end)
+        self.on_demand.build_seconds = self.cost.build_seconds
         try:
             report = self.on_demand.ends(bad, launches, progress)
         except SpentError:
@@ -121,6 +122,7 @@ class Slowdown:
             for ratio in self.on_demand.known(one, case):
                 search.record(place, ratio)
                 self.tried[place].launches.append(ratio)
+        self.on_demand.build_seconds = self.cost.build_seconds
 
     def _launch(self, place: int, case: Case, search: Search) -> None:
         commit, one = self.asked.commits[place], self.tried[place]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.building import preparer_of, seconds_of
-from flashbench.cli.measuring import new_run_file, plan_options, processes_of, tell
+from flashbench.cli.measuring import after_builds, new_run_file, plan_options, processes_of, tell
 from flashbench.cli.options import (
     build_timeout_option,
     effort_options,
@@ -101,7 +101,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
         tell(f"kept as machine {named.name}: {named.why}")
         builds = _build(project, chosen, options)
         plan = _plan(options, project, [built for built in builds if built.site is not None])
-        plan = replace(plan, build_seconds=seconds_of(builds))
+        plan = after_builds(replace(plan, build_seconds=seconds_of(builds)), options)
         if not plan.candidates:
             raise NotMeasuredError(f"none of {len(builds)} commits works: {builds[0].headline}")
         if resumed is not None:

@@ -13,7 +13,9 @@ from flashbench.cli.building import preparer_of
 from flashbench.cli.measuring import (
     is_given,
     plan_options,
+    price_options,
     processes_of,
+    rate_of,
     refuse_given,
     tell,
 )
@@ -28,6 +30,7 @@ from flashbench.cli.options import (
 )
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, Fraction
+from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.metric import METRICS
 from flashbench.settings import SettingsCommand
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from flashbench.revisions.many import Preparer
 
 _OF_SPEED = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
-_OF_SPEED |= {"threads", "seed", "timeout", "hourly_rate", "launches", "metric", "tolerance"}
+_OF_SPEED |= {"threads", "seed", "timeout", "launches", "metric", "tolerance"}
 _OF_SPEED |= {"confidence", "processes", "resume", "force"}
 _OF_GRID = {"presets", "shapes", "dtypes", "causal", "device"}
 _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the estimate alone
@@ -170,6 +173,7 @@ def command(context: click.Context, /, **options: Any) -> int:
                 again += [name, end.commit]
         again = [word for word in again if word != "--force"]
         raise NotMeasuredError(f"interrupted; resume with: {shlex.join(again)}") from None
+    found.cost.rate = rate_of(options)
     tell(bisect.cost_line(found))
     deliver(bisect.document(found), options["output_format"], options["output"])
     return EXIT_CODES[found.outcome]
@@ -191,7 +195,7 @@ def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str
         preparer,
         jobs=jobs,
         quick=options["quick"],
-        budget=options["budget"],
+        budget=price_options(options)["budget_seconds"],
         named=bool(options["cases"]),
         tell=tell,
     )
@@ -244,7 +248,8 @@ def _slowdown(
             options["tolerance"],
             options["confidence"],
             options["metric"] or "",
-            options["budget"],
+            plan.budget_seconds,
+            pays_builds=isinstance(options["budget"], Money),
         )
         weights = [float(change) for change in changes]
         search = Slowdown(asked, on_demand, preparer, weights, options["confidence"], jobs, tell)
@@ -282,7 +287,7 @@ def _each(asked: "Range") -> str:
 
 def _digest(asked: "Range", options: dict[str, Any]) -> str:
     """Of what makes it the same bisection."""
-    kept = sorted({"cases", *_OF_SPEED} - {"resume", "force", "timeout", "hourly_rate", "launches"})
+    kept = sorted({"cases", *_OF_SPEED} - {"resume", "force", "timeout", "launches"})
     described = [asked.project.repository, asked.good.commit, asked.bad.commit, asked.first_parent]
     text = repr([*map(str, described), *(options[name] for name in kept)])
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

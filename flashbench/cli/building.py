@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashbench.cli.measuring import tell, tell_still
+from flashbench.cli.measuring import after_builds, tell, tell_still
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def of_project(
         else rebuild(project, one, options, options["resume"])
         for one in trees
     }
-    return replace(
+    plan = replace(
         plan,
         candidates=[
             built[one.name].candidate(one.name) if one.name in built else one
@@ -148,6 +148,7 @@ def of_project(
         sites={name: str(one.require()) for name, one in built.items()},
         build_seconds=seconds_of(built.values()),
     )
+    return after_builds(plan, options)
 
 
 def callable_of(project: "Project") -> "Candidate":

@@ -9,6 +9,7 @@ import click
 
 from flashbench.cli.building import build_revision, seconds_of
 from flashbench.cli.measuring import (
+    after_builds,
     new_run_file,
     plan_options,
     processes_of,
@@ -70,6 +71,7 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
             plan = _plan(options, builds)
             if resumed is not None:
                 plan = continued(resumed, plan, path, "--run-file")
+        plan = after_builds(plan, options)
         outcome = measure_pair(plan, path, make_progress(), resumed, check=resume is None)
     run = _finish(outcome, path, options)
     assert run.pair is not None

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,13 @@ import click
 from click.core import ParameterSource
 
 from flashbench.case import PRESETS, Shape, parse_shape
-from flashbench.errors import InvalidInputError
+from flashbench.cost.money import Money, Rate, price_of, read_prices, seconds_of
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.machine import name_of
 from flashbench.render.escape import printable
 
 if TYPE_CHECKING:
+    from flashbench.measure.plan import Plan
     from flashbench.revisions import Project
     from flashbench.revisions.revision import Revision
 
@@ -76,11 +80,60 @@ def plan_options(options: dict[str, Any]) -> dict[str, Any]:
         "threads": options["threads"],
         "min_sample_seconds": options["min_sample"],
         "timeout_seconds": options["timeout"],
-        "budget_seconds": options["budget"],
-        "hourly_rate": options["hourly_rate"],
+        **price_options(options),
         "processes": options.get("processes", "auto"),
         "command": ["flashbench", *sys.argv[1:]],
     }
+
+
+def price_options(options: dict[str, Any], machine: str = "") -> dict[str, Any]:
+    """Of a `Plan`: what an hour costs, and the seconds of the budget. machine: the device's name,
+    where it is not that of the machine here.
+
+    InvalidInputError for a budget in money without a rate.
+    """
+    rate = rate_of(options, machine)
+    budget = options["budget"]
+    currency = rate.currency if rate else ""
+    return {
+        "budget_seconds": None if budget is None else seconds_of(budget, rate),
+        "hourly_rate": rate and rate.hourly,
+        "currency": currency or (budget.currency if isinstance(budget, Money) else ""),
+        "price": rate.source if rate else "",
+    }
+
+
+def rate_of(options: dict[str, Any], machine: str = "") -> Rate | None:
+    """--hourly-rate, else the price of the machine in the settings, else None. machine: as of
+    `price_options`."""
+    given: Money | None = options["hourly_rate"]
+    if given is not None:
+        return Rate(given.amount, given.currency)
+    prices = read_prices(Path.cwd())
+    if not prices or options.get("slurm"):  # there the machine is another
+        return None
+    return price_of(prices, machine or name_of(device_of(options["device"])))
+
+
+def device_of(wanted: str) -> str:
+    """ "cpu" or "cuda", as a worker would choose."""
+    if wanted == "auto":
+        return "cuda" if name_of("cuda") else "cpu"
+    return wanted
+
+
+def after_builds(plan: "Plan", options: dict[str, Any]) -> "Plan":
+    """A budget in money pays for the plan's builds, too. NotMeasuredError where nothing is left."""
+    budget = options["budget"]
+    if not isinstance(budget, Money) or plan.budget_seconds is None or not plan.build_seconds:
+        return plan
+    left = plan.budget_seconds - plan.build_seconds
+    if left <= 0:
+        raise NotMeasuredError(
+            f"--budget {budget} was spent on builds, which took {plan.build_seconds:.0f} s; they "
+            "are kept, the same command goes on"
+        )
+    return replace(plan, budget_seconds=left)
 
 
 def is_given(context: click.Context, name: str) -> bool:

@@ -5,7 +5,14 @@ from collections.abc import Callable
 import click
 
 from flashbench.case import DTYPES, PRESETS, parse_shape
-from flashbench.cli.parameter_types import Count, Duration, Fraction, Number, PathType
+from flashbench.cli.parameter_types import (
+    BudgetType,
+    Count,
+    Duration,
+    Fraction,
+    HourlyRate,
+    PathType,
+)
 from flashbench.cli.report_file import ReportFile
 from flashbench.errors import InvalidInputError
 from flashbench.metric import METRICS
@@ -96,7 +103,9 @@ effort_options = _together(
     click.option("--threads", type=Count(1, 4096), help="CPU threads of torch."),
     click.option("--seed", type=Count(0, 2**53), default=0, show_default=True),
     click.option(
-        "--budget", type=Duration(), help="Device time to spend, e.g. 60s, 10m: a hard stop."
+        "--budget",
+        type=BudgetType(),
+        help="Device time to spend, or money, builds included: 60s, 10m, 0.50usd; a hard stop.",
     ),
     click.option(
         "--timeout",
@@ -105,7 +114,12 @@ effort_options = _together(
         show_default=True,
         help="For one candidate's check, or one block of its samples.",
     ),
-    click.option("--hourly-rate", type=Number(), help="Price of an hour of the device."),
+    click.option(
+        "--hourly-rate",
+        type=HourlyRate(),
+        help="Price of an hour of the device, e.g. 2.50usd.  [default: that of its name in "
+        "[tool.flashbench.prices]]",
+    ),
 )
 
 

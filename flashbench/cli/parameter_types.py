@@ -7,7 +7,11 @@ from typing import Any
 
 import click
 
+from flashbench.cost.money import Money, parse_money
+from flashbench.errors import InvalidInputError
+
 _UNITS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MONEY = re.compile(r"[0-9.]+ *[a-zA-Z]{3}")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(us|ms|s|m|h|)")
 
 
@@ -24,6 +28,36 @@ class Duration(click.ParamType[float]):
         if not 0 < seconds < math.inf:
             self.fail(f"{value!r} is not a time; write 200us, 250ms, 60s, 5m or 1h", param, ctx)
         return seconds
+
+
+class BudgetType(click.ParamType["float | Money"]):
+    """A `Duration`, in seconds, or money with its currency: `0.50usd`; more than nothing."""
+
+    name = "time or money"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | Money:
+        if not _MONEY.fullmatch(str(value).strip()):
+            return Duration().convert(value, param, ctx)
+        money = HourlyRate().convert(value, param, ctx)
+        if not money.amount:
+            self.fail(f"{value!r} buys nothing; write 60s, 10m or 0.50usd", param, ctx)
+        return money
+
+
+class HourlyRate(click.ParamType[Money]):
+    """The price of an hour: `2.50usd`, or a number whose currency is not said."""
+
+    name = "money"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Money:
+        try:
+            return parse_money(str(value))
+        except InvalidInputError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Count(click.IntRange):

@@ -23,7 +23,7 @@ from flashbench.cli.options import (
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, PathType
 from flashbench.cli.run_file import FREE_ON_RESUME, continued, resumed_plan, run_file
-from flashbench.errors import Exit, InvalidInputError
+from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -172,11 +172,16 @@ def _finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
 
     again: the command that resumes a run that ended early.
     """
-    from flashbench.cost.spent import Spent
+    from flashbench.cost.spent import Spent, has_result
     from flashbench.tally import counted, fate
 
     run = outcome.measured()
     results = [result for launch in run.launches for result in launch.results]
+    if outcome.over_budget and not any(map(has_result, results)):
+        raise NotMeasuredError(
+            f"{path}: --budget was spent before anything was measured; {Spent.of(run).line}"
+            + (f"; resume with: {again}" if again else "")
+        )
     tell(f"{path}: {counted(map(fate, results))}; {Spent.of(run).line}")
     if outcome.interrupted or outcome.failed or outcome.over_budget:
         why = "stopped by --budget"

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import is_given, tell
+from flashbench import machine
+from flashbench.cli.measuring import is_given, price_options, tell
+from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError, NotMeasuredError
 
 if TYPE_CHECKING:
@@ -79,12 +81,17 @@ def resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile"
 
     plan = plan_to_resume(run, options["resume"])
     given = {name: options[name] for name in FREE_ON_RESUME if is_given(context, name)}
+    known = None if run.hourly_rate is None else Money(run.hourly_rate, run.costs.currency)
+    rate, budget = given.get("hourly_rate", known), given.get("budget")
+    name, _ = machine.identify(run.environment, run.cases[0].device)
+    priced = price_options(options | {"hourly_rate": rate, "budget": budget}, name)
+    if rate is known is not None:
+        priced["price"] = run.costs.price
     return replace(
         plan,
         launches=given.get("launches", plan.launches),
-        budget_seconds=given.get("budget"),
         timeout_seconds=given.get("timeout", plan.timeout_seconds),
-        hourly_rate=given.get("hourly_rate", plan.hourly_rate),
+        **priced,
     )
 
 

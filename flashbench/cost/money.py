@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ class Money:
     currency: str = ""
 
     def __str__(self) -> str:
-        return f"{self.amount!r}{self.currency}"
+        return f"{Decimal(repr(self.amount)):f}{self.currency}"
 
 
 @dataclass(frozen=True)
@@ -44,33 +45,21 @@ class Rate:
         return self.hourly * seconds / 3600
 
 
-@dataclass(frozen=True)
-class Budget:
-    """What may be spent: device seconds, or money; one of them."""
-
-    seconds: float | None = None
-    money: Money | None = None
-
-    def __str__(self) -> str:
-        return str(self.money) if self.money else f"{self.seconds:g} s"
-
-    def seconds_at(self, rate: Rate | None) -> float:
-        """The device seconds that it pays for. InvalidInputError where money has no rate, or one of
-        another currency."""
-        if self.money is None:
-            assert self.seconds is not None
-            return self.seconds
-        if rate is None or not rate.hourly:
-            raise InvalidInputError(
-                f"--budget {self.money}: what an hour of this machine costs is not known; add "
-                "--hourly-rate, a price to [tool.flashbench.prices], or write the budget as a time"
-            )
-        if rate.currency not in ("", self.money.currency):
-            raise InvalidInputError(
-                f"--budget {self.money}: the hourly rate is in {rate.currency}; write both in one "
-                "currency"
-            )
-        return self.money.amount / rate.hourly * 3600
+def seconds_of(budget: float | Money, rate: Rate | None) -> float:
+    """The device seconds that a budget, seconds or money, pays for. InvalidInputError where money
+    has no rate, or one of another currency."""
+    if isinstance(budget, float):
+        return budget
+    if rate is None or not rate.hourly:
+        raise InvalidInputError(
+            f"--budget {budget}: what an hour of this machine costs is not known; add "
+            "--hourly-rate, a price to [tool.flashbench.prices], or write the budget as a time"
+        )
+    if rate.currency not in ("", budget.currency):
+        raise InvalidInputError(
+            f"--budget {budget}: the hourly rate is in {rate.currency}; write both in one currency"
+        )
+    return budget.amount / rate.hourly * 3600
 
 
 def parse_money(text: str) -> Money:

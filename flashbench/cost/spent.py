@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 from flashbench.cost.money import Rate, money_text
-from flashbench.runfile import RunFile, Status
+from flashbench.runfile import Launch, Result, RunFile, Status
 
 # Nothing can be said of a candidate's speed or answer from these.
 _NO_RESULT: frozenset[Status] = frozenset(
@@ -27,13 +27,7 @@ class Spent:
     @classmethod
     def of(cls, run: RunFile) -> Self:
         """By the account that a run file keeps; files of older versions have the first number."""
-        lost = sum(launch.lost_seconds for launch in run.launches) + run.costs.lost_seconds
-        lost += sum(
-            result.device_seconds
-            for launch in run.launches
-            for result in launch.results
-            if result.status in _NO_RESULT
-        )
+        lost = run.costs.lost_seconds + sum(map(_lost, run.launches))
         saved, builds = run.costs.saved_seconds, run.costs.build_seconds
         device = run.device_seconds
         return cls(device, min(lost, device), saved, builds, rate_of(run))
@@ -88,6 +82,18 @@ class Spent:
         if self.rate is None:
             return text
         return f"{text}, {cost}{money_text(self.rate.price_of(seconds), self.rate.currency)}"
+
+
+def has_result(result: Result) -> bool:
+    """Whether something is known from it: a time, a wrong answer, or that it is not supported."""
+    return result.status not in _NO_RESULT
+
+
+def _lost(launch: Launch) -> float:
+    failed = [result for result in launch.results if not has_result(result)]
+    if len(failed) == len(launch.results):
+        return launch.device_seconds
+    return launch.lost_seconds + sum(result.device_seconds for result in failed)
 
 
 def rate_of(run: RunFile) -> Rate | None:

@@ -63,6 +63,7 @@ class Parts:
             part.settings.timeout_seconds = plan.timeout_seconds
             part.settings.budget_seconds = budget
             part.hourly_rate = plan.hourly_rate
+            part.costs.currency, part.costs.price = plan.currency, plan.price
             save(part, self.path(index))
 
     def _known(self, plan: Plan, resumed: RunFile) -> list[RunFile]:

@@ -4,13 +4,13 @@ import contextlib
 import os
 import platform
 import socket
-import subprocess
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from flashbench.machine import ask_nvidia_smi, cpu_name
 from flashbench.runfile import DeviceState, Environment
 
 # NVML's reasons for lower clocks that say "this machine is in trouble", not "this load is heavy":
@@ -37,36 +37,11 @@ def environment(device: str) -> Environment:
     return known
 
 
-def cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
 def _driver() -> str:
     nvml = _nvml()
-    return str(nvml[0].nvmlSystemGetDriverVersion()) if nvml else _smi("driver_version")[0]
-
-
-def _smi(*fields: str) -> list[str]:
-    """Ask nvidia-smi, where NVML's Python package is missing; empty strings where it is too."""
-    query = [f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", "-i", visible, *query],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=10,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return [""] * len(fields)
-    values = [value.strip() for value in done.stdout.partition("\n")[0].split(",")]
-    return values if len(values) == len(fields) else [""] * len(fields)
+    if nvml:
+        return str(nvml[0].nvmlSystemGetDriverVersion())
+    return ask_nvidia_smi("driver_version")[0]
 
 
 def _number(text: str) -> float | None:
@@ -100,7 +75,7 @@ def device_state(device: str) -> DeviceState:
         return state
     nvml = _nvml()
     if nvml is None:
-        fields = _smi("clocks.sm", "power.draw", "temperature.gpu")
+        fields = ask_nvidia_smi("clocks.sm", "power.draw", "temperature.gpu")
         clock, state.power_watts, heat = (_number(text) for text in fields)
         state.sm_clock_mhz = None if clock is None else int(clock)
         state.temperature_celsius = None if heat is None else int(heat)

@@ -15,7 +15,7 @@ from flashbench import runfile
 from flashbench.errors import Exit
 from flashbench.history.axis import axis
 from flashbench.history.load import load
-from flashbench.measure.environment import cpu_name
+from flashbench.machine import cpu_name
 
 pytestmark = pytest.mark.slow
 
