@@ -1,6 +1,6 @@
 """Checks that compile, on a machine without a GPU: the tools, and HEAD from a clean export."""
 
-from flashbench.preflight.build import compiled, shared_memory, stale, tools
+from flashbench.preflight.build import block_size, compiled, shared_memory, stale, tools
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import Check
 
@@ -22,6 +22,7 @@ CHECKS: tuple[Check[BuildSubject], ...] = (
     Check(
         "shared memory", "the kernel is refused when it is launched", shared_memory.shared_memory
     ),
+    Check("block size", "the kernel is refused when it is launched", block_size.block_size),
     Check("spills", "registers that do not fit go through memory", compiled.spills),
     Check("stale library", "old code is measured as new", stale.stale_library),
 )

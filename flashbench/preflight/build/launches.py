@@ -1,4 +1,4 @@
-"""Dynamic shared memory as sources state it: at launches, and where an attribute allows more."""
+"""Launches as sources state them, and the dynamic shared memory that an attribute allows."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _ASKS = re.compile(
     r"CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)\s*,"
 )
 _SETTER = re.compile(r"FuncSetAttribute\s*\(([^;]*)\Z")
-_LAUNCH = re.compile(r"<<<(.*?)>>>", re.DOTALL)
+LAUNCH = re.compile(r"<<<(.*?)>>>", re.DOTALL)
 _KERNEL = re.compile(
     r"__global__[^;{}()]*(?:__launch_bounds__\s*\([^;{}]*?\)[^;{}()]*)?\b(\w+)\s*\("
 )
@@ -28,6 +28,16 @@ class SharedSize:
     size: str
     kernels: frozenset[str]
     is_launch: bool
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One `kernel<<<grid, block, shared>>>`. kernels: the names in front; shared: "" without."""
+
+    place: int
+    kernels: frozenset[str]
+    block: str
+    shared: str
 
 
 @dataclass
@@ -78,11 +88,20 @@ def sizes_of(source: SourceText) -> Iterator[SharedSize]:
             if depth < 0:
                 yield SharedSize(match.start(), plain[match.end() : place], names, is_launch=False)
                 break
-    for match in _LAUNCH.finditer(plain):
+    for launch in launches_of(source):
+        if launch.shared:
+            yield SharedSize(launch.place, launch.shared, launch.kernels, is_launch=True)
+
+
+def launches_of(source: SourceText) -> Iterator[Launch]:
+    """All `kernel<<<grid, block, ...>>>` whose arguments can be told apart."""
+    plain = source.plain
+    for match in LAUNCH.finditer(plain):
         arguments = _split(match[1]) if len(match[1]) <= _LONGEST else []
-        if len(arguments) > 2:
+        if len(arguments) > 1:
             names = frozenset(_launched(plain[max(0, match.start() - _LONGEST) : match.start()]))
-            yield SharedSize(match.start(), arguments[2], names, is_launch=True)
+            shared = arguments[2] if len(arguments) > 2 else ""
+            yield Launch(match.start(), names, arguments[1], shared)
 
 
 def _launched(before: str) -> list[str]:
