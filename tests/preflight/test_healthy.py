@@ -121,6 +121,43 @@ def unit_of_units(project: Repository) -> None:
     project.edit("setup.py", ', "csrc/combine.cpp"', "")
 
 
+SPECIAL = """
+template <typename T> void scale(T* x);
+template <> void scale<at::Half>(at::Half* x);
+template <typename T> T get(int place);
+"""
+
+
+def specialised_in_two_files(project: Repository) -> None:
+    project.edit(
+        "csrc/forward.h", "template <typename T, int", f"{SPECIAL}template <typename T, int"
+    )
+    for unit, type_name in (("forward.cu", "Half"), ("combine.cpp", "BFloat16")):
+        text = (project.root / "csrc" / unit).read_text()
+        body = (
+            f"template <>\nvoid flash::scale<at::{type_name}>(at::{type_name}* x) {{ *x *= 2; }}\n"
+        )
+        project.write(f"csrc/{unit}", text + body)
+    calls = "flash::scale<at::Half>(0); flash::scale<c10::BFloat16>(0);"
+    project.edit("csrc/bindings.cpp", "flash::combine(", f"{calls} flash::combine(")
+
+
+def body_in_a_file_of_another_kind(project: Repository) -> None:
+    specialised_in_two_files(project)
+    body = "template <typename T> void flash::scale(T* x) { *x += *x; }\n"
+    project.write("csrc/scale.tpp", body)
+    project.edit("csrc/bindings.cpp", "flash::combine(", "flash::scale<float>(0); flash::combine(")
+
+
+def names_of_others(project: Repository) -> None:
+    specialised_in_two_files(project)
+    body = "template <> int flash::get<int>(int place) { return place; }\n"
+    text = (project.root / "csrc/combine.cpp").read_text()
+    project.write("csrc/combine.cpp", text + body)
+    calls = "std::get<float>(pair); tuple.get<float>(0);"
+    project.edit("csrc/bindings.cpp", "flash::combine(", f"{calls} flash::combine(")
+
+
 def called_in_bindings(project: Repository, declaration: str, use: str) -> None:
     project.edit("csrc/bindings.cpp", "static void", f"{declaration}\nstatic void")
     project.edit("csrc/bindings.cpp", "flash::combine(", f"{use}; flash::combine(")
@@ -230,6 +267,9 @@ HEALTHY: list[Callable[[Repository], None]] = [
     make_writes_a_unit,
     script_writes_a_unit,
     unit_of_units,
+    specialised_in_two_files,
+    body_in_a_file_of_another_kind,
+    names_of_others,
     function_of_a_library,
     functions_of_a_library,
     vendored_header,

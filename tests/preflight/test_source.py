@@ -96,6 +96,49 @@ def other_head_dim(project: Repository) -> None:
     project.commit("Call a head dim that nobody instantiates")
 
 
+def only_extern(project: Repository) -> None:
+    project.edit(
+        "csrc/forward.cu", "template void launch<at::BF", "extern template void launch<at::BF"
+    )
+    project.commit("Promise an instantiation, and make none")
+
+
+def specialisation_declared(project: Repository) -> None:
+    project.edit(
+        "csrc/forward.h",
+        "}  // namespace flash",
+        "template <> void launch<float, 64>(const float* q, float* out, int rows);\n"
+        "}  // namespace flash",
+    )
+    project.edit(
+        "csrc/bindings.cpp",
+        "    flash::combine",
+        "    flash::launch<float, 64>(nullptr, nullptr, 1);\n    flash::combine",
+    )
+    project.commit("Declare a specialisation that nobody writes")
+
+
+def specialisation_missing(project: Repository) -> None:
+    project.edit(
+        "csrc/forward.h",
+        "}  // namespace flash",
+        "template <typename T> void scale(T* x, float by);\n}  // namespace flash",
+    )
+    project.edit(
+        "csrc/forward.cu",
+        "template <typename T, int HeadDim>\nvoid",
+        "template <> void scale<at::Half>(at::Half* x, float by) { *x *= by; }\n"
+        "template <typename T, int HeadDim>\nvoid",
+    )
+    project.edit(
+        "csrc/bindings.cpp",
+        "    flash::combine",
+        "    flash::scale<at::Half>(nullptr, 1.f);\n"
+        "    flash::scale<c10::BFloat16>(nullptr, 1.f);\n    flash::combine",
+    )
+    project.commit("Specialise for fp16 alone")
+
+
 def defined_nowhere(project: Repository) -> None:
     project.edit("csrc/combine.cpp", "flash::combine", "flash::combine_all")
     project.commit("Rename the definition alone")
@@ -159,6 +202,17 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     enumerator_clash: ("macros against constants", "csrc/config.h:3", "TILE"),
     instantiation_missing: ("explicit instantiations", "csrc/bindings.cpp:7", "launch<bf16, 64>"),
     other_head_dim: ("explicit instantiations", "csrc/bindings.cpp:7", "launch<bf16, 128>"),
+    only_extern: ("explicit instantiations", "csrc/bindings.cpp:7", "launch<bf16, 64>"),
+    specialisation_declared: (
+        "explicit instantiations",
+        "csrc/bindings.cpp:9",
+        "launch<float, 64>, which is declared as a specialisation and defined nowhere",
+    ),
+    specialisation_missing: (
+        "explicit instantiations",
+        "csrc/bindings.cpp:10",
+        "scale<bf16>, which nothing specialises, as csrc/forward.cu does for other types",
+    ),
     defined_nowhere: ("bindings against units", "csrc/forward.h:7", "no unit defines it"),
     not_compiled: ("bindings against units", "csrc/forward.h:7", "csrc/combine.cpp defines it"),
     listed_missing: ("listed sources", "setup.py:8", "csrc/backward.cu: no such file"),

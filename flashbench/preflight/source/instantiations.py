@@ -1,4 +1,4 @@
-"""Templates whose body is in a unit are instantiated there for every type that others ask for."""
+"""Function templates are defined, instantiated or specialised for every type that units ask for."""
 
 import re
 from collections import defaultdict
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from flashbench.preflight.finding import Finding
+from flashbench.preflight.source.cxx import HEADERS, UNITS
 from flashbench.preflight.source.generated import written_by_a_generator
 from flashbench.preflight.source.tree import SourceTree
 
+_INCLUDED = (".tpp", ".ipp", ".tcc", ".txx", ".impl", ".def")  # no headers by their names
 # Bounded, so that their time is linear in whatever text lies there.
 _HEADING = re.compile(r"template(?<=\btemplate)\b([^;{}]{0,4000}+)([;{])")
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*<([^;{}()]{0,400})>\s*\(")
@@ -47,34 +49,66 @@ class _Templates:
     parameters: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     bodies: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # the files
     made: dict[str, set[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(set))
+    # `template <> ... name<T>(...)`: with a body, the files; without one, the types.
+    special: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    promised: dict[str, set[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(set))
     # Written by a macro, or instantiated for types that the compiler deduces.
     untold: set[str] = field(default_factory=set)
 
 
 def missing_instantiation(tree: SourceTree) -> Iterator[Finding]:
-    """`launch<BFloat16>(...)` is called, `launch` is defined in a unit, and nothing there makes
-    that one of it. Names of types and values that the text leaves open (aliases, parameters,
+    """`launch<BFloat16>(...)` is called, and nothing makes that one: the body of `launch` is in a
+    unit which does not instantiate it, or there are specialisations alone, none of them this one.
+    Names of types and values that the text leaves open (aliases, parameters,
     constants), and instantiations by macros, are left to the linker."""
     found = _templates(tree)
     units = set(tree.units)
     wanted = {
         name
-        for name, files in found.bodies.items()
-        if files <= units and len(found.parameters[name]) == 1 and name not in found.untold
+        for name, counts in found.parameters.items()
+        if len(counts) == 1
+        and name not in found.untold
+        and (found.promised[name] or _holders(found, name) <= units)
     }
     for user in tree.units if wanted else ():
         for name, types, line in _asked(tree, user, wanted):
             (count,) = found.parameters[name]
-            files = sorted(found.bodies[name])
+            files = sorted(_holders(found, name))
             if len(types) != count or any(_covers(made, types) for made in found.made[name]):
                 continue
-            if set(tree.closure(user)) & set(files) or written_by_a_generator(tree, name):
+            said = f"calls {name}<{', '.join(types)}>, which "
+            if types in found.promised[name]:
+                said += "is declared as a specialisation and defined nowhere"
+                fix = f"git log --all --oneline -S'{name}<'"
+            elif not files or not set(files) <= units:
                 continue
-            yield Finding(
-                f"{user}:{line}",
-                f"calls {name}<{', '.join(types)}>, which {files[0]} does not instantiate",
-                f"add `template ... {name}<{', '.join(types)}>(...);` to {files[0]}",
-            )
+            elif found.bodies[name]:
+                if set(tree.closure(user)) & set(files):
+                    continue
+                said += f"{files[0]} does not instantiate"
+                fix = f"add `template ... {name}<{', '.join(types)}>(...);` to {files[0]}"
+            else:
+                said += f"nothing specialises, as {files[0]} does for other types"
+                fix = f"add `template <> ... {name}<{', '.join(types)}>(...)` to {files[0]}"
+            if not _may_be_elsewhere(tree, name):
+                yield Finding(f"{user}:{line}", said, fix)
+
+
+def _holders(found: _Templates, name: str) -> set[str]:
+    """The files with its body, or, where it has none, with its specialisations."""
+    return found.bodies[name] or found.special[name]
+
+
+def _may_be_elsewhere(tree: SourceTree, name: str) -> bool:
+    """Whether a generator, a submodule or a file of another kind that is included may define it."""
+    word = re.compile(rf"\b{name}\b")
+    others = [file for file in tree.files if file.endswith(_INCLUDED)]
+    others += [file for file in tree.of_modules if file.endswith((*UNITS, *HEADERS))]
+    return (
+        not all(tree.modules.values())
+        or written_by_a_generator(tree, name)
+        or any(word.search(tree.read(file).text) for file in others)
+    )
 
 
 def _templates(tree: SourceTree) -> _Templates:
@@ -87,12 +121,14 @@ def _templates(tree: SourceTree) -> _Templates:
         for call in _MACRO_CALL.finditer(plain):
             found.untold.update(_WORD.findall(call[1]))
         for match in _HEADING.finditer(plain):
-            _add(found, file, match[1].strip(), match[2])
+            if not plain[: match.start()].endswith(("extern ", "extern\n")):
+                _add(found, file, match[1].strip(), match[2])
     return found
 
 
 def _add(found: _Templates, file: str, heading: str, end: str) -> None:
     """Take in `<typename T> void name(...)`, with ";" or "{" behind it, or `void name<T>(...)`."""
+    is_special = heading.startswith("<")
     parameters, heading = _angled(heading)
     before = heading.partition("(")[0].rstrip()
     if before == heading:
@@ -107,8 +143,12 @@ def _add(found: _Templates, file: str, heading: str, end: str) -> None:
     if not parameters:  # an instantiation or a specialisation
         if arguments is None:
             found.untold.add(name)
+        elif is_special and end == ";":
+            found.promised[name].add(_types(arguments))
         else:
             found.made[name].add(_types(arguments))
+            if is_special:
+                found.special[name].add(file)
     elif arguments is None:
         if "..." in parameters:
             found.untold.add(name)
@@ -164,9 +204,20 @@ def _asked(
         before = source.plain[max(0, match.start() - 1000) : match.start()].rpartition(";")[2]
         if (match[1], types) in seen or re.search(r"\btemplate\b[^{}]*\Z", before):
             continue
+        if before.endswith((".", "->")) or _is_foreign(tree, before):
+            continue
         if all(types):
             seen.add((match[1], types))
             yield match[1], types, source.line_of(match.start())
+
+
+def _is_foreign(tree: SourceTree, before: str) -> bool:
+    """Whether a name is qualified by a namespace or class that the project does not declare."""
+    scope = re.search(r"(\w+)\s*::\s*\Z", before)
+    if scope is None:
+        return False
+    declares = re.compile(rf"\b(?:namespace\b[\w\s:]*|struct\s+|class\s+)\b{scope[1]}\b")
+    return not any(declares.search(tree.read(file).plain) for file in (*tree.units, *tree.headers))
 
 
 def _covers(made: tuple[str, ...], types: tuple[str, ...]) -> bool:
