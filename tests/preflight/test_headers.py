@@ -158,6 +158,7 @@ def test_headers_of_others_are_no_defect(project: Repository, text: str) -> None
         ("csrc/version.h.in", "#define VERSION @VERSION@\n"),
         ("make_version.py", 'target = "csrc/version.h"\nopen(target, "w").write("")\n'),
         ("jit.py", 'write_if_different(folder / "version.h", "#define VERSION 1")\n'),
+        ("jit.py", 'path = out / "version.h"\nwrite_if_different(path, "#define VERSION 1")\n'),
         ("make_version.sh", 'echo "#define VERSION 1" > csrc/version.h\n'),
         ("CMakeLists.txt", "add_custom_command(\n  OUTPUT version.h\n  COMMAND make_version)\n"),
         ("Makefile", "csrc/version.h: version.txt\n\tmake_version\n"),
@@ -171,6 +172,34 @@ def test_generated_header_is_no_defect(project: Repository, file: str, text: str
     assert _found(project) == []
     project.write("csrc/version.h", "#define VERSION 1\n")
     assert _found(project) == []
+
+
+def test_namesake_is_not_said_to_differ_in_case(project: Repository) -> None:
+    """A header of the same name in another folder is no other spelling."""
+    project.write("csrc/detail/copy.h", "#pragma once\n")
+    project.write("csrc/detail/move.h", '#pragma once\n#include "../sm90/copy.h"\n')
+    project.write("csrc/sm90/move.h", "#pragma once\n")
+    project.commit("Include a header of another folder")
+    (finding,) = _found(project)
+    assert finding.found == '#include "../sm90/copy.h": no such file here or in git'
+
+
+def test_header_that_a_script_may_fetch(project: Repository) -> None:
+    """Where a program downloads headers before it compiles, a missing one is a warning; a test,
+    and a setup.py that downloads a package, say nothing of it."""
+    fetch = (
+        'HEADERS = ["include/tile.h"]\nfor name in HEADERS:\n    urlretrieve(URL + name, name)\n'
+    )
+    _include(project, '#include "tile.h"')
+    project.write("tests/test_fetch.py", fetch)
+    project.write("tools/setup.py", fetch)
+    project.commit("Fetch elsewhere")
+    assert [one.severity for one in _found(project)] == ["error"]
+    project.write("flash/jit.py", fetch)
+    project.commit("Fetch")
+    (finding,) = _found(project)
+    assert finding.severity == "warning"
+    assert finding.found.endswith("; flash/jit.py may fetch it")
 
 
 def test_include_directory_that_a_build_file_names(project: Repository) -> None:

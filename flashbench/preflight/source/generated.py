@@ -15,6 +15,9 @@ _WRITES = re.compile(
     r"write_(text|bytes)\(|\.write\(|open\(.*['\"][wax]b?t?\+?['\"]|"
     r"\w*([gG]enerate|write|render|copy|save|emit)\w*\s*\(|shutil\.\w+\(|\bcp\s|\bmv\s|\s-o\s"
 )
+_FETCHES = re.compile(
+    r"\b(urlopen|urlretrieve|url_?join|requests\.get|\w*(download|artifact)\w*\()"
+)
 # The commands of CMake, Meson and Bazel that make files.
 _COMMAND = (
     r"(configure_file|file\s*\(\s*(WRITE|GENERATE|APPEND|CONFIGURE|COPY|RENAME|DOWNLOAD)|"
@@ -56,12 +59,25 @@ def _written(text: str, name: str) -> bool:
     return False
 
 
+def may_be_fetched(tree: SourceTree, name: str) -> str:
+    """The script that names a header as a text, and fetches files when it runs; "" without one.
+    A setup.py fetches packages, and names headers for other reasons."""
+    quoted = re.compile(rf"[\"'](?:[\w./-]*/)?{re.escape(PurePosixPath(name).name)}[\"']")
+    for file in tree.build_files:
+        if not file.endswith(".py") or file.endswith("setup.py") or _TEST.search(file):
+            continue
+        text = tree.read(file).text
+        if quoted.search(text) and _FETCHES.search(text):
+            return file
+    return ""
+
+
 def _writes_to(text: str, variable: str) -> bool:
     """Whether a file is written whose path the variable holds."""
     return bool(
         re.search(
             rf"\b{variable}\.(write_|open\(\s*['\"][wax])|open\(\s*{variable}\s*,\s*['\"][wax]|"
-            rf">\s*\"?\$\{{?{variable}\b",
+            rf">\s*\"?\$\{{?{variable}\b|\bwrite\w*\(\s*{variable}\s*,",
             text,
         )
     )

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.source.cxx import Include
-from flashbench.preflight.source.generated import generated
+from flashbench.preflight.source.generated import generated, may_be_fetched
 from flashbench.preflight.source.others import installed, of_others
 from flashbench.preflight.source.search_path import SearchPath, search_path_of
 from flashbench.preflight.source.tree import SourceTree
@@ -31,12 +31,14 @@ def missing_header(tree: SourceTree) -> Iterator[Finding]:
         raise CannotCheck(f"{len(unanswered)} includes may be in submodules that are not fetched")
     for name, include in unanswered:
         kin = _other_case(tree, include.name)
+        script = may_be_fetched(tree, include.name)
         yield Finding(
             f"{name}:{include.line}",
             f'#include "{include.name}": no such file here or in git'
-            + (f"; {kin} differs in case alone" if kin else ""),
+            + (f"; {kin} differs in case alone" if kin else "")
+            + (f"; {script} may fetch it" if script else ""),
             f"write {kin}" if kin else _find_lost(include.name),
-            "warning" if include.conditional else "error",
+            "warning" if include.conditional or script else "error",
         )
 
 
@@ -149,8 +151,9 @@ def _found_ignored(tree: SourceTree, name: str) -> list[str]:
 
 
 def _other_case(tree: SourceTree, name: str) -> str:
-    last = PurePosixPath(name).name
+    """The header whose path ends with this one in other letters; "" without one."""
+    end = "/".join(part for part in PurePosixPath(name).parts if part not in (".", ".."))
     for known in tree.headers:
-        if PurePosixPath(known).name.lower() == last.lower():
+        if f"/{known}".lower().endswith(f"/{end}".lower()) and not known.endswith(end):
             return known
     return ""
