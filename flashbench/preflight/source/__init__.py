@@ -15,11 +15,7 @@ from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import listed_but_missing, submodule_not_as_recorded
 
 CHECKS: tuple[Check[SourceTree], ...] = (
-    Check(
-        "project settings",
-        "without them no revision can be built or called",
-        project_settings,
-    ),
+    Check("project settings", "without them no revision can be built or called", project_settings),
     Check(
         "submodules",
         "their headers are missing, or are others, in a clean clone",
@@ -30,16 +26,8 @@ CHECKS: tuple[Check[SourceTree], ...] = (
         "the build dies minutes in, on a machine that is already paid for",
         missing_header,
     ),
-    Check(
-        "headers in git",
-        "it builds here and in no clean clone",
-        header_not_in_git,
-    ),
-    Check(
-        "listed sources",
-        "the build names a file that no clean clone has",
-        listed_but_missing,
-    ),
+    Check("headers in git", "it builds here and in no clean clone", header_not_in_git),
+    Check("listed sources", "the build names a file that no clean clone has", listed_but_missing),
     Check(
         "macros against constants",
         "the macro rewrites the constant's declaration into a syntax error",
@@ -55,9 +43,5 @@ CHECKS: tuple[Check[SourceTree], ...] = (
         "the library links and then does not load: undefined symbol",
         missing_instantiation,
     ),
-    Check(
-        "module name",
-        "Python looks for PyInit_<name> and does not find it",
-        wrong_module_name,
-    ),
+    Check("module name", "Python looks for PyInit_<name> and does not find it", wrong_module_name),
 )
