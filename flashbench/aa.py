@@ -81,15 +81,10 @@ class SelfComparison:
 
 def chance_of_as_many(rate: Rate, probability: float) -> float:
     """Exact one-sided binomial p-value: of `count` or more where each has this probability."""
-    terms = (
-        math.exp(
-            math.log(math.comb(rate.trials, k))
-            + k * math.log(probability)
-            + (rate.trials - k) * math.log1p(-probability)
-        )
-        for k in range(rate.count)
-    )
-    return round(max(0.0, 1.0 - math.fsum(terms)), 12)  # 1 - 0.95 is a little more than 0.05
+    from scipy.special import bdtrc
+
+    found = bdtrc(rate.count - 1, rate.trials, probability)
+    return round(float(found), 12)  # 1 - 0.95 is a little more than 0.05
 
 
 def compare_with_itself(

@@ -189,25 +189,6 @@ def _as_quantized(quantized: Quantized) -> tuple[Tensor, ...]:
     return tensors
 
 
-def dequantize(quantized: Quantized) -> tuple[Tensor, Tensor, Tensor]:
-    """The q, k and v that the quantised tensors stand for, float32, without padding."""
-    k_len, head_dim = quantized.k.shape[2], quantized.head_dim
-    batch, kv_heads, width, keys = quantized.v.shape
-    inverse_dims, inverse_keys = (
-        order(quantized.v.device).argsort() for order in (dim_order, key_order)
-    )
-    v = quantized.v.float().view(batch, kv_heads, width // 32, 32, keys // 16, 16)
-    v = v[:, :, :, inverse_dims][..., inverse_keys].reshape(batch, kv_heads, width, keys)
-    rows = (quantized.q.float(), quantized.k.float(), v.transpose(2, 3))
-    lengths = (quantized.q.shape[2], k_len, k_len)
-    scales = (quantized.q_scale, quantized.k_scale, quantized.v_scale)
-    q, k, v = (
-        x[:, :, :length, :head_dim] * scale.repeat_interleave(BLOCK, dim=2)[:, :, :length, None]
-        for x, length, scale in zip(rows, lengths, scales, strict=True)
-    )
-    return q, k, v
-
-
 def _validate(q: Tensor, k: Tensor, v: Tensor) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dtype not in _OUT_CODES:

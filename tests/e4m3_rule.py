@@ -30,11 +30,30 @@ def inputs(
     return [x.to(torch.float16 if kind == "mean" else torch.bfloat16) for x in tensors]
 
 
+def dequantize(quantized: fp8.Quantized) -> tuple[Tensor, Tensor, Tensor]:
+    """The q, k and v that the quantised tensors stand for, float32, without padding."""
+    k_len, head_dim = quantized.k.shape[2], quantized.head_dim
+    batch, kv_heads, width, keys = quantized.v.shape
+    inverse_dims, inverse_keys = (
+        order(quantized.v.device).argsort() for order in (fp8.dim_order, fp8.key_order)
+    )
+    v = quantized.v.float().view(batch, kv_heads, width // 32, 32, keys // 16, 16)
+    v = v[:, :, :, inverse_dims][..., inverse_keys].reshape(batch, kv_heads, width, keys)
+    rows = (quantized.q.float(), quantized.k.float(), v.transpose(2, 3))
+    lengths = (quantized.q.shape[2], k_len, k_len)
+    scales = (quantized.q_scale, quantized.k_scale, quantized.v_scale)
+    q, k, v = (
+        x[:, :, :length, :head_dim] * scale.repeat_interleave(fp8.BLOCK, dim=2)[:, :, :length, None]
+        for x, length, scale in zip(rows, lengths, scales, strict=True)
+    )
+    return q, k, v
+
+
 def emulate(
     quantized: fp8.Quantized, is_causal: bool = False, largest: float = fp8.LARGEST
 ) -> Tensor:
     """What the kernel computes, in torch: `largest` is the probability of a row's largest score."""
-    q, k, v = fp8.dequantize(quantized)
+    q, k, v = dequantize(quantized)
     group = q.shape[1] // k.shape[1]
     scale_log2 = quantized.head_dim**-0.5 * math.log2(math.e)
     row = torch.arange(q.shape[2], device=q.device)[:, None]
@@ -69,7 +88,7 @@ def error_ratios(
     Both against float64 attention of q, k and v.
     """
     expected = reference.attention(q, k, v, is_causal=is_causal)
-    dequantized = fp8.dequantize(fp8.quantize_e4m3(q, k, v))
+    dequantized = dequantize(fp8.quantize_e4m3(q, k, v))
     unavoidable = reference.attention(*dequantized, is_causal=is_causal) - expected
     error = out.double() - expected
     return (

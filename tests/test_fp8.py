@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from e4m3_rule import KINDS, assert_within_twice, emulate, error_ratios, inputs
+from e4m3_rule import KINDS, assert_within_twice, dequantize, emulate, error_ratios, inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -38,7 +38,7 @@ def test_dequantised_is_near(q_len: int, k_len: int, head_dim: int, size: float)
     q, k, v = (x.to(torch.bfloat16) for x in tensors)
     quantized = fp8.quantize_e4m3(q, k, v)
     scales = (quantized.q_scale, quantized.k_scale, quantized.v_scale)
-    for x, back, scale in zip((q, k, v), fp8.dequantize(quantized), scales, strict=True):
+    for x, back, scale in zip((q, k, v), dequantize(quantized), scales, strict=True):
         steps = scale.repeat_interleave(fp8.BLOCK, dim=2)[:, :, : x.shape[2], None]
         allowed = torch.maximum(x.float().abs() / 16, steps * SUBNORMAL_STEP / 2)
         assert ((back - x.float()).abs() <= allowed * 1.0001).all()
@@ -63,7 +63,7 @@ def test_layouts() -> None:
     assert quantized.v.shape == (1, 2, 64, 384)
     assert all(x.is_contiguous() for x in (quantized.q, quantized.k, quantized.v))
     assert (quantized.q[..., 40:].float() == 0).all()
-    v = fp8.dequantize(quantized)[2] / quantized.v_scale.repeat_interleave(128, 2)[:, :, :300, None]
+    v = dequantize(quantized)[2] / quantized.v_scale.repeat_interleave(128, 2)[:, :, :300, None]
     for place, dim in ((2, 8), (9, 3), (33, 33)):
         for column, key in ((1, 1), (2, 8), (20, 18)):
             assert quantized.v[0, 1, place, column].float() == v[0, 1, key, dim].round(decimals=3)
@@ -89,11 +89,11 @@ def test_strides_play_no_part() -> None:
 def test_nonfinite_becomes_nan_alone(value: float) -> None:
     """NaN and infinity become NaN and leave the scale and the rest of the block as they were."""
     q, k, v = inputs("normal", (2, 2), (130, 300), 64)
-    expected = fp8.dequantize(fp8.quantize_e4m3(q, k, v))
+    expected = dequantize(fp8.quantize_e4m3(q, k, v))
     for i, x in enumerate((q, k, v)):
         x[0, 1, 129, 5] = value
         expected[i][0, 1, 129, 5] = math.nan
-    found = fp8.dequantize(fp8.quantize_e4m3(q, k, v))
+    found = dequantize(fp8.quantize_e4m3(q, k, v))
     for x, y in zip(found, expected, strict=True):
         torch.testing.assert_close(x, y, rtol=0, atol=0, equal_nan=True)
         assert int(x.isnan().sum()) == 1
@@ -106,7 +106,7 @@ def test_extreme_blocks_stay_finite(size: float) -> None:
         (x.float().clamp(-1, 1) * size).to(torch.bfloat16)
         for x in inputs("normal", (1, 1), (5, 7), 64)
     )
-    for x, back in zip((q, k, v), fp8.dequantize(fp8.quantize_e4m3(q, k, v)), strict=True):
+    for x, back in zip((q, k, v), dequantize(fp8.quantize_e4m3(q, k, v)), strict=True):
         assert back.isfinite().all()
         assert (back.abs() <= 1.07 * x.float().abs().max()).all()
 
@@ -182,7 +182,7 @@ def test_says_what_it_does_not_take(
 def test_nothing_is_quantised_to_nothing(shape: tuple[int, ...]) -> None:
     """Empty batches, heads and lengths are no error, and come back empty."""
     q, k, v = (torch.randn(shape).to(torch.bfloat16) for _ in range(3))
-    for x in fp8.dequantize(fp8.quantize_e4m3(q, k, v)):
+    for x in dequantize(fp8.quantize_e4m3(q, k, v)):
         assert x.shape == shape
 
 

@@ -16,6 +16,7 @@ from flashbench.measure.progress import LineProgress, Progress
 from flashbench.measure.saving import NotSavedError
 from flashbench.report import Report, report_builds
 from flashbench.revisions import Built
+from flashbench.revisions.built import side_by_side
 from flashbench.run import Plan, RunEnd, measure
 from flashbench.runfile import Pair, RunFile
 from flashbench.until_decided import measure_pair
@@ -135,13 +136,9 @@ class LaunchesOnDemand:
         left = None if self.budget is None else self.budget - spent
         if left is not None and left <= 0:
             raise SpentError
-        builds = {OLD: self.good, NEW: commit}
         return replace(
             self.plan,
-            candidates=[built.candidate(name) for name, built in builds.items()],
-            sites={name: str(built.require()) for name, built in builds.items()},
-            repository=str(next(iter(builds.values())).project.repository),
-            backends="default",
+            **side_by_side({OLD: self.good, NEW: commit}),
             launches=launches,
             budget_seconds=left,
             metrics=[self.metric] if self.metric else [],

@@ -82,8 +82,7 @@ def passing(log: str) -> str:
     """The line that says that it failed for want of memory or disk, so that it deserves another
     try; "" where there is none."""
     for found in _PASSING.finditer(log):
-        start, end = log.rfind("\n", 0, found.end() - 1) + 1, log.find("\n", found.end() - 1)
-        line = log[start : end if end >= 0 else None]
+        line = _line_at(log, found.end() - 1)
         if not _ABOUT_SOURCES.match(line):
             return line.strip()[:300]
     return ""
@@ -93,13 +92,17 @@ def missing_tool(log: str) -> str:
     """The line that says that a compiler, or what runs it, is not on this machine's PATH; ""
     without one. It says nothing about the sources, and the tool may be there the next time."""
     for found in _NO_TOOL.finditer(log):
-        start, end = log.rfind("\n", 0, found.start() + 1) + 1, log.find("\n", found.end())
-        line = log[start : end if end >= 0 else None]
+        line = _line_at(log, found.start() + 1)
         name = next(filter(None, found.groups()))
         there = any(shutil.which(tool) for tool in _OF_CMAKE.get(name, (name,)))
         if not there and not _ABOUT_SOURCES.match(line):
             return line.strip()[:300]
     return ""
+
+
+def _line_at(log: str, place: int) -> str:
+    end = log.find("\n", place)
+    return log[log.rfind("\n", 0, place) + 1 : end if end >= 0 else None]
 
 
 def _lines(text: str) -> str:

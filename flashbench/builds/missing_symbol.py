@@ -115,15 +115,18 @@ def _without_arguments(symbol: str) -> str:
 def _without_brackets(head: str) -> str:
     """`ns::launch` of `ns::launch<bf16>`."""
     while head.endswith(">"):
-        depth = 0
-        for place in range(len(head) - 1, -1, -1):
-            depth += (head[place] == ">") - (head[place] == "<")
-            if depth == 0:
-                head = head[:place]
-                break
-        else:
-            return ""
+        head, _ = last_angled(head)
     return head
+
+
+def last_angled(text: str) -> tuple[str, str]:
+    """`name<a, b>` as the name and what the brackets hold; nothing where they do not match."""
+    depth = 0
+    for place in range(len(text) - 1, -1, -1):
+        depth += (text[place] == ">") - (text[place] == "<")
+        if depth == 0:
+            return text[:place].rstrip(), text[place + 1 : -1]
+    return "", ""
 
 
 def _sources(checkout: Path) -> list[Path]:

@@ -20,6 +20,7 @@ from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import continued, resumed_plan, run_file
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.revisions import WORKTREE
+from flashbench.revisions.built import side_by_side
 from flashbench.runfile import Pair
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def _plan(options: dict[str, Any], builds: dict[str, "Built"]) -> "Plan":
 
     return Plan(
         **plan_options(options | {"processes": processes_of(builds[OLD].project, options)}),
-        **_both(builds),
+        **side_by_side(builds),
+        build_seconds=seconds_of(builds.values()),
         launches=options["launches"],
         metrics=[options["metric"]] if options["metric"] else [],
         pair=Pair(
@@ -121,17 +123,6 @@ def _plan(options: dict[str, Any], builds: dict[str, "Built"]) -> "Plan":
             metric=options["metric"] or "",
         ),
     )
-
-
-def _both(builds: dict[str, "Built"]) -> dict[str, Any]:
-    """What a plan takes from the builds."""
-    return {
-        "candidates": [built.candidate(name) for name, built in builds.items()],
-        "sites": {name: str(built.require()) for name, built in builds.items()},
-        "repository": str(builds[OLD].project.repository),
-        "backends": "default",
-        "build_seconds": seconds_of(builds.values()),
-    }
 
 
 def _resumed(
@@ -148,7 +139,12 @@ def _resumed(
                 "measured; compare into a new file"
             )
     plan = resumed_plan(context, options, run)
-    return replace(plan, launches=max(plan.launches, run.settings.launches), **_both(builds))
+    return replace(
+        plan,
+        launches=max(plan.launches, run.settings.launches),
+        **side_by_side(builds),
+        build_seconds=seconds_of(builds.values()),
+    )
 
 
 def _finish(outcome: "RunEnd", path: Path, options: dict[str, Any]) -> "RunFile":

@@ -1,7 +1,6 @@
 """The options of `run` that spread a run over devices, and what they do."""
 
 import shlex
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.measuring import is_given, tell
+from flashbench.cli.options import together
 from flashbench.cli.parameter_types import Count
 from flashbench.errors import InvalidInputError
 
@@ -28,7 +28,8 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str | None
         raise click.BadParameter(str(error), context, parameter) from None
 
 
-_OPTIONS = [
+# Options that spread a run over devices.
+fleet_options = together(
     click.option(
         "--shard",
         metavar="I/N",
@@ -67,20 +68,13 @@ _OPTIONS = [
     click.option("--no-wait", is_flag=True, help="With --slurm: print the job's number and go."),
     # Of a task that `run` started itself: go on with the part's file, no table, no advice.
     click.option("--child", is_flag=True, hidden=True),
-]
+)
 # Options of `run` that do not say what is measured, and --budget, which tasks share.
 _NOT_PLAN = {"shard", "child", "resume", "output", "force", "format_", "budget"}
 FREE_OF_FLEET = {
     "gpus", "slurm", "slurm_partition", "slurm_time", "slurm_gres", "slurm_options", "dry_run",
     "no_wait",
 }  # fmt: skip
-
-
-def fleet_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that spread a run over devices."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def spread(context: click.Context) -> str:

@@ -135,14 +135,12 @@ def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":
     """The candidate against SDPA, in a run file that stays."""
     from flashbench.measure.progress import make_progress
     from flashbench.report import report_one
+    from flashbench.revisions.built import side_by_side
     from flashbench.run import Plan, measure
 
     plan = Plan(
         **plan_options(options),
-        candidates=[built.candidate("candidate")],
-        sites={"candidate": str(built.require())},
-        repository=str(built.project.repository),
-        backends="default",
+        **side_by_side({"candidate": built}),
         launches=options["launches"],
         metrics=[options["metric"]] if options["metric"] else None,
     )

@@ -23,7 +23,7 @@ FORMATS = (*TABLES, "github", "junit")
 Command = Callable[..., int]
 
 
-def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """One decorator for several options, which help lists in this order."""
 
     def add(command: Command) -> Command:
@@ -47,7 +47,7 @@ def _shapes(
 
 
 # Cases and device.
-grid_options = _together(
+grid_options = together(
     click.option(
         "--preset",
         "presets",
@@ -87,7 +87,7 @@ grid_options = _together(
 )
 
 # Samples, threads, seed, budget and time-out.
-effort_options = _together(
+effort_options = together(
     click.option(
         "--samples",
         type=Count(2, 100_000),
@@ -172,13 +172,13 @@ first_parent_option = click.option(
 )
 
 # Of a table without a gate.
-table_options = _together(
+table_options = together(
     click.option("--format", "output_format", type=click.Choice(TABLES), default="text"),
     click.option("-o", "--output", type=ReportFile()),
 )
 
 # Of a table of verdicts: by what they are made, and where it goes.
-report_options = _together(
+report_options = together(
     click.option(
         "--metric",
         type=click.Choice(METRICS),

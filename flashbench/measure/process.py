@@ -17,6 +17,7 @@ import msgspec
 
 import flashbench
 from flashbench.builds import cache_directory
+from flashbench.builds.recipe import signal_name
 from flashbench.builds.scratch import scratch
 from flashbench.errors import Exit, FlashbenchError, NotMeasuredError
 from flashbench.inputs import reason
@@ -208,7 +209,7 @@ class Worker:
             pass
         if code == -signal.SIGKILL and _oom_kills() > self._oom_kills:
             return self._died("out_of_memory", "killed by the system: out of memory")
-        how = _signal_name(-code) if code < 0 else f"exit status {code}"
+        how = f"killed by {signal_name(-code)}" if code < 0 else f"exit status {code}"
         last = self._errors[-1].strip()[:300] if self._errors else ""
         return self._died("crashed", f"{how}: {last}" if last else how)
 
@@ -221,13 +222,6 @@ def _read(handle: int) -> bytes:
         return os.read(handle, 1 << 16)
     except (ConnectionResetError, BlockingIOError):
         return b""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"killed by {signal.Signals(number).name}"
-    except ValueError:
-        return f"killed by signal {number}"
 
 
 def _oom_kills() -> int:

@@ -1,8 +1,10 @@
 """A revision that was prepared: what became of it, and what can be called of it."""
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from flashbench.builds import Build, Status
 from flashbench.builds.content import content_hash
@@ -72,3 +74,13 @@ class Built:
     def candidate(self, name: str) -> Candidate:
         """The revision's callable as a candidate; its site goes into the worker's Setup."""
         return Candidate(name=name, spec=self.project.callable, build=copy(self.identity))
+
+
+def side_by_side(builds: Mapping[str, Built]) -> dict[str, Any]:
+    """What a `Plan` takes from builds, at least one, that are measured under these names."""
+    return {
+        "candidates": [built.candidate(name) for name, built in builds.items()],
+        "sites": {name: str(built.require()) for name, built in builds.items()},
+        "repository": str(next(iter(builds.values())).project.repository),
+        "backends": "default",
+    }

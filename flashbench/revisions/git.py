@@ -81,6 +81,11 @@ def ask(repository: Path, *arguments: str, sent: bytes = b"", index: Path | None
     return printed
 
 
+def listed(repository: Path, *arguments: str) -> list[str]:
+    """What a command with -z lists, as names of files. Raises GitError."""
+    return [os.fsdecode(name) for name in ask(repository, *arguments).split(b"\0") if name]
+
+
 def _said(repository: Path, complaint: str) -> str:
     """The line of what git complains of that says why."""
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]

@@ -51,11 +51,6 @@ def record(cache: Path, repository: Path, tried: RevisionOutcome) -> None:
     replace_file(path, msgspec.json.encode(tried))
 
 
-def find(cache: Path, repository: Path, commit: str) -> RevisionOutcome | None:
-    """What is known of a commit (full hash)."""
-    return _read(_directory(cache, repository) / f"{commit}.json")
-
-
 def everything(cache: Path, repository: Path) -> Iterator[RevisionOutcome]:
     """Of all commits of the repository that were tried, in no order."""
     with contextlib.suppress(OSError):

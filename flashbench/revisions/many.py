@@ -49,7 +49,6 @@ class Preparer:
         self._limit = min(timeout, PROBE_TIMEOUT_SECONDS)  # of an import, and of the calls
         self._pool = ThreadPoolExecutor(jobs)
         self._thread = threading.local()
-        self._checkers = ExitStack()
         self._at_end = ExitStack()
         self._jobs = jobs
 
@@ -63,7 +62,6 @@ class Preparer:
         if kind is not None:
             running.stop_all()
         self._pool.shutdown(cancel_futures=True)
-        self._checkers.close()
         self._at_end.close()
 
     def prepare(
@@ -99,7 +97,7 @@ class Preparer:
 
     def _one(self, revision: Revision, stage: Stage) -> Built:
         if not hasattr(self._thread, "checker"):
-            self._thread.checker = self._checkers.enter_context(Checker(self._limit))
+            self._thread.checker = self._at_end.enter_context(Checker(self._limit))
         return prepare(
             self._project,
             revision,

@@ -5,7 +5,7 @@ Texts are untrusted; `shown` makes one harmless before it goes onto a page.
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -101,16 +101,15 @@ def speedup(ratio: Points) -> Points:
     """A ratio of times turned over: above 1 is faster, as in all tables. It has no single samples,
     so no percentiles of such."""
     unknown = np.full(len(ratio), np.nan)
-    return Points(
-        ratio.commit,
-        1 / ratio.value,
-        1 / ratio.high,
-        1 / ratio.low,
-        1 / ratio.q75,
-        1 / ratio.q25,
-        ratio.launches,
-        unknown,
-        unknown,
+    return replace(
+        ratio,
+        value=1 / ratio.value,
+        low=1 / ratio.high,
+        high=1 / ratio.low,
+        q25=1 / ratio.q75,
+        q75=1 / ratio.q25,
+        p90=unknown,
+        p99=unknown,
     )
 
 

@@ -171,8 +171,11 @@ def test_reason_of_a_failed_build_is_told_and_kept(history) -> None:
     broken = project.record(commits["broken"])
     assert broken.build.status == "missing header"
     assert "build_config.h" in broken.build.reason
-    listed = ledger.find(project.cache / "builds", project.repository, commits["broken"])
-    assert listed is not None
+    listed = next(
+        tried
+        for tried in ledger.everything(project.cache / "builds", project.repository)
+        if tried.commit == commits["broken"]
+    )
     assert (listed.status, listed.reason) == (broken.build.status, broken.build.reason)
     line = line_of_failure(output, commits["broken"])
     assert "missing header" in line

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from flashbench.preflight.source.cxx import SourceText
+from flashbench.preflight.source.cxx import SourceText, split_arguments
 from flashbench.preflight.source.tree import SourceTree
 
 _ASKS = re.compile(
@@ -116,12 +116,6 @@ def _launched(before: str) -> list[str]:
 def _split(text: str) -> list[str]:
     """Arguments between the commas outside of parentheses; none where a template's list of
     arguments has commas of its own."""
-    parts, depth = [""], 0
-    for sign in text:
-        depth += {"(": 1, "{": 1, "[": 1, ")": -1, "}": -1, "]": -1}.get(sign, 0)
-        if sign == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += sign
+    parts = split_arguments(text, ("({[", ")}]"))
     angles = [re.sub(r"<<|>>", "", part) for part in parts]
     return parts if all(part.count("<") == part.count(">") for part in angles) else []

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flashbench.inputs import reason
 from flashbench.preflight.finding import CannotCheck
 
 # Bytes of shared memory that a block may ask for by cudaFuncSetAttribute: CUDA C++ Programming
@@ -92,18 +93,22 @@ def _cuobjdump(option: str, library: Path) -> str:
     tool = shutil.which("cuobjdump") or cuda_program("cuobjdump")
     if tool is None:
         raise CannotCheck(_NO_TOOL)
-    try:
-        done = subprocess.run(
-            [tool, option, str(library)], capture_output=True, text=True, timeout=_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        raise CannotCheck(f"cuobjdump did not answer in {_SECONDS:g} s") from None
-    except OSError as error:
-        raise CannotCheck(f"cuobjdump cannot be run: {error.strerror}") from None
+    done = run_tool([str(tool), option, str(library)], _SECONDS)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().partition("\n")[0]
         raise CannotCheck(f"cuobjdump {option} {library.name} failed: {said}")
     return done.stdout
+
+
+def run_tool(command: list[str], seconds: float) -> "subprocess.CompletedProcess[str]":
+    """What a program says; CannotCheck where it gives no answer in time, or cannot be run."""
+    name = Path(command[0]).name
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise CannotCheck(f"{name} did not answer in {seconds:g} s") from None
+    except OSError as error:
+        raise CannotCheck(f"{name} cannot be run: {reason(error)}") from None
 
 
 def _reported(report: Path) -> Iterator[KernelUse]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from flashbench.inputs import reason
 from flashbench.preflight.architectures import holds, torch_name
-from flashbench.preflight.build.resources import cuda_program
+from flashbench.preflight.build.resources import cuda_program, run_tool
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding, Severity
 
@@ -197,10 +197,5 @@ def _nvcc_release() -> str:
 
 def _answer(command: list[str]) -> str:
     """What a program prints, "" where it fails; CannotCheck where it gives no answer."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise CannotCheck(f"{command[0]} did not answer in {_SECONDS:g} s") from None
-    except OSError as error:
-        raise CannotCheck(f"{command[0]} cannot be run: {reason(error)}") from None
+    done = run_tool(command, _SECONDS)
     return done.stdout if done.returncode == 0 else ""

@@ -201,6 +201,18 @@ class SourceText:
         return found
 
 
+def split_arguments(text: str, brackets: tuple[str, str]) -> list[str]:
+    """At the commas that stand in none of these brackets, the opening and the closing ones."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in brackets[0]) - (sign in brackets[1])
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts
+
+
 def _kept(match: "re.Match[str]") -> str:
     text = match[0]
     if text.startswith(("//", "/*")):

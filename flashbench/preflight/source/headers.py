@@ -1,6 +1,5 @@
 """Every header that a source includes is there, and git has it."""
 
-import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -133,8 +132,7 @@ def _found(tree: SourceTree, search: SearchPath, includer: str, include: Include
 @cache
 def _ignored_files(root: Path) -> tuple[str, ...]:
     """All headers that git ignores, but for those in folders of environments and builds."""
-    ignored = git.ask(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard")
-    names = [os.fsdecode(name) for name in ignored.split(b"\0") if name]
+    names = git.listed(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard")
     made = re.compile(r"(^|/)(\.?venv[^/]*|build[^/]*|dist|site-packages|node_modules|\.[^/]+)/")
     return tuple(name for name in names if not made.search(name))
 

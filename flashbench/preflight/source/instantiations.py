@@ -5,8 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from flashbench.builds.missing_symbol import last_angled
 from flashbench.preflight.finding import Finding
-from flashbench.preflight.source.cxx import HEADERS, UNITS
+from flashbench.preflight.source.cxx import HEADERS, UNITS, split_arguments
 from flashbench.preflight.source.generated import written_by_a_generator
 from flashbench.preflight.source.tree import SourceTree
 
@@ -17,6 +18,7 @@ _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*<([^;{}()]{0,400})>\s*\(")
 _MACRO_CALL = re.compile(r"^[ \t]*[A-Z][A-Z0-9_]*\s*\(([^;{}]*)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _INTEGER = re.compile(r"(\d+|0[xX][\da-fA-F]+)[uUlL]*")
+_BRACKETS = "<([", ">)]"
 # Types that are what they are called, by one name each.
 _TYPES = {
     name: names.split()[0]
@@ -135,7 +137,7 @@ def _add(found: _Templates, file: str, heading: str, end: str) -> None:
         return  # a class
     arguments = None
     if before.endswith(">"):
-        before, arguments = _last_angled(before)
+        before, arguments = last_angled(before)
     words = re.search(r"[\s*&>:]([A-Za-z_]\w*)\Z", before)
     if words is None:
         return
@@ -152,7 +154,7 @@ def _add(found: _Templates, file: str, heading: str, end: str) -> None:
     elif arguments is None:
         if "..." in parameters:
             found.untold.add(name)
-        found.parameters[name].add(len(_split(parameters)))
+        found.parameters[name].add(len(split_arguments(parameters, _BRACKETS)))
         if end == "{":
             found.bodies[name].add(file)
 
@@ -167,28 +169,6 @@ def _angled(text: str) -> tuple[str, str]:
         if depth == 0:
             return text[1:place].strip(), text[place + 1 :].strip()
     return "", ""
-
-
-def _last_angled(text: str) -> tuple[str, str]:
-    """`name<a, b>` as the name and what the brackets hold."""
-    depth = 0
-    for place in range(len(text) - 1, -1, -1):
-        depth += (text[place] == ">") - (text[place] == "<")
-        if depth == 0:
-            return text[:place].rstrip(), text[place + 1 : -1]
-    return "", ""
-
-
-def _split(arguments: str) -> list[str]:
-    """At the commas that stand in no brackets."""
-    parts, depth = [""], 0
-    for sign in arguments:
-        depth += (sign in "<([") - (sign in ">)]")
-        if sign == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return parts
 
 
 def _asked(
@@ -228,7 +208,7 @@ def _covers(made: tuple[str, ...], types: tuple[str, ...]) -> bool:
 def _types(arguments: str) -> tuple[str, ...]:
     """`c10::BFloat16, 128` as ("bf16", "128"); "" for what only a compiler knows."""
     found = []
-    for argument in _split(arguments):
+    for argument in split_arguments(arguments, _BRACKETS):
         text = argument.strip()
         number = _INTEGER.fullmatch(text)
         found.append(number[1] if number else _TYPES.get(text.rpartition("::")[2], ""))

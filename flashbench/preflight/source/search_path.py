@@ -138,8 +138,8 @@ class SearchPath:
         if had:
             asked = ("--no-renames", "--diff-filter=D", "--name-only", "--format=", "--relative")
             try:
-                log = git.ask(self.tree.root, "log", "-z", f"--max-count={_COMMITS}", *asked)
-                had |= {os.fsdecode(name).strip("\n") for name in log.split(b"\0")}
+                log = git.listed(self.tree.root, "log", "-z", f"--max-count={_COMMITS}", *asked)
+                had |= {name.strip("\n") for name in log}
             except git.GitError:
                 pass  # a partial clone need not have the history
         return had - self._files

@@ -122,8 +122,8 @@ class SourceTree:
 def read_tree(root: Path) -> SourceTree:
     """The files below `root`, by git where that works, else by walking."""
     try:
-        entries = _git(root, "ls-files", "-z", "--stage")
-        others = _git(root, "ls-files", "-z", "--others", "--exclude-standard")
+        entries = git.listed(root, "ls-files", "-z", "--stage")
+        others = git.listed(root, "ls-files", "-z", "--others", "--exclude-standard")
     except NotMeasuredError as error:
         return SourceTree(root, tuple(sorted(_walk(root))), without_git=str(error))
     tracked, modules, recorded = set(), {}, {}
@@ -136,7 +136,7 @@ def read_tree(root: Path) -> SourceTree:
         else:
             tracked.add(name)
     try:
-        committed = frozenset(_git(root, "ls-tree", "-r", "-z", "--name-only", "HEAD"))
+        committed = frozenset(git.listed(root, "ls-tree", "-r", "-z", "--name-only", "HEAD"))
     except git.GitError:
         committed = frozenset()  # no commit yet
     there = {name for name in tracked if (root / name).exists()}
@@ -147,15 +147,10 @@ def read_tree(root: Path) -> SourceTree:
         committed,
         modules,
         recorded,
-        tuple(_git(root, "ls-files", "-z", "--recurse-submodules"))
+        tuple(git.listed(root, "ls-files", "-z", "--recurse-submodules"))
         if any(modules.values())
         else (),
     )
-
-
-def _git(root: Path, *arguments: str) -> list[str]:
-    """What git lists, NUL between the entries. Raises NotMeasuredError where it does not."""
-    return [os.fsdecode(entry) for entry in git.ask(root, *arguments).split(b"\0") if entry]
 
 
 def _walk(root: Path) -> list[str]:
