@@ -137,8 +137,9 @@ def test_header_that_no_compiler_finds(
         '#include "cpuid.h"\n#include "emmintrin.h"',
         "#include <asm/unistd.h>\n#include <ext/pb_ds/assoc_container.hpp>",
         "#include <exr/exr.h>",
+        '#include "nppi_filtering_functions.h"\n#include "nvjpeg.h"',
     ],
-    ids=["raw string", "compiler's headers", "system's folders", "no longer vendored"],
+    ids=["raw string", "compiler's headers", "system's folders", "no longer vendored", "toolkit"],
 )
 def test_headers_of_others_are_no_defect(project: Repository, text: str) -> None:
     """Also where the project has folders of the same names."""
@@ -161,7 +162,9 @@ def test_headers_of_others_are_no_defect(project: Repository, text: str) -> None
         ("jit.py", 'path = out / "version.h"\nwrite_if_different(path, "#define VERSION 1")\n'),
         ("make_version.sh", 'echo "#define VERSION 1" > csrc/version.h\n'),
         ("CMakeLists.txt", "add_custom_command(\n  OUTPUT version.h\n  COMMAND make_version)\n"),
+        ("CMakeLists.txt", "find_path(VERSION_DIR\n  NAMES version.h)\n"),
         ("Makefile", "csrc/version.h: version.txt\n\tmake_version\n"),
+        ("Makefile", "OUT := $(DIR)/version.h\n$(OUT): version.txt\n\tmake_version $@\n"),
     ],
 )
 def test_generated_header_is_no_defect(project: Repository, file: str, text: str) -> None:

@@ -18,10 +18,11 @@ _WRITES = re.compile(
 _FETCHES = re.compile(
     r"\b(urlopen|urlretrieve|url_?join|requests\.get|\w*(download|artifact)\w*\()"
 )
-# The commands of CMake, Meson and Bazel that make files.
+# The commands of CMake, Meson and Bazel that make files, or look for those of other packages.
 _COMMAND = (
     r"(configure_file|file\s*\(\s*(WRITE|GENERATE|APPEND|CONFIGURE|COPY|RENAME|DOWNLOAD)|"
-    r"add_custom_(command|target)|custom_target|execute_process|genrule|\w*[gG]enerate\w*)"
+    r"add_custom_(command|target)|custom_target|execute_process|genrule|"
+    r"find_path|find_file|check_include_files?(_cxx)?|\w*[gG]enerate\w*)"
 )
 
 
@@ -53,7 +54,7 @@ def _written(text: str, name: str) -> bool:
             continue
         if _WRITES.search(line) or re.search(rf">\s*\S*{whole}", line):
             return True
-        held = re.match(r"\s*(\w+)\s*(?::\s*\w+\s*)?=(?!=)", line)
+        held = re.match(r"\s*(\w+)\s*(?::\s*\w+\s*)?[:?]?=(?!=)", line)
         if held and _writes_to(text, held[1]):
             return True
     return False
@@ -77,8 +78,10 @@ def _writes_to(text: str, variable: str) -> bool:
     return bool(
         re.search(
             rf"\b{variable}\.(write_|open\(\s*['\"][wax])|open\(\s*{variable}\s*,\s*['\"][wax]|"
-            rf">\s*\"?\$\{{?{variable}\b|\bwrite\w*\(\s*{variable}\s*,",
+            rf"\bwrite\w*\(\s*{variable}\s*,|>\s*\"?\$\{{?{variable}\b|"
+            rf"^\$[({{]{variable}[)}}][^=\n]*:(?!=)",
             text,
+            re.MULTILINE,
         )
     )
 

@@ -18,8 +18,10 @@ _NVIDIA = (
     r"texture_types|surface_types|occupancy|device_runtime_api|stdint|[a-z]+_interop)|"
     r"Profiler|GL|EGL)?|cublas(_v2|_api|Lt|Xt)?|"
     r"cudnn(_(version|frontend|backend|graph|(ops|cnn|adv)\w*))?|cufft(w|Xt)?|"
-    r"curand(_(kernel|normal|uniform|globals|mtgp32\w*))?|cusolver(Dn|Sp|Rf|Mg|_common)?|"
+    r"curand(_(kernel|normal|uniform|globals|mtgp32\w*))?|cusolver(Dn|Sp|Rf|Mg|Mp|_common|Sp_LOWLEVEL_PREVIEW)?|"
     r"cusparse(Lt|_v2)?|cutensor(Mg)?|cufile|cupti\w*|nccl(_device)?|nvrtc|nvml|nvToolsExt\w*|"
+    r"npp(i|s|core|defs|[is]_\w+)?|nvjpeg|nvblas|nvvm|nvfatbin|nvcuvid|cuviddec|nvEncodeAPI|"
+    r"cudla(ExternalEtbl)?|nvsci(buf|error|event|ipc|stream|sync)|nvmedia_\w+|"
     r"nvJitLink|nvPTXCompiler|nvshmemx?|nvfunctional|mma|cooperative_groups|"
     r"sm_\d\d_(intrinsics|\w+_functions)|device_(launch_parameters|types|\w*functions)|"
     r"(vector|driver|channel|texture|surface|library|builtin)_(types|functions|descriptor)|"
@@ -32,7 +34,7 @@ _SYSTEM = (
     r"stddef|stdbool|stdarg|stdatomic|stdalign|math|complex|string|strings|memory|malloc|alloca|"
     r"assert|errno|signal|setjmp|time|limits|float|fenv|ctype|wchar|wctype|uchar|locale|inttypes|"
     r"iso646|tgmath|threads|pthread|semaphore|sched|dlfcn|fcntl|poll|getopt|numa|endian|byteswap|"
-    r"execinfo|hip_runtime|rocblas|hipblas"
+    r"execinfo|hip_runtime|rocblas|hipblas|d3d\d\w*|dxgi\w*"
 )
 _OTHERS = re.compile(rf"{_FOLDERS}|({_NVIDIA}|{_SYSTEM})\.(h|hpp|hh|cuh)\Z")
 
