@@ -158,6 +158,15 @@ def names_of_others(project: Repository) -> None:
     project.edit("csrc/bindings.cpp", "flash::combine(", f"{calls} flash::combine(")
 
 
+def written_by_a_paste(project: Repository) -> None:
+    project.write(
+        "csrc/combine.cpp",
+        "#define DEFINE(END) \\\n"
+        "    void flash::comb##END(const float* partial, float* out, int count) {}\n"
+        "DEFINE(ine)\n",
+    )
+
+
 def called_in_bindings(project: Repository, declaration: str, use: str) -> None:
     project.edit("csrc/bindings.cpp", "static void", f"{declaration}\nstatic void")
     project.edit("csrc/bindings.cpp", "flash::combine(", f"{use}; flash::combine(")
@@ -267,6 +276,7 @@ HEALTHY: list[Callable[[Repository], None]] = [
     make_writes_a_unit,
     script_writes_a_unit,
     unit_of_units,
+    written_by_a_paste,
     specialised_in_two_files,
     body_in_a_file_of_another_kind,
     names_of_others,

@@ -144,6 +144,33 @@ def defined_nowhere(project: Repository) -> None:
     project.commit("Rename the definition alone")
 
 
+def defined_nowhere_beside_a_paste(project: Repository) -> None:
+    project.write("csrc/names.h", "#pragma once\n#define KERNEL(K) kernel_of_##K##_bytes\n")
+    project.edit("csrc/forward.h", "#pragma once", '#pragma once\n#include "names.h"')
+    defined_nowhere(project)
+
+
+def named_in_prose(project: Repository) -> None:
+    project.write("flash/tensors.py", '"""csrc/combine.cpp checks them, too."""\n')
+    project.git("rm", "-q", "csrc/combine.cpp")
+    project.commit("Remove a unit that a docstring speaks of")
+
+
+def module_of_cmake(project: Repository) -> None:
+    cmake = (
+        "add_library(kernels OBJECT forward.cu)\npybind11_add_module(_C bindings.cpp combine.cpp)\n"
+    )
+    project.write("csrc/CMakeLists.txt", cmake)
+    project.write("setup.py", 'subprocess.run(["cmake", "-S", ROOT / "csrc"])\n')
+    module_name(project)
+
+
+def unit_of_cmake(project: Repository) -> None:
+    project.write("csrc/CMakeLists.txt", "pybind11_add_module(_C bindings.cpp backward.cu)\n")
+    project.write("setup.py", 'subprocess.run(["cmake", "-S", ROOT / "csrc"])\n')
+    project.commit("List a unit that was never written, for CMake")
+
+
 def not_compiled(project: Repository) -> None:
     project.edit("setup.py", ', "csrc/combine.cpp"', "")
     project.commit("Forget a unit")
@@ -214,6 +241,14 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
         "scale<bf16>, which nothing specialises, as csrc/forward.cu does for other types",
     ),
     defined_nowhere: ("bindings against units", "csrc/forward.h:7", "no unit defines it"),
+    defined_nowhere_beside_a_paste: (
+        "bindings against units",
+        "csrc/forward.h:8",
+        "no unit defines it",
+    ),
+    named_in_prose: ("listed sources", "setup.py:8", "csrc/combine.cpp: no such file"),
+    module_of_cmake: ("module name", "csrc/bindings.cpp:12", "csrc/CMakeLists.txt:2 builds _C"),
+    unit_of_cmake: ("listed sources", "csrc/CMakeLists.txt:1", "lists backward.cu: no such file"),
     not_compiled: ("bindings against units", "csrc/forward.h:7", "csrc/combine.cpp defines it"),
     listed_missing: ("listed sources", "setup.py:8", "csrc/backward.cu: no such file"),
     listed_untracked: (

@@ -104,15 +104,17 @@ def written_by_a_generator(tree: SourceTree, name: str) -> bool:
 
 def may_be_generated(tree: SourceTree, unit: str, lister: str) -> bool:
     """Whether a file other than the one that lists a unit names it or its template, as the script
-    that writes it does."""
+    that writes it does: one of Python in quotes, not in its prose."""
     path = PurePosixPath(unit)
     word = re.compile(rf"(?<![\w.]){re.escape(path.name)}(?![\w.])")
+    quoted = re.compile(rf"[\"'](?:[\w./{{}}-]*/)?{re.escape(path.name)}[\"']")
     for file in tree.files:
         if PurePosixPath(file).stem == path.name and file.endswith(_TEMPLATES):
             return True
         if file.endswith(".pyx") and PurePosixPath(file).stem == path.stem:
             return True  # Cython
         script = file != lister and file.endswith((*_SCRIPTS, *_TEMPLATES))
-        if script and word.search(tree.read(file).text):
+        wanted = quoted if file.endswith(".py") else word
+        if script and wanted.search(tree.read(file).text):
             return True
     return False

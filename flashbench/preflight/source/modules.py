@@ -19,7 +19,8 @@ _EXTENSION = re.compile(
 _CMAKE = re.compile(r"(?:pybind11_add_module|nanobind_add_module|Python_add_library)\s*\(\s*(\w+)")
 # Modules whose names the text does not tell, or that another call makes.
 _UNTOLD = re.compile(
-    r"\bOUTPUT_NAME\b|\badd_library\s*\(|add_module\s*\(\s*\$|Extension\(\*?\w+\s*[,)]"
+    r"\bOUTPUT_NAME\b|\badd_library\s*\(\s*\S+\s+(?!\s|(?:OBJECT|STATIC|INTERFACE|ALIAS)\b)|"
+    r"add_module\s*\(\s*\$|Extension\(\*?\w+\s*[,)]"
 )
 
 

@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from flashbench.preflight.finding import Finding
 from flashbench.preflight.source.cxx import UNITS
@@ -140,10 +141,23 @@ def _may_be_defined(tree: SourceTree, name: str) -> bool:
 
 def _made_by_macro(tree: SourceTree, name: str) -> bool:
     """Whether a macro may write the definition: by pasting names, or with the name as argument."""
-    files = (*tree.units, *tree.headers)
-    if any(
-        "##" in tree.read(f).macros or re.search(rf"\b{name}\b", tree.read(f).macros) for f in files
-    ):
-        return True
+    word = re.compile(rf"\b{name}\b")
+    for file in (*tree.units, *tree.headers):
+        macros = tree.read(file).macros
+        if word.search(macros) or any(pattern.fullmatch(name) for pattern in _pasted(macros)):
+            return True
     call = re.compile(rf"^[ \t]*[A-Z][A-Z0-9_]*\s*\([^;{{}}]*\b{re.escape(name)}\b", re.MULTILINE)
     return any(call.search(tree.read(file).plain) for file in tree.units)
+
+
+@lru_cache(maxsize=4096)
+def _pasted(macros: str) -> tuple[re.Pattern[str], ...]:
+    """What macros can make by `##`: what is a parameter may be anything."""
+    found = set()
+    for line in macros.split("\n") if "##" in macros else ():
+        heading = re.match(r"\w+(?:\(([^)]*)\))?", line)
+        parameters = {"__VA_ARGS__", *re.findall(r"\w+", heading[1] or "" if heading else "")}
+        for chain in re.findall(r"\w+(?:\s*##\s*\w+)+", line):
+            parts = re.split(r"\s*##\s*", chain)
+            found.add("".join(r"\w*" if part in parameters else part for part in parts))
+    return tuple(map(re.compile, found))

@@ -1,6 +1,7 @@
 """The files that a build names: all there, their submodules fetched."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -59,8 +60,18 @@ def _severity(tree: SourceTree, file: str) -> Severity:
     if folder == PurePosixPath():
         return "error"
     above = tree.read((folder.parent / "CMakeLists.txt").as_posix()).text
-    entered = file.endswith("CMakeLists.txt") and f"add_subdirectory({folder.name}" in above
-    return "error" if entered else "warning"
+    entered = f"add_subdirectory({folder.name}" in above or _is_built_by_setup(tree, folder)
+    return "error" if file.endswith("CMakeLists.txt") and entered else "warning"
+
+
+def _is_built_by_setup(tree: SourceTree, folder: PurePosixPath) -> bool:
+    """Whether setup.py or pyproject.toml runs CMake in a folder, where the root has nothing for
+    CMake."""
+    if "CMakeLists.txt" in tree.files:
+        return False
+    texts = [tree.read(name).text for name in ("setup.py", "pyproject.toml")]
+    named = re.compile(rf"[\"'/]{re.escape(folder.as_posix())}[\"'/]")
+    return any("cmake" in text.lower() and named.search(text) for text in texts)
 
 
 def units_without_source(tree: SourceTree) -> bool:
