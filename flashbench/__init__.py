@@ -1,4 +1,4 @@
-"""flashbench: is this attention kernel right, faster than PyTorch SDPA, and still so?"""
+"""flashbench: is my attention kernel correct, faster than PyTorch SDPA, and still so?"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import the functions, and with them torch, only when they are asked for.
+    """Import the functions, and with them torch, only on first use.
 
     `flashbench --help` and `flashbench compare` work without torch, and quickly.
     """

@@ -1,8 +1,8 @@
-"""A build against itself: how often this machine raises a false alarm, and what it can see.
+"""A build against itself: this machine's false-alarm rate and smallest detectable change.
 
-Everything here is a function of the log-ratios of the launches of one run file whose pair is twice
-the same build. They are cut into comparisons of equal length, in the order they were measured, and
-each is judged by the code that `compare` runs.
+Everything here is a function of the launches' log-ratios in one run file whose pair is the same
+build twice. They are cut into comparisons of equal length, in the order of measurement, and each is
+judged by the code that `compare` runs.
 """
 
 import math
@@ -22,22 +22,22 @@ from flashbench.stats.sequential import excludes_no_change, launches_needed_anyt
 from flashbench.verdict import Outcome, judge
 
 FloatArray = NDArray[np.float64]
-MOST_LAUNCHES = 40  # of a comparison that is planned
+MOST_LAUNCHES = 40  # for a planned comparison
 POWERS = (0.8, 0.95)
 _ALARMS = (Outcome.FASTER, Outcome.SLOWER)
-_DRAWS = 200  # of the launches of a comparison, for the smallest detectable change
-_STEPS = 6  # changes that are tried up to each doubling
-_SURE = 0.05  # how often a machine that keeps the promised rate is said to miss it
+_DRAWS = 200  # resamples of a comparison's launches, for the smallest detectable change
+_STEPS = 6  # changes tried per doubling
+_SURE = 0.05  # how often a machine that keeps the promised rate is reported to miss it
 
 
 @dataclass(frozen=True, slots=True)
 class CaseNoise:
-    """What comparing a build with itself showed of one case.
+    """What comparing a build with itself showed about one case.
 
     alarms: comparisons that were called FASTER or SLOWER at any look. deviation: standard deviation
     of one launch's log-ratio; None with fewer than two. detectable: by power, (MOST_LAUNCHES,): the
-    smallest change (0.02 is 2 %) that is found by that many launches, as are all larger ones;
-    infinite where there is none.
+    smallest change (0.02 is 2 %) that this many launches find, along with all larger ones; infinite
+    if there is none.
     """
 
     case: Case
@@ -54,8 +54,8 @@ class CaseNoise:
 
 @dataclass(frozen=True, slots=True)
 class SelfComparison:
-    """cases: one each. family: comparisons in which any case was called different, at any look.
-    fixed: the same without looking before the last launch. launches: of one comparison."""
+    """cases: one entry per case. family: comparisons in which any case was called different at any
+    look. fixed: the same, looking only after the last launch. launches: per comparison."""
 
     data: LaunchData
     cases: list[CaseNoise]
@@ -75,12 +75,12 @@ class SelfComparison:
 
     @property
     def too_many(self) -> bool:
-        """Whether more families had a false alarm than chance explains where alpha is kept."""
+        """Whether more families had a false alarm than chance explains at level alpha."""
         return chance_of_as_many(self.family, self.alpha) <= _SURE
 
 
 def chance_of_as_many(rate: Rate, probability: float) -> float:
-    """Exact one-sided binomial p-value: of `count` or more where each has this probability."""
+    """Exact one-sided binomial p-value of `count` or more, each with this probability."""
     from scipy.special import bdtrc
 
     found = bdtrc(rate.count - 1, rate.trials, probability)
@@ -90,7 +90,7 @@ def chance_of_as_many(rate: Rate, probability: float) -> float:
 def compare_with_itself(
     data: LaunchData, launches: int, tolerance: float, alpha: float
 ) -> SelfComparison:
-    """Judge the launches of `data`, `launches` to a comparison; what is left over is not used."""
+    """Judge the launches of `data`, `launches` per comparison; a remainder is not used."""
     whole = between_builds(data, alpha, tolerance)
     pairings = [comparison.pairing for comparison in whole]
     groups = list(_groups(pairings, launches, len(data.run.launches)))
@@ -120,12 +120,12 @@ def detectable_changes(
     ratios: FloatArray, family: int, tolerance: float, alpha: float
 ) -> dict[float, FloatArray]:
     """By power, (MOST_LAUNCHES,): the smallest change that a comparison would have found by then,
-    as it would all larger ones.
+    along with all larger ones.
 
     ratios: (launches,) log-ratios of a build and itself. They are drawn with replacement about
     their median, each change of a grid is added, and the rule is applied after each launch. All
-    sizes are tried because a larger change is not always found sooner: launches that are far off
-    and close together wait for the signs to agree (`anytime_shift`).
+    sizes are tried because a larger change is not always found sooner: launches far from "no
+    change" and close together wait for the signs to agree (`anytime_shift`).
     """
     if len(ratios) < 2:
         return {power: np.full(MOST_LAUNCHES, math.inf) for power in POWERS}
@@ -146,14 +146,15 @@ def detectable_changes(
 
 
 def _changes(tolerance: float) -> FloatArray:
-    """From just above the tolerance to a hundred times of it, and to 100 % at least."""
+    """From just above the tolerance to a hundred times it, and to at least 100 %."""
     steps = math.ceil(_STEPS * math.log2(max(100.0, 1 / tolerance)))
     doublings = np.concatenate(([0.1], np.arange(1, steps + 1))) / _STEPS
     return np.asarray(tolerance * 2.0**doublings)
 
 
 def _smallest(enough: NDArray[np.bool_], changes: FloatArray) -> FloatArray:
-    """enough: (launches, changes). Returns (launches,): the change from which on all are."""
+    """enough: (launches, changes). Returns (launches,): the smallest change from which all are
+    enough."""
     onwards = np.logical_and.accumulate(enough[:, ::-1], axis=1).sum(axis=1)
     smallest: FloatArray = np.append(changes, math.inf)[len(changes) - onwards]
     return smallest
@@ -165,13 +166,13 @@ def _families(comparisons: Sequence[dict[int, Outcome]]) -> Rate:
 
 
 def _groups(whole: Sequence[Pairing], launches: int, total: int) -> Iterator[list[Pairing]]:
-    """Every case's launches of one comparison after the other, numbered from 0 in each."""
+    """Every case's launches, one comparison at a time, numbered from 0 in each."""
     for start in range(0, total - launches + 1, launches):
         yield [_cut(pairing, start, start + launches) for pairing in whole]
 
 
 def _cut(pairing: Pairing, start: int, stop: int) -> Pairing:
-    """The launches from number `start` to before `stop`; a failure where the case has none."""
+    """The launches in [start, stop); a failure if the case has none."""
     if pairing.failure is not None:
         return pairing
     (numbers,), (side,) = pairing.numbers, pairing.sides
@@ -185,14 +186,14 @@ def _cut(pairing: Pairing, start: int, stop: int) -> Pairing:
 def _at_any_look(
     group: Sequence[Pairing], launches: int, tolerance: float, alpha: float
 ) -> dict[int, Outcome]:
-    """The verdict of each case that was measured, by its index, when it was decided.
+    """The verdict of each measured case, by index, at the look that decided it.
 
-    As `compare` does: looked at after each launch, and a case that is decided is measured no more.
+    As `compare` does: looks after each launch, and a decided case is measured no more.
     """
     kept = list(group)
     open_cases = {index for index, p in enumerate(group) if p.failure is None}
     outcomes = dict.fromkeys(sorted(open_cases), Outcome.UNDECIDED)
-    # Before, no interval is bounded, and nothing is decided.
+    # Before that no interval is bounded, so nothing is decided.
     first = launches_needed_anytime(simultaneous_alpha(alpha, len(group)))
     for look in range(first, launches + 1):
         cut = [_cut(pairing, 0, look) for pairing in kept]
@@ -209,7 +210,7 @@ def _at_any_look(
 def _outcomes(
     group: Sequence[Pairing], tolerance: float, alpha: float, *, anytime: bool
 ) -> dict[int, Outcome]:
-    """The verdict of each case that has launches, by its index."""
+    """The verdict of each case that has launches, by index."""
     judged = decide_family(list(group), alpha, tolerance, 1, anytime=anytime)
     return {
         index: judge(comparison, tolerance).outcome

@@ -1,9 +1,9 @@
-"""The names of SDPA and its backends. Results, series and histories are kept by candidate name, so
-no other candidate may have one of these: it would be read as SDPA, and replace its times."""
+"""The names of SDPA and its backends. Results, series and histories are keyed by candidate name, so
+no other candidate may have one of these: it would be read as SDPA and replace its times."""
 
 SDPA = "sdpa"
 
 
 def is_baseline_name(name: str) -> bool:
-    """Whether a candidate of this name is SDPA's default (`sdpa`) or a backend (`sdpa:math`)."""
+    """Whether this name means SDPA's default (`sdpa`) or a backend (`sdpa:math`)."""
     return name == SDPA or name.startswith(f"{SDPA}:")

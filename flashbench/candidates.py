@@ -1,7 +1,7 @@
 """Candidates: named callables with the signature of SDPA, from a flag to a function.
 
-Torch and the candidates themselves are imported by `load` only, that is in a worker process: a
-candidate that crashes at import costs the command line nothing.
+Only `load` imports torch and the candidates, in a worker process: a candidate that crashes at
+import cannot take the command line with it.
 """
 
 import hashlib
@@ -34,14 +34,14 @@ BACKENDS = {
     "math": "MATH",
 }
 OFFERED = {"cpu": ("flash", "math"), "cuda": ("cudnn", "flash", "efficient", "math")}
-# On the CPU the default is the flash backend: measuring it twice tells nothing. On a GPU the math
+# On the CPU the default is the flash backend: measuring it twice adds nothing. On a GPU the math
 # backend writes every score to memory, which at long lengths costs minutes and tens of GiB.
 AUTO = {"cpu": ("math",), "cuda": ("cudnn", "flash", "efficient")}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-# What SDPA says when the one backend it was given does not take a case, on the CPU and on a GPU.
+# SDPA's errors when its only allowed backend does not support a case, on the CPU and on a GPU.
 _NO_BACKEND = re.compile("No viable backend|No available kernel")
-# Of the warnings beside it: headings, and that we switched the other backends off.
+# Warnings to ignore: headings, and that we switched the other backends off.
 _NO_REASON = re.compile("not used because|runtime disabled")
 _SPEC = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -68,8 +68,8 @@ def parse_candidate(text: str) -> Candidate:
 
 
 def name_of(spec: str) -> str:
-    """What a candidate is called that nobody named: its function, or `module.function` where the
-    function is called as a baseline is."""
+    """The default name of a candidate: its function, or `module.function` if the function has a
+    baseline's name."""
     function = spec.rpartition(":")[2]
     return spec.replace(":", ".") if is_baseline_name(function) else function
 
@@ -80,19 +80,21 @@ def is_function(text: str) -> bool:
 
 
 def parse_candidates(texts: list[str]) -> list[Candidate]:
-    """All candidates of a command line; their names have to differ."""
+    """All candidates of a command line; their names must differ."""
     candidates = [parse_candidate(text) for text in texts]
     names = [candidate.name for candidate in candidates]
     for name in names:
         if names.count(name) > 1:
             raise InvalidInputError(
-                f"two candidates are named {name!r}; name them apart: name=module:function"
+                f"two candidates are named {name!r}; give them different names: "
+                "name=module:function"
             )
     return candidates
 
 
 def baselines(device: str, backends: str) -> list[Candidate]:
-    """SDPA's default, then the backends asked for: `default`, `auto`, `all`, or names by commas."""
+    """SDPA's default, then the requested backends: `default`, `auto`, `all`, or names separated by
+    commas."""
     chosen: tuple[str, ...]
     if backends == "default":
         chosen = ()
@@ -115,9 +117,9 @@ def baselines(device: str, backends: str) -> list[Candidate]:
 class Loaded:
     """A candidate ready to be called.
 
-    call(q, k, v, is_causal=..., [enable_gqa=True]) -> Tensor; `scope()` is entered around calls
-    (it selects SDPA's backend), so that its own cost stays out of every timing. disproof(call), of
-    a built revision: makes a call and says what proves that it ran other code; empty: nothing.
+    call(q, k, v, is_causal=..., [enable_gqa=True]) -> Tensor; `scope()` is entered around calls (it
+    selects SDPA's backend), which keeps its own cost out of every timing. disproof(call), for a
+    built revision: makes a call and returns what proves that it ran other code; empty: nothing.
     """
 
     def __init__(
@@ -136,8 +138,8 @@ class Loaded:
     def refuses(self, error: Exception) -> bool:
         """Whether the error says "not supported" rather than "broken".
 
-        NotImplementedError from anybody; from our extension also ValueError and TypeError, which
-        is how it names the argument it does not take; from SDPA, that no backend takes the case.
+        NotImplementedError from any candidate; from our extension also ValueError and TypeError,
+        with which it names an unsupported argument; from SDPA, that no backend supports the case.
         """
         if isinstance(error, NotImplementedError):
             return True
@@ -149,9 +151,9 @@ class Loaded:
 def load(
     candidate: Candidate, of_revision: Callable[[Candidate], Loaded] | None = None
 ) -> tuple[Loaded, BuildIdentity]:
-    """Import a candidate. NotMeasuredError says in one line why it cannot be measured.
+    """Import a candidate. NotMeasuredError explains in one line why it cannot be measured.
 
-    of_revision: loads a candidate that is a built revision, whose build is known already.
+    of_revision: loads a candidate that is a built revision, whose build is already known.
     """
     if candidate.baseline:
         return _load_sdpa(candidate), BuildIdentity()
@@ -190,7 +192,7 @@ def load(
 
 
 def _identity(file: str | None) -> BuildIdentity:
-    """Of a module's own file: its source, or the library that an extension is."""
+    """The identity of a module's own file: its source, or the extension's library."""
     if file is None or not Path(file).is_file():  # built in, a namespace, from a zip file
         return BuildIdentity()
     digest = _sha256(file)
@@ -216,7 +218,7 @@ def _load_sdpa(candidate: Candidate) -> Loaded:
 
 
 def reason(error: BaseException, caught: list[warnings.WarningMessage]) -> str:
-    """One line for a failed call; SDPA says in warnings why it has no backend for a case."""
+    """One line for a failed call; SDPA explains in warnings why it has no backend for a case."""
     first = str(error).strip().splitlines()
     line = f"{type(error).__name__}: {first[0]}" if first else type(error).__name__
     messages = [str(warning.message).splitlines()[0] for warning in caught]

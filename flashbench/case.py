@@ -1,6 +1,6 @@
-"""Case: one attention problem that candidates are measured on, and the presets of cases.
+"""Case: one attention problem to measure candidates on, and the presets of cases.
 
-No torch here: `compare` and `show` read cases without paying for its import.
+Does not import torch: `compare` and `show` read cases without that cost.
 """
 
 import re
@@ -47,7 +47,7 @@ class Case(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
     def id(self) -> str:
         """Name of the case in files, tables and flags, e.g. `b1-h8-q512-d64-fp16-causal-cpu`.
 
-        `g<kv heads>` appears with grouped-query heads, `k<key length>` when it differs from q.
+        `g<kv heads>` appears with grouped-query heads, `k<key length>` if it differs from q's.
         """
         s = self.shape
         parts = [f"b{s.batch}", f"h{s.heads}"]
@@ -61,7 +61,7 @@ class Case(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
 
     @property
     def pairs(self) -> int:
-        """Query-key pairs that are not masked, over batch and heads (top-left causal mask)."""
+        """Unmasked query-key pairs, over batch and heads (top-left causal mask)."""
         s = self.shape
         if not self.causal:
             return s.batch * s.heads * s.q_len * s.k_len
@@ -71,12 +71,13 @@ class Case(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of the two matrix products, exact unmasked pairs."""
+        """Floating-point operations of the two matrix products, counting exactly the unmasked
+        pairs."""
         return 4 * self.shape.head_dim * self.pairs
 
     @property
     def bytes(self) -> int:
-        """Fewest bytes to move: q, k, v read once, the output written once."""
+        """Minimum bytes to move: q, k and v read once, the output written once."""
         s = self.shape
         elements = 2 * s.batch * s.heads * s.q_len + 2 * s.batch * s.kv_heads * s.k_len
         return elements * s.head_dim * BYTES_PER_ELEMENT[self.dtype]
@@ -86,7 +87,7 @@ def _square(batch: int, heads: int, length: int, head_dim: int) -> Shape:
     return Shape(batch, heads, heads, length, length, head_dim)
 
 
-# The measured bar of SDPA is known on these shapes: what we are compared with, cell by cell.
+# SDPA's speed is known on these shapes: the bar for our kernels, cell by cell.
 GRID = (
     _square(1, 1, 32, 64),
     _square(1, 1, 128, 64),
@@ -106,7 +107,7 @@ GRID = (
     _square(2, 24, 4096, 96),
 )
 
-# Attention as models have it: grouped heads, lengths that fill no tile, keys of another length.
+# Shapes of real models: grouped heads, lengths that fill no tile, keys of another length.
 MODELS = (
     Shape(1, 32, 8, 1, 4096, 128),  # decode: Llama 3 8B, one request
     Shape(16, 32, 8, 1, 4096, 128),  # ... and batches of them
@@ -151,12 +152,13 @@ def parse_shape(text: str) -> Shape:
     except ValueError as error:
         raise InvalidInputError(
             f"shape {text[:100]!r} is not understood ({error}); write BATCH,HEADS,LENGTH,HEAD_DIM "
-            "as in 1,8,512,64, or b1-h8-g2-q512-k1024-d64 with own kv heads (g) and key length (k)"
+            "as in 1,8,512,64, or b1-h8-g2-q512-k1024-d64 with separate kv heads (g) and key "
+            "length (k)"
         ) from None
 
 
 def _shape_of(text: str) -> Shape:
-    """Raises ValueError in words for a user."""
+    """Raises ValueError with a message for the user."""
     if "," in text:
         numbers = [_number(part.strip()) for part in text.split(",")]
         if len(numbers) != 4:
@@ -166,9 +168,9 @@ def _shape_of(text: str) -> Shape:
     for part in text.split("-"):
         field = _FIELD.fullmatch(part)
         if field is None:
-            raise ValueError(f"{part[:20]!r} is no letter of b, h, g, q, k, d and a number")
+            raise ValueError(f"{part[:20]!r} is not one of b, h, g, q, k, d followed by a number")
         if field["name"] in values:
-            raise ValueError(f"{field['name']} is there twice")
+            raise ValueError(f"{field['name']} appears twice")
         values[field["name"]] = _number(field["value"])
     if missing := [name for name in "bhqd" if name not in values]:
         raise ValueError(f"{', '.join(missing)} is missing")
@@ -178,12 +180,12 @@ def _shape_of(text: str) -> Shape:
 
 def _number(text: str) -> int:
     if not re.fullmatch("[0-9]{1,15}", text) or not int(text):
-        raise ValueError(f"{text[:20]!r} is no number from 1 to 999999999999999")
+        raise ValueError(f"{text[:20]!r} is not a number from 1 to 999999999999999")
     return int(text)
 
 
 def parse_case(text: str) -> Case:
-    """Read a case as tables and files name it: `b1-h8-q512-d64-fp16-causal-cpu`.
+    """Read a case id as in tables and files: `b1-h8-q512-d64-fp16-causal-cpu`.
 
     Raises InvalidInputError with the accepted form.
     """
@@ -193,7 +195,7 @@ def parse_case(text: str) -> Case:
         if rest[2] in ("cpu", "cuda"):
             return Case(parse_shape(shape), dtype, rest[1] == "causal", rest[2])
     raise InvalidInputError(
-        f"case {text[:100]!r} is not understood; write it as tables do, such as "
+        f"case {text[:100]!r} is not understood; write it as in tables, such as "
         "b1-h8-q512-d64-fp16-full-cpu"
     )
 
@@ -201,6 +203,6 @@ def parse_case(text: str) -> Case:
 def grid(
     shapes: Iterable[Shape], dtypes: Sequence[DtypeName], causal: Sequence[bool], device: str
 ) -> list[Case]:
-    """Every combination, without repeats, in the order shape, dtype, full before causal."""
+    """Every combination, without repeats, ordered by shape, then dtype, full before causal."""
     cases = [Case(s, d, c, device) for s in shapes for d in dtypes for c in causal]
     return list(dict.fromkeys(cases))

@@ -1,7 +1,7 @@
-"""Comparison: what the launches say about the speed-up of one candidate on one case.
+"""Comparison: the evidence of the launches on the speed-up of one candidate on one case.
 
-A pairing of launches goes in (pairing.py), an estimate comes out. Its interval has the level that
-the family, all cases together, asks for.
+A pairing of launches goes in (pairing.py), an estimate comes out. Its interval has the level
+required by the family, all cases together.
 """
 
 import math
@@ -28,14 +28,14 @@ from flashbench.stats.shift import Shift, paired_shift, unpaired_shift
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The speed-up, and how well the launches know it."""
+    """The speed-up and its uncertainty."""
 
     shift: Shift  # of confidence 1 - alpha
-    alpha: float  # of this interval, the family already divided out
+    alpha: float  # of this interval, already divided by the family
     p_family: float  # Holm-adjusted
-    modes: Modes | None  # of the log speed-up across launches, on either side
+    modes: Modes | None  # of the log speed-up across launches, per side
     correlation: float  # of neighbouring launches over the family; the interval allows for it
-    anytime: bool  # the interval holds whenever one stops, see stats/sequential.py
+    anytime: bool  # the interval holds at any stopping time, see stats/sequential.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ class Comparison:
 def against_sdpa(
     data: LaunchData, against: str, alpha: float, tolerance: float
 ) -> list[Comparison]:
-    """Every candidate that is not SDPA's against `against`: "sdpa" (its default) or "best".
+    """Every candidate except SDPA's own against `against`: "sdpa" (its default) or "best".
 
-    Choosing the best from the same data favours it, so its family counts every backend that could
+    Choosing the best from the same data favours it, so the family counts every backend that could
     have been chosen.
     """
     pairings, choices = with_sdpa(data, against, tolerance)
@@ -79,24 +79,24 @@ def against_sdpa(
 
 
 def between_runs(a: LaunchData, b: LaunchData, alpha: float, tolerance: float) -> list[Comparison]:
-    """Every candidate and case that A has: its speed over SDPA's default in B against that in A."""
+    """Every candidate and case in A: its speed over SDPA's default in B against that in A."""
     return decide_family(of_runs(a, b, tolerance), alpha, tolerance, 1)
 
 
 def between_builds(data: LaunchData, alpha: float, tolerance: float) -> list[Comparison]:
     """The new build of a run file's pair against the old.
 
-    The intervals hold whenever one looks (`stats/sequential.py`), as cases leave the plan when they
+    The intervals hold at every look (`stats/sequential.py`), because cases leave the plan when they
     are decided.
     """
     return decide_family(of_builds(data, tolerance), alpha, tolerance, 1, anytime=True)
 
 
 def geometric_mean(comparisons: Sequence[Comparison], alpha: float) -> Shift | None:
-    """Shift of the mean log speed-up over the cases that were compared; None without any.
+    """Shift of the mean log speed-up over the compared cases; None without any.
 
-    Launch by launch, over the launches that have every case, so that what one launch does to all
-    cases at once widens the interval, which has confidence 1 - alpha for itself.
+    Computed launch by launch over the launches that have every case, so an effect of one launch on
+    all cases widens the interval. It is a lone interval with confidence 1 - alpha.
     """
     compared = [(c.pairing, c.estimate) for c in comparisons if c.estimate is not None]
     if not compared:
@@ -116,7 +116,8 @@ def geometric_mean(comparisons: Sequence[Comparison], alpha: float) -> Shift | N
 
 
 def _launch_correlation(compared: list[Pairing], until: int | None = None) -> float:
-    """The larger of the two files'; over all cases, from the launches up to number `until`."""
+    """The larger of the two files' correlations, over all cases, from the launches up to
+    `until`."""
     significance = SIGNIFICANCE if until is None else SIGNIFICANCE_ANYTIME
     correlations = [0.0]
     for side in range(len(compared[0].sides) if compared else 0):
@@ -162,15 +163,15 @@ def decide_family(
     *,
     anytime: bool = False,
 ) -> list[Comparison]:
-    """Give every pairing its interval at the level that the number of comparisons asks for.
+    """Give every pairing an interval at the level required by the number of comparisons.
 
-    choices: how many comparisons each one was chosen from. anytime: paired launches that were
-    looked at as they came, a case leaving when it was decided. What is said of a case follows from
-    the launches up to its own last one, so it is the same at the stop and read from the file later.
+    choices: how many comparisons each one was chosen from. anytime: paired launches with a look
+    after each, a case leaving when decided. A case's verdict depends only on the launches up to its
+    own last one, so it is the same at the stop and when read from the file later.
     """
     compared = [pairing for pairing in pairings if pairing.failure is None]
     assert not anytime or all(len(pairing.sides) == 1 for pairing in compared)
-    # Looked at as it grows, the family has to be the planned one: who fails later counts as well.
+    # With looks as it grows, the family must be the planned one: later failures count too.
     level = simultaneous_alpha(alpha, choices * len(pairings if anytime else compared))
     correlations: dict[int | None, float] = {}
 

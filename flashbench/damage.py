@@ -1,4 +1,4 @@
-"""What is wrong with a damaged file, in words: no reader's own, and none of Python's."""
+"""Plain-language messages for damaged files, instead of the decoders' or Python's own."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _KINDS = {
     "null": "nothing",
 }
 _QUOTED = 60
-# By json, msgspec (whose errors are ValueErrors) and decoding text.
+# Raised by json, msgspec (whose errors are ValueErrors) and text decoding.
 UNREADABLE = (ValueError, RecursionError, OverflowError)
 _PLACE = re.compile(r" - at (?:`key` in )?`\$\.?(.*)`$", re.DOTALL)
 _RULES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
@@ -34,15 +34,15 @@ _RULES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
     ),
     (
         re.compile(r"Object contains unknown field `(.+)`", re.DOTALL),
-        lambda said: f"has {said[1][:_QUOTED]!r}, which is no field of it",
+        lambda said: f"has {said[1][:_QUOTED]!r}, which is not one of its fields",
     ),
     (
         re.compile(r"Invalid (?:enum )?value (.+)", re.DOTALL),
-        lambda said: f"{said[1][:_QUOTED]} is none of the possible values",
+        lambda said: f"{said[1][:_QUOTED]} is not one of the possible values",
     ),
     (
         re.compile(r"JSON is malformed: (.+) \(byte (\d+)\)"),
-        lambda said: f"no valid JSON at byte {said[2]}: {said[1]}",
+        lambda said: f"invalid JSON at byte {said[2]}: {said[1]}",
     ),
     (re.compile(r"Input data was truncated"), lambda said: "it ends too early"),
     (re.compile(r"Number out of range"), lambda said: "the number is out of range"),
@@ -55,10 +55,10 @@ _RULES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
 
 
 def damage(error: Exception) -> str:
-    """What `error`, of reading or decoding a file, says, with the place in the file.
+    """The message of `error`, raised while reading or decoding a file, with the place in the file.
 
-    The texts of msgspec, json, tomllib and Python's own are put in plain words; errors that we
-    raised ourselves are in such words already.
+    Texts of msgspec, json, tomllib and Python are rephrased; errors that we raised ourselves are
+    already in plain language.
     """
     if isinstance(error, OSError):
         return reason(error)
@@ -71,11 +71,11 @@ def damage(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         if error.pos >= len(error.doc.rstrip()):
             return "it ends too early"
-        return f"no valid JSON at line {error.lineno}, column {error.colno}"
+        return f"invalid JSON at line {error.lineno}, column {error.colno}"
     if isinstance(error, KeyError):
         return f"has no {str(error.args[0])[:_QUOTED]!r}"
     if isinstance(error, TypeError | AttributeError | IndexError):
-        return "a value of another kind than expected"
+        return "a value of an unexpected kind"
     return _plain(str(error))
 
 

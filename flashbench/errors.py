@@ -1,11 +1,11 @@
-"""The exit codes of the contract, and the one exception that carries them to the user."""
+"""The exit codes, and the one exception that carries them to the user."""
 
 import errno
 from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What a command says to the shell. "Measured nothing" is never PASS or REGRESSION."""
+    """A command's answer to the shell. "Measured nothing" is never PASS or REGRESSION."""
 
     PASS = 0
     REGRESSION = 1
@@ -26,12 +26,12 @@ class FlashbenchError(Exception):
 
 
 class InvalidInputError(FlashbenchError):
-    """A flag, a file or a setting that cannot be used (exit code 2)."""
+    """An unusable flag, file or setting (exit code 2)."""
 
 
 def is_out_of_files(error: BaseException) -> bool:
-    """Whether this process, or the system, has too few file descriptors; the command line says so
-    with the fix, so handlers of file errors let it pass."""
+    """Whether this process, or the system, ran out of file descriptors. The command line reports
+    that with the fix, so handlers of file errors let it pass."""
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
@@ -42,4 +42,4 @@ class NotMeasuredError(FlashbenchError):
 
 
 class UnprovenError(NotMeasuredError):
-    """Revisions that share a process are not proven to run their own code there."""
+    """No proof that revisions sharing a process run their own code."""

@@ -1,9 +1,8 @@
-"""Files written whole, devices and links kept, and directories removed whatever is in them.
+"""Atomic writes that keep links and devices, and robust directory removal.
 
-Two kinds of names are written. What a user named (`write_file`) may be a symbolic link, which is
-kept and its target replaced, or a device or pipe, which is written as it is. What we name ourselves
-inside a folder (`replace_file`) is a regular file: a link there may have come with an untrusted
-repository and lead anywhere.
+A name from the user (`write_file`) may be a symbolic link, which is kept and its target replaced,
+or a device or pipe, which is written to. A name of our own inside a folder (`replace_file`) is a
+regular file: a link there may have come with an untrusted repository and lead anywhere.
 """
 
 import contextlib
@@ -19,17 +18,17 @@ from pathlib import Path
 
 from flashbench.inputs import descriptor, kind
 
-LEFTOVER = ".part"  # how what a killed writer left is called
+LEFTOVER = ".part"  # the names of what a killed writer left
 _LEFTOVER_NAME = re.compile(rf"\..{{1,50}}\.[0-9a-f]{{8}}{re.escape(LEFTOVER)}", re.DOTALL)
-_MOST_LINKS = 40  # as the kernel follows
+_MOST_LINKS = 40  # as many as the kernel follows
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Atomically replace a file of ours: a kill at any moment leaves the old or the new one.
+    """Atomically replace one of our files: a kill at any moment leaves the old or the new one.
 
-    durable: so does a machine that goes down; slow, and not for what can be made again. Makes the
-    folder if there is none; keeps the mode and owner of a file that is there. Raises OSError, also
-    for what is no regular file.
+    durable: so does a machine crash; slow, and unnecessary for what can be regenerated. Creates a
+    missing folder; keeps an existing file's mode and owner. Raises OSError, also for anything but a
+    regular file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     old = _status(path)
@@ -40,7 +39,7 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
         raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     temporary = path.with_name(f"{leftover_prefix(path.name)}{secrets.token_hex(4)}{LEFTOVER}")
     try:
-        # By the umask, and the folder's default permissions, as any program makes a file.
+        # Created with the umask and the folder's default permissions, like any program's file.
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with os.fdopen(handle, "wb") as file:
             if old is not None:
@@ -59,8 +58,8 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write what a user named: a regular file, also behind links, is replaced; a character device
-    or pipe is written to. Raises OSError, also for a pipe that nobody reads."""
+    """Write to the user's file name: a regular file, even behind links, is replaced; a character
+    device or pipe is written to. Raises OSError, also for a pipe without a reader."""
     target = _followed(path)
     if isinstance(target, Path) and _is_to_replace(target):
         replace_file(target, content)
@@ -71,10 +70,10 @@ def write_file(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def stream_open(path: Path) -> Iterator[None]:
-    """Keep a character device or pipe open that is written later: its reader sees no end before.
+    """Keep a character device or pipe open until it is written, so its reader sees no end before.
 
-    Raises OSError where that is known to fail: a pipe that nobody reads, a device that refuses even
-    a write of no bytes.
+    Raises OSError if writing is bound to fail: a pipe without a reader, a device that refuses even
+    a zero-byte write.
     """
     handle = _open_stream(_followed(path))
     try:
@@ -85,21 +84,21 @@ def stream_open(path: Path) -> Iterator[None]:
 
 
 def regular_target(path: Path) -> Path | None:
-    """The regular file, there or not yet, that a name leads to; None: a character device or pipe.
+    """The regular file, existing or not, that a name resolves to; None: a character device or pipe.
 
-    Raises OSError for what cannot be written: a folder, a disk, a loop of links.
+    Raises OSError for an unwritable target: a folder, a disk, a loop of links.
     """
     target = _followed(path)
     return target if isinstance(target, Path) and _is_to_replace(target) else None
 
 
 def leftover_prefix(name: str) -> str:
-    """How the temporary files of a writer of the file `name` begin."""
-    return f".{name[:50]}."  # a name may be as long as the system allows
+    """The prefix of temporary files of a writer of the file `name`."""
+    return f".{name[:50]}."  # the name may already be as long as the system allows
 
 
 def is_leftover(name: str) -> bool:
-    """Whether a file is called as the temporary file of any writer is."""
+    """Whether a file name is that of any writer's temporary file."""
     return _LEFTOVER_NAME.fullmatch(name) is not None
 
 
@@ -112,7 +111,7 @@ def remove_leftovers(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with whatever a build left there; what cannot be removed stays."""
+    """Remove a directory with whatever a build left there; skip what cannot be removed."""
     if not os.path.lexists(path):
         return
     try:
@@ -130,7 +129,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _keep_owner(handle: int, old: os.stat_result) -> None:
-    """Owner and group where the system lets us, and the mode (which `chown` may change)."""
+    """Keep owner and group if the system lets us, and the mode (which `chown` may change)."""
     new = os.fstat(handle)
     with contextlib.suppress(PermissionError):
         if new.st_gid != old.st_gid:
@@ -141,7 +140,7 @@ def _keep_owner(handle: int, old: os.stat_result) -> None:
 
 
 def _followed(path: Path) -> Path | int:
-    """Where a name leads through symbolic links: a place, or a file that this process has open."""
+    """Where a name leads through symbolic links: a path, or a file that this process has open."""
     for _ in range(_MOST_LINKS):
         path = Path(os.path.realpath(path.parent)) / path.name
         number = descriptor(path)
@@ -154,7 +153,7 @@ def _followed(path: Path) -> Path | int:
 
 
 def _is_to_replace(target: Path) -> bool:
-    """Whether it is a regular file, or nothing yet; not: a character device or pipe."""
+    """Whether it is a regular file or absent, rather than a character device or pipe."""
     status = _status(target)
     if status is None or stat.S_ISREG(status.st_mode):
         return True
@@ -164,7 +163,7 @@ def _is_to_replace(target: Path) -> bool:
 
 
 def _open_stream(target: Path | int) -> int:
-    if isinstance(target, int):  # not opened anew: what was written there before stays
+    if isinstance(target, int):  # not reopened: what was written there before stays
         return os.dup(target)
     try:
         handle = os.open(target, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

@@ -1,8 +1,8 @@
 """Attention on fp8 (e4m3) tensors with a scale for each block of rows: a quantiser and one kernel.
 
-It is a different computation from `flashbench.attention`, with an error of its own: that of
-quantising q, k and v, which here is up to twice what the quantised inputs alone would cause
-(docs/lab/cuda-kernels.md has it measured). Nothing selects it by itself.
+It is a different computation from `flashbench.attention`, with its own error: up to twice what
+quantising q, k and v alone would cause (measured in docs/lab/cuda-kernels.md). It is never selected
+automatically.
 """
 
 import math
@@ -28,7 +28,7 @@ _OUT_CODES = {torch.float16: 1, torch.bfloat16: 2}
 
 @dataclass(frozen=True)
 class Quantized:
-    """q, k and v in e4m3, as `quantize_e4m3` makes them and `attention_e4m3` takes them.
+    """q, k and v in e4m3, made by `quantize_e4m3` for `attention_e4m3`.
 
     q, k: (batch, heads, length, width), width being head_dim padded to 64 or 128.
     v: (batch, kv_heads, width, k_len padded to blocks), laid out for the tensor cores: keys are
@@ -36,7 +36,7 @@ class Quantized:
         each 32.
     q_scale, k_scale, v_scale: float32 (batch, heads, blocks): an element of block b of a head is
         its e4m3 value times the scale there.
-    dtype: what the tensors were before, and what the output will be.
+    dtype: of the original tensors, and of the output.
     """
 
     q: Tensor
@@ -50,25 +50,25 @@ class Quantized:
 
 
 def key_order(device: torch.device | str = "cpu") -> Tensor:
-    """Which key of each 16 stands at each place of v.
+    """Which key of each 16 is at each position of v.
 
-    What a lane holds of Q K^T, keys 2c, 2c + 1, 8 + 2c and 9 + 2c (c is the lane modulo 4), is then
-    what it has to hold for P V. A sum over keys has no order.
+    A lane's part of Q K^T, keys 2c, 2c + 1, 8 + 2c and 9 + 2c (c is the lane modulo 4), is then its
+    part of the operand of P V. The order of keys does not change their sum.
     """
     return torch.arange(16, device=device).view(2, 4, 2).transpose(0, 1).reshape(16)
 
 
 def dim_order(device: torch.device | str = "cpu") -> Tensor:
-    """Which dim of each 32 stands at each place of v: a lane's outputs are then 8 neighbours."""
+    """Which dim of each 32 is at each position of v: a lane's outputs are then 8 neighbours."""
     return torch.arange(32, device=device).view(4, 4, 2).transpose(0, 1).reshape(32)
 
 
 def quantize_e4m3(q: Tensor, k: Tensor, v: Tensor) -> Quantized:
-    """Each block of 128 rows of each head divided by its largest element / 448, and rounded.
+    """Divide each block of 128 rows of each head by its largest element / 448, and round.
 
     q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim) of float16 or
     bfloat16, any strides, kv_heads dividing heads, head_dim a multiple of 8 from 32 to 128.
-    NaN and infinite elements do not count for the scale and become NaN: e4m3 has no infinity.
+    NaN and infinite elements do not affect the scale and become NaN: e4m3 has no infinity.
     Raises TypeError or ValueError naming the argument that is not supported.
     """
     q, k, v = plain("q", q), plain("k", k), plain("v", v)
@@ -100,8 +100,8 @@ def attention_e4m3(
     be positive and finite.
 
     A NaN in q makes its row NaN; one in k, every row that sees the key; one in v, its dim of every
-    row that sees the key and, if causal, of rows before them in the same 128.
-    Raises ValueError where the device or the build has no such kernel, TypeError for other types.
+    row that sees the key and, if causal, of earlier rows in the same 128. Raises ValueError if the
+    device or the build has no such kernel, TypeError for other types.
     """
     if not isinstance(quantized, Quantized):
         raise TypeError(
@@ -151,9 +151,10 @@ def attention_e4m3(
 
 
 def _as_quantized(quantized: Quantized) -> tuple[Tensor, ...]:
-    """Its tensors, plain, once they are what `Quantized` says: the kernel takes that for true.
+    """Its tensors, plain, after checking that they are as `Quantized` says: the kernel relies on
+    it.
 
-    Raises TypeError or ValueError that names the one that is not.
+    Raises TypeError or ValueError naming the one that is not.
     """
     fields = ("q", "k", "v", "q_scale", "k_scale", "v_scale")
     tensors = tuple(plain(name, getattr(quantized, name)) for name in fields)
@@ -195,7 +196,9 @@ def _validate(q: Tensor, k: Tensor, v: Tensor) -> None:
             raise TypeError(f"{name} has dtype {x.dtype}; e4m3 is made of float16 and bfloat16")
     torch_attention._validate(q, k, v, enable_gqa=True)
     for name, x in (("q", q), ("k", k), ("v", v)):
-        address_and_strides(name, x)  # torch's own operations read past a storage too small
+        address_and_strides(
+            name, x
+        )  # torch's own operations would read past a storage that is too small
     if q.shape[3] > WIDTHS[-1]:
         raise ValueError(
             f"q has head_dim {q.shape[3]}; supported for e4m3 are 32 to {WIDTHS[-1]} in steps of "
@@ -204,7 +207,7 @@ def _validate(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 def _quantize_rows(x: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """x in e4m3, rows padded to blocks and dims to `width`, and the scale of each block."""
+    """x in e4m3, with rows padded to blocks and dims to `width`, and the scale of each block."""
     batch, heads, length, head_dim = x.shape
     blocks = (length + BLOCK - 1) // BLOCK
     padding = (0, width - head_dim, 0, blocks * BLOCK - length)
@@ -222,7 +225,7 @@ def _quantize_rows(x: Tensor, width: int) -> tuple[Tensor, Tensor]:
 def _for_tensor_cores(v: Tensor) -> Tensor:
     """(batch, heads, keys, width) as `Quantized.v` describes it."""
     batch, heads, keys, width = v.shape
-    # torch moves bytes everywhere, float8 not.
+    # torch can copy bytes everywhere, but not float8.
     transposed = (
         v.view(torch.uint8).transpose(2, 3).reshape(batch, heads, width // 32, 32, keys // 16, 16)
     )

@@ -1,4 +1,4 @@
-"""Untrusted files opened for reading, without ever waiting for a pipe, device or socket."""
+"""Open untrusted files for reading, without ever waiting for a pipe, device or socket."""
 
 import errno
 import io
@@ -17,9 +17,10 @@ _MOST_PARTS = 1 << 15  # of a pipe
 
 
 def read_input(path: Path, limit: int, what: str) -> bytes:
-    """The content of a file. what: it should be, in words for the message that it is too large.
+    """The content of a file. what: the expected kind of file, for the error message if it is too
+    large.
 
-    Raises InvalidInputError where it is no regular file (see `open_input`), cannot be read, or has
+    Raises InvalidInputError if it is not a regular file (see `open_input`), cannot be read, or has
     more than `limit` bytes.
     """
     content = b""
@@ -28,8 +29,8 @@ def read_input(path: Path, limit: int, what: str) -> bytes:
             size = file.seek(0, os.SEEK_END)
             if size <= limit:
                 file.seek(0)
-                content = file.read(size + 1)  # what grows is replaced, not added to
-    except (OSError, ValueError) as error:  # ValueError: no name that a file can have
+                content = file.read(size + 1)  # grows by replacement, not in place
+    except (OSError, ValueError) as error:  # ValueError: not a possible file name
         raise InvalidInputError(f"{path}: cannot be read: {reason(error)}") from None
     if max(size, len(content)) > limit:
         raise InvalidInputError(f"{path}: too large for {what} (limit {limit} bytes)")
@@ -39,8 +40,8 @@ def read_input(path: Path, limit: int, what: str) -> bytes:
 def open_input(path: Path) -> BinaryIO:
     """Open a regular file for reading.
 
-    A pipe is read to its end where the user passed it open, as `/dev/stdin` or the `/dev/fd/N` of a
-    shell's `<(...)`. Raises OSError, ValueError.
+    A pipe is read to its end if the user passed it open, such as `/dev/stdin` or the `/dev/fd/N` of
+    a shell's `<(...)`. Raises OSError, ValueError.
     """
     number = descriptor(path)
     if number is not None:
@@ -55,7 +56,7 @@ def open_input(path: Path) -> BinaryIO:
 
 
 def descriptor(path: Path) -> int | None:
-    """The number of the open file that a name such as `/dev/stdin` or `/dev/fd/3` stands for."""
+    """The descriptor behind a name such as `/dev/stdin` or `/dev/fd/3`."""
     text = os.path.normpath(path.absolute())
     if text in _STANDARD:
         return _STANDARD[text]
@@ -65,7 +66,7 @@ def descriptor(path: Path) -> int | None:
 
 
 def kind(status: os.stat_result) -> str:
-    """What something in a file system is, in words."""
+    """The kind of a file system entry, in words."""
     kinds = {
         stat.S_IFDIR: "a directory",
         stat.S_IFLNK: "a symbolic link",
@@ -78,9 +79,10 @@ def kind(status: os.stat_result) -> str:
 
 
 def reason(error: Exception) -> str:
-    """What the system says of a file, without its name; of many, as of a folder copied, the first.
+    """The system's message about a file, without its name; for several, as from copying a folder,
+    the first.
 
-    ValueError is that of a name that no file can have.
+    ValueError means a name that no file can have.
     """
     if isinstance(error, OSError):
         text = error.strerror or (error.args[0] if error.args else "")

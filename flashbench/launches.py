@@ -1,9 +1,9 @@
-"""Sample a launch: what each launch of a run file says, as arrays the statistics can work on.
+"""Reduce each launch of a run file to numbers, as arrays for the statistics.
 
 The samples of one process resemble each other more than those of the next process, so a launch
-counts once: it is reduced to one number a candidate and case (the median of its samples), and for
+counts once: it is reduced to one number per candidate and case (the median of its samples), and for
 a pair of candidates to one log-ratio (the median over blocks of the log-ratio inside the block,
-which cancels what drifts while the launch runs).
+which cancels drift during the launch).
 """
 
 import math
@@ -21,15 +21,17 @@ from flashbench.runfile import MAX_COUNT, Candidate, Result, RunFile, Timing
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-_THROTTLED = "throttled"  # a status of no result: the result is right, its times were not kept
-_MAX_CELLS = 50_000_000  # 400 MB of float64: beyond it a file is damaged or hostile
+_THROTTLED = (
+    "throttled"  # not a result's status: the result is correct, but its times were not kept
+)
+_MAX_CELLS = 50_000_000  # 400 MB of float64: a larger file is damaged or hostile
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a candidate has no time for a case: a status of the run file, or "missing".
 
-    launches: in how many; status and reason are those of the first.
+    launches: how many of them; status and reason are those of the first.
     """
 
     status: str
@@ -39,7 +41,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Timings whose samples lie in the same blocks. mean_logs: (timings, blocks)."""
+    """Timings with the same layout of samples in blocks. mean_logs: (timings, blocks)."""
 
     blocks: NDArray[np.int64]
     mean_logs: FloatArray
@@ -49,8 +51,8 @@ class _Layout:
 class LaunchData:
     """The timed samples of one metric of a run file, by candidate, case and launch.
 
-    log_median: (candidates, cases, launches), log seconds, NaN where nothing was measured, and
-    everywhere for a candidate that was wrong on the case in any launch: it has no speed.
+    log_median: (candidates, cases, launches), log seconds; NaN where nothing was measured, and in
+    every launch for a candidate that was wrong on the case in any: it has no speed.
     """
 
     run: RunFile
@@ -66,7 +68,7 @@ class LaunchData:
     _results: dict[tuple[int, int], list[Result]] = field(repr=False)
 
     def samples(self, candidate: int, case: int) -> list[FloatArray]:
-        """The samples of each launch that has any, in seconds a call."""
+        """The samples of each launch that has any, in seconds per call."""
         return [
             np.array(self._timings[key].seconds)
             for launch in range(len(self.run.launches))
@@ -74,9 +76,9 @@ class LaunchData:
         ]
 
     def failure(self, candidate: int, case: int) -> Failure | None:
-        """What went wrong, or None. A wrong result in one launch counts more than any crash.
+        """What went wrong, or None. A wrong result in any launch outranks any crash.
 
-        A right result whose blocks were all dropped has the status "throttled".
+        A correct result whose blocks were all dropped has the status "throttled".
         """
         metric = self.metrics[case]
         bad = [
@@ -88,7 +90,7 @@ class LaunchData:
         return Failure(*chosen[0], len(chosen)) if chosen else None
 
     def device_seconds(self, candidate: int, case: int) -> float:
-        """What it took in all launches, with checks and warm-up; 0 in files of older versions."""
+        """Its time in all launches, with checks and warm-up; 0 in files of older versions."""
         return sum(result.device_seconds for result in self._results.get((candidate, case), ()))
 
     def launch_medians(self, candidate: int, case: int) -> FloatArray:
@@ -98,12 +100,12 @@ class LaunchData:
         return present
 
     def median_us(self, candidate: int, case: int) -> float | None:
-        """Median over launches of the launch's median, microseconds; None where never timed."""
+        """Median over launches of the launch's median, in microseconds; None if never timed."""
         middle = float(self._middle[candidate, case])
         return None if math.isnan(middle) else math.exp(middle) * 1e6
 
     def median_speedup(self, candidate: int, baseline: int, case: int) -> float | None:
-        """Ratio of the median times, baseline / candidate; None where either was never timed."""
+        """Ratio of the median times, baseline / candidate; None if either was never timed."""
         ratio = float(self._middle[baseline, case] - self._middle[candidate, case])
         return None if math.isnan(ratio) else math.exp(ratio)
 
@@ -119,7 +121,7 @@ class LaunchData:
     def dropped_blocks(self) -> int:
         """Blocks dropped as throttled, over the whole file.
 
-        A block is one pass over all candidates of a case, dropped for all alike: it counts once.
+        A block is one pass over all candidates of a case, dropped for all of them: it counts once.
         """
         dropped: dict[tuple[int, str], int] = {}
         for launch in self.run.launches:
@@ -129,19 +131,19 @@ class LaunchData:
         return sum(dropped.values())
 
     def measured_metrics(self, candidate: int, case: int) -> list[str]:
-        """Names of the metrics that the file has for this candidate and case."""
+        """Names of the metrics in the file for this candidate and case."""
         results = self._results.get((candidate, case), [])
         return sorted({t.metric for r in results for t in r.timings if t.seconds})
 
     def speedups(self, candidate: int, baseline: int) -> FloatArray:
         """(cases, launches): log(baseline time / candidate time); NaN where either is missing.
 
-        The median over the blocks that both have; without common blocks, of the medians.
+        The median over the blocks that both have; without common blocks, the difference of medians.
         """
         ratio: FloatArray = self.log_median[baseline] - self.log_median[candidate]
         both = ~np.isnan(ratio)
         layout, reference_layout = self._layout[candidate], self._layout[baseline]
-        # Pairs whose blocks are laid out alike (nearly always all of them) are worked on together.
+        # Pairs with the same block layout (nearly always all of them) are computed together.
         alike = set(zip(layout[both].tolist(), reference_layout[both].tolist(), strict=True))
         for ours, theirs in alike:
             times, references = self._layouts[ours], self._layouts[theirs]
@@ -158,7 +160,7 @@ class LaunchData:
 
 
 def collect(run: RunFile, metric: str | None = None) -> LaunchData:
-    """Reduce `run` to one number a launch; metric None: the default of each case's device."""
+    """Reduce `run` to one number per launch; metric None: the default of each case's device."""
     cases = {case.id: index for index, case in enumerate(run.cases)}
     candidates = {candidate.name: index for index, candidate in enumerate(run.candidates)}
     metrics = [metric_of(case.device, metric) for case in run.cases]
@@ -205,26 +207,26 @@ def collect(run: RunFile, metric: str | None = None) -> LaunchData:
 
 
 def baselines_of(run: RunFile, candidate: str = "") -> list[int]:
-    """Indices of the baselines in the process of a candidate; of none: of the first process."""
+    """Indices of the baselines in a candidate's process; for None, in the first process."""
     baselines = [(i, c) for i, c in enumerate(run.candidates) if c.baseline]
     beside = candidate or (baselines[0][1].beside if baselines else "")
     return [i for i, c in baselines if c.beside in ("", beside)]
 
 
 def baseline_index(run: RunFile, candidate: str = "") -> int | None:
-    """Index of SDPA's default in the process of a candidate, as `baselines_of`; None where the file
-    has no such candidate."""
+    """Index of SDPA's default in a candidate's process, as in `baselines_of`; None if the file has
+    no such candidate."""
     found = baselines_of(run, candidate)
     return next((i for i in found if run.candidates[i].spec == "sdpa"), found[0] if found else None)
 
 
 def own_candidates(run: RunFile) -> list[tuple[int, Candidate]]:
-    """The candidates that are not SDPA's, with their indices."""
+    """The candidates other than SDPA's, with their indices."""
     return [(i, c) for i, c in enumerate(run.candidates) if not c.baseline]
 
 
 def _all_dropped(result: Result, metric: str) -> bool:
-    """Whether every block of the metric was dropped: it was timed, and no time was kept."""
+    """Whether every block of the metric was dropped: it was timed, but no time was kept."""
     return result.dropped_blocks > 0 and any(
         timing.metric == metric and not timing.seconds for timing in result.timings
     )
@@ -233,9 +235,9 @@ def _all_dropped(result: Result, metric: str) -> bool:
 def _by_layout(
     timings: dict[tuple[int, int, int], Timing],
 ) -> dict[tuple[int, ...], list[tuple[int, int, int]]]:
-    """The timings by their number of samples and, behind it, the block of each sample."""
+    """Group the timings by their number of samples, then by the block of each sample."""
     groups: dict[tuple[int, ...], list[tuple[int, int, int]]] = defaultdict(list)
-    # Timings read for a report share their block lists: each is hashed once.
+    # Timings read for a report share their block lists: hash each list once.
     known: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     for key, timing in timings.items():
         size = len(timing.seconds)
@@ -248,7 +250,7 @@ def _by_layout(
 
 
 def _stacked(rows: list[MutableSequence[float]]) -> FloatArray:
-    """(rows, samples); several times faster than np.array where the rows are arrays already."""
+    """(rows, samples); several times faster than np.array if the rows are already arrays."""
     flat = array("d")
     for row in rows:
         flat.extend(row)
@@ -256,7 +258,7 @@ def _stacked(rows: list[MutableSequence[float]]) -> FloatArray:
 
 
 def _row_medians(values: FloatArray) -> FloatArray:
-    """Median of each row, none of it NaN; faster than np.median, which does not sort."""
+    """Median of each row, without NaN; faster than np.median, which does not sort."""
     ordered = np.sort(values, axis=1)
     size = values.shape[1]
     medians: FloatArray = (ordered[:, (size - 1) // 2] + ordered[:, size // 2]) / 2
@@ -264,11 +266,11 @@ def _row_medians(values: FloatArray) -> FloatArray:
 
 
 def _median_present(values: FloatArray) -> FloatArray:
-    """Median along the last axis of what is not NaN; NaN where nothing is. np.nanmedian warns of
-    the latter and is slow."""
+    """Median along the last axis, ignoring NaN; NaN if everything is. np.nanmedian warns about the
+    latter and is slow."""
     if not values.shape[-1]:
         return np.full(values.shape[:-1], np.nan)
-    ordered = np.sort(values, axis=-1)  # NaN last
+    ordered = np.sort(values, axis=-1)  # NaN sorts last
     present = np.count_nonzero(~np.isnan(values), axis=-1)[..., None]
     lower = np.take_along_axis(ordered, np.maximum(present - 1, 0) // 2, axis=-1)
     upper = np.take_along_axis(ordered, np.minimum(present // 2, values.shape[-1] - 1), axis=-1)

@@ -1,9 +1,9 @@
-"""Locks between processes, by `flock`: the system releases one when its process ends, however it
-ends, so that none is ever stale.
+"""Locks between processes, by `flock`: the system releases a lock when its process ends, however it
+ends, so none is ever stale.
 
-A child that is forked closes the locks of its parent at once, and one that is executed never has
-them: nobody holds a lock for a process that died. The lock file of an exclusive lock names its
-holder, for messages alone, and is removed with it.
+A forked child closes its parent's locks at once, and an executed one never has them: nobody holds a
+lock on behalf of a dead process. The file of an exclusive lock names its holder, only for messages,
+and is removed with it.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-# What a file system without locks says: some of those over a network, and in user space.
+# Errors of file systems without locks: some network and user-space ones.
 UNSUPPORTED = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
 _HOLDER_BYTES = 1000
 
@@ -27,7 +27,7 @@ _shared: set[Path] = set()
 
 
 class Holder(msgspec.Struct, kw_only=True, frozen=True):
-    """Who has a lock. since: ISO 8601, UTC."""
+    """The holder of a lock. since: ISO 8601, UTC."""
 
     pid: int
     host: str
@@ -42,15 +42,15 @@ _HOLDER = msgspec.json.Decoder(Holder)
 
 
 class BusyError(Exception):
-    """Another process has the lock; the message says which one, and since when."""
+    """Another process has the lock; the message names it and says since when."""
 
 
 @contextmanager
 def exclusive(path: Path, *, wait: bool = True, remove: bool = True) -> Iterator[None]:
-    """Hold the lock `path` alone; its folder is made.
+    """Hold the lock `path` exclusively; creates its folder.
 
-    wait: for another process that has it, else BusyError. remove: the file at the end. Raises
-    OSError where it cannot be made or locked (`UNSUPPORTED`).
+    wait: for another holder, instead of raising BusyError. remove: delete the file at the end.
+    Raises OSError if it cannot be created or locked (`UNSUPPORTED`).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
@@ -62,7 +62,7 @@ def exclusive(path: Path, *, wait: bool = True, remove: bool = True) -> Iterator
         _sign(handle)
         yield
     finally:
-        if handle in _held:  # not in a child that was forked meanwhile
+        if handle in _held:  # not in a child forked meanwhile
             if remove:
                 with contextlib.suppress(OSError):
                     path.unlink()
@@ -70,7 +70,7 @@ def exclusive(path: Path, *, wait: bool = True, remove: bool = True) -> Iterator
 
 
 def share_until_exit(path: Path) -> None:
-    """Hold the lock `path` together with others until this process ends. Raises OSError."""
+    """Hold the lock `path`, shared with others, until this process ends. Raises OSError."""
     if path not in _shared:
         _taken(path, fcntl.LOCK_SH)
         _shared.add(path)
@@ -81,7 +81,7 @@ def _taken(path: Path, how: int) -> int:
     flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
-    except PermissionError:  # another user's, who may have it
+    except PermissionError:  # another user's file, who may hold the lock
         handle = os.open(path, os.O_RDONLY | flags)
     try:
         fcntl.flock(handle, how)
@@ -105,7 +105,7 @@ def _is_at(handle: int, path: Path) -> bool:
 def _sign(handle: int) -> None:
     now = datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
     me = Holder(pid=os.getpid(), host=socket.gethostname(), since=now)
-    with contextlib.suppress(OSError):  # another user's file, or a full disk: a lock all the same
+    with contextlib.suppress(OSError):  # another user's file, or a full disk: still a lock
         os.ftruncate(handle, 0)
         os.pwrite(handle, msgspec.json.encode(me) + b"\n", 0)
 

@@ -1,7 +1,7 @@
-"""Machine profile: what `flashbench aa` learned about a machine, kept for planning.
+"""Machine profile: the noise that `flashbench aa` measured on a machine, for planning.
 
-`run` and `compare` say from it, before they start, what they will be able to see. It never enters
-a verdict.
+From it `run` and `compare` predict, before they start, what they can detect. It never affects a
+verdict.
 """
 
 import os
@@ -25,10 +25,10 @@ _MAX_BYTES = 10**7
 
 
 class Noise(msgspec.Struct, kw_only=True, frozen=True):
-    """Of one device: alarms of `aa`, and the change found with 80 % power by 1, 2, ... launches.
+    """One device: alarms of `aa`, and the change found with 80 % power by 1, 2, ... launches.
 
-    detectable: the median over cases and the worst, None where there is no change from which on
-    all would be found.
+    detectable: the median over cases and the worst; None if no change is large enough to be found
+    reliably.
     """
 
     device: str  # "cpu" or "cuda"
@@ -67,7 +67,7 @@ def path() -> Path:
 
 
 def load(file: Path) -> Profile:
-    """The profile; an empty one where there is no file. Raises InvalidInputError."""
+    """The profile; empty if there is no file. Raises InvalidInputError."""
     try:
         with open_input(file) as stream:
             profile = _PROFILE.decode(stream.read(_MAX_BYTES))
@@ -87,7 +87,7 @@ def load(file: Path) -> Profile:
 
 
 def keep(noise: Noise, file: Path) -> None:
-    """Add what was learned to the profile, in place of what was known of this device."""
+    """Store an entry in the profile, replacing the one for this device."""
     try:
         with locks.exclusive(file.with_name(f".{file.name}.lock")):
             profile = load(file)
@@ -98,7 +98,7 @@ def keep(noise: Noise, file: Path) -> None:
 
 
 def identify(environment: Environment, device: str) -> tuple[str, int]:
-    """Name and threads by which a device is known again."""
+    """The name and threads that identify a device."""
     if device == "cuda":
         return environment.gpu, 0
     return environment.cpu, environment.threads
@@ -148,7 +148,7 @@ def advice(
     launches: int,
     wanted: float,
 ) -> str | None:
-    """A line on what `launches` launches will see here, or None: nothing is known of the machine.
+    """A line on what `launches` launches will detect here, or None if the machine is unknown.
 
     wanted: the change that matters (0.01 is 1 %).
     """
@@ -158,12 +158,12 @@ def advice(
             continue
         seen = noise.detectable[min(launches, len(noise.detectable)) - 1]
         what = "no change for sure" if seen is None else f"changes from {100 * seen:.2g} % on"
-        line = f"by its profile of {noise.measured[:10]} this machine sees {what}"
+        line = f"by its profile of {noise.measured[:10]} this machine detects {what}"
         line += f" with {launches} launches (half of its cases, 80 % power, {noise.cases} cases)"
         if seen is not None and seen <= 2 * wanted:
             return line
         enough = [n for n, change in enumerate(noise.detectable, 1) if (change or 9) <= 2 * wanted]
         most = len(noise.detectable)
-        better = f"{enough[0]} see" if enough else f"not even {most} see"
+        better = f"{enough[0]} detect" if enough else f"not even {most} detect"
         return f"{line}; {better} {200 * wanted:g} %"
     return None

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-UNIT = "seconds"  # a call, of every metric
+UNIT = "seconds"  # per call, for every metric
 
 
 class Metric(NamedTuple):
@@ -26,15 +26,15 @@ DEFAULT_METRIC = {"cpu": "wall", "cuda": "gpu_warm"}
 
 
 def metric_of(device: str, metric: str | None = None) -> str:
-    """The metric that decides on `device`: the one asked for, or the device's default."""
+    """The metric that decides on `device`: the requested one, or the device's default."""
     return metric or DEFAULT_METRIC.get(device, "wall")
 
 
 def metrics_of(device: str) -> tuple[str, ...]:
-    """Names of the metrics that `device` has, in the order in which they are measured."""
+    """Names of the metrics on `device`, in the order of measurement."""
     return tuple(metric.name for metric in METRICS.values() if device in metric.devices)
 
 
 def label_of(metric: str) -> str:
-    """What tables call a metric; its own name where a file has one that is not known here."""
+    """A metric's label in tables; its own name if the metric is unknown here."""
     return METRICS[metric].label if metric in METRICS else metric

@@ -1,9 +1,9 @@
-"""Pairing: the launches by which one candidate on one case is compared, or why there are none.
+"""Pairing: the launches that compare one candidate on one case, or why there are none.
 
 One run file: the candidate against SDPA, paired inside each launch. Two: the candidate's speed over
-SDPA in B against the same in A, so what moves SDPA too is the machine's and cancels. Two builds in
-one run file: the new one against the old, paired inside each launch.
-All speed-ups are log(old time / new time): above 0 is faster.
+SDPA in B against the same in A, so whatever affects SDPA too is the machine's and cancels. Two
+builds in one run file: the new one against the old, paired inside each launch. All speed-ups are
+log(old time / new time): above 0 is faster.
 """
 
 import math
@@ -30,7 +30,7 @@ BEST = "best"
 
 
 class Identified(Protocol):
-    """What is compared: a case, or what another tool measured."""
+    """The subject of a comparison: a case, or another tool's benchmark."""
 
     @property
     def id(self) -> str: ...
@@ -38,18 +38,20 @@ class Identified(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """One candidate on one case, and the launches of it and of `against`, or the failure."""
+    """One candidate on one case, with its launches and those of `against`, or the failure."""
 
     case: Identified
     candidate: str
     against: str
     metric: str
-    sides: tuple[FloatArray, ...] = ()  # log speed-ups a launch: one side paired, two (A, B) not
-    numbers: tuple[IntArray, ...] = ()  # the launch of each of these, an index into the file's
-    time_modes: bool = False  # a time itself, not the ratio, has two modes
+    sides: tuple[
+        FloatArray, ...
+    ] = ()  # log speed-ups by launch: one side if paired, two (A, B) if not
+    numbers: tuple[IntArray, ...] = ()  # the launch of each, as an index into the file's launches
+    time_modes: bool = False  # the times, not the ratio, have two modes
     machine: Shift | None = None  # log(SDPA in A / SDPA in B), two files only
     failure: Failure | None = None
-    partial: Failure | None = None  # some launches failed, others are compared
+    partial: Failure | None = None  # some launches failed, the others are compared
 
     @property
     def launches(self) -> tuple[int, ...]:
@@ -60,7 +62,7 @@ class Pairing:
 
 
 def with_sdpa(data: LaunchData, against: str, tolerance: float) -> tuple[list[Pairing], int]:
-    """Every candidate that is not SDPA's with `against`: "sdpa" (its default) or "best"; and from
+    """Every candidate except SDPA's own with `against`: "sdpa" (its default) or "best"; and from
     how many baselines each was chosen.
 
     "best" is the SDPA backend with the lowest median time on the case.
@@ -88,9 +90,9 @@ def with_sdpa(data: LaunchData, against: str, tolerance: float) -> tuple[list[Pa
 
 
 def of_runs(a: LaunchData, b: LaunchData, tolerance: float) -> list[Pairing]:
-    """Every candidate and case that A has: its speed over SDPA's default in B with that in A.
+    """Every candidate and case in A: its speed over SDPA's default in B with that in A.
 
-    Candidates go by name; where each file has exactly one, the two are compared whatever the names.
+    Candidates are matched by name; if each file has exactly one, names do not matter.
     Raises InvalidInputError when the files have nothing in common.
     """
     if baseline_index(a.run) is None or baseline_index(b.run) is None:
@@ -133,7 +135,7 @@ def of_runs(a: LaunchData, b: LaunchData, tolerance: float) -> list[Pairing]:
 
 
 def of_builds(data: LaunchData, tolerance: float) -> list[Pairing]:
-    """The new build of a run file's pair with the old, by the launches that have both.
+    """The new build of a run file's pair with the old, from the launches that have both.
 
     Raises InvalidInputError for a file without a pair.
     """
@@ -151,9 +153,9 @@ def of_builds(data: LaunchData, tolerance: float) -> list[Pairing]:
 
 
 def best_baseline(data: LaunchData, case: int, candidate: str = "") -> int | None:
-    """Index of the SDPA backend with the lowest median over launches, or None: none was timed.
+    """Index of the SDPA backend with the lowest median over launches; None if none was timed.
 
-    candidate: in whose process, as of `baselines_of`.
+    candidate: in whose process, as in `baselines_of`.
     """
     found = {}
     for index in baselines_of(data.run, candidate):
@@ -180,7 +182,7 @@ def _side(
     ratios: FloatArray,
     tolerance: float,
 ) -> Pairing:
-    """Fill in one side: its launches, or the failure that leaves none of them."""
+    """Fill in one side: its launches, or the failure that leaves none."""
     for index in (candidate, baseline):
         if data.is_wrong(index, case):
             wrong = data.failure(index, case)
@@ -204,7 +206,7 @@ def _side(
 
 
 def _called(data: LaunchData, candidate: int) -> str:
-    """How messages call what a candidate is compared with."""
+    """How messages refer to the other side of a comparison."""
     found = data.run.candidates[candidate]
     return "SDPA" if found.baseline else found.name
 

@@ -1,4 +1,4 @@
-"""The same work on many things, spread over the processors of this machine."""
+"""Spread the same work on many items over this machine's processors."""
 
 import multiprocessing
 import os
@@ -14,21 +14,21 @@ from flashbench.parent import end_with
 
 Made = TypeVar("Made")
 
-_PARTS = 8  # a processor, so that none waits long for another
-_work: Callable[[int], Any] | None = None  # what the processes that are forked inherit
+_PARTS = 8  # per processor, so that none waits long for another
+_work: Callable[[int], Any] | None = None  # inherited by the forked processes
 
 
 def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]:
-    """work(0), ..., work(count - 1); with fewer than `least` of them in this very process.
+    """work(0), ..., work(count - 1); in this process if there are fewer than `least`.
 
-    `work` may be any callable, as processes inherit it; what it gives or raises is pickled.
-    No process outlives this one (Linux). Raises NotMeasuredError where one of them was killed.
+    `work` may be any callable, since processes inherit it; its results and exceptions are pickled.
+    No process outlives this one (Linux). Raises NotMeasuredError if one of them was killed.
     """
     global _work
     workers = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
     if count < least or workers < 2:
         return [work(index) for index in range(count)]
-    first = work(0)  # here, so that what it imports is inherited
+    first = work(0)  # here, so that its imports are inherited
     parts = [range(start, count, workers * _PARTS) for start in range(1, workers * _PARTS + 1)]
     _work = work
     context = multiprocessing.get_context("fork")
@@ -39,8 +39,8 @@ def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]
         made = list(pool.map(_each, parts))
     except BrokenProcessPool:
         raise NotMeasuredError(
-            f"one of {workers} processes that share the work was killed, as for want of memory; "
-            "free some and run the same command again, or with fewer processors (taskset)"
+            f"one of {workers} processes that share the work was killed, perhaps for lack of "
+            "memory; free some and run the same command again, or with fewer processors (taskset)"
         ) from None
     finally:
         _work = None
@@ -52,7 +52,7 @@ def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]
 
 
 def _begin(parent: int) -> None:
-    """End with the process that waits, however it ends; Ctrl-C is for that one."""
+    """End with the waiting parent, however it ends; Ctrl-C is for the parent."""
     end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

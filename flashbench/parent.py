@@ -1,4 +1,4 @@
-"""A process that ends with the one that started it."""
+"""Make a process end with the one that started it."""
 
 import ctypes
 import os
@@ -9,13 +9,13 @@ _PR_SET_PDEATHSIG = 1
 
 
 def signal_when_parent_dies(number: int, parent: int) -> None:
-    """Have the kernel send this process a signal when its parent dies; at once, where it has.
+    """Have the kernel send this process a signal when its parent dies; at once if it already has.
 
-    To be called before anything that takes long, as importing torch does. Linux only.
+    Call it before anything slow, such as importing torch. Linux only.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
-        if os.getppid() != parent:  # it died before we asked
+        if os.getppid() != parent:  # it died before the request
             os.kill(os.getpid(), number)
 
 

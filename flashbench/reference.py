@@ -1,4 +1,4 @@
-"""Attention in float64, and the rule that says whether a result is right.
+"""Attention in float64, and the rule that decides whether a result is correct.
 
 The rule is FlashAttention's (Dao-AILab/flash-attention, tests/test_flash_attn.py): a kernel may be
 twice as far from the truth as SDPA in the same dtype, plus the error of rounding the output twice.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-# Scores of this many elements are held at a time (float64: 256 MiB).
+# Hold this many scores at a time (float64: 256 MiB).
 _MAX_SCORES = 1 << 25
 
 
@@ -20,7 +20,7 @@ def attention(
     """Softmax attention in float64; grouped-query heads are recognised from the shapes.
 
     q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim).
-    Returns float64 of q's shape. The causal mask is aligned at the top left, as SDPA's.
+    Returns float64 of q's shape. The causal mask is aligned at the top left, like SDPA's.
     """
     batch, heads, q_len, head_dim = q.shape
     kv_heads, k_len = k.shape[1], k.shape[2]
@@ -49,7 +49,7 @@ def attention(
 
 
 def _masked_product(weights: Tensor, values: Tensor, hidden: Tensor) -> Tensor:
-    """weights @ values where hidden pairs count as absent: 0 * NaN must not spread."""
+    """weights @ values with masked pairs treated as absent: 0 * NaN must not spread."""
     if bool(torch.isfinite(values).all()):
         return weights @ values
     rows = []
@@ -60,7 +60,7 @@ def _masked_product(weights: Tensor, values: Tensor, hidden: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How far an output is from the truth, and how far it may be (absolute, output units)."""
+    """An output's error and its bound (absolute, in output units)."""
 
     max_error: float
     bound: float
@@ -82,11 +82,11 @@ def error_bound(expected: Tensor, sdpa_error: float, dtype: torch.dtype) -> floa
 
 
 def check(out: Tensor, expected: Tensor, sdpa: Tensor) -> Accuracy:
-    """Decide whether `out` is right.
+    """Decide whether `out` is correct.
 
     expected: the float64 reference; sdpa: PyTorch's result in the dtype of `out`; equal shapes.
-    NaN and Inf have to stand where the reference has them (an overflow to Inf in a narrow dtype
-    where the reference is finite is allowed only where SDPA overflows too).
+    NaN and Inf must be where the reference has them (an overflow to Inf in a narrow dtype where the
+    reference is finite is allowed only where SDPA overflows too).
     """
     if out.shape != expected.shape:
         return Accuracy(

@@ -23,7 +23,7 @@ DEFAULT_ALPHA = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """Something that the reader of the numbers has to know."""
+    """Something the reader of the numbers must know."""
 
     code: str
     message: str
@@ -31,8 +31,8 @@ class Caveat:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """data: one run file or two (A, B). overall: geometric mean of the log speed-ups a candidate
-    (of all candidates, one a name). best: against the best SDPA backend, one file only."""
+    """data: one run file or two (A, B). overall: the geometric mean of the log speed-ups, one per
+    candidate name. best: against the best SDPA backend, one file only."""
 
     data: tuple[LaunchData, ...]
     comparisons: list[Comparison]
@@ -59,8 +59,8 @@ def report_one(
 ) -> Report:
     """Judge the candidates of one run file against SDPA's default, or its best backend.
 
-    A file without candidates, or without SDPA, gives a report without comparisons; one that was
-    measured to compare two builds gives theirs.
+    A file without candidates, or without SDPA, gives a report without comparisons; one measured to
+    compare two builds gives theirs.
     """
     if run.pair is not None:
         if against == BEST:
@@ -108,14 +108,14 @@ def report_two(
 ) -> Report:
     """Judge B against A with SDPA as the control.
 
-    Raises InvalidInputError when they have nothing in common, or come from machines that differ
-    (unless `allow` has "different-machine").
+    Raises InvalidInputError if they have nothing in common, or come from different machines (unless
+    `allow` has "different-machine").
     """
     for run, which in ((a, "first"), (b, "second")):
         if run.pair is not None:
             raise InvalidInputError(
-                f"the {which} run file holds two builds that were measured together until they "
-                "were decided: it is compared alone"
+                f"the {which} run file holds two builds that were measured together until decided: "
+                "compare it alone"
             )
     caveats = _machines(a, b, allow)
     data = collect(a, metric), collect(b, metric)
@@ -147,7 +147,7 @@ def _report(
 
 
 def launch_order(comparisons: list[Comparison]) -> list[Caveat]:
-    """That the intervals allow for launches that resemble their neighbours, where they do."""
+    """The caveat that the intervals allow for correlated launches, if they do."""
     correlation = max((c.estimate.correlation for c in comparisons if c.estimate), default=0.0)
     if not correlation:
         return []
@@ -178,7 +178,7 @@ def _caveats(data: LaunchData, side: str) -> list[Caveat]:
 
 
 def _machines(a: RunFile, b: RunFile, allow: Collection[str]) -> list[Caveat]:
-    """Refuse what makes the ratio to SDPA differ by itself; tell what may."""
+    """Refuse differences that change the ratio to SDPA by themselves; report those that might."""
     devices = {case.device for case in (*a.cases, *b.cases)}
     decisive = [("GPU", "gpu")] if "cuda" in devices else []
     decisive += [("CPU", "cpu"), ("thread count", "threads")] if "cpu" in devices else []
@@ -201,7 +201,7 @@ def _machines(a: RunFile, b: RunFile, allow: Collection[str]) -> list[Caveat]:
                 Caveat(
                     "control",
                     f"{title} differs ({old or 'unknown'} in A, {new or 'unknown'} in B): "
-                    "SDPA, the control, may have changed itself",
+                    "SDPA, the control, may itself have changed",
                 )
             )
     sides = [[c for _, c in own_candidates(run)] for run in (a, b)]
@@ -214,6 +214,6 @@ def _same_library(a: Iterable[Candidate], b: Iterable[Candidate]) -> list[Caveat
     if not libraries_a or libraries_a != libraries_b:
         return []
     message = (
-        "A and B have the same library: only what differs in their Python can change a verdict"
+        "A and B have the same library: only a difference in their Python can change a verdict"
     )
     return [Caveat("same-library", message)]

@@ -1,7 +1,7 @@
 """`flashbench run`: from a plan to a run file, whatever happens on the way.
 
-The parent imports neither torch nor a candidate: whatever those do, it lives, and what was
-measured is in the file.
+The parent imports neither torch nor a candidate: whatever they do, it survives, and the
+measurements are in the file.
 """
 
 import signal
@@ -25,15 +25,15 @@ __all__ = ["Plan", "RunEnd", "measure"]
 
 @dataclass
 class RunEnd:
-    """What came of a run; run is None if it ended before anything was known of the machine."""
+    """The outcome of a run; run is None if it ended before anything was known about the machine."""
 
     run: RunFile | None
     interrupted: bool = False
     over_budget: bool = False
-    failed: bool = False  # a part of it ended before its time
+    failed: bool = False  # a part of it ended early
 
     def measured(self) -> RunFile:
-        """The run; NotMeasuredError where it has no launch."""
+        """The run; NotMeasuredError if it has no launch."""
         if self.run is None or not self.run.launches:
             raise NotMeasuredError("interrupted before anything was measured")
         return self.run
@@ -50,13 +50,13 @@ def measure(
 ) -> RunEnd:
     """Measure the plan into the run file `path`, saving after each case.
 
-    settled: from what was measured so far, the ids of the cases that need no more launches.
+    settled: from the measurements so far, the ids of cases that need no more launches.
 
-    check: whether machine and builds are those of `resumed` even where it lacks nothing.
+    check: compare machine and builds with those of `resumed` even if it is complete.
 
-    resumed: the run to go on with; its results are kept and what it lacks is added. Raises
-    NotMeasuredError if no candidate loads, and InvalidInputError if machine or builds are not
-    those of `resumed`. Ctrl-C and SIGTERM end it early; everything measured is in the file.
+    resumed: the run to resume; its results are kept and the missing ones added. Raises
+    NotMeasuredError if no candidate loads, and InvalidInputError if machine or builds differ from
+    `resumed`. Ctrl-C and SIGTERM end it early; everything measured is in the file.
 
     Raises UnprovenError if revisions that share a process are not proven to run their own code.
     """
@@ -100,8 +100,8 @@ def _run(scheduler: Scheduler, outcome: RunEnd) -> None:
 
 @contextmanager
 def signals_as_interrupt() -> Iterator[None]:
-    """SIGTERM (a scheduler, a preempted machine) and SIGHUP (a terminal that closes) end a run as
-    Ctrl-C does; what `nohup` ignores stays ignored."""
+    """SIGTERM (a scheduler, a preempted machine) and SIGHUP (a closed terminal) end a run as Ctrl-C
+    does; what `nohup` ignores stays ignored."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -112,7 +112,7 @@ def signals_as_interrupt() -> Iterator[None]:
 
 @contextmanager
 def signals_ignored() -> Iterator[None]:
-    """While the file is saved for the last time, a second Ctrl-C waits for nothing."""
+    """Ignore a second Ctrl-C while the file is saved for the last time."""
     with _handled([signal.SIGINT, *_ENDING], signal.SIG_IGN):
         yield
 

@@ -1,7 +1,7 @@
-"""Reads a run file for a report: the same file, by the same rules, in half the time and memory.
+"""Read a run file for a report: the same file, by the same rules, in half the time and memory.
 
-Nearly all of a run file is samples. The samples of each timing become an array as soon as they are
-read; a Python number of each is not kept. What is read so is not for changing or saving.
+Nearly all of a run file is samples. Each timing's samples become an array as soon as they are read,
+without keeping Python numbers. The result is not for changing or saving.
 """
 
 import gc
@@ -26,7 +26,7 @@ from flashbench.runfile import (
     possible_times,
 )
 
-# The types of the run file, with the numbers of a timing still as they are written.
+# The types of the run file, with a timing's numbers still as raw JSON.
 
 
 class _WrittenTiming(Timing, kw_only=True, gc=False):
@@ -52,14 +52,14 @@ _block = msgspec.json.Decoder(list[int])
 
 
 def load(path: Path) -> RunFile:
-    """Read and validate a run file; InvalidInputError says what is wrong with it and where."""
+    """Read and validate a run file; InvalidInputError says what is wrong and where."""
     return decode(content(path), str(path))
 
 
 def decode(document: bytes, name: str) -> RunFile:
     """`runfile.decode`, with samples as arrays and equal block lists as one list."""
-    # Everything that is made here is kept, and has no cycles: the collector would look through it
-    # again and again while it grows. Counting references frees it.
+    # Everything allocated here is kept and has no cycles: the collector would only rescan it as it
+    # grows. Reference counting frees it.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -73,7 +73,7 @@ def decode(document: bytes, name: str) -> RunFile:
 
 
 def _read_numbers(run: _WrittenRunFile, name: str) -> None:
-    """Put the numbers in the place of what is written, checked."""
+    """Replace the raw JSON by checked numbers."""
     blocks: dict[bytes, list[int]] = {}
     for launch in run.launches:
         samples = array("d")

@@ -1,7 +1,7 @@
 """The run file: one JSON document that holds everything one `flashbench run` measured.
 
-Schema and reading rules are told in docs/run-file.md. Files come from outside: they are decoded
-into the types below and nothing else; reading one executes and imports nothing. Going on with one
+docs/run-file.md describes the schema and the reading rules. Files are untrusted: they are decoded
+into the types below and nothing else; reading one executes and imports nothing. Resuming one
 (`flashbench run --resume`) does import the candidates that it names.
 """
 
@@ -20,7 +20,7 @@ from flashbench.inputs import read_input
 
 FORMAT = "flashbench-run"
 VERSION = 1
-# A time outside a picosecond to thirty years is damage.
+# A time outside a picosecond to thirty years means damage.
 MIN_SECONDS, MAX_SECONDS = 1e-12, 1e9
 MAX_COUNT = 2**53  # dimensions, bytes, block numbers: the integers that a float holds
 MAX_LAUNCHES = 10**6
@@ -28,8 +28,8 @@ MAX_BYTES = 2**31  # msgspec builds the whole document in memory
 
 Status = Literal[
     "ok",
-    "wrong",  # the output is not right: no speed is reported
-    "unsupported",  # the candidate said that it cannot do this case
+    "wrong",  # the output is wrong: no speed is reported
+    "unsupported",  # the candidate does not support this case
     "error",  # it raised
     "crashed",  # the worker process died
     "timeout",  # the worker process hung and was killed
@@ -39,11 +39,11 @@ Status = Literal[
 ]
 
 
-# Unknown fields are ignored: a newer minor writer may add some; a newer VERSION is refused.
+# Unknown fields are ignored: a newer minor version may add some; a newer VERSION is refused.
 
 
 class BuildIdentity(msgspec.Struct, kw_only=True):
-    """Which library was measured. Empty strings where a candidate has no build (SDPA)."""
+    """Which library was measured. Empty strings if a candidate has no build (SDPA)."""
 
     revision: str = ""  # what the user called it
     commit: str = ""
@@ -53,14 +53,15 @@ class BuildIdentity(msgspec.Struct, kw_only=True):
 
     @property
     def hashes(self) -> tuple[str, str]:
-        """What tells one build from another; empty strings where nothing was built."""
+        """What distinguishes one build from another; empty strings if nothing was built."""
         return self.source_hash, self.library_hash
 
 
 class Candidate(msgspec.Struct, kw_only=True):
     """A named callable with the signature of SDPA.
 
-    beside: of a baseline, the candidate whose process it was measured in; empty: that of all.
+    beside: for a baseline, the candidate in whose process it was measured; empty: the process
+    shared by all.
     """
 
     name: str
@@ -71,7 +72,7 @@ class Candidate(msgspec.Struct, kw_only=True):
 
 
 class Environment(msgspec.Struct, kw_only=True):
-    """The machine and software; strings as the tools print them, empty when unknown."""
+    """The machine and software; strings as the tools report them, empty if unknown."""
 
     hostname: str = ""
     cpu: str = ""
@@ -90,7 +91,7 @@ Processes = Literal["shared", "paired"]
 
 
 class Settings(msgspec.Struct, kw_only=True):
-    """What was asked for. A run is resumed with these; the command line may change some.
+    """What was requested. A run is resumed with these; the command line may change some.
 
     processes: whether all candidates shared the process of a launch, or each had its own.
     """
@@ -101,23 +102,23 @@ class Settings(msgspec.Struct, kw_only=True):
     min_sample_seconds: float
     timeout_seconds: float
     budget_seconds: float | None = None
-    shard: str = ""  # "2/4": results are of that part of the cases alone; "": of all
-    metrics: list[str] | None = None  # None: all that the device has; []: that of its verdicts
+    shard: str = ""  # "2/4": results cover only that part of the cases; "": all of them
+    metrics: list[str] | None = None  # None: all the device has; []: the one for verdicts
     processes: Processes = "shared"
 
 
 class Correctness(msgspec.Struct, kw_only=True):
     """Against float64 by the rule of flashbench/reference.py; absolute errors."""
 
-    max_error: float | None  # None: NaN, Inf or another shape, no number
+    max_error: float | None  # None: NaN, Inf or another shape
     bound: float
-    rows_checked: int = 0  # query rows a head that were compared; 0: all of them
+    rows_checked: int = 0  # query rows per head that were compared; 0: all
 
 
 class Timing(msgspec.Struct, kw_only=True, gc=False):
     """One metric of one candidate on one case in one launch.
 
-    seconds: one entry a sample, seconds a call (a sample is `calls` calls, averaged).
+    seconds: one entry per sample, seconds per call (a sample averages `calls` calls).
     block: the A/B/B/A block of each sample; equal numbers were measured side by side.
     """
 
@@ -128,7 +129,7 @@ class Timing(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Result(msgspec.Struct, kw_only=True, gc=False):
-    """What one launch found out about one candidate on one case."""
+    """What one launch found about one candidate on one case."""
 
     case: str  # Case.id
     candidate: str  # Candidate.name
@@ -140,12 +141,12 @@ class Result(msgspec.Struct, kw_only=True, gc=False):
     peak_memory_bytes: int | None = None  # beyond the inputs, during one call
     kernels: list[str] = msgspec.field(default_factory=list)  # GPU kernels of one call
     dropped_blocks: int = 0  # throttled: dropped for every candidate alike
-    device_seconds: float = 0.0  # that went to it alone: checks, warm-up, samples
-    sampling_seconds: float = 0.0  # of these, its turns at the clock
+    device_seconds: float = 0.0  # spent on it alone: checks, warm-up, samples
+    sampling_seconds: float = 0.0  # of these, its sampling
 
 
 class DeviceState(msgspec.Struct, kw_only=True):
-    """Clocks and heat at one moment; None where the machine does not say."""
+    """Clocks and temperature at one moment; None if unknown."""
 
     sm_clock_mhz: int | None = None
     power_watts: float | None = None
@@ -155,7 +156,7 @@ class DeviceState(msgspec.Struct, kw_only=True):
 
 
 class Launch(msgspec.Struct, kw_only=True):
-    """One worker process, or one for each candidate (more, when one died): the unit of evidence."""
+    """One worker process, or one for each candidate (more if one died): the unit of evidence."""
 
     index: int
     seed: int
@@ -163,7 +164,7 @@ class Launch(msgspec.Struct, kw_only=True):
     started: str = ""  # ISO 8601, UTC
     device_seconds: float = 0.0
     start_seconds: float = 0.0  # of these, until the process could measure
-    lost_seconds: float = 0.0  # ended without a result: a crash, a hang, what was measured again
+    lost_seconds: float = 0.0  # without a result: a crash, a hang, what was measured again
     case_seconds: dict[str, float] = msgspec.field(default_factory=dict)  # by Case.id
     inspect_seconds: dict[str, float] = msgspec.field(default_factory=dict)  # launch 0, by Case.id
     before: DeviceState | None = None
@@ -174,8 +175,8 @@ class Launch(msgspec.Struct, kw_only=True):
 class Pair(msgspec.Struct, kw_only=True):
     """Two builds measured in the same launches, until each case was decided.
 
-    old, new: candidate names. tolerance, confidence, metric: by which cases were taken out of the
-    plan; an empty metric is the device's default.
+    old, new: candidate names. tolerance, confidence, metric: used to decide cases, which then leave
+    the plan; an empty metric is the device's default.
     """
 
     old: str
@@ -186,16 +187,16 @@ class Pair(msgspec.Struct, kw_only=True):
 
 
 class Costs(msgspec.Struct, kw_only=True):
-    """What a run took beside the seconds of its launches, and what its hourly rate is in.
+    """What a run cost besides the seconds of its launches, and the currency of its hourly rate.
 
-    saved_seconds: that the launches of the fixed plan would have taken that decided cases did not
-    need. price: where the rate comes from, as its reader would check it.
+    saved_seconds: of the fixed plan's launches that decided cases did not need. price: the source
+    of the rate, for a reader to check.
     """
 
     build_seconds: float = 0.0
-    lost_seconds: float = 0.0  # of launches that are not in the file: they proved nothing
+    lost_seconds: float = 0.0  # of launches left out of the file because they lack proof
     saved_seconds: float = 0.0
-    currency: str = ""  # such as "usd"; "": not said
+    currency: str = ""  # such as "usd"; "": unknown
     price: str = ""
 
 
@@ -222,8 +223,8 @@ class RunFile(msgspec.Struct, kw_only=True):
 
 
 def baseline_beside(baseline: str, candidate: str) -> str:
-    """The name of a baseline in the process of a candidate; "": in that of all. No name that can be
-    given has a `/`."""
+    """The name of a baseline in a candidate's process; "": in the process shared by all. No valid
+    candidate name has a `/`."""
     return f"{baseline}/{candidate}" if candidate else baseline
 
 
@@ -250,12 +251,12 @@ def load(path: Path) -> RunFile:
 
 
 def content(path: Path) -> bytes:
-    """The bytes of a file; InvalidInputError where it cannot be read or is too large."""
+    """The bytes of a file; InvalidInputError if it cannot be read or is too large."""
     return read_input(path, MAX_BYTES, "a run file")
 
 
 def decode(document: bytes, name: str) -> RunFile:
-    """Decode the bytes of a run file; `name` is how messages call it."""
+    """Decode the bytes of a run file; messages call it `name`."""
     run = decode_as(document, _RUN, name)
     for launch in run.launches:
         for result in launch.results:
@@ -266,11 +267,11 @@ def decode(document: bytes, name: str) -> RunFile:
 
 
 def decode_as(document: bytes, decoder: msgspec.json.Decoder[_Document], name: str) -> _Document:
-    """The document by `decoder`: its fields have the right types, and a version that we read."""
+    """Decode with `decoder`; checks field types and that the version is supported."""
     try:
         run = decoder.decode(document)
     except UNREADABLE as error:
-        _check_head(document, name)  # another format or version is told as that
+        _check_head(document, name)  # report another format or version as such
         raise InvalidInputError(f"{name}: damaged run file: {damage(error)}") from None
     _check_version(run.format, run.version, name)
     return run
@@ -301,7 +302,7 @@ def _check_version(format_: str, version: int, name: str) -> None:
 
 
 def check_references(run: RunFile, name: str) -> None:
-    """What types alone cannot say of all but timings: names that resolve, possible numbers."""
+    """Check what types alone cannot, except timings: names that resolve, possible numbers."""
     cases = {case.id for case in run.cases}
     candidates = {candidate.name for candidate in run.candidates}
     if len(cases) != len(run.cases) or len(candidates) != len(run.candidates):
@@ -315,7 +316,7 @@ def check_references(run: RunFile, name: str) -> None:
             raise _damaged(name, problem)
     own = {candidate.name for candidate in run.candidates if not candidate.baseline}
     if not {candidate.beside for candidate in run.candidates} <= {"", *own}:
-        raise _damaged(name, "a baseline stands beside a candidate that is not listed")
+        raise _damaged(name, "a baseline is beside a candidate that is not listed")
     if any(max(msgspec.structs.astuple(case.shape)) >= MAX_COUNT for case in run.cases):
         raise _damaged(name, "a dimension is not a possible number")
     if len({launch.index for launch in run.launches}) != len(run.launches):
@@ -340,7 +341,9 @@ def check_references(run: RunFile, name: str) -> None:
         seen: set[tuple[str, str]] = set()
         for result in launch.results:
             if result.case not in cases or result.candidate not in candidates:
-                raise bad_result(launch, result, name, "a result for what the file does not list")
+                raise bad_result(
+                    launch, result, name, "a result for something the file does not list"
+                )
             if (result.case, result.candidate) in seen:
                 raise bad_result(launch, result, name, "two results")
             seen.add((result.case, result.candidate))
@@ -364,7 +367,7 @@ def _check_seconds(launch: Launch, name: str) -> None:
 
 
 def _check_settings(settings: Settings, name: str) -> None:
-    """Numbers that a resumed run would count to, or wait for."""
+    """Check numbers that a resumed run would count to, or wait for."""
     budget = settings.budget_seconds
     possible = {
         "launches": 0 <= settings.launches <= MAX_LAUNCHES,
@@ -380,18 +383,18 @@ def _check_settings(settings: Settings, name: str) -> None:
 
 
 def check_lists(launch: Launch, result: Result, name: str) -> None:
-    """Each metric once, and a block number a sample."""
+    """Check that each metric appears once, with one block number per sample."""
     several = len(result.timings) > 1
     if several and len({timing.metric for timing in result.timings}) != len(result.timings):
         raise bad_result(launch, result, name, "a metric is listed twice")
     for timing in result.timings:
         if timing.block and len(timing.block) != len(timing.seconds):
-            problem = f"{timing.metric} has not one block number a sample"
+            problem = f"{timing.metric} lacks one block number per sample"
             raise bad_result(launch, result, name, problem)
 
 
 def check_times(launch: Launch, result: Result, name: str) -> None:
-    """Every sample is a possible time."""
+    """Check that every sample is a possible time."""
     for timing in result.timings:
         seconds = timing.seconds
         if seconds and not possible_times(min(seconds), max(seconds)):
@@ -400,7 +403,8 @@ def check_times(launch: Launch, result: Result, name: str) -> None:
 
 
 def possible_times(least: float, most: float) -> bool:
-    """Of all samples at once: much faster than each, and JSON has no NaN to slip through."""
+    """Check all samples at once: much faster than one by one, and JSON has no NaN to slip
+    through."""
     return MIN_SECONDS <= least <= most <= MAX_SECONDS
 
 

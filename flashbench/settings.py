@@ -1,4 +1,5 @@
-"""Settings from `[tool.flashbench.<command>]` of the nearest pyproject.toml; flags win."""
+"""Settings from `[tool.flashbench.<command>]` in the nearest pyproject.toml; flags override
+them."""
 
 import os
 import tomllib
@@ -14,12 +15,12 @@ from flashbench.errors import InvalidInputError
 from flashbench.inputs import read_input
 
 _MOST_BYTES = 16 << 20
-_NUMBERS = 2**64  # below it; what is larger is no setting
+_NUMBERS = 2**64  # longer texts are not settings
 
 
 def up_to_repository(start: Path) -> Iterator[Path]:
-    """`start` and the directories above it, as far as the root of a git repository: what lies
-    around that is another project's."""
+    """`start` and the directories above it, up to the root of a git repository: anything beyond
+    belongs to another project."""
     for directory in (start, *start.parents):
         yield directory
         if os.path.lexists(directory / ".git"):
@@ -29,7 +30,7 @@ def up_to_repository(start: Path) -> Iterator[Path]:
 def find_pyproject(start: Path) -> Path | None:
     """The pyproject.toml of `start` or of the nearest directory above it in the same repository."""
     for directory in up_to_repository(start):
-        if os.path.lexists(directory / "pyproject.toml"):  # a broken link too is a mistake to name
+        if os.path.lexists(directory / "pyproject.toml"):  # report a broken link too
             return directory / "pyproject.toml"
     return None
 
@@ -43,7 +44,7 @@ def read_pyproject(path: Path) -> dict[str, Any]:
 
 
 def table_of(path: Path, document: dict[str, Any], name: str) -> dict[str, Any]:
-    """`[tool.flashbench.name]`, {} without it; InvalidInputError where it is no table."""
+    """`[tool.flashbench.name]`, {} if missing; InvalidInputError if it is not a table."""
     table = document
     for key in ("tool", "flashbench", name):
         table = table.get(key, {})
@@ -55,10 +56,10 @@ def table_of(path: Path, document: dict[str, Any], name: str) -> dict[str, Any]:
 def defaults(command: click.Command, path: Path, commands: Sequence[str] = ()) -> dict[str, Any]:
     """Defaults of a command's options from this pyproject.toml, by parameter name.
 
-    commands: those that may have a table, if any table is to be looked at.
+    commands: those that may have a table, to check the names of all tables.
 
-    A key is an option's long name without dashes; the value is what one would write after the
-    flag, a list for options that repeat. Raises InvalidInputError naming file and key.
+    A key is an option's long name without dashes; the value is what would follow the flag, or a
+    list for repeatable options. Raises InvalidInputError naming file and key.
     """
     name = str(command.name)
     options = {
@@ -84,7 +85,7 @@ def defaults(command: click.Command, path: Path, commands: Sequence[str] = ()) -
 
 
 def _as_written(option: click.Option, value: Any, where: str) -> Any:
-    """What the command line would have given for a setting: texts, or true or false."""
+    """A setting as the command line would have given it: texts, or true or false."""
     if option.is_flag:
         if not isinstance(value, bool):
             raise InvalidInputError(f"{where} must be true or false")
@@ -129,7 +130,7 @@ class SettingsCommand(click.Command):
 
 
 def _require_known_tables(path: Path, document: dict[str, Any], commands: Sequence[str]) -> None:
-    """A misspelt table would not be applied, and nobody would notice."""
+    """A misspelt table would silently have no effect."""
     known = sorted([*commands, "prices", "project"])
     found = document.get("tool", {})
     ours = found.get("flashbench", {}) if isinstance(found, dict) else {}
@@ -141,7 +142,7 @@ def _require_known_tables(path: Path, document: dict[str, Any], commands: Sequen
 
 
 def _setting(error: click.BadParameter) -> str | None:
-    """The key of the setting that is wrong; None where the command line is."""
+    """The key of the invalid setting; None if the command line is at fault."""
     option, context = error.param, error.ctx
     if option is None or option.name is None or context is None:
         return None

@@ -1,4 +1,4 @@
-"""Shards: a grid dealt out to machines, a whole case at a time, so that no pair is ever split."""
+"""Shards: a grid dealt out to machines in whole cases, so no pair is ever split."""
 
 import re
 from collections.abc import Sequence
@@ -35,19 +35,19 @@ class Shard:
 def cases_of_shard(cases: Sequence[Case], shard: str) -> list[Case]:
     """The cases of a shard such as `2/4`, in the grid's order; all of them for "".
 
-    The heaviest case first, they are dealt out forwards and backwards (1 2 3 3 2 1 ...). A case
-    takes no less than its samples last and slow calls get fewer of them, so its cost lies between
-    bounds whatever its operations: shards of equal length and about equal operations are about
-    equally long. Depends on the set of cases alone. Raises InvalidInputError for a shard that
-    `Shard.parse` refuses, or one of more shards than cases.
+    Cases are dealt from the heaviest down, back and forth (1 2 3 3 2 1 ...). A case takes at least
+    as long as its samples, and slow calls get fewer of them, so its cost is bounded whatever its
+    operations: shards with equally many cases and about equal operations take about equally long.
+    Depends only on the set of cases. Raises InvalidInputError for a shard that `Shard.parse`
+    refuses, or for more shards than cases.
     """
     if not shard:
         return list(cases)
     wanted = Shard.parse(shard)
     if wanted.count > len(cases):
         raise InvalidInputError(
-            f"shard {shard}: the grid has only {len(cases)} cases; a case is never split, so take "
-            f"{len(cases)} shards at most"
+            f"shard {shard}: the grid has only {len(cases)} cases; a case is never split, so use "
+            f"at most {len(cases)} shards"
         )
     mine = set()
     for place, case in enumerate(sorted(cases, key=lambda case: (-case.flops, case.id))):

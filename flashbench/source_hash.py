@@ -1,14 +1,14 @@
-"""The hash of what the extension is built from.
+"""The hash of the extension's sources.
 
-It is written into the library at build time, and tells whether that was built from the sources in a
-directory, whichever machine, directory or cache it came from. Standard library only: setup.py loads
-this file by its path, before the package can be imported.
+It is written into the library at build time and shows whether the library was built from the
+sources in a directory, whatever machine, directory or cache it came from. Standard library only:
+setup.py loads this file by path, before the package can be imported.
 """
 
 import hashlib
 from pathlib import Path
 
-# Everything that decides what the compiler sees; git-ignored droppings have other endings.
+# Everything the compiler sees; git-ignored leftovers have other suffixes.
 SOURCES = ("csrc", "build_support", "setup.py", "flashbench/source_hash.py")
 SUFFIXES = (".h", ".hpp", ".inl", ".cpp", ".cu", ".cuh", ".txt", ".cmake", ".py", ".in")
 

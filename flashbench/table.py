@@ -1,4 +1,4 @@
-"""Table: a report laid out in columns, still as numbers; the renderers only print it."""
+"""Table: a report laid out in columns, still as numbers; renderers only print it."""
 
 import math
 from dataclasses import dataclass, field
@@ -7,19 +7,19 @@ from typing import Literal
 from flashbench.case import Case
 from flashbench.stats.shift import Shift
 
-# "text": in every format; "wide": not in text, to be read at a glance; "data": CSV and JSON only.
+# "text": in every format; "wide": omitted in text, to fit at a glance; "data": CSV and JSON only.
 Shown = Literal["text", "wide", "data"]
 Value = str | float | int | bool | None
 
-# Verdicts that need somebody, the most urgent first; the first three fail a gate.
+# Verdicts that need attention, most urgent first; the first three fail a gate.
 ATTENTION = ("WRONG", "SLOWER", "FAILED", "NOT MEASURED", "UNDECIDED")
 FAILED = frozenset(ATTENTION[:3])
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """key: its name in CSV and JSON (with the unit); title: its heading for readers; identifies:
-    whether it tells rows apart, so that it stands in every part of a table that is split."""
+    """key: its name in CSV and JSON (with the unit); title: its heading; identifies: whether it
+    identifies rows, so every part of a split table repeats it."""
 
     key: str
     title: str
@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value for machines (None: there is none) and its text for readers."""
+    """A value for machines (None: missing) and its text for readers."""
 
     value: Value
     text: str = ""
@@ -38,7 +38,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A caveat or a reason, as data beside the numbers; code: what programs look for."""
+    """A caveat or a reason, as data beside the numbers; code: for programs."""
 
     code: str
     message: str
@@ -46,9 +46,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A table with what has to be read before (header) and after it (notes, footer).
+    """A table with what is printed before (header) and after it (notes, footer).
 
-    verdict: the gate's answer in one sentence; empty where nothing is judged (`show`).
+    verdict: the gate's answer in one sentence; empty if nothing is judged (`show`).
     """
 
     view: str
@@ -65,23 +65,24 @@ NONE = Cell(None, "-")
 
 
 def name_column(key: str, title: str, shown: Shown = "text") -> Column:
-    """A column of text that tells rows apart."""
+    """A text column that identifies rows."""
     return Column(key, title, shown, numeric=False, identifies=True)
 
 
 def interval_columns(key: str, title: str, shown: Shown = "text", unit: str = "") -> list[Column]:
-    """A number, whose text has the interval, and the ends as data. unit: at the end of the keys."""
+    """Columns of a number, with its interval in the text and the bounds as data. unit: suffix of
+    the keys."""
     ends = [Column(f"{key}_{end}{unit}", "", "data") for end in ("low", "high")]
     return [Column(f"{key}{unit}", title, shown), *ends]
 
 
 def cut_cell(text: str, width: int) -> Cell:
-    """A text that shows `width` characters."""
+    """A text cut to `width` characters."""
     return Cell(text, text if len(text) <= width else f"{text[: width - 3]}...")
 
 
 def text_cell(text: str) -> Cell:
-    """Text as it is; the renderers make it harmless."""
+    """Unescaped text; renderers escape it."""
     return Cell(text, text)
 
 
@@ -106,7 +107,7 @@ def memory_cell(size: int | None) -> Cell:
 
 
 def rate_cell(case: Case, microseconds: float | None) -> Cell:
-    """TFLOP/s: the exact unmasked pairs' operations over the time."""
+    """TFLOP/s: operations of exactly the unmasked pairs over the time."""
     if microseconds is None:
         return NONE
     rate = case.flops / microseconds / 1e6
@@ -131,18 +132,18 @@ def p_cell(p: float | None) -> Cell:
 
 
 def bounds_cells(key: str, shift: Shift | None) -> dict[str, Cell]:
-    """The interval's ends as ratios, for machines; None where unbounded."""
+    """The interval's bounds as ratios, for machines; None if unbounded."""
     low, high = (shift.low, shift.high) if shift else (math.inf, math.inf)
     return {f"{key}_low": Cell(finite_exp(low)), f"{key}_high": Cell(finite_exp(high))}
 
 
 def significant(value: Value) -> Value:
-    """A float to ten significant digits: the last ones differ between processors."""
+    """A float to ten significant digits: further ones differ between processors."""
     return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
 def finite_exp(log_ratio: float) -> float | None:
-    """exp, or None where it is no finite positive number."""
+    """exp, or None if the result is not finite and positive."""
     return math.exp(log_ratio) if abs(log_ratio) < 700 else None
 
 

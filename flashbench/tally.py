@@ -1,4 +1,4 @@
-"""What became of results and candidates, in the words that people count them by."""
+"""The fate of results and candidates, in words to count them by."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from flashbench.runfile import Result, RunFile
 
 
 class Fate(StrEnum):
-    """What became of a result, or of a candidate in a whole run."""
+    """The fate of a result, or of a candidate in a whole run."""
 
     MEASURED = "measured"
     WRONG = "wrong"
@@ -27,17 +27,18 @@ _FATES = {
 
 
 def has_time(result: Result) -> bool:
-    """A right result without any time (no metric could be had, all blocks throttled) is none."""
+    """A correct result without any time (no metric available, all blocks throttled) has none."""
     return result.status == "ok" and any(timing.seconds for timing in result.timings)
 
 
 def fate(result: Result) -> Fate:
-    """What became of one candidate on one case in one launch."""
+    """The fate of one candidate on one case in one launch."""
     return Fate.MEASURED if has_time(result) else _FATES.get(result.status, Fate.FAILED)
 
 
 def counted(fates: Iterable[Fate]) -> str:
-    """`2 measured, 1 wrong`: each that there is, in the order of Fate; `0 measured` of none."""
+    """`2 measured, 1 wrong`: nonzero counts in the order of Fate; `0 measured` if there are
+    none."""
     counts = Counter(fates)
     there = [each for each in Fate if counts[each] or each is Fate.MEASURED]
     return ", ".join(f"{counts[each]} {each}" for each in there)
@@ -45,15 +46,15 @@ def counted(fates: Iterable[Fate]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CandidateFate:
-    """What became of a candidate, and one line on what it lacks; empty where it lacks nothing."""
+    """A candidate's fate, and one line on what is missing; empty if nothing is."""
 
     fate: Fate
     reason: str = ""
 
 
 def fate_of(run: RunFile, candidate: str) -> CandidateFate:
-    """Of a candidate in all launches: wrong where any result is, else measured where any is, else
-    the first of FAILED, UNREACHED and UNSUPPORTED that there is."""
+    """A candidate's fate over all launches: wrong if any result is, else measured if any is, else
+    the first of FAILED, UNREACHED and UNSUPPORTED that occurs."""
     results = [r for launch in run.launches for r in launch.results if r.candidate == candidate]
     total = len({result.case for result in results}) or len(run.cases)
     timed = {result.case for result in results if has_time(result)}
@@ -74,7 +75,8 @@ def fate_of(run: RunFile, candidate: str) -> CandidateFate:
 
 
 def _reason(what: Fate, found: Sequence[Result], total: int) -> str:
-    """`wrong on 1 of 3 cases; CASE: max error ...`; the status where the fate does not say it."""
+    """`wrong on 1 of 3 cases; CASE: max error ...`; with the status if the fate does not imply
+    it."""
     first, cases = found[0], len({result.case for result in found})
     status = "no times" if first.status == "ok" else first.status.replace("_", " ")
     parts = (first.case, status if status != what else "", first.reason)

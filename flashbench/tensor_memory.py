@@ -1,9 +1,9 @@
 """Tensors as the memory that a kernel reads and writes.
 
-A kernel takes an address, a shape and strides for true. A subclass of torch.Tensor can say anything
-of itself, a mode of torch can put anything in the place of a new tensor, and a storage can be
-smaller than the tensor on it: here each is asked of torch itself, and held against the storage.
-csrc/tensor_call.cpp holds plain tensors against their storage too, and leaves what does not fit
+A kernel trusts an address, a shape and strides. But a subclass of torch.Tensor can claim anything
+about itself, a torch mode can substitute anything for a new tensor, and a storage can be smaller
+than the tensor on it: here each value is read from torch itself and checked against the storage.
+csrc/tensor_call.cpp also checks plain tensors against their storage, and leaves what does not fit
 to be refused here.
 """
 
@@ -11,16 +11,16 @@ import torch
 from torch import Tensor, UntypedStorage
 from torch._subclasses.fake_tensor import FakeTensor
 
-# Of classes that leave torch's operations as they are, as torch.nn.Parameter does.
+# For classes that leave torch's operations unchanged, such as torch.nn.Parameter.
 _USUAL_DISPATCH = Tensor.__torch_dispatch__
 _USUAL_FUNCTIONS = (Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl)  # type: ignore[attr-defined]
 
 
 def plain(name: str, x: object) -> Tensor:
-    """A torch.Tensor itself, and no subclass, of the same memory.
+    """A plain torch.Tensor, not a subclass, on the same memory.
 
-    Raises TypeError for what is no tensor, or may mean something else by its memory; ValueError
-    for what has none, or is not dense.
+    Raises TypeError for anything but a tensor, or for one that may interpret its memory
+    differently; ValueError if it has no memory, or is not dense.
     """
     kind = type(x)
     if kind is Tensor:
@@ -34,8 +34,8 @@ def plain(name: str, x: object) -> Tensor:
         getattr(function, "__func__", function) not in _USUAL_FUNCTIONS
     ):
         raise TypeError(
-            f"{name} is a {kind.__name__}, which defines torch's operations anew; pass the plain "
-            "torch.Tensor that it stands for"
+            f"{name} is a {kind.__name__}, which redefines torch's operations; pass the plain "
+            "torch.Tensor that it represents"
         )
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         if Tensor.layout.__get__(x) != torch.strided:  # type: ignore[attr-defined]
@@ -44,10 +44,11 @@ def plain(name: str, x: object) -> Tensor:
 
 
 def address_and_strides(name: str, x: Tensor) -> tuple[int, tuple[int, ...]]:
-    """Of a plain dense tensor whose every element lies in its storage; strides in elements.
+    """Address and strides (in elements) of a plain dense tensor whose elements are all in its
+    storage.
 
-    Raises ValueError where they do not, or where there is no memory: torch's tracing modes and
-    transforms make tensors that only stand for others.
+    Raises ValueError if they are not, or if there is no memory: torch's tracing modes and
+    transforms make tensors that only represent others.
     """
     try:
         address, storage = Tensor.data_ptr(x), Tensor.untyped_storage(x)
@@ -58,11 +59,13 @@ def address_and_strides(name: str, x: Tensor) -> tuple[int, tuple[int, ...]]:
         return address, strides
     last = sum((size - 1) * stride for size, stride in zip(x.shape, strides, strict=True))
     needed = (Tensor.storage_offset(x) + last + 1) * x.itemsize
-    held = UntypedStorage.nbytes(storage)  # of torch: a subclass, or an attribute, can say more
+    held = UntypedStorage.nbytes(
+        storage
+    )  # torch's own value: a subclass, or an attribute, can claim more
     if needed > held:
         raise ValueError(
-            f"{name} needs {needed} bytes of a storage that holds {held}: it was resized; "
-            "pass a tensor that has its memory"
+            f"{name} needs {needed} bytes of a storage that holds {held}: it was resized; pass a "
+            "tensor that has all its memory"
         )
     if not address:
         raise ValueError(_no_memory(name))
@@ -72,9 +75,9 @@ def address_and_strides(name: str, x: Tensor) -> tuple[int, tuple[int, ...]]:
 def require_new(
     name: str, out: Tensor, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> None:
-    """That a plain tensor which torch was asked to make is contiguous and what was asked for.
+    """Require that a tensor newly made by torch is contiguous and as requested.
 
-    Raises ValueError: a mode of torch made something else of it.
+    Raises ValueError: a torch mode made something else.
     """
     asked = (
         ("shape", tuple(out.shape), shape),
@@ -89,15 +92,15 @@ def require_new(
         wrong = ["a lazily negated view"]
     if wrong:
         raise ValueError(
-            f"{name} is not what was asked of torch: {wrong[0]}; a TorchDispatchMode changes what "
-            "torch makes: call outside of it"
+            f"{name} is not what torch was asked for: {wrong[0]}; a TorchDispatchMode changes what "
+            "torch makes: call outside it"
         )
 
 
 def require_apart(out: Tensor, *others: Tensor) -> None:
-    """That a contiguous output lies in none of the tensors it is computed from.
+    """Require that a contiguous output does not overlap the tensors it is computed from.
 
-    Raises ValueError: a mode of torch returned memory that is in use.
+    Raises ValueError: a torch mode returned memory that is in use.
     """
     start = Tensor.data_ptr(out)
     end = start + Tensor.numel(out) * out.itemsize
@@ -107,7 +110,7 @@ def require_apart(out: Tensor, *others: Tensor) -> None:
         if start < first + UntypedStorage.nbytes(storage) and first < end:
             raise ValueError(
                 "the output shares the memory of an input; a TorchDispatchMode changes what torch "
-                "makes: call outside of it"
+                "makes: call outside it"
             )
 
 

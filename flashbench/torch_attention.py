@@ -1,10 +1,10 @@
-"""The extension's attention as a function of torch tensors, meaning what SDPA means.
+"""The extension's attention as a function of torch tensors, with SDPA's semantics.
 
-`flashbench._C` is not compiled against torch. Plain tensors it reads itself, through torch's
-DLPack exchange API (`csrc/tensor_call.h`): checks, output and launch in one call. Everything else
-this module checks, to say what is wrong, and hands over as pointers, shapes and strides that
-`flashbench.tensor_memory` has held against the storage. It never falls back to SDPA: what it cannot
-do is an error.
+`flashbench._C` is not compiled against torch. It reads plain tensors itself, through torch's DLPack
+exchange API (`csrc/tensor_call.h`): checks, output and launch in one call. This module checks
+everything else, to explain what is wrong, and passes it on as pointers, shapes and strides that
+`flashbench.tensor_memory` has checked against the storage. It never falls back to SDPA: what it
+does not support is an error.
 """
 
 import math
@@ -87,15 +87,15 @@ def attention(
 def _watched_attention(
     q: Tensor, k: Tensor, v: Tensor, is_causal: bool, scale: float | None, enable_gqa: bool
 ) -> Tensor:
-    """Where a mode of torch may change what torch's functions return."""
+    """Attention where a torch mode may change what torch's functions return."""
     _refuse_what_cannot_be_followed(q, k, v)
-    # As in SDPA, modes see no function of torch inside; those of dispatch see the output made.
+    # As in SDPA, modes see no torch function inside; dispatch modes see the output created.
     with torch._C.DisableTorchFunction():
         return _checked_attention(q, k, v, is_causal, scale, enable_gqa)
 
 
 def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """A tangent would be lost, and a trace would hold an output that nothing computes."""
+    """A tangent would be lost, and a trace would contain an output that nothing computes."""
     if get_proxy_mode() is not None or _trace_of_jit() is not None:
         raise ValueError("flashbench.attention cannot be traced (make_fx, torch.jit.trace)")
     for name, x in (("q", q), ("k", k), ("v", v)):
@@ -109,7 +109,7 @@ def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
 def _checked_attention(
     q: Tensor, k: Tensor, v: Tensor, is_causal: bool, scale: float | None, enable_gqa: bool
 ) -> Tensor:
-    """What `attention` does of everything that `plain_attention` of csrc/tensor_call.h leaves."""
+    """`attention` for everything that `plain_attention` in csrc/tensor_call.h does not handle."""
     q, k, v = plain("q", q), plain("k", k), plain("v", v)
     if q.dim() == 3 and k.dim() == 3 and v.dim() == 3:
         batched = (x.unsqueeze(0) for x in (q, k, v))
@@ -153,7 +153,7 @@ def _validate_options(is_causal: object, scale: float | None, enable_gqa: object
         return
     if not isinstance(scale, Real) or isinstance(scale, bool):
         raise TypeError(f"scale must be a number or None, got {type(scale).__name__}")
-    # NaN and infinity go through, as in SDPA; a number that only becomes infinite does not.
+    # NaN and infinity pass through, as in SDPA; a number that only becomes infinite does not.
     if _LARGEST_SCALE < abs(scale) < math.inf:
         raise ValueError("scale is too large for float32")
 
@@ -222,6 +222,6 @@ def _validate_device(q: Tensor) -> None:
         raise ValueError(f"q is on {q.device}; supported devices are cpu and cuda")
     if name not in built:
         raise TypeError(
-            f"q has dtype {q.dtype}, which this build does not hold for {q.device.type} "
-            f"(it holds {', '.join(sorted(built))}); see `flashbench info`"
+            f"q has dtype {q.dtype}, which this build does not support for {q.device.type} (it "
+            f"supports {', '.join(sorted(built))}); see `flashbench info`"
         )

@@ -1,4 +1,4 @@
-"""Two builds measured against each other in the same launches, until each case is decided."""
+"""Measure two builds against each other in the same launches until each case is decided."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from flashbench.runfile import RunFile
 from flashbench.verdict import Outcome
 
 _DECIDED = (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME, Outcome.WRONG)
-_TRIES = 2  # launches in which a case fails before it is given up: as often as it is tried
+_TRIES = 2  # launches in which a case may fail before it is given up
 
 
 def measure_pair(
@@ -24,7 +24,7 @@ def measure_pair(
 ) -> RunEnd:
     """Measure `plan.pair` into the run file `path`, launch by launch; decided cases leave the plan.
 
-    It may be ended and resumed at any time: the verdicts hold at every look. Errors as of
+    It may stop and resume at any time: the verdicts hold at every look. Errors as for
     `run.measure`.
     """
     assert plan.pair is not None
@@ -38,7 +38,7 @@ def measure_pair(
 def decided_cases(
     metric: str | None, tolerance: float, alpha: float
 ) -> Callable[[RunFile], set[str]]:
-    """What `Bench` asks after each launch: the cases with a verdict, or with no hope of one."""
+    """For `Bench` to call after each launch: the cases with a verdict, or without hope of one."""
 
     def decided(run: RunFile) -> set[str]:
         if not run.launches:
@@ -46,7 +46,7 @@ def decided_cases(
         report = report_builds(run, metric=metric, tolerance=tolerance, alpha=alpha)
         found = set()
         for comparison, verdict in report.judged:
-            # What failed in some launches is not tried for ever either: no more pairs will come.
+            # Do not retry failing cases for ever either: no more pairs will come.
             failure = comparison.failure or comparison.pairing.partial
             hopeless = failure is not None and (
                 failure.status in ("unsupported", "control") or failure.launches >= _TRIES

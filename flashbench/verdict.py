@@ -1,4 +1,4 @@
-"""Verdict: what may be said of one comparison, why, and what the shell is told.
+"""Verdict: what one comparison proves, why, and the exit code.
 
 The rule, on the family-wise interval of the log speed-up:
   inside +-tolerance                                     -> SAME
@@ -26,13 +26,13 @@ from flashbench.stats.sequential import (
 )
 from flashbench.stats.shift import launches_needed
 
-# More launches than this are not a plan: the change is as good as equal to the tolerance.
+# More launches than this are not a plan: the change practically equals the tolerance.
 MAX_PLANNED_LAUNCHES = 1000
 _Z_POWER = 0.8416  # normal quantile of 80 % power
 
 
 class Outcome(StrEnum):
-    """What a comparison came to."""
+    """The outcome of a comparison."""
 
     FASTER = "FASTER"
     SLOWER = "SLOWER"
@@ -45,8 +45,8 @@ class Outcome(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """outcome and reason; detectable: smallest change (0.02 is 2 %) that these launches would have
-    flagged with 80 % power, None without an interval; launches: how many would decide, None where
-    it is decided or no number would."""
+    flagged with 80 % power, None without an interval; launches: how many would decide, None if
+    decided or if no number would."""
 
     outcome: Outcome
     reason: str
@@ -97,7 +97,7 @@ def judge(comparison: Comparison, tolerance: float) -> Verdict:
 def exit_code(verdicts: Iterable[Verdict], allow: Collection[str] = ()) -> Exit:
     """The worst of all: a regression (SLOWER, WRONG), then not measured, then undecided.
 
-    allow: "undecided" and "not-measured" let these pass, but nothing compared never passes.
+    allow: "undecided" and "not-measured" let these pass, but never when nothing was compared.
     """
     outcomes = {verdict.outcome for verdict in verdicts}
     if outcomes & {Outcome.SLOWER, Outcome.WRONG}:
@@ -132,14 +132,14 @@ def _unbounded(pairing: Pairing, estimate: Estimate, least: int) -> Verdict:
     if estimate.anytime and now < enough:
         return Verdict(
             Outcome.UNDECIDED,
-            f"{now} launches so much alike may all be in one mode, or on one tick of the clock; "
-            f"{enough} would do",
+            f"{now} launches this similar may all be in one mode, or on one clock tick; {enough} "
+            "would be enough",
             launches=enough,
         )
     return Verdict(
         Outcome.UNDECIDED,
-        f"each launch is so like the one before (autocorrelation {estimate.correlation:.2f}) "
-        f"that {now} do not tell their spread; let the machine settle",
+        f"each launch is so similar to the one before (autocorrelation {estimate.correlation:.2f}) "
+        f"that {now} do not show their spread; let the machine settle",
     )
 
 
@@ -148,7 +148,7 @@ def _undecided(
 ) -> Verdict:
     shift = estimate.shift
     beyond = abs(shift.value) > limit
-    # Beyond the tolerance the interval has to leave 0, inside it the tolerance's own bounds.
+    # Beyond the tolerance the interval must exclude 0; inside it, the tolerance's bounds.
     target = abs(shift.value) if beyond else limit - abs(shift.value)
     half_width = max(shift.high - shift.value, shift.value - shift.low)
     now = min(pairing.launches)
@@ -183,10 +183,11 @@ def _undecided(
 
 
 def _anytime_launches(pairing: Pairing, estimate: Estimate, half_width: float) -> float:
-    """Launches after which the interval is expected to be that narrow; infinite beyond a plan.
+    """Launches after which the interval is expected to be that narrow; infinite if too many to
+    plan.
 
-    By the spread so far, so an estimate; unlike that of a fixed number of launches, the interval
-    narrows more slowly than with the square root.
+    An estimate from the spread so far; unlike with a fixed number of launches, the interval narrows
+    more slowly than with the square root.
     """
     deviation = float(np.std(pairing.sides[0], ddof=1))
 
@@ -199,9 +200,9 @@ def _anytime_launches(pairing: Pairing, estimate: Estimate, half_width: float) -
 
 
 def _detectable(pairing: Pairing, estimate: Estimate, limit: float) -> float:
-    """Smallest change found with 80 % power by so many launches: the centre has to clear the
-    interval's half width and the tolerance, and misses its true place by one standard error times
-    the quantile of 80 %."""
+    """Smallest change found with 80 % power by this many launches: the centre must clear the
+    interval's half width and the tolerance, and misses its true value by one standard error times
+    the 80 % quantile."""
     error = math.sqrt(sum(_variance_of_mean(side) for side in pairing.sides))
     error *= inflation(estimate.correlation)
     bar = max((estimate.shift.high - estimate.shift.low) / 2, limit)
@@ -213,7 +214,7 @@ def _variance_of_mean(side: NDArray[np.float64]) -> float:
 
 
 def _modes_agree(pairing: Pairing, limit: float) -> bool:
-    """Whether any launch of either mode would come to the same verdict as any other."""
+    """Whether every launch of either mode would lead to the same verdict."""
     if len(pairing.sides) == 1:
         low, high = pairing.sides[0].min(), pairing.sides[0].max()
     else:

@@ -1,6 +1,6 @@
-"""Writes docs/commands.md: every command with its options, from the code.
+"""Generate docs/commands.md: every command with its options, from the code.
 
-`python scripts/commands_page.py`; a test holds that the page is what this makes.
+`python scripts/commands_page.py`; a test checks that the page is up to date.
 """
 
 import inspect
@@ -16,8 +16,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
 _HEAD = """\
 # Commands and options
 
-`python scripts/commands_page.py` writes this page from the code; `flashbench COMMAND --help`
-prints the same. What all commands share: [exit codes](exit-codes.md), [settings](settings.md).
+`python scripts/commands_page.py` generates this page from the code; `flashbench COMMAND --help`
+prints the same. All commands share their [exit codes](exit-codes.md) and [settings](settings.md).
 """
 
 
@@ -64,14 +64,18 @@ def _code(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Prose in which nothing becomes markup, but flags, settings and `code` are code."""
-    marked = re.sub(r"(?<![\w`-])(--[a-z][a-z-]*|\[tool\.[a-z.]+\])(?!`)", r"`\1`", text)
-    pieces = re.split(r"(`[^`]*`)", " ".join(marked.split()))
-    escaped = [
-        piece if piece.startswith("`") else re.sub(r"([\\*_<>\[\]])", r"\\\1", piece)
-        for piece in pieces
-    ]
-    return "".join(escaped).replace("|", r"\|")
+    """Escape markup in prose, but format flags, settings and `code` as code."""
+    flag = r"(?<![\w-])(--[a-z][a-z-]*|\[tool\.[a-z.]+\])"
+    marked = _outside_code(flag, r"`\1`", " ".join(text.split()))
+    return _outside_code(r"([\\*_<>\[\]])", r"\\\1", marked).replace("|", r"\|")
+
+
+def _outside_code(pattern: str, replacement: str, text: str) -> str:
+    """Substitute everywhere but in `code`."""
+    pieces = re.split(r"(`[^`]*`)", text)
+    return "".join(
+        piece if piece.startswith("`") else re.sub(pattern, replacement, piece) for piece in pieces
+    )
 
 
 if __name__ == "__main__":

@@ -68,15 +68,15 @@ def test_grid_has_every_combination_once() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("1,x,3,4", "'x' is no number"),
+        ("1,x,3,4", "'x' is not a number"),
         ("1,2,3", "3 numbers, not 4"),
-        ("0,1,1,1", "'0' is no number from 1"),
-        ("1,2,3,99999999999999999999", "'99999999999999999999' is no number"),
+        ("0,1,1,1", "'0' is not a number from 1"),
+        ("1,2,3,99999999999999999999", "'99999999999999999999' is not a number"),
         ("b1-h2-q3", "d is missing"),
-        ("b1-b1-h2-q3-d4", "b is there twice"),
-        ("b1-h2-z3-d4", "'z3' is no letter of b, h, g, q, k, d and a number"),
+        ("b1-b1-h2-q3-d4", "b appears twice"),
+        ("b1-h2-z3-d4", "'z3' is not one of b, h, g, q, k, d followed by a number"),
         ("b1-h3-g2-q4-d4", "heads (3) must be a multiple of kv heads (2)"),
-        ("", "'' is no letter"),
+        ("", "'' is not one of"),
     ],
 )
 def test_what_is_wrong_with_a_shape_is_said_in_words(text: str, words: str) -> None:

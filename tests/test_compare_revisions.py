@@ -345,7 +345,7 @@ def test_file_of_a_pair_is_compared_alone(compare, tmp_path: Path) -> None:  # t
         (tmp_path / "run.json").write_bytes(file.read_bytes())
         done = compare(str(file), str(tmp_path / other))
         assert done.returncode == Exit.USAGE
-        assert "compared alone" in done.stderr
+        assert "compare it alone" in done.stderr
     done = compare(str(folder))
     assert done.returncode == Exit.USAGE
     assert "compare it alone" in done.stderr

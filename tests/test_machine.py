@@ -45,11 +45,11 @@ def test_advice_says_what_will_be_seen() -> None:
     assert "changes from 1.5 % on with 10 launches" in line
     line = machine.advice(profile, HERE, "cpu", "wall", 4, 0.01)
     assert line is not None
-    assert line.endswith("; 8 see 2 %")
+    assert line.endswith("; 8 detect 2 %")
     line = machine.advice(profile, HERE, "cpu", "wall", 2, 0.0001)
     assert line is not None
     assert "no change for sure with 2 launches" in line
-    assert line.endswith("; not even 40 see 0.02 %")
+    assert line.endswith("; not even 40 detect 0.02 %")
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,9 @@ def test_a_killed_process_is_one_line():
         if number == 30:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(NotMeasuredError, match=r"was killed, as for want of memory; free some"):
+    with pytest.raises(
+        NotMeasuredError, match=r"was killed, perhaps for lack of memory; free some"
+    ):
         spread(dies, 64, least=2)
 
 

@@ -227,8 +227,12 @@ def test_damaged_files(told, command: str, kind: str) -> None:
             b'"index":1.5',
             "launches[1].index: expected a whole number",
         ),
-        (b'"status":"ok"', b'"status":"fine"', "launches[0].results[0].status: 'fine' is none of"),
-        (b'"dtype":', b'"d":', "cases[0]: has 'd', which is no field of it"),
+        (
+            b'"status":"ok"',
+            b'"status":"fine"',
+            "launches[0].results[0].status: 'fine' is not one of",
+        ),
+        (b'"dtype":', b'"d":', "cases[0]: has 'd', which is not one of its fields"),
         (b'"samples":', b'"samples":1e999,"s":', "settings.samples: "),
     ],
 )

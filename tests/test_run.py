@@ -276,7 +276,7 @@ def test_resume_refuses_another_build(tmp_path: Path) -> None:
     assert "is not understood" in lines(done)[-1]
     done = flashbench("--resume", path, "--samples", 3)
     assert done.returncode == 2
-    assert "--samples cannot be changed by --resume" in done.stderr
+    assert "--samples cannot be changed with --resume" in done.stderr
     done = flashbench("--resume", path, "--launches", 1)
     assert done.returncode == 2
 

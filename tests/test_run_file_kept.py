@@ -122,7 +122,7 @@ def test_another_build_is_refused_though_nothing_is_missing(tmp_path: Path) -> N
     source.write_text(source.read_text() + "# changed\n")
     done = flashbench("run", *asked, **here)
     assert done.returncode == 2
-    assert "--force measures all of it anew" in done.stderr
+    assert "--force measures from scratch" in done.stderr
     assert "the build of candidate f changed" in done.stderr.splitlines()[-1]
     assert path.read_bytes() == before
 
@@ -148,7 +148,7 @@ def test_resume_into_another_file_replaces_none(path: Path, measured: bytes) -> 
     assert runfile.load(other) == runfile.load(path)
     done = flashbench(*resume, "-o", other)
     assert done.returncode == 2
-    assert "holds a run already" in done.stderr
+    assert "already holds a run" in done.stderr
     assert flashbench(*resume, "-o", other, "--force").returncode == 0
     done = flashbench(*resume, "--force")
     assert (done.returncode, path.read_bytes()) == (2, measured)

@@ -211,7 +211,7 @@ def test_references_and_duplicates():
     assert "two results" in _refusal(document)
     document = _document()
     _result(document)["timings"][0]["block"] = [1]  # type: ignore[index]
-    assert "one block number a sample" in _refusal(document)
+    assert "one block number per sample" in _refusal(document)
     document = _document()
     _result(document)["timings"] *= 2  # type: ignore[operator]
     assert "metric is listed twice" in _refusal(document)

@@ -195,7 +195,7 @@ def test_what_may_mean_something_else_is_refused(
     """Subclasses with operations of their own are refused by name."""
     given = tensors()
     given[place] = kind(given[place])
-    with pytest.raises(TypeError, match=f"^{'qkv'[place]} is a (Wrapper|Scaled), which defines"):
+    with pytest.raises(TypeError, match=f"^{'qkv'[place]} is a (Wrapper|Scaled), which redefines"):
         attention(*given)
 
 

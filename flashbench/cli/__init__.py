@@ -1,6 +1,6 @@
-"""The command line. Each command lives in the module of its name and is imported when it is run.
+"""The command line. Each command is a module of the same name, imported when it runs.
 
-So `flashbench --help` answers at once and `flashbench compare` never imports torch.
+So `flashbench --help` is instant and `flashbench compare` never imports torch.
 """
 
 import gc
@@ -25,23 +25,23 @@ from flashbench.render.escape import printable
 
 _COLLECT_AFTER = 200_000  # new containers, in place of 700
 
-# name -> help line: known without importing the command.
+# name -> help line, available without importing the command.
 COMMANDS = {
     "info": "What is built and loadable here: backends, dtypes, archs, commit, kernel resources.",
-    "preflight": "What would fail, found before a GPU is paid for; each finding with its fix.",
+    "preflight": "Find what would fail before you pay for a GPU; each finding has its fix.",
     "run": "Measure candidates against SDPA over a grid of cases; write a run file; print a table.",
     "show": "Print the table of a run file, in any format.",
     "compare": "The gate: a candidate against SDPA, or B against A: run files, git revisions.",
-    "aa": "A build against itself: this machine's false-alarm rate and what it can see.",
-    "gate": "Builds, fits, is right, is fast enough: the first level that fails, and what is next.",
-    "build": "Build revisions, ranges or the working tree once; say why one does not build.",
-    "builds": "List the builds of this repository's commits, with the reasons.",
-    "bisect": "Which commit broke the build, the import, the results or the speed.",
-    "publish": "The history as a site that works offline: graphs, changes, failed builds.",
+    "aa": "A build against itself: this machine's false-alarm rate and smallest detectable change.",
+    "gate": "Does it build, fit, compute correctly, run fast enough? Stop at the first failure.",
+    "build": "Build revisions, ranges or the working tree once; explain failures.",
+    "builds": "List the builds of this repository's commits, with reasons for failures.",
+    "bisect": "Find the commit that broke the build, the import, the result or the speed.",
+    "publish": "Publish the history as an offline site: graphs, changes, failed builds.",
     "merge": "Join the run files of `run --shard i/n`.",
-    "record": "Keep run files in the history, beside the results of `asv run`.",
-    "backfill": "Build and measure many commits side by side, and keep them in the history.",
-    "history": "Where the speed of the project changed, and in which commits that may have been.",
+    "record": "Add run files to the history, beside the results of `asv run`.",
+    "backfill": "Build and measure many commits side by side, and add them to the history.",
+    "history": "Show where the speed changed, and which commits may be responsible.",
 }
 
 
@@ -77,11 +77,12 @@ class _LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="flashbench")
 def cli() -> None:
-    """Is this attention kernel right, faster than PyTorch SDPA, and still so at every commit?"""
+    """Is my attention kernel correct, is it faster than PyTorch SDPA, and does every commit keep it
+    so?"""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit with a code of the contract, whatever happens."""
+    """Run the command line; always exit with one of the documented codes."""
     # What a command reads it keeps until it ends, and it has few cycles: the collector would look
     # through all of it again and again.
     gc.set_threshold(_COLLECT_AFTER)
@@ -109,7 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _require_directory() -> None:
-    """Relative paths, settings and the repository are those of the working directory."""
+    """Relative paths, settings and the repository depend on the working directory."""
     try:
         Path.cwd()
     except OSError as error:

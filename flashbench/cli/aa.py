@@ -1,4 +1,4 @@
-"""`flashbench aa`: a build against itself; this machine's false-alarm rate and what it can see."""
+"""`flashbench aa`: a build against itself, for this machine's false-alarm rate and sensitivity."""
 
 import math
 from dataclasses import replace
@@ -36,14 +36,14 @@ OLD, NEW = "A", "B"
 @click.command(
     "aa",
     cls=SettingsCommand,
-    epilog="Exit codes: 0 measured, 1 the false-alarm rate of families is above what --confidence "
-    "promises (an exact binomial test at 5 %), 2 usage, 4 not measured. Defaults: "
+    epilog="Exit codes: 0 measured, 1 families had more false alarms than --confidence allows (an "
+    "exact binomial test at 5 %), 2 usage, 4 not measured. Defaults: "
     "[tool.flashbench.aa] of pyproject.toml.",
 )
 @click.option(
     "--candidate",
     metavar="MODULE:FUNCTION",
-    help="What is compared with itself.  [default: the callable of [tool.flashbench.project], "
+    help="What to compare with itself.  [default: the callable of [tool.flashbench.project], "
     "built from the working tree; without that table flashbench:attention]",
 )
 @click.option(
@@ -51,7 +51,7 @@ OLD, NEW = "A", "B"
     type=Count(1, 10_000),
     default=20,
     show_default=True,
-    help="Of all cases together; each has its own launches.",
+    help="Comparisons of all cases together; each has its own launches.",
 )
 @click.option(
     "--launches",
@@ -71,23 +71,23 @@ OLD, NEW = "A", "B"
     "--run-file",
     type=PathType(folder=False),
     metavar="FILE",
-    help="Where the measurements go.  [default: aa-<date>-<time>.json]",
+    help="Where to save the measurements.  [default: aa-<date>-<time>.json]",
 )
 @click.option(
     "--resume",
     type=PathType(folder=False),
     metavar="FILE",
-    help="Go on with the run file of an earlier `aa`, or print its table again.",
+    help="Resume the run file of an earlier `aa`, or print its table again.",
 )
 @force_option
-@click.option("--save", is_flag=True, help="Keep what was learned in the machine's profile.")
+@click.option("--save", is_flag=True, help="Save the result in the machine's profile.")
 @table_options
 def command(**options: Any) -> int:
-    """Compare a build with itself, over and over: whatever is found is a false alarm.
+    """Compare a build with itself repeatedly: any change found is a false alarm.
 
     Two copies are loaded side by side in each launch, as `compare` loads two revisions, and judged
-    by the same code. Prints how often that gave a false alarm on this machine, the smallest change
-    that 5, 10, 20 and 40 launches would have found, and the launches to plan for.
+    by the same code. Prints how often this machine gave a false alarm, the smallest change that 5,
+    10, 20 and 40 launches would detect, and the number of launches to plan.
     """
     from flashbench.aa import compare_with_itself
     from flashbench.launches import collect
@@ -114,7 +114,7 @@ def command(**options: Any) -> int:
 
 
 def _require_one_build(run: "RunFile", path: Path) -> None:
-    """Raise InvalidInputError where a run file is not that of one build against itself."""
+    """Raise InvalidInputError unless a run file compares one build with itself."""
     pair = run.pair
     if pair is None:
         raise InvalidInputError(f"{path}: no run file of `flashbench aa`")
@@ -122,7 +122,7 @@ def _require_one_build(run: "RunFile", path: Path) -> None:
     old, new = named[pair.old], named[pair.new]
     if (old.spec, old.build.hashes) != (new.spec, new.build.hashes):
         raise InvalidInputError(
-            f"{path}: {pair.old} and {pair.new} are two different builds; go on with it by "
+            f"{path}: {pair.old} and {pair.new} are two different builds; resume it with "
             "`flashbench compare`, or measure one build against itself into a new file"
         )
 
@@ -175,7 +175,7 @@ def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -
 def _build(
     options: dict[str, Any], resumed: "RunFile | None", directory: Path
 ) -> tuple[str, Path, BuildIdentity]:
-    """What is compared with itself: its name, where it is imported from, its build."""
+    """What to compare with itself: its name, where to import it from, its build."""
     from flashbench.candidates import OUR_CALLABLE, OURS, parse_candidate
     from flashbench.cli.building import build_working_tree, rebuild
     from flashbench.revisions import WORKTREE, find
@@ -201,7 +201,7 @@ def _build(
 
 
 def _save(run: "RunFile", found: "SelfComparison") -> None:
-    """One entry a device; what is shown of a case is what the profile has."""
+    """One entry per device, with what the table shows for each case."""
     import numpy as np
 
     from flashbench import machine

@@ -1,4 +1,4 @@
-"""`flashbench backfill`: many commits built, measured side by side, and kept in the history."""
+"""`flashbench backfill`: build many commits, measure them side by side, add them to the history."""
 
 import socket
 from dataclasses import replace
@@ -39,10 +39,10 @@ _LIST_BYTES = 2**27
 @click.command(
     "backfill",
     cls=SettingsCommand,
-    epilog="Exit codes: 0 every commit that builds was measured and is right, 1 one is wrong, 2 "
+    epilog="Exit codes: 0 every commit that builds was measured and is correct, 1 one is wrong, 2 "
     "usage, 4 nothing was measured, a commit that builds crashed, hung or was not reached, or it "
-    "was interrupted. That a commit does not build, or supports none of the cases, is an answer, "
-    "kept with its reason, and changes no exit code beside commits that were measured. Defaults: "
+    "was interrupted. A commit that does not build, or supports none of the cases, is recorded "
+    "with its reason; it does not change the exit code if others were measured. Defaults: "
     "[tool.flashbench.backfill] of pyproject.toml.",
 )
 @click.argument("revisions", nargs=-1, metavar="[REV|A..B] ...")
@@ -51,7 +51,7 @@ _LIST_BYTES = 2**27
     "listed",
     type=PathType(folder=False),
     metavar="FILE",
-    help="Commits from a file as well: a revision a line, then whatever it is there for.",
+    help="Also read commits from a file: one revision per line, then any text.",
 )
 @grid_options
 @click.option("--launches", type=Count(1, 10_000), default=6, show_default=True)
@@ -69,20 +69,20 @@ _LIST_BYTES = 2**27
 @retry_build_option
 @click.option("--machine", help="Its name in the history  [default: asv's, else the host's].")
 @results_option
-@click.option("--exit-zero", is_flag=True, help="Exit 0 once what was measured is kept.")
+@click.option("--exit-zero", is_flag=True, help="Exit 0 once the measurements are saved.")
 @click.option(
     "-o",
     "--output",
     type=PathType(folder=False),
-    help="The run file; one of the same plan is resumed.  [default: backfill-<date>-<time>.json]",
+    help="The run file; resumed if it has the same plan.  [default: backfill-<date>-<time>.json]",
 )
 @force_option
 def command(revisions: tuple[str, ...], **options: Any) -> int:
-    """Measure commits against SDPA and each other, and keep them in the history.
+    """Measure commits against SDPA and each other, and add them to the history.
 
-    All are built first. Each launch, a process of its own (or one for each), then times them in
-    turns with SDPA, so that what drifts with time is no commit's. The same command with the same
-    -o resumes it.
+    Builds all of them first. Then each launch, a fresh process (or one per commit), times them in
+    turns with SDPA, so no commit gets the blame for drift. The same command with the same -o
+    resumes.
     """
     from flashbench.history import machines
     from flashbench.measure.progress import make_progress
@@ -108,18 +108,18 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
             plan = continued(resumed, plan, path, "-o", called="commits")
 
         def all_wanted(run: "RunFile") -> tuple[str, ...]:
-            """No case is settled; but where it could not be kept, no launch more is measured."""
+            """No case is ever settled, but after a failed save no further launch is measured."""
             machines.check(results, run.environment, str(path), machine)
             return ()
 
         outcome = measure(plan, path, make_progress(), resumed, all_wanted, check=True)
     run = outcome.measured()
     code = _tell_fates(run, builds)
-    with signals_ignored():  # seconds at the most; `make` that is ended passes a signal on twice
+    with signals_ignored():  # seconds at most; an interrupted `make` passes a signal on twice
         _keep(run, builds, path, repository, results, machine)
     if outcome.interrupted or outcome.over_budget:
         why = "interrupted" if outcome.interrupted else "stopped by --budget"
-        tell(f"{why}; the same command with -o {path} goes on")
+        tell(f"{why}; the same command with -o {path} resumes")
     if outcome.interrupted:
         return Exit.NOT_MEASURED
     return Exit.PASS if options["exit_zero"] else code
@@ -128,7 +128,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
 def _chosen(
     project: "Project", revisions: tuple[str, ...], listed: Path | None
 ) -> "list[Revision]":
-    """Every commit once, in the order given."""
+    """Each commit once, in the order given."""
     from flashbench.revisions.commits import commits_of
 
     texts = [*revisions, *(_lines(listed) if listed else [])]
@@ -136,7 +136,7 @@ def _chosen(
         raise InvalidInputError("which commits? name some, a range A..B, or a file with --list")
     found = [one for text in texts for one in commits_of(project.repository, text)]
     if any(one.worktree for one in found):
-        raise InvalidInputError("the working tree has no place in a history; name commits")
+        raise InvalidInputError("the working tree cannot be in a history; name commits")
     return list({one.commit: one for one in found}.values())
 
 
@@ -210,8 +210,8 @@ def _keep(
 
 
 def _tell_fates(run: "RunFile", builds: "list[Built]") -> Exit:
-    """Name each commit that lacks something, with the reason; then how many are what. The exit
-    code: 1 if a commit is wrong, 4 if none was measured or one that builds was not, else 0."""
+    """Name each incomplete commit with its reason, then count them. Returns the exit code: 1 if a
+    commit is wrong, 4 if none was measured or one that builds was not, else 0."""
     from flashbench.history.names import candidate_of
     from flashbench.tally import Fate, counted, fate_of
 

@@ -1,4 +1,5 @@
-"""`flashbench bisect`: which commit broke the build, the import, the results or the speed."""
+"""`flashbench bisect`: find the commit that broke the build, the import, the result or the
+speed."""
 
 import hashlib
 import math
@@ -53,7 +54,7 @@ _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the es
     "bisect",
     cls=SettingsCommand,
     epilog="Exit codes: 1 found; 0 nothing broke or got slower in the range; 3 several candidates "
-    "that broken commits hide, or undecided, or --budget was spent; 4 an end of the range cannot "
+    "hidden by broken commits, undecided, or --budget was spent; 4 an end of the range cannot "
     "be built or measured, or interrupted; 2 usage. Defaults: [tool.flashbench.bisect]; what is "
     "built and called: [tool.flashbench.project].",
 )
@@ -71,8 +72,8 @@ _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the es
     "cases",
     multiple=True,
     metavar="CASE",
-    help="As tables name it, b1-h8-q512-d64-fp16-full-cpu; in place of a grid, or for correct of "
-    "small cases. Repeatable.",
+    help="As tables name it, b1-h8-q512-d64-fp16-full-cpu; instead of a grid, or with --for "
+    "correct instead of small cases. Repeatable.",
 )
 @grid_options
 @click.option("--metric", type=click.Choice(METRICS), help="As of `compare`.")
@@ -81,31 +82,33 @@ _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the es
     type=Fraction(0, 1),
     default="2%",
     show_default=True,
-    help="Between the ends, a slowdown below it is none.",
+    help="Ignore a smaller slowdown between the two ends.",
 )
 @click.option(
     "--confidence",
     type=Fraction(0.5, 1),
     default="98%",
     show_default=True,
-    help="That the ends differ, and that the culprit is named.",
+    help="Required both to say that the ends differ and to name the culprit.",
 )
 @click.option(
     "--launches",
     type=Count(2, 10_000),
     default=40,
     show_default=True,
-    help="To compare the two ends, at the most.",
+    help="At most, to compare the two ends.",
 )
 @effort_options
 @first_parent_option
-@click.option("--quick", is_flag=True, help="Not speed: halve only; do not try all later commits.")
+@click.option(
+    "--quick", is_flag=True, help="Only halve; do not try all later commits. Not for speed."
+)
 @click.option(
     "-j",
     "--jobs",
     type=Count(1, 256),
-    help="Builds at once; for speed also of commits that may not be needed, and never beside a "
-    "launch.  [default: cores, 4 at most; for speed 1]",
+    help="Builds at once; for speed they may include commits that turn out not to be needed, and "
+    "never run during a launch.  [default: cores, 4 at most; for speed 1]",
 )
 @processes_option
 @build_timeout_option
@@ -114,18 +117,18 @@ _STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the es
 @click.option(
     "--force",
     is_flag=True,
-    help="For speed: measure all of it anew. Without it the launches of the same bisection before "
-    "are used again.",
+    help="For speed: measure from scratch instead of reusing launches of the same earlier "
+    "bisection.",
 )
 @table_options
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
     """Find the commit between --good and --bad that broke something.
 
-    build, load, correct: the last commit that worked, the first that did not, and why. speed: which
-    commit made a case slower, by launches of builds side by side, with a probability. What cannot
-    be built is skipped. --budget: the time by the clock after which no more commits are tried, or
-    for speed device seconds.
+    For build, load and correct: the last commit that worked, the first that did not, and why. For
+    speed: the commit that made a case slower, with a probability, from launches of builds side by
+    side. Commits that cannot be built are skipped. --budget is wall-clock time after which no more
+    commits are tried; for speed, device seconds.
     """
     from flashbench.bisect.found import EXIT_CODES
     from flashbench.bisect.launches_on_demand import CutShortError
@@ -149,7 +152,7 @@ def command(context: click.Context, /, **options: Any) -> int:
             raise InvalidInputError("--case is for --for correct or speed; drop it")
     cases = [parse_case(text) for text in options["cases"]]
     if len({case.device for case in cases}) > 1:
-        raise InvalidInputError("--case: all cases have to be of one device")
+        raise InvalidInputError("--case: all cases must be on one device")
     project = read(Path.cwd())
     asked = range_of(project, options["good"], options["bad"], first_parent=options["first_parent"])
     jobs = options["jobs"] or (1 if purpose == "speed" else default_jobs())
@@ -257,7 +260,7 @@ def _slowdown(
 
 
 def _estimate(asked: "Range", suspects: int, plan: "Plan") -> None:
-    """What it will cost, before it starts."""
+    """The estimated cost, before it starts."""
     from flashbench.measure.plan import MIN_SAMPLE_SECONDS
 
     commits = math.ceil(math.log2(suspects + 1)) + 4
@@ -274,7 +277,7 @@ def _estimate(asked: "Range", suspects: int, plan: "Plan") -> None:
 
 
 def _each(asked: "Range") -> str:
-    """How long a build took here, where one is known."""
+    """How long earlier builds took here, if known."""
     from statistics import median
 
     from flashbench.builds import cache_directory
@@ -286,7 +289,7 @@ def _each(asked: "Range") -> str:
 
 
 def _digest(asked: "Range", options: dict[str, Any]) -> str:
-    """Of what makes it the same bisection."""
+    """A digest of everything that identifies this bisection."""
     kept = sorted({"cases", *_OF_SPEED} - {"resume", "force", "timeout", "launches"})
     described = [asked.project.repository, asked.good.commit, asked.bad.commit, asked.first_parent]
     text = repr([*map(str, described), *(options[name] for name in kept)])

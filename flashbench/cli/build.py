@@ -1,4 +1,4 @@
-"""`flashbench build`: any revisions built once, each with a status and the reason."""
+"""`flashbench build`: build revisions once; report each one's status, with reasons for failures."""
 
 import time
 from pathlib import Path
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @click.command(
     "build",
     cls=SettingsCommand,
-    epilog="Exit codes: 0 all are built, and right where that was asked; 1 any gives a wrong "
+    epilog="Exit codes: 0 all are built, and correct if that was asked; 1 any gives a wrong "
     "result; else 4 any is not built, or refuses every case that was tried (unchecked), or the "
-    "cache cannot be written; 2 usage. How a project is built: [tool.flashbench.project]. The "
-    "cache: $FLASHBENCH_CACHE.",
+    "cache cannot be written; 2 usage. [tool.flashbench.project] says how a project is built. "
+    "The cache: $FLASHBENCH_CACHE.",
 )
 @click.argument("revisions", nargs=-1, metavar="REV|A..B|. ...")
 @jobs_option
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     type=click.Choice(["build", "load", "correct"]),
     default="correct",
     show_default=True,
-    help="How far to look: it builds, its callable imports, it is right on small cases.",
+    help="How far to check: it builds, its callable imports, it is correct on small cases.",
 )
 @click.option(
     "--case",
     "cases",
     multiple=True,
     metavar="CASE",
-    help="For correct: check this case in place of small ones, such as "
+    help="For correct: check this case instead of small ones, such as "
     "b1-h8-q512-d128-fp16-full-cuda. Repeatable.",
 )
-@click.option("--retry", "retry_build", is_flag=True, help="Try again what failed before.")
+@click.option("--retry", "retry_build", is_flag=True, help="Retry earlier failures.")
 @click.option(
     "--timeout",
     "build_timeout",
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 def command(revisions: tuple[str, ...], **options: Any) -> int:
     """Build revisions, ranges of them (A..B, without A) or the working tree (`.`, the default).
 
-    Each is built in a checkout of its own and kept in the cache; commits with equal sources share
-    one build. A failure is kept with the lines that say why, and tried again when the toolchain is
-    another, or with --retry. `flashbench builds` lists what is known.
+    Each is built in its own checkout and cached; commits with equal sources share one build. A
+    failure is cached with the lines that explain it, and retried when the toolchain changes, or
+    with --retry. `flashbench builds` lists all results.
     """
     from flashbench.builds.running import StoppedError
     from flashbench.case import parse_case
@@ -117,7 +117,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
 
 
 def _exit_code(statuses: "set[Status]") -> Exit:
-    """The worst of all, as in `verdict.exit_code`: what is wrong, then what nothing is known of."""
+    """The worst of all, as in `verdict.exit_code`: a wrong result, then one that is unknown."""
     if "wrong result" in statuses:
         return Exit.REGRESSION
     return Exit.NOT_MEASURED if statuses - {"built"} else Exit.PASS

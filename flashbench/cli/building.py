@@ -1,4 +1,4 @@
-"""Building a revision for a command that measures it at once, and saying so on stderr."""
+"""Build a revision for a command that is about to measure it, and say so on stderr."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -23,15 +23,15 @@ def build_revision(
     options: dict[str, Any],
     stage: "Stage" = "load",
 ) -> "Built":
-    """One revision, built and imported once, whatever became of it. label: how it is announced;
-    stage: how far it is looked into."""
+    """Build and import one revision once, whatever the outcome. label: its name in messages; stage:
+    how far to check it."""
     from flashbench.builds import cache_directory
     from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS
     from flashbench.revisions import prepare
     from flashbench.revisions.check import Checker
 
     timeout = options["build_timeout"]
-    tell(f"{label} = {revision.label}: building, for {timeout:g} s at the most")
+    tell(f"{label} = {revision.label}: building, for at most {timeout:g} s")
     with Checker(min(timeout, PROBE_TIMEOUT_SECONDS)) as checker:
         built = prepare(
             project,
@@ -57,7 +57,8 @@ def preparer_of(
     cases: Sequence[str] = (),
     flag: str = "--build-timeout",
 ) -> "Preparer":
-    """Prepares many revisions as the options say. cases: to check; flag: of the time-out."""
+    """A function that prepares many revisions by the options. cases: to check; flag: the
+    time-out's."""
     from flashbench.builds import cache_directory
     from flashbench.revisions.many import Preparer, default_jobs
 
@@ -74,14 +75,14 @@ def preparer_of(
 
 
 def seconds_of(builds: "Iterable[Built]") -> float:
-    """That the builds made for this call took; revisions may share one."""
+    """Seconds that the builds made by this call took; revisions may share one."""
     made = {built.build.key: built.build for built in builds if not built.build.reused}
     return sum(one.seconds for one in made.values())
 
 
 def build_working_tree(project: "Project", options: dict[str, Any]) -> "Built":
-    """The working tree of a project, built as WORKTREE is for `compare`. Raises NotMeasuredError
-    where it does not build or import."""
+    """The working tree of a project, built like WORKTREE in `compare`. Raises NotMeasuredError if
+    it does not build or import."""
     from flashbench.revisions import WORKTREE, resolve
 
     tree = resolve(project.repository, WORKTREE)
@@ -93,8 +94,8 @@ def build_working_tree(project: "Project", options: dict[str, Any]) -> "Built":
 def rebuild(
     project: "Project | None", measured: "Candidate", options: dict[str, Any], file: Path
 ) -> "Built":
-    """The working tree again, to resume a run file; InvalidInputError where it is not the build
-    that was measured."""
+    """Build the working tree again to resume a run file; InvalidInputError if it differs from the
+    measured build."""
     if project is None or project.callable != measured.spec:
         why = f"{measured.spec} is not the callable of the project here"
     else:
@@ -109,9 +110,9 @@ def of_project(
     plan: "Plan", options: dict[str, Any], resumed: "RunFile | None", fleet: str
 ) -> "Plan":
     """A plan of `run` in the project here: it measures the project's callable, built from the
-    working tree, unless flags or the resumed file name something else. Says what on stderr.
+    working tree, unless flags or the resumed file name something else, and says so on stderr.
 
-    fleet: of `spread`; tasks of Slurm build where they measure.
+    fleet: from `spread`; Slurm tasks build where they measure.
     """
     from flashbench.revisions import find
 
@@ -152,7 +153,7 @@ def of_project(
 
 
 def callable_of(project: "Project") -> "Candidate":
-    """What a project is measured by, as a candidate."""
+    """The project's callable, as a candidate."""
     from flashbench.candidates import OUR_CALLABLE, OURS, name_of
     from flashbench.runfile import Candidate
 
@@ -161,7 +162,7 @@ def callable_of(project: "Project") -> "Candidate":
 
 
 def _of_working_tree(run: "RunFile") -> "list[Candidate]":
-    """The candidates that were built from a working tree for `run`."""
+    """The candidates built from a working tree for `run`."""
     from flashbench.revisions import WORKTREE
 
     if run.pair is not None:
@@ -170,7 +171,7 @@ def _of_working_tree(run: "RunFile") -> "list[Candidate]":
 
 
 def _is_whole(plan: "Plan", run: "RunFile") -> bool:
-    """Whether nothing is left to measure, so that nothing has to be built."""
+    """Whether nothing is left to measure, so nothing must be built."""
     from flashbench.fleet.merge import unfinished_launches
 
     return plan.launches == run.settings.launches and not unfinished_launches(run)

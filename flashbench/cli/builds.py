@@ -1,4 +1,4 @@
-"""`flashbench builds`: what is known of commits, without building anything."""
+"""`flashbench builds`: list what is known about commits, without building anything."""
 
 import math
 from pathlib import Path
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     "made by `flashbench build`, `compare`, `bisect` and `asv run`.",
 )
 @click.argument("revisions", nargs=-1, metavar="[REV|A..B] ...")
-@click.option("--failed", is_flag=True, help="Only those that did not come to a good end.")
+@click.option("--failed", is_flag=True, help="Only those that failed.")
 @first_parent_option
-@click.option("--prune", is_flag=True, help="Remove what was not used for long; list nothing.")
+@click.option("--prune", is_flag=True, help="Remove builds unused for long, instead of listing.")
 @click.option(
     "--keep-days",
     type=Number(),
     default=30,
     show_default=True,
-    help="--prune: what was used in as many days stays,",
+    help="--prune: keep builds used within this many days,",
 )
-@click.option("--keep-gb", type=Number(), help="as far as it is not more than this together.")
+@click.option("--keep-gb", type=Number(), help="up to this total size.")
 @table_options
 def command(revisions: tuple[str, ...], **options: Any) -> int:
     """List the builds of this repository's commits: status, reason, cost.
 
-    Without a revision: every commit that was ever tried here, the oldest first. With some, or with
-    ranges: these, also where nothing is known of them. --prune makes the cache smaller, of all
-    repositories; what is known of commits stays.
+    Without a revision: every commit ever tried here, oldest first. With revisions or ranges: those,
+    even if nothing is known about them. --prune shrinks the cache of all repositories; the records
+    of commits stay.
     """
     from flashbench.builds import cache_directory, pruning, toolchain
     from flashbench.revisions import ledger, read

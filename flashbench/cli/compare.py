@@ -1,5 +1,5 @@
 """`flashbench compare`: the gate. One run file: candidate against SDPA. Two: B against A. Two git
-revisions: both built and measured in the same launches until every case is decided."""
+revisions: build both and measure them in the same launches until every case is decided."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ALLOWABLE = ("undecided", "not-measured", "different-machine")
 _OF_FILES = {"a", "b", "against", "metric", "tolerance", "confidence", "output_format", "output"}
 _OF_FILES |= {"allow", "exit_zero"}
-# Formats for readers that do not see stderr.
+# Formats whose readers do not see stderr.
 _REPORTS = ("markdown", "json", "github", "junit")
 
 
@@ -37,12 +37,13 @@ _REPORTS = ("markdown", "json", "github", "junit")
     "compare",
     cls=SettingsCommand,
     epilog="Defaults: [tool.flashbench.compare] of pyproject.toml; what is built and called: "
-    "[tool.flashbench.project]. A name that is a file is a file; refs/heads/NAME is the branch.",
+    "[tool.flashbench.project]. A name that is also a file means the file; refs/heads/NAME is "
+    "the branch.",
     help="One run file A: is each candidate slower than SDPA? Two: is B slower than A, with SDPA "
-    "as the control? Files may be those of asv, pytest-benchmark or pyperf, or folders of them, a "
-    "file a process. Two git revisions (WORKTREE: the working tree, also what a missing B is): "
-    "builds both and measures them in the same launches until every case is decided, or --launches "
-    "or --budget are spent; two that are the same build are not measured. Exits 1 if any case is "
+    "as the control? Files may come from asv, pytest-benchmark or pyperf, or be folders of such "
+    "files, one per process. Two git revisions (WORKTREE: the working tree, and the default for "
+    "B): builds both and measures them in the same launches until every case is decided, or "
+    "--launches or --budget are spent; identical builds are not measured. Exits 1 if any case is "
     "SLOWER or wrong, else 4 if any could not be built or measured, else 3 if any is UNDECIDED, "
     "else 0.",
 )
@@ -53,7 +54,7 @@ _REPORTS = ("markdown", "json", "github", "junit")
     "--allow",
     type=click.Choice(ALLOWABLE),
     multiple=True,
-    help="Let this pass; may be repeated.",
+    help="Let this pass; repeatable.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdicts are.")
 @grid_options
@@ -62,26 +63,26 @@ _REPORTS = ("markdown", "json", "github", "junit")
     type=Count(2, 10_000),
     default=40,
     show_default=True,
-    help="Of a case at the most.",
+    help="At most, per case.",
 )
 @effort_options
 @click.option(
     "--run-file",
     type=PathType(folder=False),
     metavar="FILE",
-    help="Where the measurements of two revisions go.  [default: compare-<date>-<time>.json]",
+    help="Where to save the measurements of two revisions.  [default: compare-<date>-<time>.json]",
 )
 @click.option(
     "--resume",
     type=PathType(folder=False),
     metavar="FILE",
-    help="Go on with the run file of an earlier comparison of the same revisions.",
+    help="Resume the run file of an earlier comparison of the same revisions.",
 )
 @click.option(
     "--even-if-same",
     is_flag=True,
-    help="Measure two revisions also where they are the same build. (`flashbench aa` measures what "
-    "this machine makes of one build.)",
+    help="Measure even if both revisions are the same build. (`flashbench aa` compares one build "
+    "with itself.)",
 )
 @force_option
 @processes_option
@@ -94,14 +95,13 @@ def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.views import speedup
 
     a, b = options["a"], options["b"]
-    if "" in (a, b):  # a variable of a script that is not set
+    if "" in (a, b):  # an unset variable of a script
         raise InvalidInputError("an empty argument names no file and no revision")
     if _is_file(a) or (b is not None and _is_file(b)):
         refuse_given(
             context,
             lambda name: name not in _OF_FILES,
-            "is for two revisions that are measured now; drop it, or name revisions instead of "
-            "files",
+            "is for measuring two revisions; drop it, or name revisions instead of files",
         )
         _require_files(a, b)
         judged = _of_other_tools(options)
@@ -144,7 +144,7 @@ def command(context: click.Context, /, **options: Any) -> int:
 
 
 def _is_file(text: str) -> bool:
-    """A file of any kind, a folder of run files, or what can only be meant as a file."""
+    """A file of any kind, a folder of run files, or a name that can only mean a file."""
     path = Path(text)
     try:
         return (
@@ -153,18 +153,19 @@ def _is_file(text: str) -> bool:
             or descriptor(path) is not None
             or any(path.glob("*.json"))
         )
-    except (OSError, ValueError):  # too long for a path, or of no form that one has
+    except (OSError, ValueError):  # too long for a path, or malformed
         return False
 
 
 def _require_files(a: str, b: str | None) -> None:
     for side, other in ((a, b), (b, a)):
         if side is not None and other is not None and not _is_file(side):
-            raise InvalidInputError(f"{side}: no such file; {other} is one, so both have to be")
+            raise InvalidInputError(f"{side}: no such file; {other} is one, so both must be")
 
 
 def _of_other_tools(options: dict[str, Any]) -> "ForeignReport | None":
-    """What files of asv, pytest-benchmark or pyperf say, or a folder of files; None: neither."""
+    """The report of files from asv, pytest-benchmark or pyperf, or of a folder of files; None if
+    neither."""
     from flashbench.other_tools.judge import report_foreign
 
     return report_foreign(

@@ -1,4 +1,4 @@
-"""`flashbench compare REV_A REV_B`: build both, measure them side by side, judge."""
+"""`flashbench compare REV_A REV_B`: build both, measure them side by side, judge them."""
 
 import shlex
 from dataclasses import replace
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from flashbench.runfile import RunFile
 
 OLD, NEW = "A", "B"
-# With --resume the file says what is measured; only what does not change that may be given.
+# With --resume the file says what to measure; only flags that do not change that are allowed.
 _OF_THE_GRID = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
 _OF_THE_GRID |= {"threads", "seed", "metric", "tolerance", "confidence", "processes"}
 
 
 def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Report | None":
-    """The report of both revisions; None where they are the same build, which is not measured.
+    """The report of both revisions; None if they are the same build, which is not measured.
 
-    NotMeasuredError (exit code 4) for one that cannot be built or loaded, or when the comparison
-    was interrupted; what was measured is in the run file."""
+    NotMeasuredError (exit code 4) if one cannot be built or loaded, or on an interrupt; the
+    measurements so far are in the run file."""
     from flashbench.measure.progress import make_progress
     from flashbench.report import report_builds
     from flashbench.until_decided import measure_pair
@@ -53,17 +53,18 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
         refuse_given(
             context,
             _OF_THE_GRID.__contains__,
-            "cannot be changed by --resume, the file says it; drop the flag, or compare into a new "
+            "cannot be changed with --resume, the file sets it; drop the flag, or compare into a "
+            "new "
             "file",
         )
     path = options["run_file"] or resume or new_run_file("compare")
     refuse_run_file(options["output"], path)
     with run_file(path, "--run-file", resume, force=options["force"]) as resumed:
         builds = _build(options)
-        # What was measured already was asked for.
+        # What was already measured was requested.
         if resumed is None and not options["even_if_same"] and builds[OLD].is_same_as(builds[NEW]):
             if options["run_file"] is not None:
-                tell(f"{path}: not written, as nothing is measured of one build")
+                tell(f"{path}: not written, because one build against itself is not measured")
             return None
         if resume is not None:
             assert resumed is not None
@@ -85,15 +86,13 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
 
 
 def _build(options: dict[str, Any]) -> dict[str, "Built"]:
-    """Both revisions, built. Both are tried, so that all that is wrong is said at once."""
+    """Both revisions, built. Tries both even if one fails, to report all errors at once."""
     from flashbench.revisions import read, resolve
 
     try:
         project = read(Path.cwd())
     except InvalidInputError as error:
-        raise InvalidInputError(
-            f"{options['a']}: no such file; and no revision either: {error}"
-        ) from None
+        raise InvalidInputError(f"{options['a']}: neither a file nor a revision: {error}") from None
     texts = {OLD: options["a"], NEW: options["b"] or WORKTREE}
     revisions = {name: resolve(project.repository, text) for name, text in texts.items()}
     builds = {

@@ -1,4 +1,4 @@
-"""The options of `run` that spread a run over devices, and what they do."""
+"""The options of `run` that spread a run over devices, and their implementation."""
 
 import shlex
 from decimal import Decimal
@@ -34,20 +34,22 @@ fleet_options = together(
         "--shard",
         metavar="I/N",
         callback=_shard,
-        help="Measure the I-th of N parts of the cases alone; `flashbench merge` joins the parts.",
+        help="Measure only the I-th of N parts of the cases; `flashbench merge` joins the parts.",
     ),
     click.option(
         "--gpus",
         metavar="all|N|I,J,...",
-        help="Measure on all GPUs here, on the first N, or on these; the cases are shared out.",
+        help="Spread the cases over all GPUs here, the first N, or these.",
     ),
     click.option(
         "--slurm",
         type=Count(1, 10_000),
         metavar="N",
-        help="Measure as a job array of N tasks on a Slurm cluster; the cases are shared out.",
+        help="Spread the cases over a job array of N tasks on a Slurm cluster.",
     ),
-    click.option("--slurm-partition", metavar="NAME", help="Of the job.  [default: Slurm's]"),
+    click.option(
+        "--slurm-partition", metavar="NAME", help="The job's partition.  [default: Slurm's]"
+    ),
     click.option(
         "--slurm-time",
         type=Count(1, 525_600),
@@ -64,12 +66,12 @@ fleet_options = together(
         metavar="NAME[=VALUE]",
         help="Any other long option of sbatch, e.g. account=me, cpus-per-task=8; repeatable.",
     ),
-    click.option("--dry-run", is_flag=True, help="With --slurm: print the script, send nothing."),
-    click.option("--no-wait", is_flag=True, help="With --slurm: print the job's number and go."),
-    # Of a task that `run` started itself: go on with the part's file, no table, no advice.
+    click.option("--dry-run", is_flag=True, help="With --slurm: print the script, submit nothing."),
+    click.option("--no-wait", is_flag=True, help="With --slurm: print the job ID and exit."),
+    # For a task that `run` started itself: resume the part's file, no table, no advice.
     click.option("--child", is_flag=True, hidden=True),
 )
-# Options of `run` that do not say what is measured, and --budget, which tasks share.
+# Options of `run` that do not determine what is measured, and --budget, which tasks share.
 _NOT_PLAN = {"shard", "child", "resume", "output", "force", "format_", "budget"}
 FREE_OF_FLEET = {
     "gpus", "slurm", "slurm_partition", "slurm_time", "slurm_gres", "slurm_options", "dry_run",
@@ -78,16 +80,16 @@ FREE_OF_FLEET = {
 
 
 def spread(context: click.Context) -> str:
-    """The options that spread this run over devices, as one would write them again; "" if none.
+    """The options that spread this run over devices, as the user would retype them; "" if none.
 
-    Settings spread what is new, whole and not of the CPU; the command line is taken at its word.
+    Settings spread only new, whole runs that are not on the CPU; the command line always counts.
     """
     options = context.params
     given = [name for name in ("shard", "gpus", "slurm") if is_given(context, name)]
     if len(given) > 1:
         raise InvalidInputError(f"--{given[0]} and --{given[1]} do not go together; drop one")
     if (options["dry_run"] or options["no_wait"]) and not options["slurm"]:
-        raise InvalidInputError("--dry-run and --no-wait are of --slurm N; add it, or drop them")
+        raise InvalidInputError("--dry-run and --no-wait need --slurm N; add it, or drop them")
     wanted = given or [name for name in ("slurm", "gpus") if options[name]]
     if options["child"] or not wanted or wanted == ["shard"]:
         return ""
@@ -107,7 +109,7 @@ def spread(context: click.Context) -> str:
 def measure_on_fleet(
     context: click.Context, plan: "Plan", path: Path, resumed: "RunFile | None", fleet: str
 ) -> "RunEnd | None":
-    """Measure as `fleet`, the words of `spread`, says; None if nothing was waited for."""
+    """Measure as `fleet`, the result of `spread`, says; None if it did not wait for results."""
     if fleet.startswith("--slurm"):
         return _measure_on_slurm(context, plan, path, resumed)
     return _measure_on_gpus(context, plan, path, resumed)
@@ -124,7 +126,7 @@ def _measure_on_slurm(
     device = resumed.cases[0].device if resumed else plan.device
     if device == "auto":
         raise InvalidInputError(
-            "--slurm: say --device cuda or --device cpu; this machine is not the one that measures"
+            "--slurm: add --device cuda or --device cpu; this machine is not the one that measures"
         )
     count = options["slurm"]
     cases_of_shard(resumed.cases if resumed else plan.cases(device), str(Shard(1, count)))
@@ -154,14 +156,14 @@ def _pair(text: str) -> tuple[str, str | bool]:
 def _measure_on_gpus(
     context: click.Context, plan: "Plan", path: Path, resumed: "RunFile | None"
 ) -> "RunEnd":
-    """Measure on the GPUs that --gpus names, a process tree each."""
+    """Measure on the GPUs that --gpus names, with one process tree each."""
     from flashbench.fleet.gpus import choose, slots, visible_gpus
     from flashbench.fleet.local import measure_on_slots
 
     device = resumed.cases[0].device if resumed else plan.device
     if device == "cpu":
         raise InvalidInputError(
-            "--gpus: the cases are of the CPU; two workers on one CPU would disturb each other"
+            "--gpus: the cases run on the CPU, where two workers would disturb each other"
         )
     places = slots(choose(context.params["gpus"], visible_gpus()))
     cases = resumed.cases if resumed else plan.cases("cuda")
@@ -170,8 +172,8 @@ def _measure_on_gpus(
 
 
 def plan_flags(context: click.Context, **changed: Any) -> list[str]:
-    """What is measured, as flags: settings and defaults are written out, so that a task that
-    starts tomorrow measures what was asked for today. changed: options with another value."""
+    """The plan as flags, with settings and defaults written out, so a task that starts tomorrow
+    measures what was requested today. changed: options with another value."""
     flags: list[str] = []
     for parameter in context.command.params:
         if not isinstance(parameter, click.Option) or parameter.name in _NOT_PLAN | FREE_OF_FLEET:

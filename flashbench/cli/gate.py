@@ -1,4 +1,5 @@
-"""`flashbench gate`: builds, fits, is right, is fast enough; stops at the first that fails."""
+"""`flashbench gate`: does it build, fit, compute correctly, run fast enough? Stops at the first
+failing level."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,14 +50,14 @@ _DEFAULT_SPEEDS = (0.5, 1.0)
     multiple=True,
     default=_DEFAULT_SPEEDS,
     show_default=True,
-    help="A level: so many times the speed of SDPA; repeatable.",
+    help="A speed level, as a multiple of SDPA's speed; repeatable.",
 )
 @click.option(
     "--most-stack",
     type=Count(min=0),
     default=256,
     show_default=True,
-    help="Bytes of stack a thread that a CUDA kernel may have: spills, and indexed arrays.",
+    help="Most bytes of stack per thread that a CUDA kernel may use (spills, indexed arrays).",
 )
 @click.option("--no-speed", is_flag=True, help="Stop before anything is timed.")
 @grid_options
@@ -71,10 +72,10 @@ _DEFAULT_SPEEDS = (0.5, 1.0)
 @click.option("--format", "output_format", type=click.Choice(FORMATS), default="text")
 @click.option("-o", "--output", type=ReportFile())
 def command(revision: str, **options: Any) -> int:
-    """Does it build, fit, compute the right thing, and run fast enough?
+    """Does it build, fit, compute correctly, and run fast enough?
 
-    The levels are tried in this order, and the first that does not pass ends the gate with the step
-    that follows from it. REVISION: the working tree by default.
+    Tries the levels in this order, stops at the first that does not pass, and prints the next step.
+    REVISION: the working tree by default.
     """
     from flashbench.gate import Level, State
     from flashbench.gate.level import EXIT_CODES
@@ -98,14 +99,14 @@ def command(revision: str, **options: Any) -> int:
 
 
 def _taken(done: "list[Level]", level: "Level") -> "list[Level]":
-    """With one more level. A wrong result in a launch takes back that `correct` was passed."""
+    """The levels with one more. A wrong result in a launch revokes a passed `correct`."""
     return [*(one for one in done if one.name != level.name), level]
 
 
 def _levels(
     revision: str, speeds: list[float], path: Path, options: dict[str, Any]
 ) -> "Iterator[Level]":
-    """The levels, each tried when the one before it was taken. path: of the run file."""
+    """The levels, each tried once the one before it is taken. path: the run file."""
     from flashbench.gate import built_level, correct_level, resources_level, speed_level
     from flashbench.revisions import read, resolve
 
@@ -121,7 +122,7 @@ def _levels(
 
 
 def _kernels(built: "Built") -> "list[KernelUse] | CannotCheck":
-    """What the kernels of a build use, or why nothing here tells."""
+    """The resources of a build's kernels, or why they are unknown here."""
     from flashbench.preflight.build.resources import read_kernels
     from flashbench.preflight.finding import CannotCheck
 
@@ -132,7 +133,7 @@ def _kernels(built: "Built") -> "list[KernelUse] | CannotCheck":
 
 
 def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":
-    """The candidate against SDPA, in a run file that stays."""
+    """Measure the candidate against SDPA into a run file that is kept."""
     from flashbench.measure.progress import make_progress
     from flashbench.report import report_one
     from flashbench.revisions.built import side_by_side

@@ -22,20 +22,21 @@ if TYPE_CHECKING:
     "history",
     cls=SettingsCommand,
     epilog="Exit codes: 0 nothing is slower at the end of the range than at its beginning, 1 "
-    "something is, 2 usage or invalid input, 3 too few commits were measured to tell, 4 none was. "
+    "something is, 2 usage or invalid input, 3 too few commits were measured to tell, 4 none was "
+    "measured. "
     "Defaults: [tool.flashbench.history] of pyproject.toml.",
 )
 @click.argument("revisions", metavar="[REV-RANGE]", required=False)
-@click.option("--machine", help="Only of this machine.")
+@click.option("--machine", help="Only this machine.")
 @click.option(
     "--case",
     "cases",
     multiple=True,
     metavar="PATTERN",
-    help="Only series whose case, or benchmark with its parameters, holds this text or matches "
-    "this pattern (* and ?); may be repeated.",
+    help="Only series whose case, or benchmark with parameters, contains this text or matches this "
+    "pattern (* and ?); repeatable.",
 )
-@click.option("--metric", type=click.Choice(METRICS), help="Only of this metric.")
+@click.option("--metric", type=click.Choice(METRICS), help="Only this metric.")
 @click.option(
     "--tolerance",
     type=Fraction(0, 1),
@@ -48,15 +49,14 @@ if TYPE_CHECKING:
     type=Fraction(0.5, 1),
     default="95%",
     show_default=True,
-    help="Of each change's interval.",
+    help="Confidence of each change's interval.",
 )
 @click.option(
     "--all-parents",
     is_flag=True,
-    help="Commits of merged branches are points of their own; without it a merge stands for all "
-    "that it merged.",
+    help="Show commits of merged branches as points; without it a merge stands for all it merged.",
 )
-@click.option("--baselines", is_flag=True, help="SDPA and its backends as well.")
+@click.option("--baselines", is_flag=True, help="Include SDPA and its backends.")
 @results_option
 @click.option("--exit-zero", is_flag=True, help="Exit 0 after any table.")
 @click.option(
@@ -82,11 +82,11 @@ def command(
     output_format: str,
     output: Path | None,
 ) -> int:
-    """Print where the measured series changed, and in which commits that may have been.
+    """Print where the measured series changed, and which commits may be responsible.
 
-    The results are those of `asv run` and of `flashbench record`. Changes are looked for on the
-    ratio to SDPA, in all of the history up to the end of REV-RANGE (A..B, or B alone; HEAD by
-    default); shown are those that may lie in it.
+    Reads the results of `asv run` and `flashbench record`. Searches the ratio to SDPA for changes
+    in the whole history up to the end of REV-RANGE (A..B, or B alone; HEAD by default), and prints
+    those that may be in the range.
     """
     from flashbench.builds.builder import cache_directory
     from flashbench.history.axis import axis
@@ -116,8 +116,8 @@ def command(
     ]
     if not chosen and loaded.series:
         raise InvalidInputError(
-            f"none of the {len(loaded.series)} series of the history is of that --case, --metric; "
-            "without them all are shown"
+            f"none of the {len(loaded.series)} series of the history match --case and --metric; "
+            "drop them to show all"
         )
     report = view.HistoryReport(
         loaded,
@@ -133,7 +133,7 @@ def command(
 
 
 def _ends(text: str | None) -> tuple[str | None, str]:
-    """What A..B, A.. or B stand for: the revision before the range, if any, and its last one."""
+    """What A..B, A.. or B mean: the revision before the range, if any, and its last one."""
     if text is None or ".." not in text:
         return None, "HEAD" if text is None else text
     begin, _, end = text.partition("..")

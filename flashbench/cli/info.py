@@ -1,4 +1,4 @@
-"""`flashbench info`: what is built and loadable here. Does not import torch."""
+"""`flashbench info`: show what is built and loadable here. Does not import torch."""
 
 import re
 from pathlib import Path
@@ -16,13 +16,13 @@ CUDA_DTYPES = ("fp16", "bf16")  # the units that csrc/cuda has
 
 @click.command()
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@click.option("--peak", is_flag=True, help="Measure what this CPU multiplies at most (1 s).")
+@click.option("--peak", is_flag=True, help="Measure this CPU's peak multiply-add rate (1 s).")
 def command(form: str, peak: bool) -> int:
     """Show what is built and loadable here.
 
-    Backends, dtypes, instruction sets and archs, the commit and source hash the library was built
-    from, and registers, shared memory and spills of each CUDA kernel. Exit code 4 when the
-    extension cannot be loaded.
+    Backends, dtypes, instruction sets and archs; the commit and source hash of the library;
+    registers, shared memory and spills of each CUDA kernel. Exit code 4 if the extension cannot be
+    loaded.
     """
     info, resources = build_info(), kernels()
     peaks = cpu_peaks(info.cpu_dtypes) if peak else {}
@@ -82,7 +82,7 @@ def _peaks(peaks: dict[str, dict[int, float]]) -> list[str]:
 
 
 def _table(resources: list[Kernel]) -> list[str]:
-    """static B: shared memory a block, without what a launch asks for beyond it."""
+    """static B: shared memory per block, without what a launch requests dynamically."""
     if not resources:
         return []
     lines = [
@@ -90,7 +90,7 @@ def _table(resources: list[Kernel]) -> list[str]:
         f"{'arch':<5} {'registers':>9} {'static B':>9} {'spill B':>8} {'stack B':>8}  kernel",
     ]
     for k in resources:
-        # Dynamic shared memory is asked for at launch; ptxas knows the static part alone.
+        # Dynamic shared memory is requested at launch; ptxas only knows the static part.
         spills = k.spill_store_bytes + k.spill_load_bytes
         lines.append(
             f"{k.arch:<5} {k.registers:>9} {k.static_shared_bytes:>9} {spills:>8} "

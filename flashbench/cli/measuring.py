@@ -1,4 +1,4 @@
-"""What the options of commands that measure mean, and what those commands say on stderr."""
+"""Interpret the options of measuring commands, and report their progress on stderr."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ CAUSAL = {"both": (False, True), "causal": (True,), "full": (False,)}
 
 
 def processes_of(project: "Project | None", options: dict[str, Any]) -> str:
-    """How revisions of a project are measured. What a process holds once cannot be listed, so only
-    code that is known to leave nothing there shares one unasked; None: flashbench's own."""
+    """How a project's revisions are measured. State that a process holds once cannot be enumerated,
+    so by default only code known to leave none shares a process; None: flashbench's own."""
     asked: str = options["processes"]
     is_foreign = project is not None and project.build is not None
     return "paired" if asked == "auto" and is_foreign else asked
@@ -40,8 +40,8 @@ def chosen_shapes(options: dict[str, Any]) -> list[Shape]:
 
 
 def new_run_file(prefix: str) -> Path:
-    """A new file for a run that the user gave no name: `prefix`, and the time in UTC; one that no
-    other process is about to write."""
+    """A new file for an unnamed run: `prefix` and the time in UTC; never one that another process
+    is about to write."""
     from flashbench.measure.claim import lock_of
 
     name = f"{prefix}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
@@ -54,12 +54,13 @@ def new_run_file(prefix: str) -> Path:
 
 def tell(text: str) -> None:
     """A line on stderr."""
-    # Reasons quote what candidates printed and what run files say: nothing may steer the terminal.
+    # Reasons quote candidates' output and run files: nothing in them may control the terminal.
     click.echo(f"flashbench: {printable(text)}", err=True)
 
 
 def tell_still(timeout: float, flag: str) -> Callable[[Sequence["Revision"]], None]:
-    """A function for a line on stderr while builds take long; timeout: seconds, set by the flag."""
+    """A function that prints a line on stderr during long builds; timeout: seconds, set by the
+    flag."""
 
     def still(revisions: Sequence["Revision"]) -> None:
         labels = ", ".join(revision.label for revision in revisions)
@@ -69,7 +70,7 @@ def tell_still(timeout: float, flag: str) -> Callable[[Sequence["Revision"]], No
 
 
 def plan_options(options: dict[str, Any]) -> dict[str, Any]:
-    """What every `Plan` takes from the options of this module."""
+    """What every `Plan` takes from this module's options."""
     return {
         "shapes": chosen_shapes(options),
         "dtypes": options["dtypes"] or None,
@@ -137,12 +138,12 @@ def after_builds(plan: "Plan", options: dict[str, Any]) -> "Plan":
 
 
 def is_given(context: click.Context, name: str) -> bool:
-    """Whether an option is on the command line, so that it is not a default or a setting."""
+    """Whether an option is given on the command line, not by default or setting."""
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def refuse_given(context: click.Context, refused: Callable[[str], bool], why: str) -> None:
-    """Raise InvalidInputError for an option on the command line that is refused by its name."""
+    """Raise InvalidInputError if one of these options is on the command line."""
     for parameter in context.command.params:
         name = parameter.name or ""
         if is_given(context, name) and refused(name):

@@ -1,4 +1,4 @@
-"""`flashbench merge`: joins the run files of `flashbench run --shard i/n`."""
+"""`flashbench merge`: join the run files of `flashbench run --shard i/n`."""
 
 import sys
 from pathlib import Path
@@ -12,8 +12,8 @@ from flashbench.errors import Exit, InvalidInputError
 
 @click.command(
     "merge",
-    epilog="Exit codes: 0 merged, also when parts are missing or unfinished (a warning says so, "
-    "and `compare` says NOT MEASURED of their cases); 2 they cannot be merged.",
+    epilog="Exit codes: 0 merged, even if parts are missing or unfinished (with a warning; "
+    "`compare` calls their cases NOT MEASURED); 2 they cannot be merged.",
 )
 @click.argument("parts", metavar="PART...", nargs=-1, required=True, type=PathType())
 @click.option(
@@ -21,14 +21,14 @@ from flashbench.errors import Exit, InvalidInputError
     "--output",
     required=True,
     type=PathType(folder=False),
-    help="The run file to write; one that is there has to be a part of it.",
+    help="The run file to write; an existing one must be contained in the parts.",
 )
 @click.option("--force", is_flag=True, help="Replace a run file that has other results.")
 def command(parts: tuple[Path, ...], output: Path, force: bool) -> int:
     """Join the run files of the shards of one run into one run file.
 
-    The parts have to be of one plan, one kind of machine and the same builds. `flashbench run
-    --resume` on the merged file measures what it lacks.
+    The parts must come from one plan, one kind of machine and the same builds. `flashbench run
+    --resume` on the merged file measures what is missing.
     """
     from flashbench.fleet.merge import lost, merge, warnings
     from flashbench.measure.claim import claimed

@@ -24,7 +24,7 @@ Command = Callable[..., int]
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """One decorator for several options, which help lists in this order."""
+    """One decorator for several options, in the order that help lists them."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -37,7 +37,7 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 def _shapes(
     context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Refuse a wrong shape before anything is built or read."""
+    """Refuse an invalid shape before anything is built or read."""
     try:
         for text in texts:
             parse_shape(text)
@@ -75,7 +75,7 @@ grid_options = together(
         type=click.Choice(["both", "causal", "full"]),
         default="both",
         show_default=True,
-        help="With the causal mask, without, or both.",
+        help="With the causal mask, without it, or both.",
     ),
     click.option(
         "--device",
@@ -93,12 +93,12 @@ effort_options = together(
         type=Count(2, 100_000),
         default=40,
         show_default=True,
-        help="A launch, metric and candidate; slow calls get fewer.",
+        help="Per launch, metric and candidate; slow calls get fewer.",
     ),
     click.option(
         "--min-sample",
         type=Duration(),
-        help="A sample averages as many calls as last this long.  [default: 2ms cpu, 100us cuda]",
+        help="A sample averages as many calls as take this long.  [default: 2ms cpu, 100us cuda]",
     ),
     click.option("--threads", type=Count(1, 4096), help="CPU threads of torch."),
     click.option("--seed", type=Count(0, 2**53), default=0, show_default=True),
@@ -123,18 +123,18 @@ effort_options = together(
 )
 
 
-# Of the commands that build before they measure.
+# For commands that build before they measure.
 build_timeout_option = click.option(
     "--build-timeout",
     type=Duration(),
     default="30m",
     show_default=True,
-    help="Of one build; an import, and its calls, may take 2m at the most.",
+    help="For one build; an import and its calls get at most 2m.",
 )
 retry_build_option = click.option(
-    "--retry-build", is_flag=True, help="Build again what did not build the last time."
+    "--retry-build", is_flag=True, help="Retry builds that failed before."
 )
-# Of those that build many commits.
+# For those that build many commits.
 jobs_option = click.option(
     "-j",
     "--jobs",
@@ -143,46 +143,46 @@ jobs_option = click.option(
 )
 
 
-# Of those that measure revisions beside each other.
+# For those that measure revisions side by side.
 processes_option = click.option(
     "--processes",
     type=click.Choice(["auto", "shared", "paired"]),
     default="auto",
     show_default=True,
-    help="shared: a launch is one process with all revisions; paired: one for each, in turns; "
-    "auto: paired, but shared for flashbench's own kernel, which leaves nothing in a process.",
+    help="shared: one process per launch for all revisions; paired: one for each, in turns; auto: "
+    "paired, but shared for flashbench's own kernel, which leaves nothing in a process.",
 )
 
 
 force_option = click.option(
     "--force",
     is_flag=True,
-    help="Replace a run file that is there. Without it one of the same plan is resumed, and any "
-    "other refused.",
+    help="Replace an existing run file. Without it, one with the same plan is resumed and any "
+    "other is refused.",
 )
-# Of those that read or write the history.
+# For those that read or write the history.
 results_option = click.option(
     "--results",
     type=PathType(file=False),
     help="asv's results folder  [default: .asv/results of the repository].",
 )
-# Of those that take ranges of commits.
+# For those that take ranges of commits.
 first_parent_option = click.option(
-    "--first-parent", is_flag=True, help="Of merges, only the branch merged into."
+    "--first-parent", is_flag=True, help="Follow only the first parent of merges."
 )
 
-# Of a table without a gate.
+# For a table without a gate.
 table_options = together(
     click.option("--format", "output_format", type=click.Choice(TABLES), default="text"),
     click.option("-o", "--output", type=ReportFile()),
 )
 
-# Of a table of verdicts: by what they are made, and where it goes.
+# For a table of verdicts: how they are made, and where the table goes.
 report_options = together(
     click.option(
         "--metric",
         type=click.Choice(METRICS),
-        help="Time to judge by [default: wall on the CPU, gpu_warm on a GPU].",
+        help="The time to judge by [default: wall on the CPU, gpu_warm on a GPU].",
     ),
     click.option(
         "--against",
@@ -203,7 +203,7 @@ report_options = together(
         type=Fraction(0.5, 1),
         default="95%",
         show_default=True,
-        help="Of all intervals of the table together.",
+        help="Joint confidence of all intervals in the table.",
     ),
     click.option(
         "--format",
@@ -211,14 +211,14 @@ report_options = together(
         type=click.Choice(FORMATS),
         default="text",
         show_default=True,
-        help="How to print the table. `github`: annotations of the log, the table to the summary "
-        "of the job; `junit`: a test case a row.",
+        help="How to print the table. `github`: log annotations, and the table in the job summary; "
+        "`junit`: one test case per row.",
     ),
     click.option(
         "-o",
         "--output",
         type=ReportFile(),
-        help="Write the table there instead of to stdout; with `github` a table fit for a comment, "
-        "beside the rest.",
+        help="Write the table there instead of to stdout; with `github`, also write a table that "
+        "fits a comment.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Where the table of a command goes, and by what its verdicts are made."""
+"""Where a command's table goes, and how its verdicts are made."""
 
 import os
 import sys
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def judging_options(run: "RunFile | None", options: dict[str, Any]) -> dict[str, Any]:
-    """Metric, tolerance and alpha for a report; of two builds that were measured until they were
-    decided, those by which they were, unless the command line says otherwise."""
+    """Metric, tolerance and alpha for a report. For two builds measured until decided, the ones
+    that decided them, unless the command line overrides them."""
     chosen = {name: options[name] for name in ("metric", "tolerance", "confidence")}
     if run is not None and run.pair is not None:
         measured = {
@@ -37,9 +37,9 @@ def judging_options(run: "RunFile | None", options: dict[str, Any]) -> dict[str,
 def deliver(document: "Document", output_format: str, output: Path | None) -> None:
     """Render the table and write it to `output`, or to stdout.
 
-    "github": annotations to stdout, and the table to `output`, to the file that
-    $GITHUB_STEP_SUMMARY names (added to what is there), or without either to stdout.
-    Raises InvalidInputError naming the file, or stdout, that cannot be written.
+    "github": annotations to stdout, and the table to `output`, appended to the file
+    $GITHUB_STEP_SUMMARY names, or without either to stdout. Raises InvalidInputError, naming the
+    file or stdout, if it cannot be written.
     """
     from flashbench.render import render
 
@@ -56,13 +56,13 @@ def deliver(document: "Document", output_format: str, output: Path | None) -> No
     if summary:
         path = Path(summary)
         used = path.stat().st_size if path.is_file() else 0
-        # The limit is that of everything that the step writes there.
+        # The limit applies to everything the step writes there.
         text = markdown.comment(document, github.SUMMARY_LIMIT - used - 1)
         _append(path, f"\n{text}" if used else text)
 
 
 def terminal_width() -> int | None:
-    """Columns that stdout has: as $COLUMNS says, else the terminal; None where it is none."""
+    """The width of stdout: $COLUMNS, else the terminal's; None if it is not a terminal."""
     said = os.environ.get("COLUMNS", "")
     if said.isascii() and said.isdigit() and int(said):
         return int(said)

@@ -1,4 +1,4 @@
-"""What an argument on the command line may be: times, numbers, fractions, paths."""
+"""Types of command-line arguments: times, numbers, fractions, paths."""
 
 import math
 import re
@@ -61,7 +61,7 @@ class HourlyRate(click.ParamType[Money]):
 
 
 class Count(click.IntRange):
-    """A whole number between two bounds, both included."""
+    """A whole number between two bounds, inclusive."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
@@ -69,11 +69,11 @@ class Count(click.IntRange):
         except click.BadParameter:
             least, most = self.min, self.max
             bounds = f"from {least} to {most}" if most is not None else f"of {least} or more"
-            self.fail(f"{value!r} is no whole number {bounds}", param, ctx)
+            self.fail(f"{value!r} is not a whole number {bounds}", param, ctx)
 
 
 class Number(click.ParamType[float]):
-    """A number that is zero or more, or above zero, and not infinite."""
+    """A finite number that is zero or more, or above zero."""
 
     name = "number"
 
@@ -89,12 +89,12 @@ class Number(click.ParamType[float]):
             number = math.nan
         if not 0 <= number < math.inf or (self.above_zero and not number):
             bound = "above zero" if self.above_zero else "of zero or more"
-            self.fail(f"{value!r} is no number {bound}; write one such as 2.5", param, ctx)
+            self.fail(f"{value!r} is not a number {bound}; write one such as 2.5", param, ctx)
         return number
 
 
 class Fraction(click.ParamType[float]):
-    """`1%` or `0.01`, between bounds that are not included."""
+    """`1%` or `0.01`, between two bounds, exclusive."""
 
     name = "fraction"
 
@@ -120,12 +120,12 @@ class Fraction(click.ParamType[float]):
 
 
 class PathType(click.Path):
-    """A path that is not empty: `Path("")` would be the working directory."""
+    """A non-empty path: `Path("")` would be the working directory."""
 
     def __init__(self, *, file: bool = True, folder: bool = True) -> None:
         super().__init__(path_type=Path, file_okay=file, dir_okay=folder)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not str(value):  # a variable of a script that is not set
+        if not str(value):  # an unset variable of a script
             self.fail("an empty path names no file", param, ctx)
         return super().convert(value, param, ctx)

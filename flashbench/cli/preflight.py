@@ -1,4 +1,4 @@
-"""`flashbench preflight`: what would fail, found before a GPU is paid for."""
+"""`flashbench preflight`: find what would fail before you pay for a GPU."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from flashbench.settings import SettingsCommand, read_pyproject
 
 
 class _Preflight(SettingsCommand):
-    """Goes on without settings where pyproject.toml cannot be read: that is a finding."""
+    """Continues without settings if pyproject.toml cannot be read: that is a finding."""
 
     def settings(self, path: Path, commands: Sequence[str]) -> dict[str, Any]:
         try:
@@ -28,29 +28,29 @@ class _Preflight(SettingsCommand):
 @click.command(
     "preflight",
     cls=_Preflight,
-    epilog="Exit codes: 0 nothing found, or warnings alone, 1 a finding that fails a build or a "
-    "run, 2 usage. A check that this machine does not allow says so and fails nothing.",
+    epilog="Exit codes: 0 no findings, or only warnings, 1 a finding that fails a build or a run, "
+    "2 usage. A check that cannot run on this machine says so and fails nothing.",
 )
 @click.option(
     "--level",
     type=click.Choice(LEVELS),
     default="source",
     show_default=True,
-    help="`source`: from the text of the sources, without a compiler, torch or a build. `build`: "
-    "also the tools, and HEAD built from a clean export, without a GPU. `device`: also the GPU, "
-    "its driver and what uses it.",
+    help="`source`: reads the source text, without a compiler, torch or a build. `build`: also "
+    "checks the tools and builds a clean export of HEAD, without a GPU. `device`: also checks "
+    "the GPU, its driver and what uses it.",
 )
 @click.option(
     "--fix",
     is_flag=True,
-    help="Do what is safe: CUDA's PATH, a list of architectures, the build of a stale library.",
+    help="Make safe fixes: CUDA on PATH, the list of architectures, a rebuild of a stale library.",
 )
 @click.option(
-    "--timeout", type=Duration(), default="30m", show_default=True, help="Of the build of HEAD."
+    "--timeout", type=Duration(), default="30m", show_default=True, help="For the build of HEAD."
 )
 @click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text")
 def command(level: Level, fix: bool, timeout: float, output_format: str) -> int:
-    """Find what would fail before a GPU is paid for; each finding with its fix.
+    """Find what would fail before you pay for a GPU; each finding has its fix.
 
     Works in any project, here from its pyproject.toml upwards; with [tool.flashbench.project] its
     settings are checked, too. --fix changes what this command itself starts, and of the project

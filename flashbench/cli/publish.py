@@ -1,4 +1,4 @@
-"""`flashbench publish`: the history as a folder of pages that open from a file, offline."""
+"""`flashbench publish`: write the history as a folder of pages that open from disk, offline."""
 
 from pathlib import Path
 
@@ -15,15 +15,15 @@ from flashbench.settings import SettingsCommand
     "publish",
     cls=SettingsCommand,
     epilog="Defaults: [tool.flashbench.publish] of pyproject.toml.",
-    help="Make a site of the measured history: graphs with intervals, changes, failed builds, the "
-    "latest verdicts, a page a commit. It is a folder of files that loads nothing from anywhere "
-    "else: open its index.html, or copy it to any web server. Only what changed is written again.",
+    help="Write the measured history as a site: graphs with intervals, changes, failed builds, the "
+    "latest verdicts, a page per commit. The site is a self-contained folder: open its "
+    "index.html, or copy it to any web server. Only changed files are rewritten.",
 )
 @click.option(
     "-o",
     "--output",
     type=PathType(file=False),
-    help="The folder of the site: a new or empty one, or that of an earlier call [default: "
+    help="The site's folder: new, empty, or written by an earlier call [default: "
     ".asv/site of the repository].",
 )
 @results_option
@@ -31,10 +31,10 @@ from flashbench.settings import SettingsCommand
 @click.option(
     "--all-parents",
     is_flag=True,
-    help="Commits of merged branches have pages and points of their own; without it a merge stands "
-    "for all that it merged.",
+    help="Give commits of merged branches their own pages and points; without it a merge stands "
+    "for all it merged.",
 )
-@click.option("--machine", help="Only of this machine.")
+@click.option("--machine", help="Only this machine.")
 def command(
     output: Path | None,
     results: Path | None,
@@ -49,7 +49,7 @@ def command(
     from flashbench.site.publish import publish
 
     repository = root_of(Path.cwd())
-    resolve(repository, revision)  # what is no commit is refused before results are looked for
+    resolve(repository, revision)  # refuse what is not a commit before searching for results
     results = results_folder(results, repository)
     output = output or repository / ".asv" / "site"
     content = collect(Source(repository, results, revision, not all_parents, machine))
@@ -58,7 +58,7 @@ def command(
     if not content.graphs and not content.history.gaps and not content.latest:
         fix = "measure some with `asv run`, or choose others with --revision"
         if content.history.off_axis:
-            fix = "choose others with --revision, or call it in the repository that was measured"
+            fix = "choose others with --revision, or run this in the measured repository"
         raise NotMeasuredError(
             f"{results}: nothing is known of the {len(content.history.commits)} commits up to "
             f"{revision}; {fix}"

@@ -1,4 +1,4 @@
-"""`flashbench record`: keeps run files in the history of the project."""
+"""`flashbench record`: add run files to the project's history."""
 
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from flashbench.settings import SettingsCommand
 @click.command(
     "record",
     cls=SettingsCommand,
-    epilog="Exit codes: 0 all were kept, 2 a file cannot be, or not without --anyway (those before "
-    "it were), 4 a file holds no times. Defaults: [tool.flashbench.record] of pyproject.toml.",
+    epilog="Exit codes: 0 all were recorded, 2 a file cannot be, or only with --anyway (those "
+    "before it were), 4 a file has no times. Defaults: [tool.flashbench.record] of "
+    "pyproject.toml.",
 )
 @click.argument("files", metavar="RUN...", nargs=-1, required=True, type=PathType())
 @click.option(
@@ -23,12 +24,12 @@ from flashbench.settings import SettingsCommand
     help="Its name in the history [default: asv's name of this machine, in ~/.asv-machine.json, "
     "else the run file's host name].",
 )
-@click.option("--commit", help="The revision that was measured, where the run file does not say.")
+@click.option("--commit", help="The revision that was measured, if the run file does not name it.")
 @results_option
 @click.option(
     "--anyway",
     is_flag=True,
-    help="Keep also a run that is unfinished, has fewer than 3 launches, was throttled or was "
+    help="Also record a run that is unfinished, has fewer than 3 launches, was throttled or was "
     "measured on a busy machine.",
 )
 def command(
@@ -38,10 +39,10 @@ def command(
     results: Path | None,
     anyway: bool,
 ) -> int:
-    """Keep run files of `flashbench run` in the history, beside the results of `asv run`.
+    """Add run files of `flashbench run` to the history, beside the results of `asv run`.
 
-    Numbers go to the commit that the run file says was measured. Keeping a file twice changes
-    nothing; `flashbench history` and `asv publish` read what was kept.
+    Numbers go to the commit that the run file names. Recording a file twice changes nothing;
+    `flashbench history` and `asv publish` read the result.
     """
     from flashbench.history.doubts import doubts
     from flashbench.history.machines import choose
@@ -60,8 +61,8 @@ def command(
             written = keep(run, str(file), folder, repository, machine=machine, commit=commit)
         except OSError as error:
             raise InvalidInputError(
-                f"{error.filename or folder}: cannot be written: {error.strerror}; mend that and "
-                f"record {file} again: what was kept before is whole"
+                f"{error.filename or folder}: cannot be written: {error.strerror}; fix that and "
+                f"record {file} again: earlier results are intact"
             ) from None
         if wrong:
             tell(f"warning: {file}: {wrong}")

@@ -1,4 +1,4 @@
-"""Where a report goes, by -o: what cannot be written is refused before anything is measured."""
+"""Where -o puts a report: an unwritable file is refused before anything is measured."""
 
 import errno
 import os
@@ -14,8 +14,7 @@ from flashbench.files import regular_target, write_file
 
 
 class ReportFile(PathType):
-    """A file that a report may be written to. It may replace another one, but nothing that was
-    measured."""
+    """A file for a report. It may replace another report, but never measurements."""
 
     def __init__(self) -> None:
         super().__init__(folder=False)
@@ -27,7 +26,7 @@ class ReportFile(PathType):
 
 
 def write_report(path: Path, text: str) -> None:
-    """Write or replace a report. Raises InvalidInputError where that cannot be done."""
+    """Write or replace a report. Raises InvalidInputError if that fails."""
     _require_writable(path)
     try:
         write_file(path, text.encode())
@@ -36,15 +35,15 @@ def write_report(path: Path, text: str) -> None:
 
 
 def refuse_run_file(output: Path | None, run_file: Path) -> None:
-    """Raise InvalidInputError where the report would go into the file of the measurements, also
-    through links. A device takes both."""
+    """Raise InvalidInputError if the report would go into the file of the measurements, even
+    through links. A device may take both."""
     if output is None:
         return
     try:
         target = regular_target(output)
         same = target is not None and target == regular_target(run_file)
     except OSError:
-        return  # said of the run file when it is opened
+        return  # reported when the run file is opened
     if same:
         raise InvalidInputError(
             f"{output}: will hold the measurements; name another file for the report with -o"
@@ -54,11 +53,11 @@ def refuse_run_file(output: Path | None, run_file: Path) -> None:
 def _require_writable(path: Path) -> None:
     try:
         target = regular_target(path)
-    except OSError as error:  # as of a loop of links, or a name that is too long
+    except OSError as error:  # e.g. a loop of links, or a name that is too long
         raise _not_writable(path, error.strerror) from None
     if target is None:  # a device or a pipe
         return
-    if not target.parent.is_dir():  # it may be mistyped, so it is not made
+    if not target.parent.is_dir():  # it may be mistyped, so do not create it
         folder = target.parent if path.parent.is_dir() else path.parent
         raise _not_writable(
             path, f"no folder {folder}; make it with: mkdir -p {shlex.quote(str(folder))}"
@@ -72,7 +71,7 @@ def _require_writable(path: Path) -> None:
 
 
 def _refuse_measurements(path: Path) -> None:
-    """They cannot be made again."""
+    """They cannot be regenerated."""
     from flashbench.other_tools.detect import holds_measurements
 
     if holds_measurements(path):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flashbench.run import Plan, RunEnd
     from flashbench.runfile import RunFile
 
-# With --resume the file says what is measured; only what does not change that may be given.
+# With --resume the file says what to measure; only flags that do not change that are allowed.
 _FREE = {"resume", "output", "force", "format_", "build_timeout", "retry_build"}
 _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET}
 
@@ -48,16 +48,16 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET}
     "candidates",
     multiple=True,
     metavar="[NAME=]MODULE:FUNCTION",
-    help="What is measured against SDPA; repeatable.  [default: the callable of "
+    help="What to measure against SDPA; repeatable.  [default: the callable of "
     "[tool.flashbench.project], built from the working tree; without that table flashbench itself]",
 )
-@click.option("--baseline-only", is_flag=True, help="SDPA alone; needs no extension.")
+@click.option("--baseline-only", is_flag=True, help="Measure only SDPA; needs no extension.")
 @click.option(
     "--backends",
     default="auto",
     show_default=True,
     metavar="default|auto|all|NAME,...",
-    help="SDPA's backends besides its default: cudnn, flash, efficient, math.",
+    help="SDPA backends besides the default: cudnn, flash, efficient, math.",
 )
 @click.option("--launches", type=Count(1, 10_000), default=10, show_default=True)
 @effort_options
@@ -68,13 +68,13 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET}
     "--resume",
     type=PathType(),
     metavar="FILE",
-    help="Add what this run file lacks.",
+    help="Complete this run file.",
 )
 @click.option(
     "-o",
     "--output",
     type=PathType(folder=False),
-    help="The run file; one of the same plan is resumed.  [default: bench-<date>-<time>.json]",
+    help="The run file; resumed if it has the same plan.  [default: bench-<date>-<time>.json]",
 )
 @force_option
 @click.option(
@@ -83,17 +83,17 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET}
     type=click.Choice([*FORMATS, "none"]),
     default="text",
     show_default=True,
-    help="Of the table on stdout.",
+    help="Format of the table on stdout.",
 )
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
     """Measure candidates against PyTorch SDPA over a grid of cases.
 
-    Every launch is a process of its own; in it the candidates of a case are checked against
-    float64 and timed in turns (A/B/B/A). The run file is saved as it grows: what was measured
-    stays, whatever happens, and --resume continues it.
+    Every launch is a fresh process; in it the candidates of a case are checked against float64 and
+    timed in turns (A/B/B/A). The run file is saved as it grows: no measurement is lost, whatever
+    happens, and --resume continues it.
     """
-    if options["child"]:  # first: what is imported next takes long
+    if options["child"]:  # first, because the next imports take long
         _follow_parent(options)
     from flashbench.measure.progress import make_progress
     from flashbench.run import measure
@@ -102,8 +102,8 @@ def command(context: click.Context, /, **options: Any) -> int:
         refuse_given(
             context,
             lambda name: name not in _FREE,
-            "cannot be changed by --resume, the file says it; drop the flag, or measure into a new "
-            "file",
+            "cannot be changed with --resume, the file sets it; drop the flag, or measure into a "
+            "new file",
         )
     resume, output = options["resume"], options["output"]
     if resume is not None and not is_given(context, "output"):
@@ -115,14 +115,14 @@ def command(context: click.Context, /, **options: Any) -> int:
             plan, there = resumed_plan(context, options, resumed), resumed.settings.launches
             if plan.launches < there:
                 raise InvalidInputError(
-                    f"--launches {plan.launches} is fewer than the {there} of {resume}; more can "
-                    "be added, none taken away"
+                    f"--launches {plan.launches} is fewer than the {there} of {resume}; launches "
+                    "can be added, not removed"
                 )
         else:
             plan = _plan(options)
         fleet = spread(context)
         if fleet and plan.shard:
-            raise InvalidInputError(f"{path} is a shard; merge it first, or go on without {fleet}")
+            raise InvalidInputError(f"{path} is a shard; merge it first, or resume without {fleet}")
         plan = of_project(plan, options, None if resume is None else resumed, fleet)
         if resume is None and resumed is not None:
             plan = continued(resumed, plan, path, "-o")
@@ -141,10 +141,10 @@ def command(context: click.Context, /, **options: Any) -> int:
 
 
 def _follow_parent(options: dict[str, Any]) -> None:
-    """A task of a fleet resumes its part if there is one, and ends with its parent."""
+    """A fleet task resumes its part if there is one, and ends with its parent."""
     from flashbench.parent import signal_when_parent_dies
 
-    # Slurm's tasks are not started by us, and die with their job.
+    # We do not start Slurm's tasks; they die with their job.
     parent = os.environ.get("FLASHBENCH_TASK_OF", os.getppid())
     signal_when_parent_dies(signal.SIGTERM, int(parent))
     if options["output"] is not None and options["output"].exists():
@@ -157,7 +157,7 @@ def _plan(options: dict[str, Any]) -> "Plan":
     if options["baseline_only"] and options["candidates"]:
         raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
     texts = [] if options["baseline_only"] else list(options["candidates"]) or [OURS]
-    baselines("cpu", options["backends"])  # a name that is unknown is said before anything starts
+    baselines("cpu", options["backends"])  # report an unknown name before anything starts
     return Plan(
         **plan_options(options),
         candidates=parse_candidates(texts),
@@ -168,7 +168,7 @@ def _plan(options: dict[str, Any]) -> "Plan":
 
 
 def _finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
-    """Say where it is and what it cost, print the table, choose the exit code.
+    """Report the file and its cost, print the table, choose the exit code.
 
     again: the command that resumes a run that ended early.
     """
@@ -198,7 +198,7 @@ def _finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
 
 
 def _exit_code(run: "RunFile") -> int:
-    """1 if a candidate is wrong anywhere, 4 if one has no time at all, else 0; says why."""
+    """1 if a candidate is wrong anywhere, 4 if one has no time at all, else 0; reports why."""
     from flashbench.tally import Fate, fate_of
 
     code = Exit.PASS

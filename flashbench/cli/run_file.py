@@ -1,4 +1,4 @@
-"""The run file of a command that measures, and what of an earlier call is resumed."""
+"""The run file of a measuring command, and resuming an earlier call."""
 
 import shlex
 import sys
@@ -26,10 +26,10 @@ FREE_ON_RESUME = ("launches", "budget", "timeout", "hourly_rate")
 def run_file(
     path: Path, flag: str, resume: Path | None, *, force: bool
 ) -> "Iterator[RunFile | None]":
-    """The run to resume, if any, while no other process may write `path`.
+    """The run to resume, if any, while holding `path` against other processes.
 
-    resume: the run file of --resume, which may be another one. Errors as of `claimed`, and
-    InvalidInputError where `path` holds another run than the one of --resume.
+    resume: the run file of --resume, which may be a different file. Errors as for `claimed`, and
+    InvalidInputError if `path` holds another run than that of --resume.
     """
     from flashbench.measure.claim import claimed
     from flashbench.runfile import load
@@ -37,7 +37,9 @@ def run_file(
     same = resume is not None and resume.absolute() == path.absolute()
     if same and force:
         raise InvalidInputError("--resume keeps what --force replaces; drop one")
-    resumed = None if resume is None else load(resume)  # again below, when nobody writes it
+    resumed = (
+        None if resume is None else load(resume)
+    )  # read again below, when nobody is writing it
     with claimed(path, flag, force=force, tell=tell) as known:
         if resume is None or (same and known is not None):
             yield known
@@ -47,7 +49,7 @@ def run_file(
             )
         elif known is not None:
             raise InvalidInputError(
-                f"{path}: holds a run already; name another file with {flag}, or replace it with "
+                f"{path}: already holds a run; name another file with {flag}, or replace it with "
                 "--force"
             )
         else:
@@ -57,9 +59,9 @@ def run_file(
 def continued(
     run: "RunFile", plan: "Plan", path: Path, flag: str, *, called: str = "candidates"
 ) -> "Plan":
-    """The plan that adds what it lacks to the run file of an earlier call; says what is there.
+    """The plan that completes the run file of an earlier call; reports what is already there.
 
-    Errors as of `require_same`.
+    Errors as for `require_same`.
     """
     from dataclasses import replace
 
@@ -67,14 +69,12 @@ def continued(
 
     require_same(run, plan, path, flag, called=called)
     done = sum(launch.complete for launch in run.launches)
-    tell(
-        f"{path}: resumed, with {done} of {plan.launches} launches; --force measures all of it anew"
-    )
+    tell(f"{path}: resumed, with {done} of {plan.launches} launches; --force measures from scratch")
     return replace(plan, device=run.cases[0].device)
 
 
 def resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile") -> "Plan":
-    """The plan of the run file of --resume, with what the command line may say anew."""
+    """The plan in the run file of --resume, with the overrides that the command line may give."""
     from dataclasses import replace
 
     from flashbench.measure.document import plan_to_resume
@@ -96,9 +96,9 @@ def resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile"
 
 
 def interrupted(path: Path, *, named: bool) -> NotMeasuredError:
-    """What a command says after Ctrl-C: the same command, as it resumes the run file `path`.
+    """The message after Ctrl-C: the command that resumes the run file `path`.
 
-    named: whether its command line, or a setting, names that file already.
+    named: whether the command line or a setting already names that file.
     """
     if not path.is_file():  # a device or a pipe keeps nothing
         return NotMeasuredError("interrupted")

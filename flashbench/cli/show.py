@@ -1,4 +1,4 @@
-"""`flashbench show`: the table of a run file, in any format."""
+"""`flashbench show`: print the table of a run file, in any format."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,10 +49,10 @@ def render(run: RunFile, output_format: str = "text", **options: Any) -> str:
     "show",
     cls=SettingsCommand,
     epilog="Defaults: [tool.flashbench.show] of pyproject.toml.",
-    help="Print the table of a run file. The view `speedup` has one row a case with its verdict, "
-    "`detail` the percentiles of every candidate. A file of asv, pytest-benchmark or pyperf, or a "
-    "folder of such: its series. Exits 0 whatever the verdicts are; `compare` is "
-    "the gate.",
+    help="Print the table of a run file. View `speedup` has one row per case with its verdict, "
+    "`detail` the percentiles of every candidate. For a file from asv, pytest-benchmark or "
+    "pyperf, or a folder of such files: its series. Exits 0 whatever the verdicts are; "
+    "`compare` is the gate.",
 )
 @click.argument("file", metavar="RUN", type=PathType())
 @click.option("--view", type=click.Choice(VIEWS), default="speedup", show_default=True)

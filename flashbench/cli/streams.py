@@ -1,8 +1,8 @@
-"""The standard streams, which may be closed, full, or a pipe that nobody reads any more.
+"""The standard streams, which may be closed, full, or a pipe without a reader.
 
-What goes to stderr is progress: it is dropped where it cannot be written. What goes to stdout is
-the result: an error of its own where it cannot be written, except to a reader who left (`| head`).
-Neither changes what is measured.
+stderr carries progress, which is dropped if it cannot be written. stdout carries the result:
+failing to write it is an error, except to a reader that has left (`| head`). Neither changes the
+measurement.
 """
 
 import errno
@@ -24,7 +24,7 @@ class _Progress(io.FileIO):
 
 
 class _Result(io.FileIO):
-    _is_over = False  # so that what is still buffered is not tried, and told, again
+    _is_over = False  # so that buffered output is not tried, and reported, again
 
     def write(self, data: "bytes | bytearray | memoryview") -> int:  # type: ignore[override]
         while not self._is_over:
@@ -44,17 +44,17 @@ class _Result(io.FileIO):
 
 
 def guard() -> None:
-    """Put such streams in the place of this process's stdout and stderr, once, before any thread.
+    """Replace this process's stdout and stderr with such streams, once, before any thread starts.
 
-    A descriptor that is closed is opened, so that no file, socket or pipe gets its number and is
-    then written to as stdout, or taken away from a child process. Streams that somebody replaced
-    (pytest) stay.
+    Closed descriptors are opened, so no file, socket or pipe gets their number and is then written
+    to as stdout, or taken away from a child process. Streams that were already replaced (by pytest)
+    stay.
     """
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)  # the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDONLY)  # the lowest free number: this one
     if sys.stdout is sys.__stdout__:
         sys.stdout = _text(_Result(1, "w", closefd=False), sys.stdout)
     if sys.stderr is sys.__stderr__:
@@ -62,7 +62,7 @@ def guard() -> None:
 
 
 def _text(raw: io.FileIO, replaced: TextIO | None) -> TextIO:
-    """A text stream that shows what its encoding lacks as an escape."""
+    """A text stream that escapes what its encoding lacks."""
     encoding = replaced.encoding if replaced is not None else "utf-8"
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding, errors="backslashreplace", line_buffering=True

@@ -76,7 +76,7 @@ def test_bad_shards_are_refused(text: str) -> None:
 
 def test_more_shards_than_cases_are_refused() -> None:
     """A case is never split, so there cannot be more shards than cases."""
-    with pytest.raises(InvalidInputError, match="3 shards at most"):
+    with pytest.raises(InvalidInputError, match="at most 3 shards"):
         cases_of_shard(make_cases(3), "1/4")
 
 

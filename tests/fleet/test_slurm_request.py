@@ -29,8 +29,8 @@ def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--slurm", "2"], 2, "say --device cuda or --device cpu"),
-        ([*CUDA, "--slurm", "5"], 2, "4 shards at most"),
+        (["--slurm", "2"], 2, "add --device cuda or --device cpu"),
+        ([*CUDA, "--slurm", "5"], 2, "at most 4 shards"),
         ([*CUDA, "--slurm", "0"], 2, "--slurm"),
         ([*CUDA, "--slurm", "2", "--gpus", "all"], 2, "drop one"),
         ([*CUDA, "--slurm", "2", "--shard", "1/2"], 2, "drop one"),
@@ -38,7 +38,7 @@ def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         ([*CUDA, "--slurm", "2", "--slurm-option", "comment=a\ntouch b"], 2, "on one line"),
         ([*CUDA, "--slurm", "2", "--slurm-partition", "a\nb"], 2, "on one line"),
         ([*CUDA, "--slurm", "2", "-o", "50%j.json", "--dry-run"], 2, "name another file"),
-        ([*CUDA, "--dry-run"], 2, "of --slurm N"),
+        ([*CUDA, "--dry-run"], 2, "need --slurm N"),
     ],
 )
 def test_bad_requests_are_one_line(

@@ -207,7 +207,7 @@ def test_a_signal_waits_until_all_is_kept(project: Repository, backfill, tmp_pat
         (["--list", "../commits.txt", *GRID, "--causal", "both"], "was measured with other cases"),
         (["--list", "../commits.txt", *GRID, "--launches", "1"], "--launches (fewer)"),
         (GRID, "which commits?"),
-        ([".", *GRID], "the working tree has no place in a history"),
+        ([".", *GRID], "the working tree cannot be in a history"),
         (["nowhere", *GRID], "nowhere"),
         (["--list", "missing.txt", *GRID], "missing.txt: cannot be read"),
     ],

@@ -267,7 +267,7 @@ def test_a_full_disk_keeps_what_was_recorded(tmp_path: Path) -> None:
         """,
     )
     assert done.stdout == "code 0\ncode 2\n", done.stderr
-    assert "No space left on device; mend that and record run-1.json again" in done.stderr
+    assert "No space left on device; fix that and record run-1.json again" in done.stderr
     assert "Traceback" not in done.stderr
     before, after = contents(tmp_path / "before"), contents(tmp_path / "after")
     assert after == before
