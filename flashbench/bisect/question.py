@@ -62,7 +62,7 @@ class Range:
             contents = contents_of(self.project, commit)
         except git.GitError:
             return commit, commit
-        return contents.sources, contents.site
+        return contents.sources, contents.importable
 
 
 def range_of(project: Project, good: str, bad: str, *, first_parent: bool = False) -> Range:

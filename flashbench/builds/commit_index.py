@@ -1,7 +1,8 @@
 """Short cuts in the build cache: from what git says of a commit to what was made of it.
 
-`known/DIGEST` holds the key of a build or a site. Each is written in one step and is true for
-ever, as both ends are hashes of contents; one whose target is gone is passed over by the reader.
+`known/DIGEST` holds the key of a build or an import root. Each is written in one step and is true
+for ever, as both ends are hashes of contents; one whose target is gone is passed over by the
+reader.
 """
 
 import hashlib

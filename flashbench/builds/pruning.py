@@ -23,7 +23,7 @@ _ENTRY = re.compile(r"(site-)?[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Entry:
-    """A build, a site, the run files of a bisection, or what was read of a results folder.
+    """A build, an import root, the run files of a bisection, or what was read of a results folder.
 
     used: seconds since 1970.
     """

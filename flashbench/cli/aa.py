@@ -153,10 +153,10 @@ def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -
     from flashbench.revisions import find
     from flashbench.run import Plan
 
-    spec, site, identity = _build(options, resumed, directory)
+    spec, import_root, identity = _build(options, resumed, directory)
     both: dict[str, Any] = {
         "candidates": [Candidate(name=name, spec=spec, build=identity) for name in (OLD, NEW)],
-        "sites": {OLD: str(site), NEW: str(site)},
+        "import_roots": {OLD: str(import_root), NEW: str(import_root)},
         "launches": options["launches"] * options["comparisons"],
         "backends": "default",
     }

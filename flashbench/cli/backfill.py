@@ -100,7 +100,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
         named = machines.choose(machine, measured_on, str(path))
         tell(f"kept as machine {named.name}: {named.why}")
         builds = _build(project, chosen, options)
-        plan = _plan(options, project, [built for built in builds if built.site is not None])
+        plan = _plan(options, project, [built for built in builds if built.import_root is not None])
         plan = after_builds(replace(plan, build_seconds=seconds_of(builds)), options)
         if not plan.candidates:
             raise NotMeasuredError(f"none of {len(builds)} commits works: {builds[0].headline}")
@@ -176,7 +176,7 @@ def _plan(options: dict[str, Any], project: "Project", builds: "list[Built]") ->
     return Plan(
         **plan_options(options | {"processes": processes_of(project, options)}),
         candidates=[built.candidate(names[built.revision.commit]) for built in builds],
-        sites={names[built.revision.commit]: str(built.require()) for built in builds},
+        import_roots={names[built.revision.commit]: str(built.require()) for built in builds},
         repository=str(project.repository),
         backends="default",
         launches=options["launches"],
@@ -217,7 +217,7 @@ def _tell_fates(run: "RunFile", builds: "list[Built]") -> Exit:
 
     fates = []
     for built in builds:
-        if built.site is None:
+        if built.import_root is None:
             tell(f"warning: {built.headline}")
             continue
         found = fate_of(run, candidate_of(built))

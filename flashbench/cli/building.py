@@ -45,7 +45,7 @@ def build_revision(
     for note in built.outcome.notes:
         tell(f"{label}: {note}")
     how = "built before" if built.build.reused else f"built in {built.build.seconds:.0f} s"
-    if built.site is not None:
+    if built.import_root is not None:
         tell(f"{label}: {how}")
     return built
 
@@ -146,7 +146,7 @@ def of_project(
             built[one.name].candidate(one.name) if one.name in built else one
             for one in plan.candidates
         ],
-        sites={name: str(one.require()) for name, one in built.items()},
+        import_roots={name: str(one.require()) for name, one in built.items()},
         build_seconds=seconds_of(built.values()),
     )
     return after_builds(plan, options)

@@ -104,4 +104,4 @@ def _prune(cache: Path, days: float, gigabytes: float | None) -> str:
 
 def _told(found: "list[Entry]") -> str:
     size = sum(entry.size for entry in found)
-    return f"{len(found)} builds and sites, {size / 1e6:.1f} MB"
+    return f"{len(found)} builds and import roots, {size / 1e6:.1f} MB"

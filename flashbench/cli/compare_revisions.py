@@ -99,7 +99,9 @@ def _build(options: dict[str, Any]) -> dict[str, "Built"]:
         name: build_revision(project, revision, name, options)
         for name, revision in revisions.items()
     }
-    failed = [f"{name} = {built.headline}" for name, built in builds.items() if built.site is None]
+    failed = [
+        f"{name} = {built.headline}" for name, built in builds.items() if built.import_root is None
+    ]
     if failed:
         raise NotMeasuredError("; ".join(failed))
     return builds

@@ -17,7 +17,7 @@ _LOADED = ("built", "unchecked", "wrong result")
 
 def built_level(built: Built) -> Level:
     """It compiles, links and loads under its name; not measured where that was not found out."""
-    if built.status in _LOADED or (built.status == "timeout" and built.site is not None):
+    if built.status in _LOADED or (built.status == "timeout" and built.import_root is not None):
         return Level(BUILDS, State.PASSED, f"{built.revision.label} builds and loads")
     if _says_nothing(built):
         return _not_measured(BUILDS, built)

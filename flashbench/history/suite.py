@@ -89,7 +89,7 @@ def measure(device: str) -> None:
         causal=chosen.causal,
         device=device,
         candidates=[built.candidate(KERNEL)],
-        sites={KERNEL: str(built.require())},
+        import_roots={KERNEL: str(built.require())},
         repository=str(built.project.repository),
         backends="default",
         launches=launches(),

@@ -63,7 +63,7 @@ class Crew:
         for candidate in request.candidates:
             name = candidate.name
             alone = msgspec.structs.replace(
-                request, candidates=[candidate], sites={name: request.sites[name]}
+                request, candidates=[candidate], import_roots={name: request.import_roots[name]}
             )
             ready = self._tell(name, alone, end)
             assert isinstance(ready, Ready)

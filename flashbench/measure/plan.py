@@ -45,7 +45,8 @@ class Plan:
     command: Sequence[str] = ()
     shard: str = ""  # such as "2/4": the part of the grid to measure; "": all of it
     metrics: Sequence[str] | None = None
-    sites: Mapping[str, str] = field(default_factory=dict)  # of candidates that are built revisions
+    # Of candidates that are built revisions, by name.
+    import_roots: Mapping[str, str] = field(default_factory=dict)
     repository: str = ""  # the working tree of these
     import_root: str = ""  # where modules of other candidates are looked for before all
     processes: Literal["auto"] | Processes = "auto"  # as the resumed file has it, or shared

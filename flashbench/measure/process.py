@@ -125,7 +125,7 @@ class Worker:
         when the worker dies, hangs, or runs past the budget (`seconds_left` and a grace),
         FlashbenchError when it cannot work at all.
         """
-        if isinstance(request, Setup) and request.sites:
+        if isinstance(request, Setup) and request.import_roots:
             request = msgspec.structs.replace(request, copies=self._directory())
         allowed = self._timeout * (_INSPECTION_FACTOR if isinstance(request, Inspect) else 1)
         end = None if seconds_left is None else monotonic() + seconds_left + BUDGET_GRACE_SECONDS

@@ -18,7 +18,7 @@ class Setup(msgspec.Struct, tag="setup", kw_only=True):
     samples: int
     min_sample_seconds: float | None  # None: the device's default
     # Of candidates that are built revisions: the directory to import them from, by name.
-    sites: dict[str, str] = msgspec.field(default_factory=dict)
+    import_roots: dict[str, str] = msgspec.field(default_factory=dict)
     repository: str = ""  # their working tree: nothing of it may run in their place
     import_root: str = ""  # where modules of other candidates are looked for before all
     copies: str = ""  # where the worker puts its copies of them; the parent removes it

@@ -265,7 +265,7 @@ class Scheduler:
 
     @property
     def _revisions_share(self) -> bool:
-        return len(self.plan.sites) > 1 and self.plan.processes != "paired"
+        return len(self.plan.import_roots) > 1 and self.plan.processes != "paired"
 
     def _audit(self) -> None:
         """UnprovenError where revisions left something in a process that they share."""
@@ -308,7 +308,7 @@ class Scheduler:
                 samples=self.plan.samples,
                 min_sample_seconds=self.plan.min_sample_seconds,
                 metrics=None if self.plan.metrics is None else list(self.plan.metrics),
-                sites=dict(self.plan.sites),
+                import_roots=dict(self.plan.import_roots),
                 repository=self.plan.repository,
                 import_root=self.plan.import_root,
             )

@@ -124,7 +124,7 @@ class _Worker:
         settings = torch_settings.current()
         if setup.import_root:
             sys.path.insert(0, setup.import_root)
-        self._shared = _Shared() if len(setup.sites) > 1 else None
+        self._shared = _Shared() if len(setup.import_roots) > 1 else None
         for candidate in [*baselines(self._device, setup.backends), *setup.candidates]:
             connection.send(Phase(candidate.name, "import"))
             loaded = None
@@ -192,12 +192,12 @@ class _Worker:
 
 def _revision_loader(setup: Setup, candidate: Candidate) -> Callable[[Candidate], Loaded] | None:
     """Of a candidate that is a built revision; None of any other."""
-    place = setup.sites.get(candidate.name)
+    place = setup.import_roots.get(candidate.name)
     if not place:
         return None
     from flashbench.revisions.load import load_copy
 
-    alone, copies = len(setup.sites) == 1, Path(setup.copies)
+    alone, copies = len(setup.import_roots) == 1, Path(setup.copies)
     return lambda one: load_copy(Path(place), copies, one, alone=alone, tree=setup.repository)
 
 

@@ -19,9 +19,9 @@ from flashbench.runfile import BuildIdentity, Candidate
 class Built:
     """What became of preparing one revision.
 
-    site: where its callable is imported from; None when its import failed, or when no more than the
-    build was asked for. reused: nothing was built or tried for this call. kept: whether it is an
-    answer about the sources; a failure for want of memory, disk or a tool, or to read it, is
+    import_root: where its callable is imported from; None when its import failed, or when no more
+    than the build was asked for. reused: nothing was built or tried for this call. kept: whether it
+    is an answer about the sources; a failure for want of memory, disk or a tool, or to read it, is
     not.
     """
 
@@ -30,7 +30,7 @@ class Built:
     outcome: RevisionOutcome
     build: Build
     identity: BuildIdentity
-    site: Path | None = None
+    import_root: Path | None = None
     reused: bool = False
     kept: bool = True
 
@@ -54,25 +54,25 @@ class Built:
     def is_measurable(self) -> bool:
         """Whether it can be launched: nothing is known against it. Where every case that was tried
         is refused, each launch checks it on the cases that it measures."""
-        return self.site is not None and self.status in ("built", "unchecked")
+        return self.import_root is not None and self.status in ("built", "unchecked")
 
     def is_same_as(self, other: "Built") -> bool:
         """Whether all that can be imported of both, Python as well as libraries, is the same byte
         for byte, and so is what is called: then neither result nor time can differ. What lies in
-        the sites now is compared, whatever their records say."""
+        them now is compared, whatever their records say."""
         mine, theirs = self.require(), other.require()
         if self.project.callable != other.project.callable:
             return False
         return mine == theirs or content_hash(mine) == content_hash(theirs)
 
     def require(self) -> Path:
-        """The site; NotMeasuredError (exit code 4) with the headline when there is none."""
-        if self.site is None:
+        """The import root; NotMeasuredError (exit code 4) with the headline when there is none."""
+        if self.import_root is None:
             raise NotMeasuredError(self.headline)
-        return self.site
+        return self.import_root
 
     def candidate(self, name: str) -> Candidate:
-        """The revision's callable as a candidate; its site goes into the worker's Setup."""
+        """The revision's callable as a candidate; its import root goes into the worker's Setup."""
         return Candidate(name=name, spec=self.project.callable, build=copy(self.identity))
 
 
@@ -80,7 +80,7 @@ def side_by_side(builds: Mapping[str, Built]) -> dict[str, Any]:
     """What a `Plan` takes from builds, at least one, that are measured under these names."""
     return {
         "candidates": [built.candidate(name) for name, built in builds.items()],
-        "sites": {name: str(built.require()) for name, built in builds.items()},
+        "import_roots": {name: str(built.require()) for name, built in builds.items()},
         "repository": str(next(iter(builds.values())).project.repository),
         "backends": "default",
     }

@@ -47,7 +47,8 @@ class Answer(NamedTuple):
 
 
 class Checker:
-    """Checks sites, one after another. Use as a context manager; the server starts when needed."""
+    """Checks import roots, one after another. Use as a context manager; the server starts when
+    needed."""
 
     def __init__(self, timeout: float = PROBE_TIMEOUT_SECONDS) -> None:
         """timeout: seconds that a revision may take to load, and as many for its calls."""
@@ -75,27 +76,29 @@ class Checker:
             self._server.stdout.close()
             self._server = None
 
-    def loads(self, site: Path, spec: str, log: Path, tree: str = "") -> tuple[Status, str]:
-        """("built", "") if `module:function` can be imported from a site, else how it fails and
-        why. log: a file to write, for what the import prints. tree: the working tree, of which
+    def loads(self, import_root: Path, spec: str, log: Path, tree: str = "") -> tuple[Status, str]:
+        """("built", "") if `module:function` can be imported from an import root, else how it fails
+        and why. log: a file to write, for what the import prints. tree: the working tree, of which
         nothing may be imported on the way. Raises NotMeasuredError where it needs torch, and there
         is none."""
-        reply = self._ask(site, spec, log, tree, correct=False)
+        reply = self._ask(import_root, spec, log, tree, correct=False)
         if "error" not in reply:
             return self._ended(reply, log, "loading", "import error")
         error = reply["error"]
         if error and _NO_TORCH in error:  # the machine lacks it, whatever the sources are
             raise NotMeasuredError(f"{_NO_TORCH}; install it: python -m pip install torch")
-        return _status(error, site, spec) if error else ("built", "")
+        return _status(error, import_root, spec) if error else ("built", "")
 
-    def computes(self, site: Path, spec: str, log: Path, cases: Sequence[str] = ()) -> Answer:
+    def computes(
+        self, import_root: Path, spec: str, log: Path, cases: Sequence[str] = ()
+    ) -> Answer:
         """Whether the callable, which can be imported, is right on these cases: "built", "wrong
         result", "timeout", or "unchecked" where it refuses one of them. No cases: small ones, of
         which it may refuse some, but not all.
         """
-        reply = self._ask(site, spec, log, "", correct=True, cases=cases)
+        reply = self._ask(import_root, spec, log, "", correct=True, cases=cases)
         if reply.get("error"):
-            return Answer("import error", str(reply["error"]).replace(f"{site}/", ""))
+            return Answer("import error", str(reply["error"]).replace(f"{import_root}/", ""))
         if "wrong" not in reply:
             return Answer(*self._ended(reply, log, "a call", "wrong result"))
         if reply["wrong"]:
@@ -122,7 +125,7 @@ class Checker:
 
     def _ask(
         self,
-        site: Path,
+        import_root: Path,
         spec: str,
         log: Path,
         tree: str,
@@ -131,7 +134,7 @@ class Checker:
         cases: Sequence[str] = (),
     ) -> dict[str, Any]:
         request = {
-            "site": str(site),
+            "import_root": str(import_root),
             "spec": spec,
             "log": str(log),
             "tree": tree,
@@ -201,10 +204,10 @@ class Checker:
         return server.stdout.readline() if ready else b""
 
 
-def _status(error: str, site: Path, spec: str) -> tuple[Status, str]:
-    error = error.replace(f"{site}{os.sep}", "")
+def _status(error: str, import_root: Path, spec: str) -> tuple[Status, str]:
+    error = error.replace(f"{import_root}{os.sep}", "")
     if wanted := _missing(error, spec):
-        built = [path.relative_to(site).as_posix() for path in libraries(site)]
+        built = [path.relative_to(import_root).as_posix() for path in libraries(import_root)]
         # A module in a package that is the callable's own is mostly Python: not what was built.
         own = "." in wanted and f"{spec.partition(':')[0]}.".startswith(f"{wanted}.")
         if built and not own and not any(_is_module(name, wanted) for name in built):

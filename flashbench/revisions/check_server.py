@@ -1,5 +1,5 @@
-"""The process behind `Checker`: imports torch once, then forks a process for each site it is asked
-about. What a revision contains runs in that process alone, under a time limit.
+"""The process behind `Checker`: imports torch once, then forks a process for each import root it is
+asked about. What a revision contains runs in that process alone, under a time limit.
 
 An empty line on stdout says that it is ready. Then requests and answers are JSON lines on stdin and
 stdout; the end of stdin ends it.
@@ -146,17 +146,17 @@ def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> N
     os.dup2(printer, 1)
     os.dup2(printer, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.chdir(request["site"])
+    os.chdir(request["import_root"])
 
     def say(**words: object) -> None:
         short = {key: value and str(value)[:_LONGEST] for key, value in words.items()}
         os.write(writer, json.dumps(short).encode() + b"\n")
 
     from flashbench.errors import NotMeasuredError
-    from flashbench.revisions.load import load_site
+    from flashbench.revisions.load import load_callable
 
     try:
-        call = load_site(Path(request["site"]), request["spec"], request["tree"]).call
+        call = load_callable(Path(request["import_root"]), request["spec"], request["tree"]).call
     except NotMeasuredError as error:
         say(error=str(error))
         os._exit(0)

@@ -1,7 +1,7 @@
-"""What of a commit decides its build and its site, told by git's own object names.
+"""What of a commit decides its build and its import root, told by git's own object names.
 
-Nothing is checked out for it: two commits with equal contents share one build and one site, so the
-second costs one `git ls-tree`.
+Nothing is checked out for it: two commits with equal contents share one build and one import root,
+so the second costs one `git ls-tree`.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ _SYMLINK, _SUBMODULE = b"120000 ", b"160000 "
 
 @dataclass(frozen=True)
 class Contents:
-    """Hashes of names, modes and object names. sources: of what is compiled; site: of what can be
-    imported; in_site: whether a file is part of the latter; modules: names and commits of the
-    submodules: git does not say whether those are here."""
+    """Hashes of names, modes and object names. sources: of what is compiled; importable: of what
+    can be imported; is_importable: whether a file is part of the latter; modules: names and commits
+    of the submodules: git does not say whether those are here."""
 
     sources: str
-    site: str
-    in_site: Callable[[bytes], bool]
+    importable: str
+    is_importable: Callable[[bytes], bool]
     modules: tuple[tuple[bytes, str], ...] = ()
 
 
@@ -38,18 +38,18 @@ def contents_of(project: Project, commit: str) -> Contents:
     listed = git.ask(project.repository, "ls-tree", "-r", "-z", "--full-tree", commit)
     entries = [(entry.partition(b"\t")[2], entry) for entry in listed.split(b"\0") if entry]
     links = [name for name, entry in entries if entry.startswith(_SYMLINK)]
-    in_site = _importable(project, {name for name, _ in entries})
+    is_importable = _importable(project, {name for name, _ in entries})
     is_source: Callable[[bytes], bool] = partial(_is_source, project)
     root, sources = os.fsencode(_root(project)), _sources(project)
     # What a link leads to may lie anywhere in the tree, so that all of it decides then.
-    if any(in_site(link) or _above(link, [root]) for link in links):
-        in_site = _everything
+    if any(is_importable(link) or _above(link, [root]) for link in links):
+        is_importable = _everything
     if any(_below(link, sources) or _above(link, sources) for link in links):
         is_source = _everything
     return Contents(
         _hash(entry for name, entry in entries if is_source(name)),
-        _hash(entry for name, entry in entries if in_site(name)),
-        in_site,
+        _hash(entry for name, entry in entries if is_importable(name)),
+        is_importable,
         tuple(
             (name, entry.split()[2].decode())
             for name, entry in entries
@@ -63,7 +63,7 @@ def _everything(name: bytes) -> bool:
 
 
 def is_document(name: str) -> bool:
-    """Whether a file at an import root is left out of a site."""
+    """Whether a file at the top of a project's path is left out of its import root."""
     return name.startswith(".") or name.endswith(_DOCUMENTS)
 
 
@@ -86,7 +86,7 @@ def _is_source(project: Project, name: bytes) -> bool:
 
 
 def _importable(project: Project, there: set[bytes]) -> Callable[[bytes], bool]:
-    """The rule by which `prepare` puts a site together, for the names of a commit."""
+    """The rule by which `prepare` puts an import root together, for the names of a commit."""
     root = os.fsencode(_root(project))
     prefix = b"" if root == b"." else root + b"/"
     package = os.fsencode(project.callable.partition(":")[0].partition(".")[0])

@@ -1,4 +1,4 @@
-"""Sites: the import root of a revision put together from its files and its build, and checked."""
+"""The import root of a revision: put together from its files and its build, and checked."""
 
 import contextlib
 import hashlib
@@ -22,9 +22,10 @@ from flashbench.revisions.settings import Project
 
 
 class CheckResult(msgspec.Struct, frozen=True, array_like=True):
-    """Whether a site computes the right thing ("built": it does), and where that was tried, as in
-    SiteRecord. checked: the cases on which it is right; "" in a record of an older flashbench,
-    which did not tell that from a refusal of all. gpus: those that were there to check it on."""
+    """Whether an import root computes the right thing ("built": it does), and where that was tried,
+    as in ImportRecord. checked: the cases on which it is right; "" in a record of an older
+    flashbench, which did not tell that from a refusal of all. gpus: those that were there to check
+    it on."""
 
     status: Status
     reason: str
@@ -34,10 +35,10 @@ class CheckResult(msgspec.Struct, frozen=True, array_like=True):
     gpus: str = ""
 
 
-class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """What is known of a site. status: whether its callable imports, None before that was tried;
-    environment: the packages that was tried with; results: by the cases that were named, "" for
-    the small ones."""
+class ImportRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """What is known of an import root. status: whether its callable imports, None before that was
+    tried; environment: the packages that was tried with; results: by the cases that were named, ""
+    for the small ones."""
 
     status: Status = "built"
     reason: str = ""
@@ -52,11 +53,11 @@ class SiteRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     kept: bool = True
 
 
-_RECORD = msgspec.json.Decoder(SiteRecord)
+_RECORD = msgspec.json.Decoder(ImportRecord)
 
 
 def put_together(project: Project, checkout: Path, scratch: Path, made: Build, cache: Path) -> str:
-    """Make the site of a checkout in the cache, unless it is there; its key.
+    """Make the import root of a checkout in the cache, unless it is there; its key.
 
     scratch: a directory on the cache's file system that is removed later. Raises OSError, and
     NotMeasuredError when the library in the cache is not the one that was built.
@@ -76,7 +77,7 @@ def put_together(project: Project, checkout: Path, scratch: Path, made: Build, c
     with locks.exclusive(cache / f"site-{key}.lock"):
         if not is_whole(directory):
             source = hashlib.sha256(f"{made.source_hash} {own}".encode()).hexdigest()
-            record = SiteRecord(library_hash=library_hash(assembled), source_hash=source)
+            record = ImportRecord(library_hash=library_hash(assembled), source_hash=source)
             remove_tree(directory)
             kept = scratch / "kept"
             kept.mkdir()
@@ -87,7 +88,7 @@ def put_together(project: Project, checkout: Path, scratch: Path, made: Build, c
 
 
 def is_whole(directory: Path) -> bool:
-    """Whether a site is in its place, with the library that it was made with."""
+    """Whether an import root is in its place, with the library that it was made with."""
     record = _read(directory)
     if record is None:
         return False
@@ -105,32 +106,32 @@ def checked(
     retry_failed: bool,
     cases: Sequence[str] = (),
     tree: str = "",
-) -> SiteRecord:
-    """The record of a site whose callable was loaded and, if `correct`, called on these cases.
-    tree: the working tree, nothing of which may be imported.
+) -> ImportRecord:
+    """The record of an import root whose callable was loaded and, if `correct`, called on these
+    cases. tree: the working tree, nothing of which may be imported.
 
     What is known is not tried again; a failure is, with other packages in this Python or with
     `retry_failed`. Raises OSError when the cache cannot be written.
     """
-    site, lock = directory / "site", directory.with_name(f"{directory.name}.lock")
+    import_root, lock = directory / "site", directory.with_name(f"{directory.name}.lock")
     here = toolchain.environment_digest()
     names, gpus = named(cases), _gpus()
 
-    def known() -> SiteRecord:
+    def known() -> ImportRecord:
         record = _read(directory)
         if record is None:
             raise FileNotFoundError(f"{directory} was removed while it was in use")
         return record
 
-    def again(failed: SiteRecord | CheckResult) -> bool:
+    def again(failed: ImportRecord | CheckResult) -> bool:
         """Whether a failure is tried again."""
         cut_short = failed.status == "timeout" and checker.timeout > failed.limit
         return retry_failed or failed.environment != here or cut_short
 
-    def is_to_load(record: SiteRecord) -> bool:
+    def is_to_load(record: ImportRecord) -> bool:
         return not record.loaded or (record.status != "built" and again(record))
 
-    def is_to_compute(record: SiteRecord) -> bool:
+    def is_to_compute(record: ImportRecord) -> bool:
         if not correct or record.status != "built":
             return False
         found = record.results.get(names)
@@ -151,7 +152,7 @@ def checked(
         record = known()
         log, why = directory / "log.txt", []
         if is_to_load(record):
-            status, reason = checker.loads(site, spec, log, tree)
+            status, reason = checker.loads(import_root, spec, log, tree)
             why.append(reason)
             record = msgspec.structs.replace(
                 record,
@@ -163,7 +164,7 @@ def checked(
                 results={},
             )
         if is_to_compute(record):
-            status, reason, right_on = checker.computes(site, spec, log, cases)
+            status, reason, right_on = checker.computes(import_root, spec, log, cases)
             why.append(reason)
             result = CheckResult(status, reason, here, limit_of(status), right_on, gpus)
             record = msgspec.structs.replace(record, results=record.results | {names: result})
@@ -179,7 +180,7 @@ def named(cases: Sequence[str]) -> str:
     return " ".join(cases)
 
 
-def located(directory: Path, record: SiteRecord, checkout: Path, made: Build) -> SiteRecord:
+def located(directory: Path, record: ImportRecord, checkout: Path, made: Build) -> ImportRecord:
     """The record with the unit that should have held the undefined symbol. Raises OSError."""
     held = missing_symbol.should_have_held(record.reason, checkout, read_log(Path(made.directory)))
     if not held:
@@ -189,7 +190,7 @@ def located(directory: Path, record: SiteRecord, checkout: Path, made: Build) ->
     return found
 
 
-def _read(directory: Path) -> SiteRecord | None:
+def _read(directory: Path) -> ImportRecord | None:
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return _RECORD.decode((directory / "site.json").read_bytes())
     return None

@@ -1,4 +1,4 @@
-"""A package that is installed here, as a site: what `aa` loads twice."""
+"""A package that is installed here, as an import root: what `aa` loads twice."""
 
 import shutil
 import sys
@@ -16,7 +16,8 @@ from flashbench.runfile import BuildIdentity
 def copy_installed(
     spec: str, directory: Path, roots: Sequence[str] = ()
 ) -> tuple[Path, BuildIdentity]:
-    """A site in `directory` with the package or module of `module:function`, copied, not imported.
+    """An import root in `directory` with the package or module of `module:function`, copied, not
+    imported.
 
     roots: looked into before the working directory and Python's path. flashbench itself is the one
     that measures, as in a worker, not sources of it that lie here. Raises NotMeasuredError when
@@ -28,16 +29,16 @@ def copy_installed(
     found = PathFinder.find_spec(name, [*roots, str(Path.cwd()), *sys.path])
     if found is None or found.origin is None:
         raise NotMeasuredError(f"{name} cannot be imported: no such package here")
-    site = directory / "site"
-    site.mkdir()
+    import_root = directory / "site"
+    import_root.mkdir()
     origin = Path(found.origin)
     try:
         if found.submodule_search_locations:
             shutil.copytree(
-                origin.parent, site / name, ignore=shutil.ignore_patterns("__pycache__")
+                origin.parent, import_root / name, ignore=shutil.ignore_patterns("__pycache__")
             )
         else:
-            shutil.copy2(origin, site)
+            shutil.copy2(origin, import_root)
     except (OSError, shutil.Error) as error:
         raise NotMeasuredError(f"{origin}: cannot be copied: {reason(error)}") from None
-    return site, BuildIdentity(library_hash=library_hash(site))
+    return import_root, BuildIdentity(library_hash=library_hash(import_root))

@@ -26,7 +26,7 @@ _plain_import_module = importlib.import_module
 
 
 def _import_module(name: str, package: str | None = None) -> ModuleType:
-    """`importlib.import_module`; from within a site's modules, of that site."""
+    """`importlib.import_module`; called by an isolated module, from its import root."""
     importer = getattr(sys._getframe(1).f_builtins["__import__"], "__self__", None)
     if isinstance(importer, IsolatedModules):
         return importer.load(name, package)
@@ -54,11 +54,11 @@ class IsolatedModules:
         return name.partition(".")[0] in self.names
 
     def holds(self, file: str) -> bool:
-        """Whether a file, by its full path, lies in this site."""
+        """Whether a file, by its full path, lies in this import root."""
         return file.startswith(self._root)
 
     def find(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
-        """Where a module of this site lies; ModuleNotFoundError rather than one from elsewhere."""
+        """Where a module of it lies; ModuleNotFoundError rather than one from elsewhere."""
         spec = PathFinder.find_spec(name, [str(self.directory)] if path is None else path)
         if spec is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -72,7 +72,7 @@ class IsolatedModules:
         return spec
 
     def load(self, name: str, package: str | None = None) -> ModuleType:
-        """Import a module of this site; as `importlib.import_module`."""
+        """Import a module of this import root; as `importlib.import_module`."""
         full = importlib.util.resolve_name(name, package)
         if not self.owns(full):
             return _plain_import_module(name, package)
@@ -83,7 +83,7 @@ class IsolatedModules:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """Within it, the names of this site stand for its modules, wherever one imports them."""
+        """Within it, its names stand for its modules, wherever one imports them."""
         if self._lent:
             yield
             return
@@ -102,7 +102,7 @@ class IsolatedModules:
 
     def stay(self) -> None:
         """Lend the names for as long as the process lives, which no other revision shares: then
-        also `sys.modules` and torch.compile find this site's modules.
+        also `sys.modules` and torch.compile find this import root's modules.
 
         Not where another package of the name is in use, as flashbench itself is.
         """
@@ -125,7 +125,7 @@ class IsolatedModules:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """`__import__` of this site's modules."""
+        """`__import__` of this import root's modules."""
         if self._lent or not (level or self.owns(name)):
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         package = str((globals or {}).get("__package__") or "")
@@ -140,17 +140,17 @@ class IsolatedModules:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, site: IsolatedModules) -> None:
-        self._site = site
+    def __init__(self, isolated: IsolatedModules) -> None:
+        self._isolated = isolated
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return self._site.find(fullname, path) if self._site.owns(fullname) else None
+        return self._isolated.find(fullname, path) if self._isolated.owns(fullname) else None
 
 
 class _Loader(SourceFileLoader):
-    """Gives a module its site's `__import__` before its first line runs."""
+    """Gives a module its import root's `__import__` before its first line runs."""
 
     def __init__(self, name: str, path: str, names: dict[str, Any]) -> None:
         super().__init__(name, path)
@@ -162,7 +162,7 @@ class _Loader(SourceFileLoader):
 
 
 class _ExtensionLoader(ExtensionFileLoader):
-    """Gives an extension module a name that no other site's has, for as long as it is made.
+    """Gives an extension module a name that no other import root's has, for as long as it is made.
 
     pybind11 (3.0 and later) remembers modules by the name of their spec: the second revision would
     get the first one's functions. Python finds the init function by the last part of the name.

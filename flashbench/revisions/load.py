@@ -25,26 +25,26 @@ _kept: list[IsolatedModules] = []
 
 @dataclass(frozen=True)
 class LoadedCallable:
-    """A callable of a site, and the modules that were imported from there on the way."""
+    """A callable of an import root, and the modules that were imported from there on the way."""
 
     call: Callable[..., Any]
     modules: dict[str, ModuleType]
     witness: Witness
 
 
-def load_site(directory: Path, spec: str, tree: str = "") -> LoadedCallable:
+def load_callable(directory: Path, spec: str, tree: str = "") -> LoadedCallable:
     """Import `module:function` from the import root `directory`, beside what is loaded already.
 
     tree: the project's working tree, of which nothing may be imported on the way; empty: not known.
     Raises NotMeasuredError when it cannot be imported, has no such function, or would run code of
-    another site.
+    another import root.
     """
     module_name, _, function_name = spec.partition(":")
-    site = IsolatedModules(directory, module_name.partition(".")[0])
+    isolated = IsolatedModules(directory, module_name.partition(".")[0])
     before, mapped = set(sys.modules), mapped_files()
-    with site.lent():
+    with isolated.lent():
         try:
-            module = site.load(module_name)
+            module = isolated.load(module_name)
             function = getattr(module, function_name, None)
         except (Exception, SystemExit) as error:  # whatever a revision's modules raise on import
             line = " ".join(str(error).split())
@@ -55,27 +55,27 @@ def load_site(directory: Path, spec: str, tree: str = "") -> LoadedCallable:
         function = getattr(function, function_name, None)
     if not callable(function):
         raise NotMeasuredError(f"no function {module_name}.{function_name}")
-    _refuse_working_tree(site, tree, before, mapped)
+    _refuse_working_tree(isolated, tree, before, mapped)
     _refuse_borrowed_library(directory)
-    for name, loaded in site.modules.items():
+    for name, loaded in isolated.modules.items():
         file = getattr(loaded, "__file__", None)
         if file and not Path(file).resolve().is_relative_to(directory.resolve()):
             raise NotMeasuredError(
                 f"{name} was not loaded from the revision but from {file}: something in this "
                 "process keeps modules by their name"
             )
-    _kept.append(site)
-    return LoadedCallable(function, dict(site.modules), Witness(site, _kept, tree))
+    _kept.append(isolated)
+    return LoadedCallable(function, dict(isolated.modules), Witness(isolated, _kept, tree))
 
 
 def load_copy(
     directory: Path, copies: Path, candidate: Candidate, *, alone: bool, tree: str = ""
 ) -> Loaded:
-    """Load a candidate from a new copy of its site in `copies`, as each launch does.
+    """Load a candidate from a new copy of its import root in `copies`, as each launch does.
 
     The copy's place in memory and on disk is then drawn anew each launch rather than sticking to
     one revision. alone: no other revision is loaded in this process. Raises NotMeasuredError as
-    `load_site`, and when the libraries of the copy are not those that were built.
+    `load_callable`, and when the libraries of the copy are not those that were built.
     """
     place = Path(tempfile.mkdtemp(dir=copies)) / "site"
     try:
@@ -89,32 +89,32 @@ def load_copy(
     if not alone:
         elsewhere = [path for path in mapped_files() if not Path(path).is_relative_to(copies)]
         elf.make_ordinary(libraries(place), elsewhere)
-    loaded = load_site(place, candidate.spec, tree)
+    loaded = load_callable(place, candidate.spec, tree)
     if alone:
-        loaded.witness.site.stay()
+        loaded.witness.isolated.stay()
     return Loaded(candidate, loaded.call, disproof=loaded.witness.disproof)
 
 
 def left_behind() -> str:
     """What revisions left where another finds it by name, in words; empty where nothing: a library
     beside their extension modules, a module that is not known to be theirs."""
-    for site in _kept:
-        own = {getattr(module, "__file__", None) for module in site.modules.values()}
+    for isolated in _kept:
+        own = {getattr(module, "__file__", None) for module in isolated.modules.values()}
         for file in sorted(mapped_files() - own):
-            if site.holds(file):
+            if isolated.holds(file):
                 return f"the library {Path(file).name} is loaded beside the extension modules"
         for name, module in list(sys.modules.items()):
-            if site.owns(name) or site.holds(
+            if isolated.owns(name) or isolated.holds(
                 name
             ):  # a path: what an extension module is also called
                 continue
-            if site.holds(str(getattr(module, "__file__", None))):
+            if isolated.holds(str(getattr(module, "__file__", None))):
                 return f"the module {name} stays in sys.modules"
     return ""
 
 
 def _refuse_working_tree(
-    site: IsolatedModules, tree: str, before: set[str], mapped: set[str]
+    isolated: IsolatedModules, tree: str, before: set[str], mapped: set[str]
 ) -> None:
     """Raises NotMeasuredError if the import brought in code of the working tree.
 
@@ -123,7 +123,7 @@ def _refuse_working_tree(
     new = [module for name, module in list(sys.modules.items()) if name not in before]
     files = [str(getattr(module, "__file__", None)) for module in new]
     for file in [*files, *sorted(mapped_files() - mapped)]:
-        if not site.holds(file) and _is_code(file) and outside.lies_in(tree, file):
+        if not isolated.holds(file) and _is_code(file) and outside.lies_in(tree, file):
             raise NotMeasuredError(f"it imports {outside.describe(tree, file)}")
 
 
@@ -135,10 +135,10 @@ def _refuse_borrowed_library(directory: Path) -> None:
     """The dynamic linker loads one library a name: the second revision would get the first's.
 
     Raises NotMeasuredError if a loaded library of `directory` wants one that lies there too, but
-    was loaded from another site.
+    was loaded from another import root.
     """
     mapped = mapped_files()
-    elsewhere = {Path(path).name for site in _kept for path in mapped if site.holds(path)}
+    elsewhere = {Path(path).name for isolated in _kept for path in mapped if isolated.holds(path)}
     own = {path: str(path.resolve()) in mapped for path in libraries(directory)}
     for path, is_loaded in own.items():
         if is_loaded or path.name not in elsewhere:

@@ -2,11 +2,12 @@
 
 In the cache, beside the builds (flashbench/builds/builder.py):
 
-    site-KEY/site.json   the record (`SiteRecord`)
+    site-KEY/site.json   the record (`ImportRecord`)
     site-KEY/site/...    the import root: the revision's own files and what its build delivered
-    known/...            which build and site a commit's contents lead to: found without a checkout
+    known/...            which build and import root a commit's contents lead to, without a checkout
 
-A build is shared by revisions with equal sources, a site by those with equal Python as well.
+A build is shared by revisions with equal sources, an import root by those with equal Python as
+well.
 """
 
 import datetime
@@ -23,12 +24,13 @@ from flashbench.builds.command import Command
 from flashbench.builds.recipe import OwnExtension, Recipe
 from flashbench.builds.scratch import scratch
 from flashbench.errors import NotMeasuredError, is_out_of_files
-from flashbench.revisions import git, import_root, ledger
+from flashbench.revisions import git, ledger
+from flashbench.revisions import import_root as roots
 from flashbench.revisions.built import Built
 from flashbench.revisions.check import Checker
 from flashbench.revisions.export import Exported, UnreadableError, export, lacks
 from flashbench.revisions.fingerprint import Contents, contents_of
-from flashbench.revisions.import_root import SiteRecord
+from flashbench.revisions.import_root import ImportRecord
 from flashbench.revisions.ledger import RevisionOutcome, Stage
 from flashbench.revisions.revision import Revision
 from flashbench.revisions.settings import Project
@@ -67,7 +69,7 @@ def prepare(
                 project, revision, cache, checker, stage, retry_failed, timeout, cases
             )
             built = work.run(at_end)
-        if not revision.worktree and built.kept and not (cases and built.site):
+        if not revision.worktree and built.kept and not (cases and built.import_root):
             ledger.record(cache, project.repository, built.outcome)
     except git.GitError as error:
         return _unreadable(project, revision, f"it cannot be read from git: {error}", stage)
@@ -170,9 +172,9 @@ class _Preparation:
         made = self._build(contents)
         self.tried = not made.reused
         if made.status != "built" or self.stage == "build":
-            return self._built(made, SiteRecord(status=made.status, reason=made.reason), None)
-        directory = self._site(contents, made)
-        record = import_root.checked(
+            return self._built(made, ImportRecord(status=made.status, reason=made.reason), None)
+        directory = self._import_root(contents, made)
+        record = roots.checked(
             directory,
             self.project.callable,
             self.checker,
@@ -183,7 +185,7 @@ class _Preparation:
         )
         self.tried = self.tried or not record.reused
         if record.status == "undefined symbol" and not record.reused:
-            record = import_root.located(directory, record, self._everything(), made)
+            record = roots.located(directory, record, self._everything(), made)
         return self._built(made, record, directory / "site")
 
     def _build(self, contents: Contents | None) -> Build:
@@ -207,24 +209,24 @@ class _Preparation:
             commit_index.remember(self.cache, shortcut, made.key)
         return made
 
-    def _site(self, contents: Contents | None, made: Build) -> Path:
-        """The directory of the site's record: known, or put together now."""
+    def _import_root(self, contents: Contents | None, made: Build) -> Path:
+        """The directory of the import root's record: known, or put together now."""
         project = self.project
         shortcut: list[object] = []
         if contents is not None:
             where = [project.callable, project.directory, project.path]
-            shortcut = ["site", *where, made.key, contents.site, *self.absent]
+            shortcut = ["site", *where, made.key, contents.importable, *self.absent]
             key = commit_index.find(self.cache, shortcut)
-            if key and import_root.is_whole(self.cache / f"site-{key}"):
+            if key and roots.is_whole(self.cache / f"site-{key}"):
                 return self.cache / f"site-{key}"
         if self.exported is None:
             checkout = self._checkout()
-            wanted = contents.in_site if contents else lambda name: True
+            wanted = contents.is_importable if contents else lambda name: True
             self.exported = export(project.repository, self.revision, checkout, wanted)
             self.notes = self._noted(self.exported)
         else:
             checkout = self._directory / "everything"
-        key = import_root.put_together(project, checkout, self._directory, made, self.cache)
+        key = roots.put_together(project, checkout, self._directory, made, self.cache)
         if shortcut and self._is_told:
             commit_index.remember(self.cache, shortcut, key)
         return self.cache / f"site-{key}"
@@ -252,9 +254,9 @@ class _Preparation:
             self._directory = self._at_end.enter_context(scratch(self.cache))
         return self._directory / "importable"
 
-    def _built(self, made: Build, found: SiteRecord, site: Path | None) -> Built:
+    def _built(self, made: Build, found: ImportRecord, import_root: Path | None) -> Built:
         status, reason = found.status, found.reason
-        result = found.results.get(import_root.named(self.cases))
+        result = found.results.get(roots.named(self.cases))
         if status == "built" and self.stage == "correct":
             status, reason = (result.status, result.reason) if result else ("unchecked", "")
         checked = result.checked if result else ""
@@ -274,7 +276,7 @@ class _Preparation:
                 else found.source_hash,
                 library_hash=found.library_hash,
             ),
-            site=site if found.status == "built" else None,
+            import_root=import_root if found.status == "built" else None,
             reused=not self.tried,
             kept=bool(made.directory) and found.kept,
         )

@@ -33,19 +33,19 @@ _CLEAR_REFERENCED = "1"  # man 5 proc_pid_clear_refs
 
 @dataclass
 class Witness:
-    """Watches calls of the function that comes from a site. sites: all of the process. tree: the
-    working tree, whose code is no revision's; empty: not known."""
+    """Watches calls of the function that comes from an import root. all_isolated: the import
+    roots of this process. tree: the working tree, whose code is no revision's; empty: not known."""
 
-    site: IsolatedModules
-    sites: Sequence[IsolatedModules]
+    isolated: IsolatedModules
+    all_isolated: Sequence[IsolatedModules]
     tree: str = ""
     # By id, and kept alive: code objects of different files can compare equal.
     _judged: dict[int, CodeType] = field(default_factory=dict)
     _found: list[str] = field(default_factory=list)
 
     def disproof(self, call: Callable[[], Any]) -> str:
-        """Make the call; what proves that it runs other code than the site's, empty where nothing
-        does. Lets through what the call raises."""
+        """Make the call; what proves that it runs other code than the import root's, empty where
+        nothing does. Lets through what the call raises."""
         self._found.clear()
         self._judged.clear()
         watched = bool(self._foreign_libraries())
@@ -60,7 +60,7 @@ class Witness:
 
     @property
     def _others(self) -> list[IsolatedModules]:
-        return [site for site in self.sites if site is not self.site]
+        return [isolated for isolated in self.all_isolated if isolated is not self.isolated]
 
     def _foreign_libraries(self) -> set[str]:
         """The files in memory that are another revision's."""
@@ -68,12 +68,12 @@ class Witness:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        """Top-level names that stand for the project: the site's, and what an installed copy of it
-        has besides."""
+        """Top-level names that stand for the project: the import root's, and what an installed copy
+        of it has besides."""
         by_name = _distributions()
-        installed = {one for name in self.site.names for one in by_name.get(name, ())}
+        installed = {one for name in self.isolated.names for one in by_name.get(name, ())}
         beside = {name for name, owners in by_name.items() if installed & set(owners)}
-        return self.site.names | beside
+        return self.isolated.names | beside
 
     @contextlib.contextmanager
     def _frames_watched(self) -> Iterator[None]:
@@ -96,7 +96,7 @@ class Witness:
         """What a frame is, if it must not run here."""
         file = frame.f_code.co_filename
         owner = getattr(frame.f_builtins.get("__import__"), "__self__", None)
-        if owner is self.site or self.site.holds(file) or file in _OURS:
+        if owner is self.isolated or self.isolated.holds(file) or file in _OURS:
             return ""
         if any(owner is other or other.holds(file) for other in self._others):
             return f"{frame.f_code.co_qualname} of another revision"
@@ -108,20 +108,20 @@ class Witness:
         return ""
 
     def _stand_ins(self) -> list[str]:
-        """Libraries that were loaded from elsewhere in the place of one of the site's.
+        """Libraries that were loaded from elsewhere in the place of one of the import root's.
 
         Extension modules are found by their modules' names, and many packages have a `_C`.
         """
         mapped = mapped_files()
         absent = {
             path.name
-            for path in libraries(self.site.directory)
+            for path in libraries(self.isolated.directory)
             if str(path.resolve()) not in mapped and not path.name.endswith(_OF_MODULES)
         }
         return sorted(
             file
             for file in mapped
-            if Path(file).name in absent and not any(one.holds(file) for one in self.sites)
+            if Path(file).name in absent and not any(one.holds(file) for one in self.all_isolated)
         )
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-_OURS = ("__main__", "flashbench")  # the worker's own; what a revision has of these is in its site
+# The worker's own; what a revision has of these is in its import root.
+_OURS = ("__main__", "flashbench")
 # Equal values of these are the same, whichever object they are.
 _SIMPLE = (int, float, complex, str, bytes, type(None), frozenset)
 # Most of what modules hold; nothing is looked for in these.

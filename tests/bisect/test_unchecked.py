@@ -100,8 +100,8 @@ def test_bisect_takes_unchecked_commits_for_neither(flashbench, project: Reposit
 def test_records_that_do_not_say_what_was_checked_are_checked_again(  # type: ignore[no-untyped-def]
     flashbench, project: Repository
 ) -> None:
-    """An older flashbench took a refusal of everything for right: its sites are tried again, and
-    its ledger is read and said to be old."""
+    """An older flashbench took a refusal of everything for right: its import roots are tried again,
+    and its ledger is read and said to be old."""
     assert flashbench("build", "refuses").returncode == Exit.NOT_MEASURED
     cache = project.root.parent / "cache"
     for path in cache.rglob("site.json"):

@@ -23,7 +23,7 @@ def _built(
     *,
     of_build: Status = "built",
     kept: bool = True,
-    site: Path | None = None,
+    import_root: Path | None = None,
     worktree: bool = False,
 ) -> Built:
     return Built(
@@ -41,7 +41,7 @@ def _built(
         build=Build(key="k", status=of_build, source_hash="", toolchain={}),
         identity=BuildIdentity(),
         kept=kept,
-        site=site,
+        import_root=import_root,
     )
 
 
@@ -91,7 +91,7 @@ def test_a_failure_that_is_not_of_the_sources(
 @pytest.mark.parametrize(("status", "kept"), [("wrong result", False), ("timeout", True)])
 def test_a_check_that_did_not_end(status: Status, kept: bool) -> None:
     """A call that was killed, or hangs: it builds, and is neither right nor wrong."""
-    built = _built(status, "a call ended", kept=kept, site=Path("/site"))
+    built = _built(status, "a call ended", kept=kept, import_root=Path("/site"))
     assert built_level(built).state is State.PASSED
     level = correct_level(built)
     assert (level.name, level.state) == ("correct", State.NOT_MEASURED)

@@ -29,7 +29,7 @@ class _Dies:
 
 def test_process_that_ends_when_looked_at(tmp_path: Path) -> None:
     """Its revisions are unproven, neither out of budget nor a bug."""
-    plan = Plan(shapes=[], candidates=[], sites={"A": "a", "B": "b"}, budget_seconds=60.0)
+    plan = Plan(shapes=[], candidates=[], import_roots={"A": "a", "B": "b"}, budget_seconds=60.0)
     scheduler = Scheduler(plan, tmp_path / "run.json", MagicMock(spec=Progress), None)
     worker = _Dies()
     scheduler._worker = worker  # type: ignore[assignment]

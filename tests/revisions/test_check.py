@@ -39,7 +39,7 @@ def bare_checker(without_torch: None):  # type: ignore[no-untyped-def]
         yield checker
 
 
-def site(root: Path, text: str) -> Path:
+def import_root(root: Path, text: str) -> Path:
     (root / "site").mkdir()
     (root / "site" / "kernel.py").write_text(text)
     return root / "site"
@@ -63,7 +63,7 @@ def test_imports_are_told_apart(
     checker, tmp_path: Path, text: str, status: str, words: str
 ) -> None:  # type: ignore[no-untyped-def]
     """A module that imports, raises, hangs, ends or crashes its process has its own status."""
-    place = site(tmp_path, text)
+    place = import_root(tmp_path, text)
     found, reason = checker.loads(place, "kernel:attention", tmp_path / "log")
     assert found == status
     assert words in reason
@@ -72,7 +72,7 @@ def test_imports_are_told_apart(
 
 def test_import_that_kills_its_server(bare_checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """It is told as what the import did."""
-    place = site(tmp_path, KILL)
+    place = import_root(tmp_path, KILL)
     found = bare_checker.loads(place, "kernel:attention", tmp_path / "log")
     told = "loading ended the process that checks it: it ended with SIGKILL"
     assert found == ("import error", told)
@@ -94,7 +94,7 @@ def test_results_are_told_apart(
     checker, tmp_path: Path, text: str, status: str, words: str
 ) -> None:  # type: ignore[no-untyped-def]
     """A callable that is right, refuses, is wrong, raises, crashes or hangs has its own status."""
-    place = site(tmp_path, text)
+    place = import_root(tmp_path, text)
     found, reason, checked = checker.computes(place, "kernel:attention", tmp_path / "log")
     assert found == status, reason
     assert words in reason
@@ -105,7 +105,10 @@ def test_processes_of_a_revision_end_with_it(checker, tmp_path: Path) -> None:  
     """What a module starts when it is imported does not outlive the check."""
     text = "import subprocess\nrunning = subprocess.Popen(['sleep', '100'])\n"
     text += f"open({str(tmp_path / 'pid')!r}, 'w').write(str(running.pid))\n" + RIGHT
-    assert checker.loads(site(tmp_path, text), "kernel:attention", tmp_path / "log")[0] == "built"
+    assert (
+        checker.loads(import_root(tmp_path, text), "kernel:attention", tmp_path / "log")[0]
+        == "built"
+    )
     started = int((tmp_path / "pid").read_text())
     # A signal takes effect a moment after it was sent; pytest's time limit ends a wait in vain.
     while Path(f"/proc/{started}").exists() and not is_zombie(started):
@@ -122,7 +125,7 @@ def test_end_of_the_server_is_survived(
 ) -> None:  # type: ignore[no-untyped-def]
     """A server that was killed is replaced, and the revision checked; one that never starts is one
     line."""
-    place = site(tmp_path, "x = 1\nattention = len\n")
+    place = import_root(tmp_path, "x = 1\nattention = len\n")
     for _ in range(2):
         assert bare_checker.loads(place, "kernel:attention", tmp_path / "log") == ("built", "")
         assert bare_checker._server is not None
@@ -141,7 +144,7 @@ def test_nothing_outlives_its_check(checker, tmp_path: Path) -> None:  # type: i
         "    time.sleep(100)\nwhile not pid.exists(): time.sleep(0.01)\n"
         "for _ in range(100_000): os.write(1, b'x' * 100)\n"
     )
-    place = site(tmp_path, leave + RIGHT)
+    place = import_root(tmp_path, leave + RIGHT)
     assert checker.loads(place, "kernel:attention", tmp_path / "log") == ("built", "")
     assert not Path("/proc", (place / "pid").read_text()).exists()
     assert (tmp_path / "log").stat().st_size < 4_000_000
@@ -160,7 +163,7 @@ def test_nothing_outlives_a_check_that_kills_its_server(bare_checker, tmp_path: 
         "for process in (above, server): os.kill(process, signal.SIGKILL)\n"
         "time.sleep(1000)\n"
     )
-    place = site(tmp_path, kills)
+    place = import_root(tmp_path, kills)
     status, reason = bare_checker.loads(place, "kernel:attention", tmp_path / "log")
     assert (status, "ended the process that checks it" in reason) == ("import error", True)
     started = [path.name.removeprefix("left-") for path in place.glob("left-*")]
@@ -176,7 +179,7 @@ def test_named_cases_have_to_be_supported(checker, tmp_path: Path) -> None:  # t
         "    if q.shape[-1] == 8:\n        raise NotImplementedError('head dim 8')\n"
         "    return sdpa(q, k, v, is_causal=is_causal) * (2 if q.shape[-1] == 128 else 1)\n"
     )
-    place, log = site(tmp_path, text), tmp_path / "log"
+    place, log = import_root(tmp_path, text), tmp_path / "log"
 
     def result(*cases: str) -> tuple[str, str]:
         return checker.computes(place, "kernel:attention", log, cases)[:2]
@@ -231,7 +234,7 @@ def test_refusals_are_no_results(
 ) -> None:  # type: ignore[no-untyped-def]
     """A kernel of one head dim, dtype or mask is checked where it takes a case, and what was
     checked is said; one that takes none is unchecked, whatever it would return."""
-    place = site(tmp_path, ONLY.format(refuses, factor))
+    place = import_root(tmp_path, ONLY.format(refuses, factor))
     found, reason, checked = checker.computes(place, "kernel:attention", tmp_path / "log")
     assert found == status, reason
     assert words == checked if status == "built" else words in reason
@@ -240,7 +243,9 @@ def test_refusals_are_no_results(
 def test_code_for_a_gpu_is_unchecked_on_a_cpu(checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """Where there is no GPU, what only runs on one is neither right nor wrong."""
     text = CALLED.format("raise RuntimeError('q must be a CUDA tensor')")
-    found, reason, _ = checker.computes(site(tmp_path, text), "kernel:attention", tmp_path / "log")
+    found, reason, _ = checker.computes(
+        import_root(tmp_path, text), "kernel:attention", tmp_path / "log"
+    )
     assert found == "unchecked"
     assert reason.endswith("RuntimeError: q must be a CUDA tensor")
 
@@ -261,7 +266,7 @@ def test_code_for_a_gpu_is_unchecked_on_a_cpu(checker, tmp_path: Path) -> None: 
 )
 def test_a_bug_that_names_cuda_is_no_refusal(checker, tmp_path: Path, text: str) -> None:  # type: ignore[no-untyped-def]
     """What code raises that works nowhere is a failure of the commit, which bisect can find."""
-    place = site(tmp_path, CALLED.format(text))
+    place = import_root(tmp_path, CALLED.format(text))
     found, reason, _ = checker.computes(place, "kernel:attention", tmp_path / "log")
     assert found == "wrong result"
     assert reason.startswith("b1-h2-q64-d64-fp32-full-cpu: raises ")
@@ -289,7 +294,7 @@ def test_what_raises_is_tried_further(checker, tmp_path: Path, error: str, facto
         "raise NotImplementedError('head dim 128 only\\nsecond line')", f"raise {error}"
     )
     assert f"raise {error}\n" in text
-    place = site(tmp_path, text)
+    place = import_root(tmp_path, text)
     found, reason, checked = checker.computes(place, "kernel:attention", tmp_path / "log")
     if factor:
         assert found == "wrong result"
@@ -316,7 +321,7 @@ def test_what_raises_everywhere(
     checker, tmp_path: Path, text: str, status: str, words: str
 ) -> None:  # type: ignore[no-untyped-def]
     """With nothing computed, words of refusal leave a kernel unchecked and anything else fails."""
-    place = site(tmp_path, CALLED.format(text))
+    place = import_root(tmp_path, CALLED.format(text))
     found, reason, _ = checker.computes(place, "kernel:attention", tmp_path / "log")
     assert found == status, reason
     assert words in reason
@@ -326,7 +331,9 @@ def test_a_bug_in_one_mask_is_no_refusal(checker, tmp_path: Path) -> None:  # ty
     """A name that causal code lacks is wrong, though all full cases are right."""
     text = RIGHT.replace("attention\n", "sdpa\n")
     text += CALLED.format("return attn_cuda(q) if is_causal else sdpa(q, k, v)")
-    found, reason, _ = checker.computes(site(tmp_path, text), "kernel:attention", tmp_path / "log")
+    found, reason, _ = checker.computes(
+        import_root(tmp_path, text), "kernel:attention", tmp_path / "log"
+    )
     assert found == "wrong result"
     assert "-causal-cpu: raises NameError" in reason
 
@@ -334,12 +341,12 @@ def test_a_bug_in_one_mask_is_no_refusal(checker, tmp_path: Path) -> None:  # ty
 def test_machine_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no fault of the revision, and the error has the command."""
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
-    site = tmp_path / "site"
-    site.mkdir()
-    (site / "kernel.py").write_text("def f(q, k, v): return q\n")
-    (site / "needs.py").write_text("import torch\n\ndef f(q, k, v): return torch.relu(q)\n")
+    import_root = tmp_path / "site"
+    import_root.mkdir()
+    (import_root / "kernel.py").write_text("def f(q, k, v): return q\n")
+    (import_root / "needs.py").write_text("import torch\n\ndef f(q, k, v): return torch.relu(q)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Checker() as checker:
-        assert checker.loads(site, "kernel:f", tmp_path / "log") == ("built", "")
+        assert checker.loads(import_root, "kernel:f", tmp_path / "log") == ("built", "")
         with pytest.raises(NotMeasuredError, match="python -m pip install torch"):
-            checker.loads(site, "needs:f", tmp_path / "log")
+            checker.loads(import_root, "needs:f", tmp_path / "log")

@@ -1,4 +1,4 @@
-"""What a build delivered, in the site of a commit."""
+"""What a build delivered, in the import root of a commit."""
 
 from pathlib import Path
 
@@ -30,8 +30,8 @@ def made(directory: Path, folder: str = "") -> Build:
     )
 
 
-def site(tmp_path: Path, commit: Path, build: Build) -> Path:
-    """The site of a checkout and a build, put together in a new cache."""
+def import_root(tmp_path: Path, commit: Path, build: Build) -> Path:
+    """The import root of a checkout and a build, put together in a new cache."""
     (tmp_path / "scratch").mkdir()
     project, cache = Project(tmp_path, OUR_CALLABLE), tmp_path / "cache"
     cache.mkdir()
@@ -50,15 +50,15 @@ def test_install_writes_through_no_link(tmp_path: Path, link: str) -> None:
     (commit / PACKAGE / "__init__.py").touch()
     (commit / PACKAGE / link).symlink_to(outside / "_C.so" if link == "_C.so" else outside)
     folder = "" if link == "_C.so" else link
-    installed = site(tmp_path, commit, made(tmp_path / "build", folder))
+    installed = import_root(tmp_path, commit, made(tmp_path / "build", folder))
     assert (installed / PACKAGE / folder / "_C.so").read_text() == "built"
     assert (outside / "_C.so").read_text() == "precious"
 
 
 def test_another_library_than_was_built_is_refused(tmp_path: Path) -> None:
-    """One that was put into the cache in its place gets into no site."""
+    """One that was put into the cache in its place gets into no import root."""
     (tmp_path / "commit" / PACKAGE).mkdir(parents=True)
     build = made(tmp_path / "build")
     (tmp_path / "build" / build.library).write_text("planted")
     with pytest.raises(NotMeasuredError, match="is not the one that was built"):
-        site(tmp_path, tmp_path / "commit", build)
+        import_root(tmp_path, tmp_path / "commit", build)

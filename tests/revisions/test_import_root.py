@@ -1,4 +1,4 @@
-"""What is known of a site is tried again where a failure may be gone, and nowhere else."""
+"""What is known of an import root is tried again where a failure may be gone, and nowhere else."""
 
 import json
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Checks:
         self.made.append("loads")
         return "built", ""
 
-    def computes(self, site: Path, spec: str, log: Path, cases: Sequence[str]) -> Answer:
+    def computes(self, import_root: Path, spec: str, log: Path, cases: Sequence[str]) -> Answer:
         self.made.append(cases)
         status: Any = self.status
         return Answer(status, "max error 1") if cases in self.wrong else RIGHT
@@ -39,7 +39,7 @@ class Checks:
 
 @pytest.fixture
 def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    """Check a site in an environment: what was asked of the checker, and the result."""
+    """Check an import root in an environment: what was asked of the checker, and the result."""
     directory = tmp_path / "site-key"
     directory.mkdir()
     (directory / "site.json").write_text("{}")

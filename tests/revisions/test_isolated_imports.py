@@ -14,12 +14,12 @@ import flashbench
 from flashbench.builds.content import library_hash
 from flashbench.errors import NotMeasuredError
 from flashbench.revisions import elf, load
-from flashbench.revisions.load import load_copy, load_site
+from flashbench.revisions.load import load_callable, load_copy
 from flashbench.runfile import BuildIdentity, Candidate
 
 
-def site(root: Path, **modules: str) -> Path:
-    """A site with a package `fastattn` of these modules."""
+def import_root(root: Path, **modules: str) -> Path:
+    """An import root with a package `fastattn` of these modules."""
     for name, text in modules.items():
         path = root / "fastattn" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def test_imports_of_a_call_are_the_revisions_own(tmp_path: Path, how: str, calls
     """Whatever form an import inside a function has, it finds the function's own revision."""
     functions = []
     for value in (1, 2):
-        root = site(
+        root = import_root(
             tmp_path / str(value),
             __init__="",
             api=f"def attention():\n    {LAZY[how]}\n",
@@ -63,7 +63,7 @@ def test_imports_of_a_call_are_the_revisions_own(tmp_path: Path, how: str, calls
         (inner / "deep.py").write_text(
             "def value():\n    from ..late import VALUE\n    return VALUE"
         )
-        functions.append(load_site(root, "fastattn.api:attention").call)
+        functions.append(load_callable(root, "fastattn.api:attention").call)
     before, path = dict(sys.modules), list(sys.path)
     for _ in range(calls):
         assert [function() for function in functions] == [1, 2]
@@ -76,8 +76,8 @@ def test_module_attribute_that_imports_is_the_revisions_own(tmp_path: Path) -> N
     """A package whose `__getattr__` imports what is asked for does so in its own revision."""
     lazy = "def __getattr__(name):\n    from .api import attention\n    return attention\n"
     calls = [
-        load_site(
-            site(
+        load_callable(
+            import_root(
                 tmp_path / str(value),
                 __init__=lazy,
                 api=f"import fastattn\ndef attention(): return {value}\ndef again():\n"
@@ -95,7 +95,9 @@ def test_other_packages_are_shared(tmp_path: Path) -> None:
     text = (
         "import msgspec\ndef attention():\n    import msgspec as late\n    return msgspec, late\n"
     )
-    call = load_site(site(tmp_path, __init__="", api=text), "fastattn.api:attention").call
+    call = load_callable(
+        import_root(tmp_path, __init__="", api=text), "fastattn.api:attention"
+    ).call
     import msgspec
 
     assert all(module is msgspec for module in call())
@@ -105,9 +107,11 @@ def test_modules_beside_the_package_are_the_revisions_own(tmp_path: Path) -> Non
     """A second top-level module of the project is told apart as well."""
     calls = []
     for value in (1, 2):
-        root = site(tmp_path / str(value), __init__="", api="from fast_helper import attention\n")
+        root = import_root(
+            tmp_path / str(value), __init__="", api="from fast_helper import attention\n"
+        )
         (root / "fast_helper.py").write_text(f"def attention(): return {value}\n")
-        calls.append(load_site(root, "fastattn.api:attention").call)
+        calls.append(load_callable(root, "fastattn.api:attention").call)
     assert [call() for call in calls] == [1, 2]
     assert "fast_helper" not in sys.modules
 
@@ -116,23 +120,23 @@ def test_package_without_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """A namespace package is the revision's own directory, whatever else has that name."""
     calls = []
     for value in (1, 2):
-        root = site(tmp_path / str(value), api="from fastattn.late import VALUE as value\n")
+        root = import_root(tmp_path / str(value), api="from fastattn.late import VALUE as value\n")
         late = f"VALUE = int\ndef attention():\n    import fastattn.more\n    return {value}\n"
         (root / "fastattn" / "late.py").write_text(late)
         (root / "fastattn" / "more.py").write_text("")
-        calls.append(load_site(root, "fastattn.late:attention").call)
-    installed = site(tmp_path / "installed", extra="")
+        calls.append(load_callable(root, "fastattn.late:attention").call)
+    installed = import_root(tmp_path / "installed", extra="")
     monkeypatch.syspath_prepend(str(installed))
     assert [call() for call in calls] == [1, 2]
     with pytest.raises(NotMeasuredError, match=r"No module named 'fastattn\.extra'"):
-        load_site(tmp_path / "1", "fastattn.extra:attention")
+        load_callable(tmp_path / "1", "fastattn.extra:attention")
 
 
 def test_a_module_of_the_process_is_not_replaced(tmp_path: Path) -> None:
     """Files at the import root named like modules of Python do not stand in for them."""
-    root = site(tmp_path, __init__="import json\nfrom json import dumps as attention\n")
+    root = import_root(tmp_path, __init__="import json\nfrom json import dumps as attention\n")
     (root / "json.py").write_text("def dumps(*_): return 'not Python\\'s'\n")
-    assert load_site(root, "fastattn:attention").call(1) == "1"
+    assert load_callable(root, "fastattn:attention").call(1) == "1"
 
 
 def test_installed_package_does_not_stand_in(tmp_path: Path) -> None:
@@ -140,7 +144,7 @@ def test_installed_package_does_not_stand_in(tmp_path: Path) -> None:
     (tmp_path / "flashbench").mkdir()
     (tmp_path / "flashbench" / "__init__.py").write_text("from flashbench.case import Case\n")
     with pytest.raises(NotMeasuredError, match=r"No module named 'flashbench\.case'"):
-        load_site(tmp_path, "flashbench:Case")
+        load_callable(tmp_path, "flashbench:Case")
     assert sys.modules["flashbench"] is flashbench
 
 
@@ -197,8 +201,8 @@ def link_site(
 @pytest.mark.slow
 def test_extensions_of_one_name(tmp_path: Path, extension: Path) -> None:
     """Two bare extension modules of one name are both loaded, each with its own code."""
-    sites = [link_site(tmp_path / str(value), value, extension) for value in (1, 2)]
-    assert [load_site(root, "fast:attention").call() for root in sites] == [1, 2]
+    import_roots = [link_site(tmp_path / str(value), value, extension) for value in (1, 2)]
+    assert [load_callable(root, "fast:attention").call() for root in import_roots] == [1, 2]
 
 
 @pytest.mark.slow
@@ -207,10 +211,12 @@ def test_borrowed_library_is_refused(
 ) -> None:
     """A second revision that would run the first one's shared library is not measured."""
     monkeypatch.setattr(load, "_kept", [])
-    sites = [link_site(tmp_path / str(value), value, extension, shared=True) for value in (1, 2)]
-    assert load_site(sites[0], "fast:attention").call() == 1
+    import_roots = [
+        link_site(tmp_path / str(value), value, extension, shared=True) for value in (1, 2)
+    ]
+    assert load_callable(import_roots[0], "fast:attention").call() == 1
     with pytest.raises(NotMeasuredError, match=r"libvalue\.so of another revision"):
-        load_site(sites[1], "fast:attention")
+        load_callable(import_roots[1], "fast:attention")
 
 
 @pytest.mark.slow
@@ -219,18 +225,20 @@ def test_static_variables_are_not_shared(tmp_path: Path, extension: Path) -> Non
 
     This is what GCC marks as unique; without our change the second revision has the first's.
     """
-    sites = [link_site(tmp_path / str(value), value, extension, code=STATIC) for value in (1, 2)]
-    digest = library_hash(sites[0])
+    import_roots = [
+        link_site(tmp_path / str(value), value, extension, code=STATIC) for value in (1, 2)
+    ]
+    digest = library_hash(import_roots[0])
     copies = tmp_path / "copies"
     copies.mkdir()
     calls = []
-    for root in sites:
+    for root in import_roots:
         build = BuildIdentity(library_hash=library_hash(root))
         candidate = Candidate(name="a", spec="fast:attention", build=build)
         calls.append(load_copy(root, copies, candidate, alone=False).call)
     assert [call() for call in calls] == [1, 2]
-    assert library_hash(sites[0]) == digest
-    joined = [load_site(root, "fast:attention").call for root in sites]
+    assert library_hash(import_roots[0]) == digest
+    joined = [load_callable(root, "fast:attention").call for root in import_roots]
     assert [call() for call in joined] == [1, 1]
 
 
@@ -272,17 +280,17 @@ def test_pybind11_modules_of_one_name(tmp_path: Path) -> None:
     pybind11 = pytest.importorskip("pybind11", reason="pybind11 is not installed")
     (tmp_path / "bound.cpp").write_text(PYBIND11)  # compiled once, as that takes long
     gxx(tmp_path, "-c", INCLUDE, f"-I{pybind11.get_include()}", "bound.cpp")
-    sites = []
+    import_roots = []
     for value in (1, 2):
-        root = site(tmp_path / str(value), __init__="from fastattn._C import attention\n")
+        root = import_root(tmp_path / str(value), __init__="from fastattn._C import attention\n")
         (root / "value.cpp").write_text(SHARED % value)
         library = root / "fastattn" / f"_C{SUFFIX}"
         gxx(root, "-shared", tmp_path / "bound.o", "value.cpp", "-o", library)
-        sites.append(root)
-    loaded = [load_site(root, "fastattn:attention") for root in sites]
-    assert [site.call() for site in loaded] == [1, 2]
-    files = [Path(str(site.modules["fastattn._C"].__file__)) for site in loaded]
-    assert [file.parents[1] for file in files] == sites
+        import_roots.append(root)
+    loaded = [load_callable(root, "fastattn:attention") for root in import_roots]
+    assert [one.call() for one in loaded] == [1, 2]
+    files = [Path(str(one.modules["fastattn._C"].__file__)) for one in loaded]
+    assert [file.parents[1] for file in files] == import_roots
 
 
 def test_module_from_elsewhere_is_refused(tmp_path: Path) -> None:
@@ -291,9 +299,9 @@ def test_module_from_elsewhere_is_refused(tmp_path: Path) -> None:
         "import sys\nmine = sys.modules[__name__]\nmine.__file__ = '/elsewhere/fastattn.py'\n"
         "def attention(): return 0\n"
     )
-    root = site(tmp_path, __init__=borrowed)
+    root = import_root(tmp_path, __init__=borrowed)
     with pytest.raises(NotMeasuredError, match="not loaded from the revision"):
-        load_site(root, "fastattn:attention")
+        load_callable(root, "fastattn:attention")
 
 
 def test_working_tree_is_not_the_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,12 +312,14 @@ def test_working_tree_is_not_the_revision(tmp_path: Path, monkeypatch: pytest.Mo
     (tree / "kernels_of_tree" / "impl.py").write_text("def wait():\n    return 1\n")
     monkeypatch.syspath_prepend(str(tree))
     late = "def attention():\n    from kernels_of_tree import impl\n    return impl.wait()\n"
-    loaded = load_site(site(tree / ".cache" / "a", __init__=late), "fastattn:attention", str(tree))
+    loaded = load_callable(
+        import_root(tree / ".cache" / "a", __init__=late), "fastattn:attention", str(tree)
+    )
     told = r"kernels_of_tree/impl\.py of the working tree.*add kernels_of_tree/__init__\.py"
     assert re.search(told, loaded.witness.disproof(loaded.call))
     for name in [name for name in sys.modules if name.startswith("kernels_of_tree")]:
         del sys.modules[name]
     early = "from kernels_of_tree import impl\nattention = impl.wait\n"
-    root = site(tmp_path / "b", __init__=early)
+    root = import_root(tmp_path / "b", __init__=early)
     with pytest.raises(NotMeasuredError, match=told):
-        load_site(root, "fastattn:attention", str(tree))
+        load_callable(root, "fastattn:attention", str(tree))

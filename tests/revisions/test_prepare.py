@@ -31,20 +31,23 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def marker(site: Path) -> int:
+def marker(import_root: Path) -> int:
     """What the revision's own library says, in a process of its own, to which torch is a name."""
     code = (
         "import sys, types; sys.path[0] = sys.argv[1]; sys.modules['torch'] = "
         "types.ModuleType('torch'); from fastattn import api; print(api.marker())"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(site)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(import_root)], capture_output=True, text=True
+    )
     return int(done.stdout)
 
 
 def test_commit_is_built_and_nothing_is_touched(
     repository: Repository, prepared: Prepared, cache: Path
 ) -> None:
-    """A good commit has a site with its library; tree, index, HEAD, refs and stash are the same."""
+    """A good commit has an import root with its library; tree, index, HEAD, refs and stash are the
+    same."""
     repository.edit("csrc/config.h", "MARKER = 1", "MARKER = 99")
     repository.git("stash")
     repository.write("src/fastattn/api.py", "work in progress")
@@ -80,7 +83,7 @@ def test_working_tree_is_what_lies_there(
     """WORKTREE holds uncommitted and new files, is dirty only where it differs from HEAD."""
     clean = prepared(repository, cache, WORKTREE)
     assert (clean.status, clean.identity.dirty) == ("built", False)
-    assert clean.site == prepared(repository, cache).site
+    assert clean.import_root == prepared(repository, cache).import_root
     repository.edit("csrc/config.h", "MARKER = 1", "MARKER = 7")
     repository.write("src/fastattn/new.py", "VALUE = 7\n")
     repository.write("build/ignored", "")
@@ -167,7 +170,7 @@ def test_failures_are_told_apart(
     damage(repository)
     repository.commit("Break it")
     failed = prepared(repository, cache)
-    assert (failed.status, failed.site) == (status, None)
+    assert (failed.status, failed.import_root) == (status, None)
     assert words in failed.reason
     with pytest.raises(NotMeasuredError, match=status) as told:
         failed.require()
@@ -207,7 +210,7 @@ def test_submodule_that_is_not_here_is_another_build(
 def test_damaged_site_is_made_again(
     repository: Repository, prepared: Prepared, cache: Path
 ) -> None:
-    """A site whose library is not the one that was built is not used."""
+    """An import root whose library is not the one that was built is not used."""
     built = prepared(repository, cache)
     (library,) = built.require().rglob("*.so")
     library.write_bytes(library.read_bytes()[:1000])
@@ -367,7 +370,7 @@ def test_environment_and_time_limit(
     assert (modes[1].require() / "mode.txt").read_text() == "off\n"
     project = replace(read(repository.root), build=("sleep", "60"))
     stopped = prepare(project, resolve(project.repository, "HEAD"), cache, timeout=0.2)
-    assert (stopped.status, stopped.site) == ("timeout", None)
+    assert (stopped.status, stopped.import_root) == ("timeout", None)
     missing = replace(project, build=("./no-such-program",))
     failed = prepare(missing, resolve(project.repository, "HEAD"), cache)
     assert (failed.status, "cannot be run" in failed.reason) == ("build error", True)

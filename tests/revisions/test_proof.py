@@ -15,8 +15,8 @@ from flashbench.revisions.proof import Witness
 WAIT = "def wait():\n    return 1\n"
 
 
-def sites(root: Path) -> tuple[IsolatedModules, IsolatedModules]:
-    """Two sites of a package `toy`."""
+def import_roots(root: Path) -> tuple[IsolatedModules, IsolatedModules]:
+    """Two import roots of a package `toy`."""
     for name in ("a", "b"):
         (root / name / "toy").mkdir(parents=True)
         (root / name / "toy" / "__init__.py").write_text(WAIT)
@@ -33,7 +33,7 @@ def compiled(file: Path) -> ModuleType:
 
 def test_frames_of_another_revision(tmp_path: Path) -> None:
     """Another revision's function is seen, also after one of equal code from the revision."""
-    mine, other = sites(tmp_path)
+    mine, other = import_roots(tmp_path)
     witness = Witness(mine, [mine, other])
     own = compiled(mine.directory.resolve() / "toy" / "x.py").wait
     foreign = compiled(other.directory.resolve() / "toy" / "x.py").wait
@@ -55,7 +55,7 @@ def library(directory: Path, name: str) -> ctypes.CDLL:
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_native_code_of_another_revision(tmp_path: Path) -> None:
     """Code in another revision's library is seen when it runs, and not when it is only loaded."""
-    mine, other = sites(tmp_path)
+    mine, other = import_roots(tmp_path)
     witness = Witness(mine, [mine, other])
     wait = library(other.directory.resolve(), "libproof_foreign.so").wait_
     wait()  # bound
@@ -67,7 +67,7 @@ def test_native_code_of_another_revision(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_library_in_the_place_of_the_revisions(tmp_path: Path) -> None:
     """A library of the same name from elsewhere is seen where the revision's is not loaded."""
-    mine, other = sites(tmp_path)
+    mine, other = import_roots(tmp_path)
     elsewhere = tmp_path.resolve() / "elsewhere"
     elsewhere.mkdir()
     library(elsewhere, "libproof_stands_in.so")

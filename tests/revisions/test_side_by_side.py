@@ -43,7 +43,7 @@ def setup(built: dict[str, Built], order: list[str]) -> Setup:
         threads=1,
         samples=2,
         min_sample_seconds=1e-4,
-        sites={name: str(built[name].require()) for name in order},
+        import_roots={name: str(built[name].require()) for name in order},
     )
 
 
@@ -87,8 +87,8 @@ def test_each_revision_runs_its_own_code(built: dict[str, Built]) -> None:
         assert slow > 10 * fast  # microseconds against milliseconds of an empty loop
         assert copies() == []
     assert len(seen) == len(set(seen)) == 6
-    sites = tuple(str(one.require()) for one in built.values())
-    assert not any(path.startswith(sites) for path in seen)
+    import_roots = tuple(str(one.require()) for one in built.values())
+    assert not any(path.startswith(import_roots) for path in seen)
 
 
 def test_other_library_than_built_is_refused(built: dict[str, Built]) -> None:

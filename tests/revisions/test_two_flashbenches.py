@@ -8,15 +8,15 @@ import pytest
 import flashbench
 from flashbench.candidates import OUR_CALLABLE
 from flashbench.errors import NotMeasuredError
-from flashbench.revisions.load import load_site
+from flashbench.revisions.load import load_callable
 
 
-def install(site: Path, **modules: str) -> Path:
-    """A site directory with a package flashbench of these modules."""
-    (site / "flashbench").mkdir(parents=True)
+def install(import_root: Path, **modules: str) -> Path:
+    """An import root directory with a package flashbench of these modules."""
+    (import_root / "flashbench").mkdir(parents=True)
     for name, text in modules.items():
-        (site / "flashbench" / f"{name}.py").write_text(text)
-    return site
+        (import_root / "flashbench" / f"{name}.py").write_text(text)
+    return import_root
 
 
 def test_two_commits_beside_ours(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_two_commits_beside_ours(tmp_path: Path) -> None:
     )
     ours = {name: module for name, module in sys.modules.items() if "flashbench" in name}
     path = list(sys.path)
-    loaded = [load_site(site, OUR_CALLABLE).call for site in (one, two)]
+    loaded = [load_callable(import_root, OUR_CALLABLE).call for import_root in (one, two)]
     assert [attention(0, 0, 0) for attention in loaded] == [1, 2]
     assert {n: m for n, m in sys.modules.items() if "flashbench" in n} == ours
     assert sys.modules["flashbench"] is flashbench
@@ -43,12 +43,12 @@ def test_two_commits_beside_ours(tmp_path: Path) -> None:
 
 def test_function_hidden_by_its_module(tmp_path: Path) -> None:
     """A commit whose submodule hides the function of its name is called all the same."""
-    site = install(
+    import_root = install(
         tmp_path,
         __init__="import flashbench.attention",
         attention="def attention(q, k, v): return 5\n",
     )
-    assert load_site(site, OUR_CALLABLE).call(0, 0, 0) == 5
+    assert load_callable(import_root, OUR_CALLABLE).call(0, 0, 0) == 5
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_function_hidden_by_its_module(tmp_path: Path) -> None:
 def test_what_cannot_be_called_is_told(tmp_path: Path, modules, words: str) -> None:
     """A package that does not import, or lacks the function, is one line; ours is untouched."""
     with pytest.raises(NotMeasuredError, match=words):
-        load_site(install(tmp_path, **modules), OUR_CALLABLE)
+        load_callable(install(tmp_path, **modules), OUR_CALLABLE)
     assert sys.modules["flashbench"] is flashbench
 
 
 def test_another_flashbench_is_not_taken_for_the_commit(tmp_path: Path) -> None:
     """A commit without a package is told, though a flashbench can be imported from elsewhere."""
     with pytest.raises(NotMeasuredError, match="No module named 'flashbench'"):
-        load_site(tmp_path, OUR_CALLABLE)
+        load_callable(tmp_path, OUR_CALLABLE)

@@ -46,10 +46,10 @@ class Asked:
 
     tree: SourceTree
 
-    def may_be(self, site: SharedSize) -> bool:
+    def may_be(self, shared: SharedSize) -> bool:
         """Whether one is for the kernel of a launch, or for something that has no kernel's name,
         as a variable or a template's parameter, which may be any."""
-        known = site.kernels & self.kernels
+        known = shared.kernels & self.kernels
         return any(not names & self.kernels or not known or names & known for names in self._for)
 
     @cached_property
@@ -65,10 +65,10 @@ class Asked:
     def _for(self) -> list[frozenset[str]]:
         found = []
         for text in self._texts:
-            sites = [site.kernels for site in sizes_of(text) if not site.is_launch]
-            found += sites
+            asked_for = [shared.kernels for shared in sizes_of(text) if not shared.is_launch]
+            found += asked_for
             # In a macro, or without its comma: for what, nobody here knows.
-            found += [frozenset()] * (_mentions(text.code) > len(sites))
+            found += [frozenset()] * (_mentions(text.code) > len(asked_for))
         return found
 
 

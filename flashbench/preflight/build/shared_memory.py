@@ -46,22 +46,22 @@ def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Fin
     asked = Asked(tree)
     for name in tree.units + tree.headers:
         source, constants, reported = tree.read(name), Constants(tree, name), set()
-        for site in sorted(sizes_of(source), key=lambda site: site.place):
-            size, line = constants.value(site.size), source.line_of(site.place)
-            one = (size, site.kernels & asked.kernels)
+        for shared in sorted(sizes_of(source), key=lambda shared: shared.place):
+            size, line = constants.value(shared.size), source.line_of(shared.place)
+            one = (size, shared.kernels & asked.kernels)
             if size is None or one in reported or source.is_conditional(line):
                 continue
             reported.add(one)
             where = f"{name}:{line}"
-            if too_much := _beyond(size, site, kernels):
+            if too_much := _beyond(size, shared, kernels):
                 yield Finding(
                     where,
                     too_much[0],
                     "make the tile, or the number of stages, smaller",
                     "error" if too_much[1] else "warning",
                 )
-            elif site.is_launch and not asked.may_be(site):
-                static = min(_static(site, kernels).values(), default=0)
+            elif shared.is_launch and not asked.may_be(shared):
+                static = min(_static(shared, kernels).values(), default=0)
                 if size + static > STATIC_SHARED:
                     yield Finding(
                         where,
@@ -72,10 +72,10 @@ def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Fin
                     )
 
 
-def _beyond(size: int, site: SharedSize, kernels: Sequence[KernelUse]) -> tuple[str, bool] | None:
+def _beyond(size: int, shared: SharedSize, kernels: Sequence[KernelUse]) -> tuple[str, bool] | None:
     """What is asked for beyond a chip's limit, and whether it is beyond that of every chip: a
     kernel for one chip may be compiled, and never launched, for the others."""
-    static = _static(site, kernels)
+    static = _static(shared, kernels)
     archs = set(static) or {one.arch for one in kernels if one.arch in DYNAMIC_SHARED}
     if not archs:
         most = max(DYNAMIC_SHARED.values())
@@ -92,11 +92,11 @@ def _beyond(size: int, site: SharedSize, kernels: Sequence[KernelUse]) -> tuple[
     return f"{said}; sm_{arch}, which it is built for too, has {DYNAMIC_SHARED[arch]}", False
 
 
-def _static(site: SharedSize, kernels: Sequence[KernelUse]) -> dict[int, int]:
+def _static(shared: SharedSize, kernels: Sequence[KernelUse]) -> dict[int, int]:
     """Bytes of static arrays for each chip, the fewest where a template has several kernels."""
     found: dict[int, int] = {}
     for kernel in kernels:
-        named = any(f"{len(name)}{name}" in kernel.name for name in site.kernels)
+        named = any(f"{len(name)}{name}" in kernel.name for name in shared.kernels)
         if named and kernel.arch in DYNAMIC_SHARED:
             found[kernel.arch] = min(kernel.asked, found.get(kernel.arch, kernel.asked))
     return found

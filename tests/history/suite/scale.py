@@ -12,9 +12,9 @@ class Scale:
     def setup_cache(self):
         from flashbench.candidates import OUR_CALLABLE
         from flashbench.history.commit import installed
-        from flashbench.revisions.load import load_site
+        from flashbench.revisions.load import load_callable
 
-        loaded = load_site(installed().require(), OUR_CALLABLE)
+        loaded = load_callable(installed().require(), OUR_CALLABLE)
         Path("scale").write_text(str(loaded.modules["flashbench._C"].scale()))
 
     def track_scale(self, what):
