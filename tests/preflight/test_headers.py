@@ -162,6 +162,7 @@ def test_headers_of_others_are_no_defect(project: Repository, text: str) -> None
         ("jit.py", 'path = out / "version.h"\nwrite_if_different(path, "#define VERSION 1")\n'),
         ("make_version.sh", 'echo "#define VERSION 1" > csrc/version.h\n'),
         ("CMakeLists.txt", "add_custom_command(\n  OUTPUT version.h\n  COMMAND make_version)\n"),
+        ("CMakeLists.txt", "include(others)\ncreate_version(flash include/flash)\n"),
         ("CMakeLists.txt", "find_path(VERSION_DIR\n  NAMES version.h)\n"),
         ("Makefile", "csrc/version.h: version.txt\n\tmake_version\n"),
         ("Makefile", "OUT := $(DIR)/version.h\n$(OUT): version.txt\n\tmake_version $@\n"),
@@ -203,6 +204,14 @@ def test_header_that_a_script_may_fetch(project: Repository) -> None:
     (finding,) = _found(project)
     assert finding.severity == "warning"
     assert finding.found.endswith("; flash/jit.py may fetch it")
+
+
+def test_export_header_of_cmake(project: Repository) -> None:
+    """Of a target's name."""
+    _include(project, '#include "flash_export.h"')
+    assert len(_found(project)) == 1
+    project.write("cmake/export.cmake", "generate_export_header(flash)\n")
+    assert _found(project) == []
 
 
 def test_include_directory_that_a_build_file_names(project: Repository) -> None:

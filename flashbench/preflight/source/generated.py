@@ -32,8 +32,14 @@ def generated(tree: SourceTree, name: str) -> bool:
     stem = PurePosixPath(name).stem
     sources = [f"{name}{suffix}" for suffix in _HEADER_TEMPLATES]
     sources += [f"{stem}.{kind}" for kind in ("proto", "td", "fbs")]
-    return any(tree.ending(source) for source in sources) or any(
-        _written(text, name) for text in _build_texts(tree) if name in text
+    texts = _build_texts(tree)
+    # Functions of CMake's packages; CMake's own names a header after its target.
+    made = re.compile(rf"^\s*(?:make|create)_{re.escape(stem)}\s*\(", re.MULTILINE)
+    return (
+        any(tree.ending(source) for source in sources)
+        or any(_written(text, name) for text in texts if name in text)
+        or any(made.search(text) for text in texts if f"e_{stem}" in text)
+        or (stem.endswith("_export") and any("generate_export_header" in text for text in texts))
     )
 
 
@@ -63,12 +69,13 @@ def _written(text: str, name: str) -> bool:
 def may_be_fetched(tree: SourceTree, name: str) -> str:
     """The script that names a header as a text, and fetches files when it runs; "" without one.
     A setup.py fetches packages, and names headers for other reasons."""
-    quoted = re.compile(rf"[\"'](?:[\w./-]*/)?{re.escape(PurePosixPath(name).name)}[\"']")
+    name = PurePosixPath(name).name
+    quoted = re.compile(rf"[\"'](?:[\w./-]*/)?{re.escape(name)}[\"']")
     for file in tree.build_files:
         if not file.endswith(".py") or file.endswith("setup.py") or _TEST.search(file):
             continue
         text = tree.read(file).text
-        if quoted.search(text) and _FETCHES.search(text):
+        if name in text and quoted.search(text) and _FETCHES.search(text):
             return file
     return ""
 

@@ -53,9 +53,13 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding]:
     if not binding or units_without_source(tree):
         return
     wanted = list(_wanted(tree, binding))
+    names = {one.name for _, _, one in wanted}
     holders: dict[str, list[str]] = defaultdict(list)
     for file in (*tree.units, *tree.headers) if wanted else ():
-        for name in {match[1] for match in _DEFINES.finditer(tree.read(file).outer)}:
+        outer = tree.read(file).outer
+        if names.isdisjoint(re.findall(r"\w+", outer)):
+            continue
+        for name in {match[1] for match in _DEFINES.finditer(outer)}:
             holders[name].append(file)
     compiled, headers = listed_units(tree), set(tree.headers)
     for unit, file, one in wanted:
