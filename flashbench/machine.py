@@ -140,7 +140,7 @@ def ask_nvidia_smi(*fields: str) -> list[str]:
     return values if len(values) == len(fields) else [""] * len(fields)
 
 
-def advice(
+def outlook(
     profile: Profile,
     environment: Environment,
     device: str,

@@ -99,3 +99,18 @@ def test_no_folder_imports_itself_through_others() -> None:
     """The folders can be put in an order in which each imports only what comes before it."""
     graph = {name: others.split() for name, others in ALLOWED.items()}
     assert len(list(TopologicalSorter(graph).static_order())) == len(ALLOWED)
+
+
+def test_the_layers_of_contributing_are_those_of_the_graph() -> None:
+    """What is drawn for readers names every folder once, each below all that it imports."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    drawn = text.partition("checks these lines.\n\n```\n")[2].partition("```")[0]
+    layer = {name: place for place, line in enumerate(drawn.split("\n")) for name in line.split()}
+    assert layer.keys() == ALLOWED.keys() - {""}
+    assert not [
+        (name, other)
+        for name in layer
+        for other in ALLOWED[name].split()
+        if layer[other] >= layer[name]
+    ]
+    assert all(f"\n  {name}/" in text for name in layer)

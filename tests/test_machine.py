@@ -40,13 +40,13 @@ def test_each_device_has_its_newest_entry(tmp_path: Path) -> None:
 def test_advice_says_what_will_be_seen() -> None:
     """What so many launches see, and how many see twice the change that matters."""
     profile = machine.Profile(noise=[noise()])
-    line = machine.advice(profile, HERE, "cpu", "wall", 10, 0.01)
+    line = machine.outlook(profile, HERE, "cpu", "wall", 10, 0.01)
     assert line is not None
     assert "changes from 1.5 % on with 10 launches" in line
-    line = machine.advice(profile, HERE, "cpu", "wall", 4, 0.01)
+    line = machine.outlook(profile, HERE, "cpu", "wall", 4, 0.01)
     assert line is not None
     assert line.endswith("; 8 detect 2 %")
-    line = machine.advice(profile, HERE, "cpu", "wall", 2, 0.0001)
+    line = machine.outlook(profile, HERE, "cpu", "wall", 2, 0.0001)
     assert line is not None
     assert "no change for sure with 2 launches" in line
     assert line.endswith("; not even 40 detect 0.02 %")
@@ -58,8 +58,8 @@ def test_advice_says_what_will_be_seen() -> None:
 def test_no_advice_from_another_machine(device: str, metric: str, threads: int) -> None:
     """A profile of other hardware, threads or metric says nothing."""
     here = Environment(cpu="a CPU", threads=threads)
-    assert machine.advice(machine.Profile(noise=[noise()]), here, device, metric, 10, 0.01) is None
-    assert machine.advice(machine.Profile(), HERE, "cpu", "wall", 10, 0.01) is None
+    assert machine.outlook(machine.Profile(noise=[noise()]), here, device, metric, 10, 0.01) is None
+    assert machine.outlook(machine.Profile(), HERE, "cpu", "wall", 10, 0.01) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": "other"}', '{"version": 99}', "\x00", "{"])

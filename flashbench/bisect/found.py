@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from flashbench.bisect.question import Purpose, Range
-from flashbench.cost.money import Rate
+from flashbench.cost.money import DevicePrice
 from flashbench.cost.spent import Spent
 from flashbench.errors import Exit
 
@@ -52,7 +52,7 @@ class Cost:
     device_seconds: float = 0.0
     lost_seconds: float = 0.0
     saved_seconds: float = 0.0
-    rate: Rate | None = None
+    rate: DevicePrice | None = None
 
     @property
     def spent(self) -> Spent:

@@ -109,7 +109,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
 
         def all_wanted(run: "RunFile") -> tuple[str, ...]:
             """No case is ever settled, but after a failed save no further launch is measured."""
-            machines.check(results, run.environment, str(path), machine)
+            machines.require_same(results, run.environment, str(path), machine)
             return ()
 
         outcome = measure(plan, path, make_progress(), resumed, all_wanted, check=True)

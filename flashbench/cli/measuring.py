@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from flashbench.case import PRESETS, Shape, parse_shape
-from flashbench.cost.money import Money, Rate, price_of, read_prices, seconds_of
+from flashbench.cost.money import DevicePrice, Money, price_of, read_prices, seconds_of
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.machine import name_of
 from flashbench.render.escape import printable
@@ -104,12 +104,12 @@ def price_options(options: dict[str, Any], machine: str = "") -> dict[str, Any]:
     }
 
 
-def rate_of(options: dict[str, Any], machine: str = "") -> Rate | None:
+def rate_of(options: dict[str, Any], machine: str = "") -> DevicePrice | None:
     """--hourly-rate, else the price of the machine in the settings, else None. machine: as of
     `price_options`."""
     given: Money | None = options["hourly_rate"]
     if given is not None:
-        return Rate(given.amount, given.currency)
+        return DevicePrice(given.amount, given.currency)
     prices = read_prices(Path.cwd())
     if not prices or options.get("slurm"):  # there the machine is another
         return None

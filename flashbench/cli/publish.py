@@ -45,14 +45,14 @@ def command(
     from flashbench.history.folder import results_folder
     from flashbench.revisions import resolve
     from flashbench.revisions.git import root_of
-    from flashbench.site.collect import Source, collect
+    from flashbench.site.gather import Source, gather
     from flashbench.site.publish import publish
 
     repository = root_of(Path.cwd())
     resolve(repository, revision)  # refuse what is not a commit before searching for results
     results = results_folder(results, repository)
     output = output or repository / ".asv" / "site"
-    content = collect(Source(repository, results, revision, not all_parents, machine))
+    content = gather(Source(repository, results, revision, not all_parents, machine))
     for note in content.notes:
         tell(note)
     if not content.graphs and not content.history.gaps and not content.latest:

@@ -33,7 +33,7 @@ class Money:
 
 
 @dataclass(frozen=True)
-class Rate:
+class DevicePrice:
     """The price of an hour of the machine; source: where it is from, for a reader to check."""
 
     hourly: float
@@ -45,7 +45,7 @@ class Rate:
         return self.hourly * seconds / 3600
 
 
-def seconds_of(budget: float | Money, rate: Rate | None) -> float:
+def seconds_of(budget: float | Money, rate: DevicePrice | None) -> float:
     """The device seconds that a budget, seconds or money, pays for. InvalidInputError where money
     has no rate, or one of another currency."""
     if isinstance(budget, float):
@@ -82,7 +82,7 @@ def money_text(amount: float, currency: str) -> str:
     return f"{amount:.{digits}f} {currency}".rstrip()
 
 
-def read_prices(start: Path) -> dict[str, Rate]:
+def read_prices(start: Path) -> dict[str, DevicePrice]:
     """`[tool.flashbench.prices]` of the nearest pyproject.toml, by a part of a device's name.
 
     InvalidInputError naming file and entry that cannot be used.
@@ -95,7 +95,7 @@ def read_prices(start: Path) -> dict[str, Rate]:
             for name, entry in table.items()}  # fmt: skip
 
 
-def _rate(where: str, entry: Any, name: str) -> Rate:
+def _rate(where: str, entry: Any, name: str) -> DevicePrice:
     example = '{ hourly = "2.50usd", date = "2026-01-31", source = "where it can be read" }'
     if not isinstance(entry, dict) or sorted(entry) != sorted(_PRICE_KEYS):
         raise InvalidInputError(f"{where} must be {example}")
@@ -110,10 +110,10 @@ def _rate(where: str, entry: Any, name: str) -> Rate:
         raise InvalidInputError(f"{where}: hourly: {error}") from None
     if not money.currency:
         raise InvalidInputError(f"{where}: hourly must name its currency, as in 2.50usd")
-    return Rate(money.amount, money.currency, f"{name}, {date}, {source}")
+    return DevicePrice(money.amount, money.currency, f"{name}, {date}, {source}")
 
 
-def price_of(prices: dict[str, Rate], device: str) -> Rate | None:
+def price_of(prices: dict[str, DevicePrice], device: str) -> DevicePrice | None:
     """The price whose name is a part of the device's, in whole words; the longest counts."""
     words = _words(device)
     found = [name for name in prices if f" {_words(name)} " in f" {words} "]

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
 from typing import Self
 
-from flashbench.cost.money import Rate, money_text
+from flashbench.cost.money import DevicePrice, money_text
 from flashbench.runfile import Launch, Result, RunFile, Status
 
 # Nothing can be said of a candidate's speed or answer from these.
@@ -22,7 +22,7 @@ class Spent:
     lost: float = 0.0
     saved: float = 0.0
     builds: float = 0.0
-    rate: Rate | None = None
+    rate: DevicePrice | None = None
 
     @classmethod
     def of(cls, run: RunFile) -> Self:
@@ -96,11 +96,11 @@ def _lost(launch: Launch) -> float:
     return launch.lost_seconds + sum(result.device_seconds for result in failed)
 
 
-def rate_of(run: RunFile) -> Rate | None:
+def rate_of(run: RunFile) -> DevicePrice | None:
     """What an hour of its machine cost, where that is known."""
     if run.hourly_rate is None:
         return None
-    return Rate(run.hourly_rate, run.costs.currency, run.costs.price)
+    return DevicePrice(run.hourly_rate, run.costs.currency, run.costs.price)
 
 
 def saved_seconds(run: RunFile, settled: Collection[str]) -> float:

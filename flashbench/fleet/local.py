@@ -66,7 +66,7 @@ def measure_on_slots(
     ended = run_on_slots(
         [(slot, parts.task(index, flags)) for slot, index in zip(used, indices, strict=True)], tell
     )
-    run, wrong = parts.collect(plan)
+    run, wrong = parts.merge(plan)
     if run is not None or ended.interrupted:
         for place, index in enumerate(indices):
             if index in wrong and not ended.interrupted:

@@ -87,7 +87,7 @@ class Parts:
         shard = ["--shard", f"{index}/{self.count}"]
         return ["run", *flags, *shard, "-o", str(self.path(index))]
 
-    def collect(self, plan: Plan) -> tuple[RunFile | None, dict[int, str]]:
+    def merge(self, plan: Plan) -> tuple[RunFile | None, dict[int, str]]:
         """Merge the parts that are there, and say what is wrong with which: index -> words.
 
         A part that `--budget` stopped is as it should be. None if there is no part at all.

@@ -180,7 +180,7 @@ def measure_on_slurm(
         tell(f"sbatch: {line}")
     parts.begin(plan, resumed)
     if not shards:
-        run, _ = parts.collect(plan)
+        run, _ = parts.merge(plan)
         parts.end()
         return RunEnd(run)
     try:
@@ -198,7 +198,7 @@ def measure_on_slurm(
             states = cluster.wait(job, shards)
     except KeyboardInterrupt:
         raise NotMeasuredError(f"interrupted; job {job} goes on: {how}") from None
-    run, wrong = parts.collect(plan)
+    run, wrong = parts.merge(plan)
     for place, shard in enumerate(shards):
         if shard in wrong:
             last = cluster.last_line(job, place, len(shards))

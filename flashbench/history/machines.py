@@ -60,7 +60,9 @@ def choose(machine: str | None, host: str, name: str) -> Chosen:
     return chosen
 
 
-def check(results: Path, environment: Environment, name: str, machine: str | None = None) -> None:
+def require_same(
+    results: Path, environment: Environment, name: str, machine: str | None = None
+) -> None:
     """Raise InvalidInputError where `describe` would, for the machine that this is measured on."""
     place = results / choose(machine, environment.hostname, name).name
     if (path := place / "machine.json").exists():

@@ -42,4 +42,4 @@ def _seen(run: RunFile, launches: int) -> str | None:
         return f"warning: {error}"
     wanted = run.pair.tolerance if run.pair else _WANTED
     metric = metric_of(case.device)
-    return machine.advice(profile, run.environment, case.device, metric, launches, wanted)
+    return machine.outlook(profile, run.environment, case.device, metric, launches, wanted)

@@ -2,7 +2,7 @@
 
 from flashbench.revisions.built import Built
 from flashbench.revisions.prepare import prepare
+from flashbench.revisions.project import Project, find, read
 from flashbench.revisions.revision import WORKTREE, Revision, resolve
-from flashbench.revisions.settings import Project, find, read
 
 __all__ = ["WORKTREE", "Built", "Project", "Revision", "find", "prepare", "read", "resolve"]

@@ -10,8 +10,8 @@ from flashbench.builds import Build, Status
 from flashbench.builds.content import content_hash
 from flashbench.errors import NotMeasuredError
 from flashbench.revisions.ledger import RevisionOutcome
+from flashbench.revisions.project import Project
 from flashbench.revisions.revision import Revision
-from flashbench.revisions.settings import Project
 from flashbench.runfile import BuildIdentity, Candidate
 
 

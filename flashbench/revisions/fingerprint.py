@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from flashbench import source_hash
 from flashbench.revisions import git
-from flashbench.revisions.settings import Project
+from flashbench.revisions.project import Project
 
 # At an import root, what no import needs and every second commit changes.
 _DOCUMENTS = (".md", ".rst")

@@ -18,7 +18,7 @@ from flashbench.errors import NotMeasuredError
 from flashbench.files import remove_tree, replace_file
 from flashbench.revisions.check import Checker
 from flashbench.revisions.fingerprint import is_document
-from flashbench.revisions.settings import Project
+from flashbench.revisions.project import Project
 
 
 class CheckResult(msgspec.Struct, frozen=True, array_like=True):

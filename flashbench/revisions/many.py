@@ -19,8 +19,8 @@ from flashbench.revisions.check import Checker
 from flashbench.revisions.fingerprint import contents_of
 from flashbench.revisions.ledger import Stage
 from flashbench.revisions.prepare import prepare
+from flashbench.revisions.project import Project
 from flashbench.revisions.revision import Revision
-from flashbench.revisions.settings import Project
 
 _SILENCE_SECONDS = 30.0  # after which a word is due; twice as many from word to word
 _INNER_JOBS = "FLASHBENCH_JOBS"  # compilers that one build of ours may start

@@ -32,8 +32,8 @@ from flashbench.revisions.export import Exported, UnreadableError, export, lacks
 from flashbench.revisions.fingerprint import Contents, contents_of
 from flashbench.revisions.import_root import ImportRecord
 from flashbench.revisions.ledger import RevisionOutcome, Stage
+from flashbench.revisions.project import Project
 from flashbench.revisions.revision import Revision
-from flashbench.revisions.settings import Project
 from flashbench.runfile import BuildIdentity
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from flashbench.history.model import FloatArray, Gap, Points
 from flashbench.other_tools.benchmarks import SECONDS
 from flashbench.site.content import CONFIDENCE, Content, Graph, commit_page, moment, shown, speedup
-from flashbench.site.render import maker_key, page
+from flashbench.site.templating import maker_key, page
 from flashbench.table import digits, percentage, ratio_text
 
 _BODY_LINES, _BODY_CHARACTERS = 500, 20_000  # of a message on a page

@@ -13,7 +13,7 @@ import numpy as np
 
 from flashbench.history.model import FloatArray, Points
 from flashbench.site.content import CONFIDENCE, Graph, shown, speedup
-from flashbench.site.render import maker_key
+from flashbench.site.templating import maker_key
 
 DIGITS = 5  # significant digits of a typical value of a series: far below any noise
 _LISTS_END = 2**53  # above it JavaScript counts no longer

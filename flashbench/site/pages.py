@@ -21,7 +21,7 @@ from flashbench.site.content import (
     moment,
     shown,
 )
-from flashbench.site.render import page
+from flashbench.site.templating import page
 from flashbench.table import Document, finite_exp, ratio_text
 
 SELECTS = (

@@ -9,7 +9,7 @@ from flashbench.site import encode, writer
 from flashbench.site.commit_pages import CommitPages
 from flashbench.site.content import Content, Graph, commit_page
 from flashbench.site.pages import change_rows, listing_pages, viewer_data
-from flashbench.site.render import static_files
+from flashbench.site.templating import static_files
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import pytest
 
 from flashbench.cli.parameter_types import BudgetType, HourlyRate
 from flashbench.cost.money import (
+    DevicePrice,
     Money,
-    Rate,
     money_text,
     parse_money,
     price_of,
@@ -17,9 +17,9 @@ from flashbench.cost.money import (
 from flashbench.errors import InvalidInputError
 
 PRICES = {
-    "H100": Rate(2.0, "usd", "a"),
-    "H100 PCIe": Rate(1.0, "usd", "b"),
-    "L4": Rate(0.5, "eur", "c"),
+    "H100": DevicePrice(2.0, "usd", "a"),
+    "H100 PCIe": DevicePrice(1.0, "usd", "b"),
+    "L4": DevicePrice(0.5, "eur", "c"),
 }
 
 
@@ -56,13 +56,13 @@ def test_rates_are_written_again_as_they_were() -> None:
 
 def test_money_buys_seconds_at_a_rate() -> None:
     """1 usd at 3600 usd an hour is a second; a rate without a currency is in the budget's."""
-    assert seconds_of(Money(1, "usd"), Rate(3600, "usd")) == 1.0
-    assert seconds_of(Money(1, "eur"), Rate(1800)) == 2.0
+    assert seconds_of(Money(1, "usd"), DevicePrice(3600, "usd")) == 1.0
+    assert seconds_of(Money(1, "eur"), DevicePrice(1800)) == 2.0
     assert seconds_of(7.0, None) == 7.0
 
 
-@pytest.mark.parametrize("rate", [None, Rate(0.0, "usd"), Rate(2.0, "eur")])
-def test_money_without_a_rate_in_its_currency_buys_nothing(rate: Rate | None) -> None:
+@pytest.mark.parametrize("rate", [None, DevicePrice(0.0, "usd"), DevicePrice(2.0, "eur")])
+def test_money_without_a_rate_in_its_currency_buys_nothing(rate: DevicePrice | None) -> None:
     """No rate and no exchange rate is invented."""
     with pytest.raises(InvalidInputError, match=r"^--budget 1.0usd: "):
         seconds_of(Money(1.0, "usd"), rate)
@@ -83,7 +83,7 @@ def test_price_is_found_by_whole_words_of_the_name(device: str, name: str | None
     assert price_of(PRICES, device) == (PRICES[name] if name else None)
 
 
-def prices(folder: Path, entry: str) -> dict[str, Rate]:
+def prices(folder: Path, entry: str) -> dict[str, DevicePrice]:
     (folder / "pyproject.toml").write_text(f"[tool.flashbench.prices]\n{entry}\n")
     return read_prices(folder)
 
@@ -93,7 +93,7 @@ def test_prices_have_a_date_and_a_source(tmp_path: Path) -> None:
     found = prices(
         tmp_path, 'H100 = { hourly = "2.50usd", date = 2026-01-31, source = "example.com" }'
     )
-    assert found == {"H100": Rate(2.5, "usd", "H100, 2026-01-31, example.com")}
+    assert found == {"H100": DevicePrice(2.5, "usd", "H100, 2026-01-31, example.com")}
     assert prices(tmp_path, "") == {}
 
 

@@ -7,7 +7,7 @@ import pytest
 from synthetic import make_cases, make_run
 
 from flashbench import runfile
-from flashbench.cost.money import Rate
+from flashbench.cost.money import DevicePrice
 from flashbench.cost.spent import Spent, saved_seconds
 from flashbench.fleet.merge import merge, split
 from flashbench.runfile import Costs, Launch, RunFile
@@ -58,7 +58,7 @@ def test_no_price_is_no_money(run: RunFile) -> None:
     run.hourly_rate = None
     assert Spent.of(run).money(100.0) is None
     assert "usd" not in Spent.of(run).line
-    priced = Spent(1.0, rate=Rate(2.0, "usd"))
+    priced = Spent(1.0, rate=DevicePrice(2.0, "usd"))
     assert priced.money(1800) == 1.0
     other = _run(1)
     other.hourly_rate = 7.0

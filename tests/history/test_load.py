@@ -13,7 +13,7 @@ from flashbench.history.axis import axis
 from flashbench.history.folder import machine_folders
 from flashbench.history.load import load
 from flashbench.revisions import ledger
-from flashbench.site.collect import Source, collect
+from flashbench.site.gather import Source, gather
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_failure_is_told_once_on_the_site(project, tmp_path, monkeypatch) -> N
         path = record.path_of(root / "results", "box", commit, "e")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(kept | {"failure": f"{status}: no symbol x\n  in y.o"}))
-    gaps = collect(Source(root, root / "results")).history.gaps
+    gaps = gather(Source(root, root / "results")).history.gaps
     assert [(gap.commit, gap.machine, gap.status) for gap in gaps] == [
         (2, "", "link error"),
         (4, "", "link error"),
@@ -182,7 +182,7 @@ def test_failures_of_the_build_cache_are_gaps_of_the_site(project, tmp_path, mon
         toolchain="tools",
     )
     ledger.record(tmp_path / "cache" / "builds", root, tried)
-    (gap,) = collect(Source(root, root / "results")).history.gaps
+    (gap,) = gather(Source(root, root / "results")).history.gaps
     assert (gap.commit, gap.status, gap.reason) == (2, "link error", "no symbol x")
 
 

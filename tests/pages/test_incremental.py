@@ -16,7 +16,7 @@ from history.project import CASES, git, make_repository, measure
 from flashbench import runfile
 from flashbench.history import folder
 from flashbench.runfile import BuildIdentity
-from flashbench.site.collect import Source, collect
+from flashbench.site.gather import Source, gather
 from flashbench.site.publish import publish
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ def contents(site: Path) -> dict[str, bytes]:
 
 
 def update(root: Path, site: Path) -> None:
-    publish(collect(Source(root, root / ".asv/results")), site)
+    publish(gather(Source(root, root / ".asv/results")), site)
 
 
 def make_history(root: Path, count: int) -> Path:

@@ -15,8 +15,8 @@ from flashbench.revisions.blobs import Blobs
 from flashbench.revisions.commits import log
 from flashbench.revisions.export import UnreadableError, export
 from flashbench.revisions.fingerprint import contents_of
+from flashbench.revisions.project import read
 from flashbench.revisions.revision import Revision
-from flashbench.revisions.settings import read
 
 PROJECT = '[tool.flashbench.project]\ncallable = "toy:f"\nbuild = []\n'
 MAIN = (sys.executable, "-m", "flashbench")

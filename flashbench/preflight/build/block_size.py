@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from flashbench.preflight.build.launches import LAUNCH, Asked, Launch, launches_of
+from flashbench.preflight.build.launches import LAUNCH, Asked, KernelLaunch, launches_of
 from flashbench.preflight.build.resources import DYNAMIC_SHARED, KernelUse
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding
@@ -52,7 +52,7 @@ def too_large(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[F
                 yield Finding(f"{name}:{line}", found, fix, "error" if everywhere else "warning")
 
 
-def _is_of(kernel: KernelUse, launch: Launch, declared: frozenset[str]) -> bool:
+def _is_of(kernel: KernelUse, launch: KernelLaunch, declared: frozenset[str]) -> bool:
     """Whether a compiled kernel is one that a launch names."""
     named = launch.kernels & declared
     return kernel.arch in DYNAMIC_SHARED and any(f"{len(n)}{n}" in kernel.name for n in named)
@@ -86,7 +86,7 @@ def _most_threads(registers: int) -> int:
     return REGISTERS // a_warp * 32
 
 
-def _threads(source: SourceText, constants: Constants, launch: Launch) -> int | None:
+def _threads(source: SourceText, constants: Constants, launch: KernelLaunch) -> int | None:
     """Of one block: a number, `dim3(x, y, z)`, or a variable that one `dim3` of the file makes."""
     text = launch.block.strip()
     if re.fullmatch(r"[A-Za-z_]\w*", text):

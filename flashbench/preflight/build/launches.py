@@ -31,7 +31,7 @@ class SharedSize:
 
 
 @dataclass(frozen=True)
-class Launch:
+class KernelLaunch:
     """One `kernel<<<grid, block, shared>>>`. kernels: the names in front; shared: "" without."""
 
     place: int
@@ -93,7 +93,7 @@ def sizes_of(source: SourceText) -> Iterator[SharedSize]:
             yield SharedSize(launch.place, launch.shared, launch.kernels, is_launch=True)
 
 
-def launches_of(source: SourceText) -> Iterator[Launch]:
+def launches_of(source: SourceText) -> Iterator[KernelLaunch]:
     """All `kernel<<<grid, block, ...>>>` whose arguments can be told apart."""
     plain = source.plain
     for match in LAUNCH.finditer(plain):
@@ -101,7 +101,7 @@ def launches_of(source: SourceText) -> Iterator[Launch]:
         if len(arguments) > 1:
             names = frozenset(_launched(plain[max(0, match.start() - _LONGEST) : match.start()]))
             shared = arguments[2] if len(arguments) > 2 else ""
-            yield Launch(match.start(), names, arguments[1], shared)
+            yield KernelLaunch(match.start(), names, arguments[1], shared)
 
 
 def _launched(before: str) -> list[str]:

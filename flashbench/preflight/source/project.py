@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from flashbench.errors import InvalidInputError
 from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.source.tree import SourceTree
-from flashbench.revisions.settings import TABLE, Project, parse
+from flashbench.revisions.project import TABLE, Project, parse
 
 
 def project_settings(tree: SourceTree) -> Iterator[Finding]:

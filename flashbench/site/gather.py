@@ -24,7 +24,7 @@ class Source:
     machine: str | None = None
 
 
-def collect(source: Source) -> Content:
+def gather(source: Source) -> Content:
     """Read everything that the site shows. Raises InvalidInputError."""
     commits = axis(source.repository, source.revision, first_parent=source.first_parent)
     cache = cache_directory()
