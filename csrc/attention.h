@@ -25,7 +25,8 @@ struct Strides {
 // out[b,h,i,:] = softmax_j(scale * q[b,h,i,:] . k[b,g,j,:]) v[b,g,j,:],  g = h / (heads / kv_heads).
 //
 // q and out: (batch, heads, q_len, head_dim); k and v: (batch, kv_heads, k_len, head_dim).
-// `causal` masks j > i (aligned at the top left, as SDPA's is_causal does).
+// `causal` masks j > i + causal_offset: 0 aligns the mask at the top left, as SDPA's is_causal does,
+// k_len - q_len at the bottom right, as torch's causal_lower_right does.
 // Scores, softmax and sums are fp32 whatever the dtype. A row with no key gives zeros.
 struct Attention {
     const void* q;
@@ -42,10 +43,20 @@ struct Attention {
     int64_t q_len;
     int64_t k_len;
     int64_t head_dim;
+    int64_t causal_offset;
     float scale;
     bool causal;
     Dtype dtype;
 };
+
+// A problem without the keys that its mask hides from every query, and without the mask if that hides
+// nothing more: as the kernels take it. `unseeing`: its first rows, if they see no key, as a problem
+// without keys; `seeing`: the others, causal_offset not negative. Either may have no rows.
+struct ByMask {
+    Attention unseeing;
+    Attention seeing;
+};
+ByMask by_mask(const Attention& problem);
 
 // Rows of a head that share one scale in AttentionE4m3.
 constexpr int kE4m3Block = 128;
@@ -71,6 +82,7 @@ struct AttentionE4m3 {
     int64_t k_len;
     int64_t width;
     int64_t head_dim;
+    int64_t causal_offset;
     float scale;
     bool causal;
     Dtype out_dtype;
@@ -121,7 +133,7 @@ using Scratch = std::function<void*(int64_t bytes)>;
 // One GPU operation a call: no memset, no allocation. Where keys have to be divided among more SMs than
 // a cluster has, `scratch` is asked once, and if it gives memory, the call is two operations (a graph
 // holds both): a few queries of very few heads with many keys, and full attention whose last tiles
-// would leave SMs idle.
+// would leave SMs idle. One more operation writes zeros to rows that see no key, where others do.
 // The same problem gives the same bits every time; with scratch memory other ones than without.
 // Throws std::invalid_argument when the problem is not supported, std::runtime_error on a CUDA error.
 void attention(const Attention& problem, const Scratch& scratch, void* stream);

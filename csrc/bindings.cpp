@@ -35,7 +35,8 @@ Strides strides_of(const Four& s) { return {s[0], s[1], s[2], s[3]}; }
 // shape: batch, heads, kv heads, query length, key length, head dim.
 Attention problem(uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Six& shape,
                   const Four& q_strides, const Four& k_strides, const Four& v_strides,
-                  const Four& out_strides, float scale, bool causal, int dtype) {
+                  const Four& out_strides, float scale, bool causal, int64_t causal_offset,
+                  int dtype) {
     Attention a;
     a.q = reinterpret_cast<const void*>(q);
     a.k = reinterpret_cast<const void*>(k);
@@ -53,6 +54,7 @@ Attention problem(uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Si
     a.head_dim = shape[5];
     a.scale = scale;
     a.causal = causal;
+    a.causal_offset = causal_offset;
     a.dtype = dtype_of(dtype);
     return a;
 }
@@ -61,7 +63,8 @@ Attention problem(uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Si
 // shape: batch, heads, kv heads, query length, key length, width, head dim.
 void cuda_attention_e4m3(uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t q_scale,
                          uintptr_t k_scale, uintptr_t v_scale, uintptr_t out, const Seven& shape,
-                         float scale, bool causal, int out_dtype, uintptr_t stream) {
+                         float scale, bool causal, int64_t causal_offset, int out_dtype,
+                         uintptr_t stream) {
     flashbench::AttentionE4m3 a;
     a.q = reinterpret_cast<const void*>(q);
     a.k = reinterpret_cast<const void*>(k);
@@ -79,6 +82,7 @@ void cuda_attention_e4m3(uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t q_scal
     a.head_dim = shape[6];
     a.scale = scale;
     a.causal = causal;
+    a.causal_offset = causal_offset;
     a.out_dtype = dtype_of(out_dtype);
     flashbench::cuda::attention_e4m3(a, reinterpret_cast<void*>(stream));
 }
@@ -138,9 +142,10 @@ PYBIND11_MODULE(_C, m) {
     m.def("cpu_attention",
           [](uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Six& shape,
              const Four& q_strides, const Four& k_strides, const Four& v_strides,
-             const Four& out_strides, float scale, bool causal, int dtype, int threads) {
+             const Four& out_strides, float scale, bool causal, int64_t causal_offset, int dtype,
+             int threads) {
               const Attention a = problem(q, k, v, out, shape, q_strides, k_strides, v_strides,
-                                          out_strides, scale, causal, dtype);
+                                          out_strides, scale, causal, causal_offset, dtype);
               py::gil_scoped_release release;
               flashbench::cpu::attention(a, threads);
           });
@@ -151,9 +156,9 @@ PYBIND11_MODULE(_C, m) {
         m.def(name, [compute](uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out,
                               const Six& shape, const Four& q_strides, const Four& k_strides,
                               const Four& v_strides, const Four& out_strides, float scale,
-                              bool causal, int dtype, uintptr_t stream) {
+                              bool causal, int64_t causal_offset, int dtype, uintptr_t stream) {
             const Attention a = problem(q, k, v, out, shape, q_strides, k_strides, v_strides,
-                                        out_strides, scale, causal, dtype);
+                                        out_strides, scale, causal, causal_offset, dtype);
             compute(a, reinterpret_cast<void*>(stream));
         });
     };

@@ -288,19 +288,22 @@ bool is_usable(const dlpack::Device& device) {
 PyObject* plain_attention_or_throw(PyObject* const* arguments) {
     PyObject* const q_object = arguments[0];
     PyObject* const causal = arguments[3];
-    PyObject* const enable_gqa = arguments[5];
+    PyObject* const bottom_right = arguments[4];
+    PyObject* const enable_gqa = arguments[6];
     dlpack::Tensor q, k, v, out;
     Attention problem;
     if (torch_objects.exchange == nullptr || (causal != Py_True && causal != Py_False) ||
+        (bottom_right != Py_True && bottom_right != Py_False) ||
         (enable_gqa != Py_True && enable_gqa != Py_False) || !describe(q_object, q) ||
         !describe(arguments[1], k) || !describe(arguments[2], v) || !is_usable(q.device) ||
         !find_problem(q, k, v, enable_gqa == Py_True, problem) ||
-        !find_scale(arguments[4], problem.head_dim, problem.scale) ||
+        !find_scale(arguments[5], problem.head_dim, problem.scale) ||
         !is_in_storage(q_object, q) || !is_in_storage(arguments[1], k) ||
         !is_in_storage(arguments[2], v)) {
         return py::none().release().ptr();
     }
     problem.causal = causal == Py_True;
+    problem.causal_offset = bottom_right == Py_True ? problem.k_len - problem.q_len : 0;
     py::object result = py::reinterpret_steal<py::object>(new_output(q_object));
     if (!result) {
         throw py::error_already_set();
@@ -320,9 +323,9 @@ PyObject* plain_attention_or_throw(PyObject* const* arguments) {
 }
 
 PyObject* plain_attention(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-    if (count != 6) {
-        PyErr_SetString(PyExc_TypeError, "plain_attention takes q, k, v, is_causal, scale and "
-                                         "enable_gqa");
+    if (count != 7) {
+        PyErr_SetString(PyExc_TypeError, "plain_attention takes q, k, v, is_causal, bottom_right, "
+                                         "scale and enable_gqa");
         return nullptr;
     }
     try {

@@ -13,6 +13,9 @@ from flashbench.errors import InvalidInputError
 
 DtypeName = Literal["fp32", "fp16", "bf16"]
 DTYPES: tuple[DtypeName, ...] = get_args(DtypeName)
+# How the causal mask is asked for: without, aligned at the top left, at the bottom right.
+Causal = bool | Literal["bottom_right"]
+MASKS = ("full", "causal", "bottom_right")
 BYTES_PER_ELEMENT: dict[str, int] = {"fp32": 4, "fp16": 2, "bf16": 2}
 
 
@@ -35,13 +38,27 @@ class Shape(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True)
             )
 
 
-class Case(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
-    """One cell of the grid: a shape, a dtype, causal or not, on a device ("cpu" or "cuda")."""
+class Case(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One cell of the grid: a shape, a dtype, a mask, on a device ("cpu" or "cuda").
+
+    The causal mask hides key j from query i where j > i (aligned at the top left), or, with
+    `bottom_right`, where j > i + k_len - q_len.
+    """
 
     shape: Shape
     dtype: DtypeName
     causal: bool
     device: str
+    bottom_right: bool = False
+
+    def __post_init__(self) -> None:
+        if self.bottom_right and not self.causal:
+            raise ValueError("bottom_right is for causal cases alone")
+
+    @property
+    def mask(self) -> str:
+        """One of `MASKS`."""
+        return MASKS[self.causal + self.bottom_right]
 
     @property
     def id(self) -> str:
@@ -56,18 +73,21 @@ class Case(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
         parts.append(f"q{s.q_len}")
         if s.k_len != s.q_len:
             parts.append(f"k{s.k_len}")
-        parts += [f"d{s.head_dim}", self.dtype, "causal" if self.causal else "full", self.device]
+        parts += [f"d{s.head_dim}", self.dtype, self.mask, self.device]
         return "-".join(parts)
 
     @property
     def pairs(self) -> int:
-        """Unmasked query-key pairs, over batch and heads (top-left causal mask)."""
+        """Unmasked query-key pairs, over batch and heads."""
         s = self.shape
         if not self.causal:
             return s.batch * s.heads * s.q_len * s.k_len
         triangle = min(s.q_len, s.k_len)
-        rows_past_the_keys = max(0, s.q_len - s.k_len)
-        return s.batch * s.heads * (triangle * (triangle + 1) // 2 + rows_past_the_keys * s.k_len)
+        # Beside it the rows past the keys, or, at the bottom right, the keys that all rows see.
+        beside = s.q_len * (s.k_len - triangle)
+        if not self.bottom_right:
+            beside = (s.q_len - triangle) * s.k_len
+        return s.batch * s.heads * (triangle * (triangle + 1) // 2 + beside)
 
     @property
     def flops(self) -> int:
@@ -128,6 +148,22 @@ MODELS = (
     _square(1, 24, 4608, 128),  # FLUX
 )
 
+# Chunked prefill: the next queries of a long prompt over all its keys so far.
+CHUNKS = (
+    Shape(1, 32, 8, 16, 8192, 128),
+    Shape(1, 32, 8, 64, 4096, 128),
+    Shape(1, 32, 8, 64, 32768, 128),
+    Shape(1, 8, 8, 64, 16384, 128),
+    Shape(1, 32, 8, 128, 8192, 128),
+    Shape(1, 32, 8, 256, 16384, 128),
+    Shape(1, 32, 8, 512, 4608, 128),
+    Shape(1, 32, 8, 512, 32768, 128),
+    Shape(1, 32, 8, 1024, 4096, 128),
+    Shape(4, 32, 8, 256, 8192, 128),
+    Shape(1, 32, 8, 512, 8192, 64),
+    Shape(1, 16, 4, 512, 8192, 256),
+)
+
 PRESETS: dict[str, tuple[Shape, ...]] = {
     "tiny": (_square(1, 1, 32, 64), _square(1, 8, 32, 64)),
     "small": (_square(1, 1, 128, 64), _square(1, 8, 128, 64), _square(4, 8, 128, 64)),
@@ -136,6 +172,7 @@ PRESETS: dict[str, tuple[Shape, ...]] = {
     "headline": (_square(1, 8, 512, 64),),
     "grid": GRID,
     "models": MODELS,
+    "chunks": CHUNKS,
 }
 
 _FIELD = re.compile(r"(?P<name>[bhgqkd])(?P<value>[1-9][0-9]*)")
@@ -190,10 +227,11 @@ def parse_case(text: str) -> Case:
     Raises InvalidInputError with the accepted form.
     """
     shape, *rest = text.rsplit("-", 3)
-    if len(rest) == 3 and rest[0] in DTYPES and rest[1] in ("full", "causal"):
+    if len(rest) == 3 and rest[0] in DTYPES and rest[1] in MASKS:
         dtype: DtypeName = next(name for name in DTYPES if name == rest[0])
         if rest[2] in ("cpu", "cuda"):
-            return Case(parse_shape(shape), dtype, rest[1] == "causal", rest[2])
+            mask = MASKS.index(rest[1])
+            return Case(parse_shape(shape), dtype, mask > 0, rest[2], mask > 1)
     raise InvalidInputError(
         f"case {text[:100]!r} is not understood; write it as in tables, such as "
         "b1-h8-q512-d64-fp16-full-cpu"
@@ -201,8 +239,13 @@ def parse_case(text: str) -> Case:
 
 
 def grid(
-    shapes: Iterable[Shape], dtypes: Sequence[DtypeName], causal: Sequence[bool], device: str
+    shapes: Iterable[Shape], dtypes: Sequence[DtypeName], causal: Sequence[Causal], device: str
 ) -> list[Case]:
     """Every combination, without repeats, ordered by shape, then dtype, full before causal."""
-    cases = [Case(s, d, c, device) for s in shapes for d in dtypes for c in causal]
+    cases = [
+        Case(s, d, bool(c), device, c == "bottom_right")
+        for s in shapes
+        for d in dtypes
+        for c in causal
+    ]
     return list(dict.fromkeys(cases))

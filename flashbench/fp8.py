@@ -8,13 +8,18 @@ automatically.
 import math
 from dataclasses import dataclass
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from flashbench import torch_attention
+from flashbench.masks import alignment
 from flashbench.tensor_memory import address_and_strides, plain, require_apart, require_new
 from flashbench.torch_attention import _C, HEAD_DIM_STEP
+
+if TYPE_CHECKING:
+    from flashbench.masks import CausalMask
 
 # Rows of a head that share one scale: a tile of the kernel (csrc/cuda/sm90/fp8_tile.h).
 BLOCK = 128
@@ -89,15 +94,19 @@ def quantize_e4m3(q: Tensor, k: Tensor, v: Tensor) -> Quantized:
 
 
 def attention_e4m3(
-    quantized: Quantized, *, is_causal: bool = False, scale: float | None = None
+    quantized: Quantized,
+    *,
+    attn_mask: "CausalMask | None" = None,
+    is_causal: bool = False,
+    scale: float | None = None,
 ) -> Tensor:
     """softmax(scale * q k^T) v of quantised tensors on a Hopper GPU, in one GPU operation.
 
     Scores, softmax and sums are fp32; probabilities are rounded to e4m3 relative to the largest of
     their row so far. Returns a new tensor (batch, heads, q_len, head_dim) of `quantized.dtype`.
 
-    is_causal: hide key j from query i where j > i. scale: 1 / sqrt(head_dim) unless given; it must
-    be positive and finite.
+    is_causal, attn_mask: as in `flashbench.attention`. scale: 1 / sqrt(head_dim) unless given; it
+    must be positive and finite.
 
     A NaN in q makes its row NaN; one in k, every row that sees the key; one in v, its dim of every
     row that sees the key and, if causal, of earlier rows in the same 128. Raises ValueError if the
@@ -121,6 +130,7 @@ def attention_e4m3(
         )
     tensors = _as_quantized(quantized)
     q, k = tensors[:2]
+    causal, bottom_right = alignment(attn_mask, is_causal, q, k)
     if not q.is_cuda:
         raise ValueError(f"q is on {q.device}; attention_e4m3 needs a Hopper GPU (cuda)")
     if not _C.has_cuda_e4m3():
@@ -143,7 +153,8 @@ def attention_e4m3(
             *(Tensor.data_ptr(x) for x in (*tensors, out)),
             (batch, heads, k.shape[1], q_len, k.shape[2], width, head_dim),
             float(scale),
-            is_causal,
+            causal,
+            k.shape[2] - q_len if bottom_right else 0,
             _OUT_CODES[quantized.dtype],
             torch._C._cuda_getCurrentRawStream(q.device.index),
         )

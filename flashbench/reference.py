@@ -15,12 +15,19 @@ _MAX_SCORES = 1 << 25
 
 
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool = False, scale: float | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    is_causal: bool = False,
+    bottom_right: bool = False,
+    scale: float | None = None,
 ) -> Tensor:
     """Softmax attention in float64; grouped-query heads are recognised from the shapes.
 
     q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim).
-    Returns float64 of q's shape. The causal mask is aligned at the top left, like SDPA's.
+    Returns float64 of q's shape. The causal mask is aligned at the top left, like SDPA's, or at
+    the bottom right, like torch's causal_lower_right; a row that sees no key is zeros.
     """
     batch, heads, q_len, head_dim = q.shape
     kv_heads, k_len = k.shape[1], k.shape[2]
@@ -30,6 +37,7 @@ def attention(
         return out
     rows = max(1, min(q_len, _MAX_SCORES // (heads * k_len)))
     column = torch.arange(k_len, device=q.device)
+    offset = k_len - q_len if bottom_right else 0
     for b in range(batch):
         keys = k[b].double().repeat_interleave(heads // kv_heads, dim=0)
         values = v[b].double().repeat_interleave(heads // kv_heads, dim=0)
@@ -38,10 +46,11 @@ def attention(
             scores = block @ keys.transpose(-1, -2) * scale
             if is_causal:
                 row = torch.arange(start, start + block.shape[1], device=q.device)
-                hidden = column > row[:, None]
+                hidden = column > row[:, None] + offset
                 # A masked key contributes nothing, even if its value is NaN or Inf.
                 scores = scores.masked_fill(hidden, -math.inf)
                 weights = torch.softmax(scores, dim=-1)
+                weights = weights.masked_fill(hidden.all(dim=1)[:, None], 0)
                 out[b, :, start : start + rows] = _masked_product(weights, values, hidden)
             else:
                 out[b, :, start : start + rows] = torch.softmax(scores, dim=-1) @ values

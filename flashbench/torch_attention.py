@@ -9,6 +9,7 @@ does not support is an error.
 
 import math
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from flashbench.extension import load
+from flashbench.masks import alignment
 from flashbench.tensor_memory import (
     address_and_strides,
     not_dense,
@@ -23,6 +25,9 @@ from flashbench.tensor_memory import (
     require_apart,
     require_new,
 )
+
+if TYPE_CHECKING:
+    from flashbench.masks import CausalMask
 
 MIN_HEAD_DIM, MAX_HEAD_DIM, HEAD_DIM_STEP = 32, 256, 8
 
@@ -56,6 +61,7 @@ def attention(
     k: Tensor,
     v: Tensor,
     *,
+    attn_mask: "CausalMask | None" = None,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
@@ -67,6 +73,9 @@ def attention(
     one device. Returns a new tensor of q's shape and dtype.
 
     is_causal: hide key j from query i where j > i (aligned at the top left, as in SDPA).
+    attn_mask: a causal mask of torch.nn.attention.bias: `causal_lower_right(q_len, k_len)`, or
+        `CausalVariant.LOWER_RIGHT` alone, hides j > i + k_len - q_len (aligned at the bottom
+        right); a row that sees no key is zeros. No other mask is supported.
     scale: 1 / sqrt(head_dim) unless given.
     enable_gqa: let heads be a multiple of kv_heads; query head h reads kv head
         h // (heads / kv_heads).
@@ -79,19 +88,33 @@ def attention(
         or _function_modes() > 0
         or _trace_of_jit() is not None
     ):
-        return _watched_attention(q, k, v, is_causal, scale, enable_gqa)
-    out: Tensor | None = _plain_attention(q, k, v, is_causal, scale, enable_gqa)
-    return _checked_attention(q, k, v, is_causal, scale, enable_gqa) if out is None else out
+        return _watched_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
+    if attn_mask is None:
+        out: Tensor | None = _plain_attention(q, k, v, is_causal, False, scale, enable_gqa)
+    elif isinstance(q, Tensor) and isinstance(k, Tensor):
+        mask = alignment(attn_mask, is_causal, q, k)
+        out = _plain_attention(q, k, v, *mask, scale, enable_gqa)
+    else:
+        out = None
+    if out is None:
+        return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
+    return out
 
 
 def _watched_attention(
-    q: Tensor, k: Tensor, v: Tensor, is_causal: bool, scale: float | None, enable_gqa: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: "CausalMask | None",
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
 ) -> Tensor:
     """Attention where a torch mode may change what torch's functions return."""
     _refuse_what_cannot_be_followed(q, k, v)
     # As in SDPA, modes see no torch function inside; dispatch modes see the output created.
     with torch._C.DisableTorchFunction():
-        return _checked_attention(q, k, v, is_causal, scale, enable_gqa)
+        return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
 
 
 def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -107,16 +130,25 @@ def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 def _checked_attention(
-    q: Tensor, k: Tensor, v: Tensor, is_causal: bool, scale: float | None, enable_gqa: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: "CausalMask | None",
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
 ) -> Tensor:
     """`attention` for everything that `plain_attention` in csrc/tensor_call.h does not handle."""
     q, k, v = plain("q", q), plain("k", k), plain("v", v)
     if q.dim() == 3 and k.dim() == 3 and v.dim() == 3:
         batched = (x.unsqueeze(0) for x in (q, k, v))
-        out = attention(*batched, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+        out = attention(
+            *batched, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+        )
         return out.squeeze(0)
     _validate_options(is_causal, scale, enable_gqa)
     _validate(q, k, v, enable_gqa)
+    causal, bottom_right = alignment(attn_mask, is_causal, q, k)
     batch, heads, q_len, head_dim = q.shape
     made = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     out = plain("the output", made)
@@ -129,7 +161,8 @@ def _checked_attention(
         (batch, heads, k.shape[1], q_len, k.shape[2], head_dim),
         *strides,
         1 / math.sqrt(head_dim) if scale is None else float(scale),
-        is_causal,
+        causal,
+        k.shape[2] - q_len if bottom_right else 0,
         _DTYPE_CODES[q.dtype],
     )
     if q.is_cuda:

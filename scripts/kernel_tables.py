@@ -19,7 +19,7 @@ METRICS = ("graph", "gpu_warm", "gpu_cold", "wall")
 
 def name(case: Case) -> str:
     s = case.shape
-    mask = "causal" if case.causal else "full"
+    mask = case.mask.replace("_", " ")
     return f"{s.batch},{s.heads},{s.q_len},{s.head_dim} | {mask}"
 
 

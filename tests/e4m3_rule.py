@@ -3,9 +3,11 @@
 import math
 
 import torch
+from masks import for_reference
 from torch import Tensor
 
 from flashbench import fp8, reference
+from flashbench.case import Causal
 
 # normal: N(0, 1). outliers: and N(0, 100) added to one element of 1000. mean: and 1 added to v, so
 # that outputs do not average out and errors of the same sign add up; in fp16, because the rounding
@@ -50,13 +52,14 @@ def dequantize(quantized: fp8.Quantized) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def emulate(
-    quantized: fp8.Quantized, is_causal: bool = False, largest: float = fp8.LARGEST
+    quantized: fp8.Quantized, causal: Causal = False, largest: float = fp8.LARGEST
 ) -> Tensor:
     """What the kernel computes, in torch: `largest` is the probability of a row's largest score."""
     q, k, v = dequantize(quantized)
     group = q.shape[1] // k.shape[1]
     scale_log2 = quantized.head_dim**-0.5 * math.log2(math.e)
-    row = torch.arange(q.shape[2], device=q.device)[:, None]
+    offset = k.shape[2] - q.shape[2] if causal == "bottom_right" else 0
+    row = torch.arange(q.shape[2], device=q.device)[:, None] + offset
     out = torch.zeros_like(q)
     total = torch.zeros_like(q[..., :1])
     base = torch.full_like(total, -math.inf)
@@ -65,7 +68,7 @@ def emulate(
             x[:, :, first : first + fp8.BLOCK].repeat_interleave(group, dim=1) for x in (k, v)
         )
         scores = q @ keys.transpose(-1, -2) * scale_log2
-        if is_causal:
+        if causal:
             column = torch.arange(first, first + keys.shape[2], device=q.device)
             scores = scores.masked_fill(column > row, -math.inf)
         old = base
@@ -77,19 +80,21 @@ def emulate(
         rounded = probabilities.clamp(max=fp8.LARGEST).to(fp8.E4M3).float()
         out = out * rescale + rounded @ values
         total = total * rescale + probabilities.sum(dim=-1, keepdim=True)
-    return (out / total).to(quantized.dtype)
+    # Rows that see no key are zeros.
+    return torch.where(total == 0, 0, out / total).to(quantized.dtype)
 
 
 def error_ratios(
-    out: Tensor, q: Tensor, k: Tensor, v: Tensor, is_causal: bool
+    out: Tensor, q: Tensor, k: Tensor, v: Tensor, causal: Causal
 ) -> tuple[float, float]:
     """Largest and rms error of `out` over those of exact attention of the quantised inputs.
 
     Both against float64 attention of q, k and v.
     """
-    expected = reference.attention(q, k, v, is_causal=is_causal)
+    mask = for_reference(causal)
+    expected = reference.attention(q, k, v, **mask)
     dequantized = dequantize(fp8.quantize_e4m3(q, k, v))
-    unavoidable = reference.attention(*dequantized, is_causal=is_causal) - expected
+    unavoidable = reference.attention(*dequantized, **mask) - expected
     error = out.double() - expected
     return (
         (error.abs().max() / unavoidable.abs().max()).item(),
@@ -97,8 +102,8 @@ def error_ratios(
     )
 
 
-def assert_within_twice(out: Tensor, q: Tensor, k: Tensor, v: Tensor, is_causal: bool) -> None:
+def assert_within_twice(out: Tensor, q: Tensor, k: Tensor, v: Tensor, causal: Causal) -> None:
     """The rule: no more than twice the error that quantising the inputs causes by itself."""
-    largest, rms = error_ratios(out, q, k, v, is_causal)
+    largest, rms = error_ratios(out, q, k, v, causal)
     assert largest <= 2, f"largest error: {largest:.3f} times that of the quantised inputs"
     assert rms <= 2, f"rms error: {rms:.3f} times that of the quantised inputs"

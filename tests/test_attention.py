@@ -1,7 +1,15 @@
 """flashbench.attention as its users meet it: what it means and what it refuses."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch.nn.attention.bias import (
+    CausalBias,
+    CausalVariant,
+    causal_lower_right,
+    causal_upper_left,
+)
 from torch.nn.functional import scaled_dot_product_attention
 
 from flashbench import attention
@@ -12,14 +20,62 @@ def _qkv(*shape: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
     return [torch.randn(shape, generator=generator).to(dtype) for _ in range(3)]
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_means_what_sdpa_means(causal: bool) -> None:
+@pytest.mark.parametrize(
+    "mask",
+    [
+        {"is_causal": False},
+        {"is_causal": True},
+        {"attn_mask": causal_upper_left(30, 40)},
+        {"attn_mask": causal_lower_right(30, 40)},
+    ],
+    ids=["full", "causal", "upper_left", "lower_right"],
+)
+def test_means_what_sdpa_means(mask: dict[str, Any]) -> None:
     """Same arguments, same result as SDPA, with a scale and grouped heads."""
     q, k, v = _qkv(2, 8, 40, 64)
-    k, v = k[:, :2], v[:, :2]
-    arguments = {"is_causal": causal, "scale": 0.3, "enable_gqa": True}
+    q, k, v = q[:, :, :30], k[:, :2], v[:, :2]
+    arguments = {**mask, "scale": 0.3, "enable_gqa": True}
     expected = scaled_dot_product_attention(q, k, v, **arguments)
     torch.testing.assert_close(attention(q, k, v, **arguments), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_variant_alone_fits_any_lengths() -> None:
+    """CausalVariant means the CausalBias of the tensors' lengths, in three dimensions too."""
+    q, k, v = _qkv(4, 40, 32)
+    q = q[:, :13]
+    for variant in CausalVariant:
+        expected = attention(q, k, v, attn_mask=CausalBias(variant, 13, 40))
+        assert torch.equal(attention(q, k, v, attn_mask=variant), expected)
+
+
+def test_one_query_at_the_bottom_right_sees_all() -> None:
+    """The last query, as in decoding, is not masked."""
+    q, k, v = _qkv(1, 4, 40, 32)
+    last = q[:, :, -1:]
+    assert torch.equal(
+        attention(last, k, v, attn_mask=CausalVariant.LOWER_RIGHT), attention(last, k, v)
+    )
+
+
+def test_masks_that_are_refused() -> None:
+    """Masks of other kinds or lengths, or beside is_causal, are named."""
+    q, k, v = _qkv(2, 4, 8, 32)
+    _refused(
+        TypeError, "^attn_mask must be None, or a CausalBias", q, k, v, attn_mask=torch.ones(8, 8)
+    )
+    _refused(TypeError, "^attn_mask must be None", q, k, v, attn_mask="causal")
+    wrong = causal_lower_right(8, 9)
+    _refused(
+        ValueError,
+        r"^attn_mask is for the lengths \(8, 9\), q and k have \(8, 8\)",
+        q,
+        k,
+        v,
+        attn_mask=wrong,
+    )
+    both = {"attn_mask": CausalVariant.LOWER_RIGHT, "is_causal": True}
+    _refused(ValueError, "^attn_mask is given, so is_causal must be False", q, k, v, **both)
+    _refused(TypeError, "^q must be a torch.Tensor", [1], k, v, attn_mask=CausalVariant.LOWER_RIGHT)
 
 
 def test_batch_dimension_may_be_left_out() -> None:

@@ -1,22 +1,30 @@
 """Cases, their names, their counts and the shapes read from flags."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashbench.case import DTYPES, PRESETS, Case, Shape, grid, parse_shape
+from flashbench.case import DTYPES, PRESETS, Case, Shape, grid, parse_case, parse_shape
 from flashbench.errors import InvalidInputError
 
 small = st.integers(1, 9)
 shapes = st.builds(lambda b, g, ratio, q, k, d: Shape(b, g * ratio, g, q, k, d), *([small] * 6))
-cases = st.builds(Case, shapes, st.sampled_from(DTYPES), st.booleans(), st.just("cpu"))
+masks = st.sampled_from([(False, False), (True, False), (True, True)])
+cases = st.builds(
+    lambda shape, dtype, mask: Case(shape, dtype, mask[0], "cpu", mask[1]),
+    shapes,
+    st.sampled_from(DTYPES),
+    masks,
+)
 
 
 @given(cases)
 def test_pairs_are_counted_exactly(case: Case) -> None:
     """`pairs` equals the count of unmasked (query, key) pairs, one by one."""
     s = case.shape
-    seen = sum(not case.causal or j <= i for i in range(s.q_len) for j in range(s.k_len))
+    offset = s.k_len - s.q_len if case.bottom_right else 0
+    seen = sum(not case.causal or j <= i + offset for i in range(s.q_len) for j in range(s.k_len))
     assert case.pairs == s.batch * s.heads * seen
     assert case.flops == 4 * s.head_dim * case.pairs
 
@@ -25,6 +33,21 @@ def test_pairs_are_counted_exactly(case: Case) -> None:
 def test_ids_tell_cases_apart(a: Case, b: Case) -> None:
     """Two cases have the same id exactly when they are equal."""
     assert (a.id == b.id) == (a == b)
+
+
+@given(cases)
+def test_a_case_is_read_back_from_its_id_and_from_json(case: Case) -> None:
+    """Ids and files name every case; a file of other masks does not speak of the alignment."""
+    assert parse_case(case.id) == case
+    encoded = msgspec.json.encode(case)
+    assert msgspec.json.decode(encoded, type=Case) == case
+    assert (b"bottom_right" in encoded) == case.bottom_right
+
+
+def test_only_causal_cases_are_aligned() -> None:
+    """A full case at the bottom right would be a second name of the same case."""
+    with pytest.raises(ValueError, match="causal"):
+        Case(Shape(1, 1, 1, 2, 3, 32), "fp32", False, "cpu", True)
 
 
 @given(shapes)

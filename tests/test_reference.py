@@ -4,9 +4,11 @@ import math
 
 import pytest
 import torch
+from masks import IDS, MASKS, for_reference, for_sdpa
 from torch.nn.functional import scaled_dot_product_attention
 
 from flashbench import reference
+from flashbench.case import Causal
 
 
 def _inputs(*shape: int, kv_heads: int | None = None, k_len: int | None = None, seed: int = 0):
@@ -16,24 +18,27 @@ def _inputs(*shape: int, kv_heads: int | None = None, k_len: int | None = None, 
     return [torch.randn(s, generator=generator) for s in ((batch, heads, q_len, head_dim), kv, kv)]
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("causal", MASKS, ids=IDS)
 @pytest.mark.parametrize("lengths", [(1, 1), (7, 33), (33, 7)])
-def test_reference_is_softmax_attention(causal: bool, lengths: tuple[int, int]) -> None:
+def test_reference_is_softmax_attention(causal: Causal, lengths: tuple[int, int]) -> None:
     """The blockwise reference equals torch's float64 math attention, grouped heads too."""
     q, k, v = _inputs(2, 6, lengths[0], 32, kv_heads=2, k_len=lengths[1])
     expected = scaled_dot_product_attention(
-        q.double(), k.double(), v.double(), is_causal=causal, enable_gqa=True
+        q.double(), k.double(), v.double(), **for_sdpa(causal, q, k), enable_gqa=True
     )
-    found = reference.attention(q, k, v, is_causal=causal)
+    found = reference.attention(q, k, v, **for_reference(causal))
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_blocks_of_rows_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is the same when scores are held a few rows at a time."""
     q, k, v = _inputs(1, 2, 37, 32)
-    whole = reference.attention(q, k, v, is_causal=True)
+    k, v = k[:, :, :30], v[:, :, :30]
+    masks = [for_reference(causal) for causal in (True, "bottom_right")]
+    whole = [reference.attention(q, k, v, **mask) for mask in masks]
     monkeypatch.setattr(reference, "_MAX_SCORES", 5 * 2 * 37)
-    torch.testing.assert_close(reference.attention(q, k, v, is_causal=True), whole)
+    for mask, expected in zip(masks, whole, strict=True):
+        torch.testing.assert_close(reference.attention(q, k, v, **mask), expected)
 
 
 def test_masked_nan_does_not_spread() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from masks import IDS, MASKS, for_ours
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -12,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import flashbench.torch_attention as torch_attention
 from flashbench import attention
+from flashbench.case import Causal
 
 pytestmark = pytest.mark.skipif(
     not hasattr(Tensor, "__dlpack_c_exchange_api__"), reason="this torch has no exchange API"
@@ -36,25 +38,29 @@ def plain(
     k: object,
     v: object,
     is_causal: object = False,
+    bottom_right: object = False,
     scale: object = None,
     enable_gqa: object = False,
 ) -> Tensor | None:
     """The short way alone: None where it leaves the call to Python."""
-    out: Tensor | None = torch_attention._plain_attention(q, k, v, is_causal, scale, enable_gqa)
+    out: Tensor | None = torch_attention._plain_attention(
+        q, k, v, is_causal, bottom_right, scale, enable_gqa
+    )
     return out
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("causal", MASKS, ids=IDS)
 @pytest.mark.parametrize("scale", [None, 0.3, -1.0, math.inf])
 def test_both_ways_compute_the_same_bits(
-    dtype: torch.dtype, is_causal: bool, scale: float | None
+    dtype: torch.dtype, causal: Causal, scale: float | None
 ) -> None:
     """The short way gives what the checked one gives, bit for bit, in a new tensor like SDPA's."""
     q, k, v = tensors(dtype=dtype)
-    out = plain(q, k, v, is_causal, scale)
+    out = plain(q, k, v, bool(causal), causal == "bottom_right", scale)
     assert out is not None
-    expected = torch_attention._checked_attention(q, k, v, is_causal, scale, False)
+    options = {"attn_mask": None, "is_causal": False} | for_ours(causal)
+    expected = torch_attention._checked_attention(q, k, v, **options, scale=scale, enable_gqa=False)
     assert torch.equal(out.nan_to_num(7.0), expected.nan_to_num(7.0))
     assert (out.shape, out.dtype, out.device) == (q.shape, q.dtype, q.device)
     assert out.is_contiguous()
@@ -64,7 +70,7 @@ def test_strided_views_and_grouped_heads_are_plain() -> None:
     """Any strides and grouped-query heads go the short way; the output is contiguous."""
     q, k, v = tensors(heads=4, kv_heads=2)
     strided = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
-    out = plain(*strided, False, None, True)
+    out = plain(*strided, enable_gqa=True)
     assert out is not None
     assert out.is_contiguous()
     assert torch.equal(out, attention(q, k, v, enable_gqa=True))
@@ -102,11 +108,18 @@ def test_a_lazily_negated_tensor_is_refused_not_misread() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [(1, None, False), (False, None, 0), (False, 2, False), (False, 1e39, False), (0, "1", 0)],
+    [
+        {"is_causal": 1},
+        {"bottom_right": 1},
+        {"enable_gqa": 0},
+        {"scale": 2},
+        {"scale": 1e39},
+        {"is_causal": 0, "scale": "1", "enable_gqa": 0},
+    ],
 )
-def test_options_that_only_python_judges_are_left_to_it(options: tuple[object, ...]) -> None:
+def test_options_that_only_python_judges_are_left_to_it(options: dict[str, object]) -> None:
     """Flags that are not bool and scales that are not float take the checked way."""
-    assert plain(*tensors(), *options) is None
+    assert plain(*tensors(), **options) is None
 
 
 def test_shapes_that_do_not_fit_are_left_to_python() -> None:
@@ -115,7 +128,7 @@ def test_shapes_that_do_not_fit_are_left_to_python() -> None:
     assert plain(q, k, v[:, :, :-1]) is None
     assert plain(q, k.expand(2, -1, -1, -1), v.expand(2, -1, -1, -1)) is None
     assert plain(*tensors(heads=4, kv_heads=2)) is None
-    assert plain(*tensors(heads=3, kv_heads=2), False, None, True) is None
+    assert plain(*tensors(heads=3, kv_heads=2), enable_gqa=True) is None
 
 
 def test_tensors_without_memory_are_refused() -> None:

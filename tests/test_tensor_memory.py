@@ -133,7 +133,7 @@ def test_the_short_way_checks_what_empty_like_returns(what: str) -> None:
     try:
         other = lambda x, **options: change(torch.empty_like(x, **options))  # noqa: E731
         bind(Tensor, torch.UntypedStorage, other, *rest)
-        assert torch_attention._plain_attention(q, k, v, False, None, False) is None
+        assert torch_attention._plain_attention(q, k, v, False, False, None, False) is None
         assert torch.equal(attention(q, k, v), expected)
     finally:
         bind(Tensor, torch.UntypedStorage, torch.empty_like, *rest)

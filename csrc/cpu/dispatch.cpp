@@ -227,6 +227,28 @@ double measure_peak(const Kernel& kernel, int64_t rounds, int64_t pieces, int th
     return 2.0 * static_cast<double>(job.multiply_adds) / taken.count();
 }
 
+// Of a problem as `by_mask` leaves it, with at least one row.
+void compute(const Attention& problem, const Kernel& kernel, int threads) {
+    const int useful = useful_threads(problem, kernel.row_step, threads);
+    const WorkList tasks(problem, kernel.row_step, useful);
+    const int64_t scratch_floats = kernel.scratch_floats(problem);
+    if (!thread_scratch.reserve(scratch_floats)) throw std::bad_alloc();
+    int64_t partial_floats = 0;
+    float* partials = nullptr;
+    if (tasks.parts() > 1) {
+        partial_floats = tasks.rows() * kernel.partial_floats(problem);
+        partials = caller_partials.reserve(tasks.size() * partial_floats);
+        if (!partials) throw std::bad_alloc();
+    }
+    Job job{problem,  kernel,         tasks, scratch_floats,
+            partials, partial_floats, is_worth_fetching(problem)};
+    run_parallel(threads, static_cast<int>(std::min<int64_t>(useful, tasks.size())), work_on, &job);
+    for (int64_t i = 0; partials && i < tasks.size(); i += tasks.parts()) {
+        kernel.combine(problem, tasks[i], partials + i * partial_floats, tasks.parts(),
+                        partial_floats);
+    }
+}
+
 }  // namespace
 
 std::vector<std::string> dtypes() {
@@ -283,23 +305,9 @@ void attention(const Attention& problem, int threads) {
     if (problem.kv_heads <= 0 || problem.heads % problem.kv_heads != 0) {
         throw std::invalid_argument("heads must be a multiple of kv_heads");
     }
-    const int useful = useful_threads(problem, kernel.row_step, threads);
-    const WorkList tasks(problem, kernel.row_step, useful);
-    const int64_t scratch_floats = kernel.scratch_floats(problem);
-    if (!thread_scratch.reserve(scratch_floats)) throw std::bad_alloc();
-    int64_t partial_floats = 0;
-    float* partials = nullptr;
-    if (tasks.parts() > 1) {
-        partial_floats = tasks.rows() * kernel.partial_floats(problem);
-        partials = caller_partials.reserve(tasks.size() * partial_floats);
-        if (!partials) throw std::bad_alloc();
-    }
-    Job job{problem,  kernel,         tasks, scratch_floats,
-            partials, partial_floats, is_worth_fetching(problem)};
-    run_parallel(threads, static_cast<int>(std::min<int64_t>(useful, tasks.size())), work_on, &job);
-    for (int64_t i = 0; partials && i < tasks.size(); i += tasks.parts()) {
-        kernel.combine(problem, tasks[i], partials + i * partial_floats, tasks.parts(),
-                        partial_floats);
+    const ByMask parts = by_mask(problem);
+    for (const Attention& part : {parts.unseeing, parts.seeing}) {
+        if (part.q_len > 0) compute(part, kernel, threads);
     }
 }
 

@@ -68,8 +68,8 @@ inline void begin(Scratch<Operand>& scratch, const Attention& problem, const Tas
             float* const out = scratch.out + row * scratch.out_floats;
             for (int64_t dim = 0; dim < dims; dim += lanes) Isa::store(out + dim, Isa::zero());
         }
-        const bool hides = problem.causal && cursor.query() < problem.k_len;
-        sees[row] = hides ? cursor.query() + 1 : problem.k_len;
+        const int64_t seen = cursor.query() + problem.causal_offset + 1;
+        sees[row] = problem.causal && seen < problem.k_len ? seen : problem.k_len;
         scratch.rows.max[row] = lowest;
         Isa::store(scratch.rows.sums + row * lanes, Isa::zero());
     }

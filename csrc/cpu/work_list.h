@@ -25,11 +25,15 @@ class WorkList {
         blocks_ = up(rows_, block_rows_);
 
         const int64_t parts = std::min(keys_ / fewest_part_keys, most_parts / groups_);
-        if (!problem.causal && rows_ <= few_rows && parts > 1) {
-            part_keys_ = up(up(keys_, parts), fewest_part_keys) * fewest_part_keys;
-            parts_ = up(keys_, part_keys_);
-        } else {
-            part_keys_ = keys_;
+        part_keys_ = keys_;
+        if (rows_ <= few_rows && parts > 1) {
+            const int64_t part_keys = up(up(keys_, parts), fewest_part_keys) * fewest_part_keys;
+            const int64_t last = up(keys_, part_keys) - 1;
+            // Every row has to see a key of the last part.
+            if (!problem.causal || last * part_keys <= problem.causal_offset) {
+                part_keys_ = part_keys;
+                parts_ = last + 1;
+            }
         }
     }
 

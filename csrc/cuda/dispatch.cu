@@ -5,7 +5,6 @@
 // as a string such as "80,90a".
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -65,16 +64,28 @@ constexpr Family kSm90Short{FLASHBENCH_FP16(no_scratch<sm90::forward_short_fp16>
                             FLASHBENCH_BF16(no_scratch<sm90::forward_short_bf16>)};
 #endif
 
+// Whether causal tiles differ much in their number of keys. Where most keys are seen by all queries they
+// do not, and what is measured without a mask holds.
+bool is_uneven(const Attention& problem) {
+    return problem.causal && 2 * problem.causal_offset < problem.k_len;
+}
+
 // The decode rows of the table below.
 bool is_decode(const Attention& problem, const Device& device) {
     const int64_t group = problem.heads / problem.kv_heads;
     const int64_t rows = group * problem.q_len;
-    if (problem.causal || problem.k_len < 1 || !(problem.scale > 0.0f) ||
+    const bool top_left = problem.causal && problem.causal_offset == 0;
+    if (top_left || problem.k_len < 1 || !(problem.scale > 0.0f) ||
         !std::isfinite(problem.scale)) {
         return false;
     }
     if (device.compute_capability != 90) {
         return problem.head_dim <= 128 && rows <= 16 && problem.k_len > 256;
+    }
+    const int64_t tiles = (problem.q_len + 63) / 64 * problem.batch * problem.heads;
+    if (problem.causal && !is_uneven(problem) && problem.head_dim <= 128 && problem.q_len <= 256 &&
+        problem.k_len >= 4096 && 4 * tiles <= device.multiprocessors) {
+        return true;
     }
     if (group == 1) {
         const bool few = 4 * problem.batch * problem.heads <= device.multiprocessors;
@@ -101,7 +112,7 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
         const int64_t divided_keys = 4 * tiles(64) <= at_once ? 8192 : 16384;
         return problem.causal || !few || k_len < divided_keys;
     }
-    if (problem.causal) {
+    if (is_uneven(problem)) {
         return k_len <= (narrow ? few_keys : 256) ||
                (narrow && few_keys == 1024 && tiles(64) <= 2 * at_once);
     }
@@ -126,6 +137,8 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //   9.0        any  full, no GQA, k_len > 512: q_len <= 8; q_len <= 32 and       decode
 //                     k_len > 2048 or heads: 1/4 an SM
 //   9.0      > 128  full, no GQA: q_len <= 8                                     decode
+//   9.0     <= 128  even, q_len <= 256, k_len >= 4096: tiles of 64 rows:         decode
+//                     1/4 an SM
 //   other   <= 128  full: rows <= 16 and k_len > 256                             decode
 //   9.0     <= 128  tiles of 32 rows: 1 an SM, and k_len <= 256                  sm90, split
 //   9.0     <= 128  tiles of 64 rows: 1 an SM, unless full, tiles of 128 rows:   sm90, short
@@ -144,7 +157,9 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //   any        any                                                               sm80
 //
 // Of the head dims to 64 those that 16 does not divide have 256 for 1024, and no "2 an SM". Causal: keys
-// that no query sees do not count.
+// that no query sees do not count. "Even": causal, with at least half of the keys seen by all queries;
+// counts as full, too, but only full calls have divided tails, which the row of 1/4 an SM is about. (That
+// and the row of decode are what the measurements of full calls suggest.)
 //
 // The sm90 and decode kernels need a key and a scale that is positive and finite. Strides play no
 // part, so that every layout gives the same bits.
@@ -166,7 +181,7 @@ const Family& family_of(const Attention& problem, const Device& device) {
             return short_is_faster(problem, tiles, at_once) ? kSm90Short : kSm90;
         }
         if (tiles(128) >= 64 || problem.q_len > 256 ||
-            (!problem.causal && problem.k_len > 512)) {
+            (!is_uneven(problem) && problem.k_len > 512)) {
             return kSm90;
         }
     }
@@ -237,12 +252,7 @@ bool is_current(int device) {
     return cudaGetDevice(&current) == cudaSuccess && current == device;
 }
 
-void attention(const Attention& given, const Scratch& scratch, void* stream) {
-    Attention problem = given;
-    if (problem.causal) {
-        problem.k_len = std::min(problem.k_len, problem.q_len);  // no row sees a later key
-        problem.causal = problem.k_len > 1;
-    }
+void attention(const Attention& problem, const Scratch& scratch, void* stream) {
     if (kSm80.of(problem.dtype) == nullptr) {
         throw std::invalid_argument(std::string("dtype ") + name_of(problem.dtype) +
                                     " is not supported on CUDA: this build has " +
@@ -259,8 +269,13 @@ void attention(const Attention& given, const Scratch& scratch, void* stream) {
                                  std::to_string(device.compute_capability % 10) +
                                  "; the CUDA kernels need 8.0 or later");
     }
-    family_of(problem, device)
-        .of(problem.dtype)(problem, scratch, static_cast<cudaStream_t>(stream));
+    const ByMask parts = by_mask(problem);
+    for (const Attention& part : {parts.unseeing, parts.seeing}) {
+        if (part.q_len > 0) {
+            family_of(part, device)
+                .of(part.dtype)(part, scratch, static_cast<cudaStream_t>(stream));
+        }
+    }
 }
 
 bool has_e4m3() {

@@ -6,6 +6,7 @@ Inputs are made on the CPU and copied, so that only our kernel has to be watched
 from dataclasses import replace
 
 import torch
+from torch.nn.attention.bias import CausalVariant
 
 from flashbench.fp8 import attention_e4m3, quantize_e4m3
 from flashbench.torch_attention import _C, attention
@@ -45,6 +46,8 @@ CASES = [
 ]
 
 
+BOTTOM_RIGHT = {"attn_mask": CausalVariant.LOWER_RIGHT}
+
 # heads, kv heads, q_len, k_len, head_dim; many heads for tiles beyond one round over the GPU.
 E4M3_CASES = [
     (1, 1, 1, 1, 64),
@@ -63,24 +66,27 @@ def e4m3() -> None:
         quantized = quantize_e4m3(q, k, v)
         for name in ("q", "k", "v", "q_scale", "k_scale", "v_scale"):
             quantized = replace(quantized, **{name: getattr(quantized, name).cuda()})
-        for causal in (False, True):
-            attention_e4m3(quantized, is_causal=causal)
+        for mask in ({}, {"is_causal": True}, BOTTOM_RIGHT):
+            attention_e4m3(quantized, **mask)
 
 
 def main() -> None:
     torch.manual_seed(0)
     for dtype in (torch.float16, torch.bfloat16):
         for batch, heads, kv_heads, q_len, k_len, head_dim in CASES:
-            for causal in (False, True):
+            for mask in ({}, {"is_causal": True}, BOTTOM_RIGHT):
+                if mask == BOTTOM_RIGHT and dtype == torch.float16:
+                    continue  # the same code, and these tools are slow
                 q = torch.randn(batch, heads, q_len, head_dim, dtype=dtype).cuda()
                 k = torch.randn(batch, kv_heads, k_len, head_dim, dtype=dtype)
                 k[0, 0, k_len // 2, 3] = float("nan")
                 # Values with a stride of 2 take the element-wise loads, in a poisoned tile.
                 v = torch.randn(batch, kv_heads, k_len, head_dim, 2, dtype=dtype)
                 v[0, 0, k_len // 2, 3] = float("inf")
-                gqa = heads != kv_heads
-                attention(q, k.cuda(), v.cuda()[..., 0], is_causal=causal, enable_gqa=gqa)
-                attention(q, k.cuda(), k.cuda(), is_causal=causal, enable_gqa=gqa)
+                options = {**mask, "enable_gqa": heads != kv_heads}
+                attention(q, k.cuda(), v.cuda()[..., 0], **options)
+                if mask != BOTTOM_RIGHT:
+                    attention(q, k.cuda(), k.cuda(), **options)
     if _C.has_cuda_e4m3() and torch.cuda.get_device_capability() == (9, 0):
         e4m3()
     torch.cuda.synchronize()

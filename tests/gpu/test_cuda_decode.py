@@ -10,12 +10,14 @@ import pytest
 import torch
 from gpu.test_cuda_attention import assert_right, assert_same_bits, randn
 from gpu.test_cuda_layouts import LAYOUTS, call
+from masks import for_ours
 from torch import Tensor
 
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
 from flashbench import torch_attention
+from flashbench.case import Causal
 from flashbench.measure.inspect import _kernel_names
 
 if not torch_attention._C.cuda_dtypes():
@@ -28,6 +30,7 @@ ROWS = [(1, 1), (4, 1), (16, 1), (5, 3), (4, 8), (8, 8), (3, 16), (4, 16), (16, 
 # Batch and key heads: more tiles than SMs, some, few, one.
 PLACES = [(50, 3), (2, 8), (1, 4), (1, 1)]
 KEYS = [1, 17, 63, 64, 65, 257, 513, 1023, 1500, 4097]
+BY_MASK = pytest.mark.parametrize("causal", [False, "bottom_right"], ids=["full", "bottom_right"])
 BOTH_MANY = pytest.mark.parametrize("batch", [1, 70], ids=["few", "many"])
 
 
@@ -41,22 +44,27 @@ def qkv(
     ]
 
 
-def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return attention(q, k, v, enable_gqa=True)
+def grouped(q: Tensor, k: Tensor, v: Tensor, causal: Causal = False) -> Tensor:
+    return attention(q, k, v, **for_ours(causal), enable_gqa=True)
 
 
+@BY_MASK
 @pytest.mark.parametrize("k_len", KEYS)
 @pytest.mark.parametrize("places", PLACES, ids=str)
 @pytest.mark.parametrize("rows", ROWS, ids=str)
 def test_lengths(
-    rows: tuple[int, int], places: tuple[int, int], k_len: int, dtype: torch.dtype
+    rows: tuple[int, int],
+    places: tuple[int, int],
+    k_len: int,
+    causal: Causal,
+    dtype: torch.dtype,
 ) -> None:
     """Any number of rows, tiles and keys is right."""
     batch, kv_heads = places
     group, q_len = rows
     for dim in (64, 128, 256):
         q, k, v = qkv(batch, kv_heads, group, q_len, k_len, dim, dtype)
-        assert_right(grouped(q, k, v), q, k, v, False)
+        assert_right(grouped(q, k, v, causal), q, k, v, causal)
 
 
 @pytest.mark.parametrize("batch", [1, 150])
@@ -67,76 +75,87 @@ def test_few_keys_of_wide_heads(batch: int, dtype: torch.dtype) -> None:
         assert_right(grouped(q, k, v), q, k, v, False)
 
 
+@BY_MASK
 @pytest.mark.parametrize("group", range(1, 17))
-def test_every_group_and_query_length(group: int, dtype: torch.dtype) -> None:
+def test_every_group_and_query_length(group: int, causal: Causal, dtype: torch.dtype) -> None:
     """All groups to 16 with all query lengths to 16 are right."""
     for q_len in range(1, 17):
         q, k, v = qkv(1, 2, group, q_len, 1100 + q_len, 64 if q_len % 2 else 128, dtype)
-        assert_right(grouped(q, k, v), q, k, v, False)
+        assert_right(grouped(q, k, v, causal), q, k, v, causal)
 
 
+@BY_MASK
 @BOTH_MANY
 @pytest.mark.parametrize("dim", range(32, 257, 8))
-def test_head_dims(dim: int, batch: int, dtype: torch.dtype) -> None:
+def test_head_dims(dim: int, batch: int, causal: Causal, dtype: torch.dtype) -> None:
     """Every head dim is right, with the dims past it never read."""
     for group, q_len in ((4, 1), (4, 7), (4, 16)):
         q, k, v = qkv(batch, 2, group, q_len, 1301, dim, dtype)
-        assert_right(grouped(q, k, v), q, k, v, False)
+        assert_right(grouped(q, k, v, causal), q, k, v, causal)
 
 
+@BY_MASK
 @pytest.mark.parametrize("kv_heads", [1, 2, 3, 8])
 @pytest.mark.parametrize("dim", [64, 128, 256])
-def test_long_keys(dim: int, kv_heads: int, dtype: torch.dtype) -> None:
+def test_long_keys(dim: int, kv_heads: int, causal: Causal, dtype: torch.dtype) -> None:
     """Keys longer than a cluster takes well are right, however few the heads."""
     for k_len in (20001, 131072):
         q, k, v = qkv(1, kv_heads, 4, 3, k_len, dim, dtype)
-        assert_right(grouped(q, k, v), q, k, v, False)
+        assert_right(grouped(q, k, v, causal), q, k, v, causal)
 
 
+@BY_MASK
 @BOTH_MANY
 @pytest.mark.parametrize("dim", [64, 104, 128, 256])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts(layout: str, dim: int, batch: int, dtype: torch.dtype) -> None:
+def test_layouts(layout: str, dim: int, batch: int, causal: Causal, dtype: torch.dtype) -> None:
     """Strided and unaligned views give the contiguous bits, also of the output."""
     view = LAYOUTS[layout]
     for kv_heads, group, q_len, k_len in ((2, 4, 1, 700), (2, 4, 6, 700), (1, 4, 2, 20001)):
         if batch > 1 and k_len > 1000:
             continue
         q, k, v = qkv(batch, kv_heads, group, q_len, k_len, dim, dtype)
-        expected = grouped(q, k, v)
-        assert_same_bits(grouped(view(q), view(k), view(v)), expected)
+        expected = grouped(q, k, v, causal)
+        assert_same_bits(grouped(view(q), view(k), view(v), causal), expected)
         out = view(torch.full_like(q, math.nan))
-        call(view(q), view(k), view(v), out, False)
+        call(view(q), view(k), view(v), out, causal)
         assert_same_bits(out, expected)
 
 
+@BY_MASK
 @BOTH_MANY
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("where", ["q", "k", "v"])
-def test_nan_and_inf_propagate(where: str, bad: float, batch: int, dtype: torch.dtype) -> None:
+def test_nan_and_inf_propagate(
+    where: str, bad: float, batch: int, causal: Causal, dtype: torch.dtype
+) -> None:
     """A NaN or an infinity anywhere gives what a float64 softmax gives, and only there."""
     for group, q_len, k_len in ((4, 1, 700), (4, 5, 700), (4, 13, 1300), (1, 2, 30000)):
         if batch > 1 and k_len > 2000:
             continue
         q, k, v = qkv(batch, 2, group, q_len, k_len, 64, dtype)
-        clean = grouped(q, k, v)
+        clean = grouped(q, k, v, causal)
         tensor = {"q": q, "k": k, "v": v}[where]
-        tensor[0, 0, tensor.shape[2] - 1, 7] = bad
-        out = grouped(q, k, v)
-        assert_right(out, q, k, v, False)
+        tensor[0, 0, tensor.shape[2] - 1 - q_len // 2, 7] = bad
+        out = grouped(q, k, v, causal)
+        assert_right(out, q, k, v, causal)
         assert_same_bits(out[:, group:], clean[:, group:])
+        if causal:
+            unaware = q_len - 1 - q_len // 2  # queries before it
+            assert_same_bits(out[:, :group, :unaware], clean[:, :group, :unaware])
 
 
+@BY_MASK
 @BOTH_MANY
-def test_scores_of_minus_infinity(batch: int, dtype: torch.dtype) -> None:
+def test_scores_of_minus_infinity(batch: int, causal: Causal, dtype: torch.dtype) -> None:
     """Keys at -inf weigh nothing, also when they are all of a split; a row of them gives NaN."""
     q, k, v = qkv(batch, 2, 4, 3, 2100, 64, dtype)
     q[..., 0] = 1
     k[:, 0, :1500, 0] = -math.inf
     k[:, 1, :, 0] = -math.inf
-    out = grouped(q, k, v)
+    out = grouped(q, k, v, causal)
     assert out[:, 4:].isnan().all()
-    assert_right(out, q, k, v, False)
+    assert_right(out, q, k, v, causal)
 
 
 @BOTH_MANY
@@ -150,20 +169,30 @@ def test_outliers(dim: int, batch: int, dtype: torch.dtype) -> None:
     assert_right(grouped(*tensors), *tensors, False)
 
 
-@pytest.mark.parametrize("shape", [(1, 8, 4, 1, 4096), (1, 1, 8, 1, 40000), (70, 8, 4, 3, 515)])
+@BY_MASK
+@pytest.mark.parametrize("shape", [(1, 8, 4, 1, 4096), (1, 1, 8, 2, 40000), (70, 8, 4, 3, 515)])
 @pytest.mark.parametrize("dim", [64, 128, 256])
 def test_runs_are_bit_equal(
-    shape: tuple[int, int, int, int, int], dim: int, dtype: torch.dtype
+    shape: tuple[int, int, int, int, int], dim: int, causal: Causal, dtype: torch.dtype
 ) -> None:
     """The same inputs give the same bits every time, whichever block ends first."""
     q, k, v = qkv(*shape, dim, dtype)
-    first = grouped(q, k, v)
+    first = grouped(q, k, v, causal)
     for _ in range(20):
-        assert_same_bits(grouped(q, k, v), first)
+        assert_same_bits(grouped(q, k, v, causal), first)
 
 
 def test_a_call_is_one_operation_or_two(dtype: torch.dtype) -> None:
-    """A cluster merges what it splits; only very few heads with long keys take a second kernel."""
+    """A cluster merges what it splits; only very few heads with long keys take a second kernel.
+
+    Rows that see no key take one of their own.
+    """
+    q, k, v = qkv(1, 8, 4, 5, 3, 128, dtype)
+    grouped(q, k, v, "bottom_right")
+    assert len(_kernel_names(lambda: grouped(q, k, v, "bottom_right"))) == 2
+    q, k, v = qkv(1, 8, 4, 4, 4096, 128, dtype)
+    grouped(q, k, v, "bottom_right")
+    assert len(_kernel_names(lambda: grouped(q, k, v, "bottom_right"))) == 1
     q, k, v = qkv(1, 8, 4, 1, 4096, 128, dtype)
     grouped(q, k, v)
     assert len(_kernel_names(lambda: grouped(q, k, v))) == 1

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from e4m3_rule import KINDS, assert_within_twice, emulate, inputs
+from masks import IDS, MASKS, for_ours
 from torch import Tensor
 
 if not torch.cuda.is_available():
@@ -13,54 +14,55 @@ if torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("the e4m3 kernels need a Hopper GPU", allow_module_level=True)
 
 from flashbench import fp8, torch_attention
+from flashbench.case import Causal
 from flashbench.measure.inspect import _kernel_names
 
 if not torch_attention._C.has_cuda_e4m3():
     pytest.skip("flashbench._C was built without e4m3 kernels", allow_module_level=True)
 
 LENGTHS = [(1, 1), (197, 300), (300, 77), (513, 129), (128, 128)]
-BOTH = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+BY_MASK = pytest.mark.parametrize("causal", MASKS, ids=IDS)
 
 
 def tensors(heads: tuple[int, int], lengths: tuple[int, int], head_dim: int) -> list[Tensor]:
     return inputs("normal", heads, lengths, head_dim, "cuda")
 
 
-@BOTH
+@BY_MASK
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("head_dim", [64, 128])
 @pytest.mark.parametrize("length", [64, 128, 512, 2048, 4096, 16384])
-def test_error_is_within_twice(length: int, head_dim: int, kind: str, causal: bool) -> None:
+def test_error_is_within_twice(length: int, head_dim: int, kind: str, causal: Causal) -> None:
     """At every length the error is at most twice that of quantising the inputs."""
     q, k, v = inputs(kind, (2, 2), (length, length), head_dim, "cuda")
-    out = fp8.attention_e4m3(fp8.quantize_e4m3(q, k, v), is_causal=causal)
+    out = fp8.attention_e4m3(fp8.quantize_e4m3(q, k, v), **for_ours(causal))
     assert out.dtype == q.dtype
     assert_within_twice(out, q, k, v, causal)
 
 
-@BOTH
+@BY_MASK
 @pytest.mark.parametrize("head_dim", [32, 40, 64, 72, 96, 128])
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize("heads", [(3, 3), (6, 2), (140, 70)], ids=str)
 def test_shapes(
-    heads: tuple[int, int], lengths: tuple[int, int], head_dim: int, causal: bool
+    heads: tuple[int, int], lengths: tuple[int, int], head_dim: int, causal: Causal
 ) -> None:
     """Ragged lengths, grouped heads and padded head dims are within the rule, always alike."""
     q, k, v = tensors(heads, lengths, head_dim)
     quantized = fp8.quantize_e4m3(q, k, v)
-    out = fp8.attention_e4m3(quantized, is_causal=causal)
+    out = fp8.attention_e4m3(quantized, **for_ours(causal))
     assert_within_twice(out, q, k, v, causal)
-    again = fp8.attention_e4m3(quantized, is_causal=causal)
+    again = fp8.attention_e4m3(quantized, **for_ours(causal))
     assert torch.equal(out.view(torch.int16), again.view(torch.int16))
 
 
-@BOTH
+@BY_MASK
 @pytest.mark.parametrize("head_dim", [64, 128])
-def test_agrees_with_the_algorithm_in_torch(head_dim: int, causal: bool) -> None:
+def test_agrees_with_the_algorithm_in_torch(head_dim: int, causal: Causal) -> None:
     """It differs from the emulation by far less than both do from the truth."""
     q, k, v = (x.to(torch.float16) for x in tensors((4, 2), (300, 700), head_dim))
     quantized = fp8.quantize_e4m3(q, k, v)
-    difference = fp8.attention_e4m3(quantized, is_causal=causal) - emulate(quantized, causal)
+    difference = fp8.attention_e4m3(quantized, **for_ours(causal)) - emulate(quantized, causal)
     assert difference.float().norm() < 0.02 * emulate(quantized, causal).float().norm()
 
 
@@ -81,11 +83,11 @@ def test_no_keys_give_zeros_and_no_queries_nothing() -> None:
     assert fp8.attention_e4m3(fp8.quantize_e4m3(q[:, :, :0], k, v)).shape == (1, 2, 0, 64)
 
 
-@BOTH
-def test_queries_and_keys_of_zeros_give_the_mean(causal: bool) -> None:
+@BY_MASK
+def test_queries_and_keys_of_zeros_give_the_mean(causal: Causal) -> None:
     """As left padding makes them: all keys that a row sees weigh the same, masked ones nothing."""
     q, k, v = tensors((2, 2), (300, 300), 64)
-    out = fp8.attention_e4m3(fp8.quantize_e4m3(q * 0, k * 0, v), is_causal=causal)
+    out = fp8.attention_e4m3(fp8.quantize_e4m3(q * 0, k * 0, v), **for_ours(causal))
     assert_within_twice(out, q * 0, k * 0, v, causal)
 
 

@@ -5,19 +5,21 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from masks import IDS, MASKS, for_extension, for_ours
 from torch import Tensor
 
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
 from flashbench import torch_attention
+from flashbench.case import Causal
 
 if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
 
 attention = torch_attention.attention
 
-BOTH = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+BY_MASK = pytest.mark.parametrize("causal", MASKS, ids=IDS)
 # Few, some and many tiles, and long sequences: each has kernels of its own (csrc/cuda/dispatch.cu).
 LONG = 25
 HEADS = pytest.mark.parametrize("heads", [3, 20, 300, LONG], ids=["few", "some", "many", "long"])
@@ -52,7 +54,7 @@ def call(
     k: Tensor,
     v: Tensor,
     out: Tensor,
-    causal: bool,
+    causal: Causal,
     addresses: Sequence[int] | None = None,
     strides: Sequence[Sequence[int]] | None = None,
 ) -> None:
@@ -63,7 +65,7 @@ def call(
         (*q.shape[:2], k.shape[1], q.shape[2], k.shape[2], q.shape[3]),
         *(strides or [x.stride() for x in tensors]),
         1 / math.sqrt(q.shape[3]),
-        causal,
+        *for_extension(causal, q.shape[2], k.shape[2]),
         {torch.float16: 1, torch.bfloat16: 2}[q.dtype],
         torch.cuda.current_stream().cuda_stream,
     )
@@ -113,54 +115,60 @@ LAYOUTS = {
 }
 
 
-@BOTH
+@BY_MASK
 @HEADS
 @pytest.mark.parametrize("head_dim", KERNEL_DIMS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts(layout: str, head_dim: int, heads: int, causal: bool, dtype: torch.dtype) -> None:
+def test_layouts(
+    layout: str, head_dim: int, heads: int, causal: Causal, dtype: torch.dtype
+) -> None:
     """Strided and unaligned views, one at a time and all at once, give the contiguous bits."""
     q, k, v = qkv(1, heads, 150, 139, head_dim, dtype)
-    expected = attention(q, k, v, is_causal=causal)
+    expected = attention(q, k, v, **for_ours(causal))
     view = LAYOUTS[layout]
-    assert_same_bits(attention(view(q), k, v, is_causal=causal), expected)
-    assert_same_bits(attention(q, view(k), v, is_causal=causal), expected)
-    assert_same_bits(attention(q, k, view(v), is_causal=causal), expected)
-    assert_same_bits(attention(view(q), view(k), view(v), is_causal=causal), expected)
+    assert_same_bits(attention(view(q), k, v, **for_ours(causal)), expected)
+    assert_same_bits(attention(q, view(k), v, **for_ours(causal)), expected)
+    assert_same_bits(attention(q, k, view(v), **for_ours(causal)), expected)
+    assert_same_bits(attention(view(q), view(k), view(v), **for_ours(causal)), expected)
     out = view(torch.full_like(q, math.nan))
     call(q, k, v, out, causal)
     assert_same_bits(out, expected)
 
 
-@BOTH
+@BY_MASK
 @pytest.mark.parametrize("head_dim", [64, 128])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts_of_a_cluster(layout: str, head_dim: int, causal: bool, dtype: torch.dtype) -> None:
+def test_layouts_of_a_cluster(
+    layout: str, head_dim: int, causal: Causal, dtype: torch.dtype
+) -> None:
     """The same where the keys of a tile are dealt out to a cluster: few heads, many keys."""
     view = LAYOUTS[layout]
     for heads in (3, 20):
         q, k, v = qkv(1, heads, 210, 400, head_dim, dtype)
-        expected = attention(q, k, v, is_causal=causal)
+        expected = attention(q, k, v, **for_ours(causal))
         out = view(torch.full_like(q, math.nan))
         call(view(q), view(k), view(v), out, causal)
         assert_same_bits(out, expected)
 
 
-@BOTH
+@BY_MASK
 @HEADS
-def test_zero_strides(heads: int, causal: bool, dtype: torch.dtype) -> None:
+def test_zero_strides(heads: int, causal: Causal, dtype: torch.dtype) -> None:
     """Expanded views, in any dimension, mean what their copies mean."""
     q_len, k_len = (length + (LONGER if heads == LONG else 0) for length in (150, 139))
     q = randn(1, 1, q_len, 64, dtype=dtype).expand(2, heads, q_len, 64)
     k = randn(2, 1, 1, 64, dtype=dtype).expand(2, heads, k_len, 64)
     v = randn(1, heads, k_len, 1, dtype=dtype).expand(2, heads, k_len, 64)
-    expected = attention(q.contiguous(), k.contiguous(), v.contiguous(), is_causal=causal)
-    assert_same_bits(attention(q, k, v, is_causal=causal), expected)
+    expected = attention(q.contiguous(), k.contiguous(), v.contiguous(), **for_ours(causal))
+    assert_same_bits(attention(q, k, v, **for_ours(causal)), expected)
 
 
-@BOTH
+@BY_MASK
 @HEADS
 @pytest.mark.parametrize("negative_dim", [False, True], ids=["rows", "rows-and-dims"])
-def test_negative_strides(negative_dim: bool, heads: int, causal: bool, dtype: torch.dtype) -> None:
+def test_negative_strides(
+    negative_dim: bool, heads: int, causal: Causal, dtype: torch.dtype
+) -> None:
     """Tensors read and written backwards give the bits of their flipped copies."""
     flipped = [1, 2, 3] if negative_dim else [1, 2]
     q, k, v = qkv(2, heads, 150, 139, 64, dtype)
@@ -173,7 +181,7 @@ def test_negative_strides(negative_dim: bool, heads: int, causal: bool, dtype: t
         addresses=[x.data_ptr() + 2 * offset for x, offset in zip(tensors, last, strict=True)],
         strides=[[-s if d in flipped else s for d, s in enumerate(x.stride())] for x in tensors],
     )
-    expected = attention(q.flip(flipped), k.flip(flipped), v.flip(flipped), is_causal=causal)
+    expected = attention(q.flip(flipped), k.flip(flipped), v.flip(flipped), **for_ours(causal))
     assert_same_bits(out.flip(flipped), expected)
 
 
@@ -205,11 +213,11 @@ def test_offsets_over_two_to_the_31(
     torch.cuda.empty_cache()
 
 
-@BOTH
+@BY_MASK
 @HEADS
 @pytest.mark.parametrize("head_dim", KERNEL_DIMS)
 def test_writes_its_output_and_nothing_else(
-    head_dim: int, heads: int, causal: bool, dtype: torch.dtype
+    head_dim: int, heads: int, causal: Causal, dtype: torch.dtype
 ) -> None:
     """Every element of the output is written, nothing beside it is, and the inputs stay."""
     q, k, v = qkv(1, heads, 141, 203, head_dim, dtype)
@@ -219,7 +227,7 @@ def test_writes_its_output_and_nothing_else(
     out = whole[:, :, 30:-30, 8:-8]
     out.fill_(math.nan)
     call(q, k, v, out, causal)
-    assert_same_bits(out, attention(q, k, v, is_causal=causal))
+    assert_same_bits(out, attention(q, k, v, **for_ours(causal)))
     assert out.isfinite().all()
     out.fill_(7.0)
     assert (whole == 7.0).all()

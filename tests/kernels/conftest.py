@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from masks import IDS, MASKS
 
+from flashbench.case import Causal
 from flashbench.extension import load
 
 _C = load()
@@ -28,8 +30,15 @@ def dtype(request: pytest.FixtureRequest) -> torch.dtype:
 
 @pytest.fixture(params=[False, True], ids=["full", "causal"])
 def causal(request: pytest.FixtureRequest) -> bool:
-    """Both masks."""
+    """Without the mask and with it."""
     return bool(request.param)
+
+
+@pytest.fixture(params=MASKS, ids=IDS)
+def mask(request: pytest.FixtureRequest) -> Causal:
+    """The same, and with the mask aligned at the bottom right."""
+    chosen: Causal = request.param
+    return chosen
 
 
 @pytest.fixture

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
+from masks import for_ours, for_reference, for_sdpa
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from flashbench import attention, reference
+from flashbench.case import Causal
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class Truth:
     q: Tensor
     k: Tensor
     v: Tensor
-    causal: bool
+    causal: Causal
     scale: float | None
     expected: Tensor
     sdpa: Tensor
@@ -32,21 +34,21 @@ class Truth:
         self.judge(ours(self.q, self.k, self.v, self.causal, self.scale))
 
 
-def ours(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None = None) -> Tensor:
+def ours(q: Tensor, k: Tensor, v: Tensor, causal: Causal, scale: float | None = None) -> Tensor:
     """flashbench.attention with grouped heads allowed."""
-    return attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=True)
+    return attention(q, k, v, **for_ours(causal), scale=scale, enable_gqa=True)
 
 
-def truth_of(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None = None) -> Truth:
+def truth_of(q: Tensor, k: Tensor, v: Tensor, causal: Causal, scale: float | None = None) -> Truth:
     """The truth of given inputs."""
-    expected = reference.attention(q, k, v, is_causal=causal, scale=scale)
+    expected = reference.attention(q, k, v, **for_reference(causal), scale=scale)
     # SDPA masks before it scales, so a negative scale makes its causal rows NaN; -q is exact.
     negative = scale is not None and scale < 0
     sdpa = scaled_dot_product_attention(
         -q if negative else q,
         k,
         v,
-        is_causal=causal,
+        **for_sdpa(causal, q, k),
         scale=-scale if negative and scale else scale,
         enable_gqa=True,
     )
@@ -57,7 +59,7 @@ def truth_of(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None 
 def random_truth(
     shape: tuple[int, int, int, int, int, int],
     dtype: torch.dtype,
-    causal: bool,
+    causal: Causal,
     scale: float | None = None,
 ) -> Truth:
     """N(0, 1) inputs; shape: batch, heads, kv heads, query length, key length, head dim."""

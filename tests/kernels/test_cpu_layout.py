@@ -4,8 +4,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.cpu_truth import ours, random_inputs
+from masks import MASKS
 from torch import Tensor
 
+from flashbench.case import Causal
 from flashbench.extension import load
 
 _C = load()
@@ -36,7 +38,7 @@ _layout = st.tuples(
     heads=st.sampled_from([(1, 1), (4, 2), (3, 3)]),
     lengths=st.tuples(st.integers(1, 150), st.integers(1, 200)),
     head_dim=st.sampled_from(range(32, 130, 8)),
-    causal=st.booleans(),
+    causal=st.sampled_from(MASKS),
     layouts=st.tuples(_layout, _layout, _layout),
 )
 def test_strides_change_no_bit(
@@ -45,7 +47,7 @@ def test_strides_change_no_bit(
     heads: tuple[int, int],
     lengths: tuple[int, int],
     head_dim: int,
-    causal: bool,
+    causal: Causal,
     layouts: tuple[tuple[list[int], list[int], list[int]], ...],
 ) -> None:
     """Permuted, padded, stepped and unaligned inputs give the bits that contiguous ones give."""
@@ -76,7 +78,7 @@ def test_negative_strides(isa: str) -> None:
     last = back.data_ptr() + (60 * 64 - 1) * back.element_size()
     addresses = (q.data_ptr(), last, v.data_ptr(), out.data_ptr())
     strides = (q.stride(), (back.stride(0), back.stride(1), -64, -1), v.stride(), out.stride())
-    _C.cpu_attention(*addresses, (1, 2, 2, 40, 60, 64), *strides, 0.125, True, 0, 2)
+    _C.cpu_attention(*addresses, (1, 2, 2, 40, 60, 64), *strides, 0.125, True, 0, 0, 2)
     assert torch.equal(out, ours(q, k, v, True, scale=0.125))
 
 

@@ -7,7 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.cpu_truth import Truth, ours, random_inputs, random_truth, truth_of
+from masks import MASKS
 
+from flashbench.case import Causal
 from flashbench.extension import load
 
 _C = load()
@@ -32,10 +34,10 @@ _HEAD_DIMS = list(range(32, 257, 8))
 
 @pytest.mark.parametrize("lengths", _LENGTHS, ids=str)
 def test_lengths_that_find_bugs(
-    lengths: tuple[int, int], dtype: torch.dtype, causal: bool, isa: str
+    lengths: tuple[int, int], dtype: torch.dtype, mask: Causal, isa: str
 ) -> None:
     """Lengths around tile and block edges give right results."""
-    random_truth((1, 2, 1, *lengths, 64), dtype, causal).judge_ours()
+    random_truth((1, 2, 1, *lengths, 64), dtype, mask).judge_ours()
 
 
 def test_long_sequences(dtype: torch.dtype, causal: bool, isa: str) -> None:
@@ -51,15 +53,15 @@ def test_head_dims(head_dim: int, dtype: torch.dtype, isa: str) -> None:
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(3, 3), (8, 1), (6, 2)])
 @pytest.mark.parametrize("q_len", [1, 5, 90])
-def test_grouped_query_heads(heads: int, kv_heads: int, q_len: int, causal: bool, isa: str) -> None:
+def test_grouped_query_heads(heads: int, kv_heads: int, q_len: int, mask: Causal, isa: str) -> None:
     """Each query head reads the kv head of its group."""
-    random_truth((2, heads, kv_heads, q_len, 131, 40), torch.float32, causal).judge_ours()
+    random_truth((2, heads, kv_heads, q_len, 131, 40), torch.float32, mask).judge_ours()
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, -0.2])
-def test_scales(scale: float, dtype: torch.dtype, causal: bool, isa: str) -> None:
+def test_scales(scale: float, dtype: torch.dtype, mask: Causal, isa: str) -> None:
     """The scale is an argument of any sign; zero averages the values."""
-    random_truth((1, 4, 4, 100, 150, 64), dtype, causal, scale).judge_ours()
+    random_truth((1, 4, 4, 100, 150, 64), dtype, mask, scale).judge_ours()
 
 
 @lru_cache(maxsize=8)
@@ -140,7 +142,7 @@ def test_a_negligible_weight_vanishes(isa: str) -> None:
     group=st.integers(1, 3),
     lengths=st.tuples(st.integers(1, 300), st.integers(1, 300)),
     head_dim=st.sampled_from(_HEAD_DIMS),
-    causal=st.booleans(),
+    causal=st.sampled_from(MASKS),
     scale=st.sampled_from([None, 0.02, 0.2, -0.1]),
     seed=st.integers(0, 2**16),
 )
@@ -152,7 +154,7 @@ def test_any_case(
     group: int,
     lengths: tuple[int, int],
     head_dim: int,
-    causal: bool,
+    causal: Causal,
     scale: float | None,
     seed: int,
 ) -> None:

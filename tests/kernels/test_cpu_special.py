@@ -8,9 +8,11 @@ import torch
 from kernels.cpu_truth import Truth, ours, random_inputs, truth_of
 from torch import Tensor
 
+from flashbench.case import Causal
+
 
 @lru_cache(maxsize=32)
-def _special_truth(lengths: tuple[int, int], dtype: torch.dtype, causal: bool) -> Truth:
+def _special_truth(lengths: tuple[int, int], dtype: torch.dtype, causal: Causal) -> Truth:
     """Nine heads: NaN, Inf and -Inf, each once in q, in k and in v."""
     inputs = random_inputs((1, 9, 9, *lengths, 40), dtype)
     for head in range(9):
@@ -21,13 +23,13 @@ def _special_truth(lengths: tuple[int, int], dtype: torch.dtype, causal: bool) -
 
 @pytest.mark.parametrize("lengths", [(5, 7), (40, 50), (30, 200), (200, 140)], ids=str)
 def test_special_numbers_propagate(
-    lengths: tuple[int, int], dtype: torch.dtype, causal: bool, isa: str
+    lengths: tuple[int, int], dtype: torch.dtype, mask: Causal, isa: str
 ) -> None:
     """One NaN or infinity reaches exactly the outputs it reaches in float64.
 
     With a causal mask the rows before it do not see it, whatever tile they share with rows that do.
     """
-    _special_truth(lengths, dtype, causal).judge_ours()
+    _special_truth(lengths, dtype, mask).judge_ours()
 
 
 @pytest.mark.parametrize("dim", [0, 70, 135])
@@ -39,6 +41,20 @@ def test_a_hidden_value_in_any_panel(dim: int, dtype: torch.dtype, isa: str) -> 
     expected[77:, dim] = True
     assert torch.equal(ours(q, k, v, True)[0, 0].isnan(), expected)
     truth_of(q, k, v, True).judge_ours()
+
+
+@pytest.mark.parametrize("lengths", [(9, 4), (300, 141)], ids=str)
+def test_rows_that_see_no_key_are_zeros(
+    lengths: tuple[int, int], dtype: torch.dtype, isa: str
+) -> None:
+    """Aligned at the bottom right, queries before the first key give zeros, whatever there is."""
+    q_len, k_len = lengths
+    q, k, v = random_inputs((1, 4, 2, q_len, k_len, 48), dtype)
+    k[:, 0], v[:, 0, :, 3], q[:, 0, 0] = math.nan, math.inf, math.nan
+    out = ours(q, k, v, "bottom_right")
+    assert out[:, :, : q_len - k_len].eq(0).all()
+    assert out[:, :2, q_len - k_len :].isnan().all()
+    truth_of(q, k, v, "bottom_right").judge(out)
 
 
 @pytest.mark.parametrize("scale", [0.0, 3e38, -3e38])
@@ -68,12 +84,12 @@ def test_a_nan_scale_gives_nan(isa: str) -> None:
     assert ours(q, k, v, False, scale=math.nan).isnan().all()
 
 
-def test_no_keys_and_no_queries(dtype: torch.dtype, causal: bool, isa: str) -> None:
+def test_no_keys_and_no_queries(dtype: torch.dtype, mask: Causal, isa: str) -> None:
     """Without keys the output is zero; without queries it is empty."""
     q, k, v = random_inputs((2, 4, 2, 9, 11, 48), dtype)
-    out = ours(q, k[:, :, :0], v[:, :, :0], causal)
+    out = ours(q, k[:, :, :0], v[:, :, :0], mask)
     assert out.eq(0).all()
-    assert ours(q[:, :, :0], k, v, causal).shape == (2, 4, 0, 48)
+    assert ours(q[:, :, :0], k, v, mask).shape == (2, 4, 0, 48)
 
 
 def _every_number(dtype: torch.dtype) -> Tensor:

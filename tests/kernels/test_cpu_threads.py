@@ -10,6 +10,7 @@ import pytest
 import torch
 from kernels.cpu_truth import ours, random_inputs
 
+from flashbench.case import Causal
 from flashbench.extension import load
 
 _C = load()
@@ -67,14 +68,14 @@ def python() -> Iterator[Python]:
 @pytest.mark.parametrize(
     "lengths", [(1, 700), (100, 300), (640, 128), (500, 500), (3, 2100)], ids=str
 )
-def test_threads_change_no_bit(lengths: tuple[int, int], causal: bool, isa: str) -> None:
+def test_threads_change_no_bit(lengths: tuple[int, int], mask: Causal, isa: str) -> None:
     """1, 2, 3 and 8 threads, and repeated calls, give the same bits."""
     inputs = random_inputs((2, 6, 2, *lengths, 72), torch.float32)
     torch.set_num_threads(1)
-    alone = ours(*inputs, causal)
+    alone = ours(*inputs, mask)
     for count in (2, 3, 8, 2, 1):
         torch.set_num_threads(count)
-        assert torch.equal(ours(*inputs, causal), alone)
+        assert torch.equal(ours(*inputs, mask), alone)
 
 
 def test_no_threads_beside_those_of_torch(python: Python) -> None:

@@ -8,8 +8,8 @@
 
 namespace flashbench::cuda::decode {
 
-// Enqueue one kernel on `stream`, or two with memory from `scratch`. The problem has been checked, is
-// not causal, has at least one query and one key, and its scale is positive and finite.
+// Enqueue one kernel on `stream`, or two with memory from `scratch`. The problem has been checked, has
+// at least one query and one key, and its scale is positive and finite.
 void forward_fp16(const Attention& problem, const Scratch& scratch, cudaStream_t stream);
 void forward_bf16(const Attention& problem, const Scratch& scratch, cudaStream_t stream);
 

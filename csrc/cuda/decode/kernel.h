@@ -14,8 +14,10 @@
 //   clusters of a tile     through a workspace and a second kernel, `merge_partials`; the launcher
 //                          does so only where a cluster is too small to fill the GPU
 //
-// No causal mask: aligned at the top left it leaves a short query next to nothing to read. NaN and
-// infinity propagate as in a softmax; a row whose scores are all -inf gives NaN.
+// A causal mask cuts the last keys alone; aligned at the top left it would leave a short query next to
+// nothing to read. NaN and infinity as in ../sm80/kernel.h: a group looks through V of the steps that
+// the mask cuts. A row whose scores are all -inf gives NaN. `causal` is a template argument for the
+// registers: with one kernel for both full tiles took 5 to 16 more.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -46,6 +48,7 @@ struct DecodeLaunch {
     int barrier_offset;  // in shared memory, of the cluster's mbarrier
     float scale_log2;    // scale * log2(e), positive
     int rows;            // of a key head
+    int seen_by_all;     // if causal, so many keys are seen by every row
     unsigned row_tiles;
     unsigned kv_heads;
     unsigned group;      // query heads of a key head
@@ -86,7 +89,7 @@ __device__ __forceinline__ void load_query(const DecodeLaunch& launch, uint32_t 
     }
 }
 
-template <typename Tile>
+template <typename Tile, bool causal>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     forward_decode(const __grid_constant__ DecodeLaunch launch) {
     using Warp = typename Tile::Warp;
@@ -118,6 +121,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             __syncwarp();
         } else {
             sm90::ptx::bar_sync(1 + group, Tile::kGroupThreads);
+        }
+    };
+
+    const auto any_of_group = [&](bool found) {
+        if constexpr (Tile::kGroupThreads == kWarpSize) {
+            return __any_sync(0xffffffffu, found) != 0;
+        } else {
+            return sm90::ptx::bar_red_or(1 + group, Tile::kGroupThreads, found);
         }
     };
 
@@ -159,6 +170,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         asm volatile("griddepcontrol.launch_dependents;\n");
     }
 #endif
+    // Of the lane's rows, `half` 0 and 1: the last key that it sees, if causal.
+    const auto position_of = [&](int half) {
+        const unsigned row = first_row + warp_row + half * 8 + lane / 4;
+        return static_cast<int>(row / launch.group + problem.causal_offset);
+    };
     sm80::WarpTile<Warp> part(lane, 0, shared + warp_row * Swizzle<kHeadDim>::kRowBytes);
     __syncthreads();  // Q is here
     part.load_query();
@@ -168,14 +184,24 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     for (int step = first_step; step < end_step; step += kGroups) {
         const uint32_t buffer = ring + stage * Tile::kStageBytes;
         ptx::cp_async_wait_group<kStages - 1>();
+        // Whether some row does not see all of its keys.
+        const bool cut = causal && (step + 1) * kKeys > launch.seen_by_all;
+        bool nonfinite = false;
+        if (cut) {
+            nonfinite = any_of_group(zero_copied_nonfinite<kHeadDim, kKeys, Tile::kGroupThreads, T>(
+                buffer + Tile::kKeyBytes, group_thread));
+        }
         meet();  // K and V of this step are here
         if (warp_row < rows) {
             part.multiply_keys(buffer);
-            if ((step + 1) * kKeys > problem.k_len) {
-                part.mask(step * kKeys, static_cast<int>(problem.k_len), false);
+            if (cut || (!causal && (step + 1) * kKeys > problem.k_len)) {
+                part.mask(step * kKeys, static_cast<int>(problem.k_len), causal, position_of);
             }
             part.softmax(launch.scale_log2);
             part.multiply_values(buffer + Tile::kKeyBytes);
+            if (nonfinite) {
+                part.add_nonfinite_values(value, step * kKeys, position_of);
+            }
         }
         meet();  // all are done with them
         load(stage, step + kStages * kGroups);

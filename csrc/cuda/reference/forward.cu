@@ -61,7 +61,10 @@ __global__ void reference_forward(const Attention problem) {
     const int64_t head = blockIdx.x / problem.q_len % problem.heads;
     const int64_t batch = blockIdx.x / problem.q_len / problem.heads;
     const int64_t kv_head = head / (problem.heads / problem.kv_heads);
-    const int64_t visible = problem.causal ? min(problem.k_len, row + 1) : problem.k_len;
+    const int64_t visible =
+        problem.causal
+            ? max(int64_t{0}, min(problem.k_len, row + problem.causal_offset + 1))
+            : problem.k_len;
     const T* query = row_of<T>(problem.q, problem.q_strides, batch, head, row);
 
     float largest = -INFINITY;

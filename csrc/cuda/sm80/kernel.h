@@ -51,6 +51,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const int q_len = static_cast<int>(problem.q_len);
     const int k_len = static_cast<int>(problem.k_len);
     const bool causal = problem.causal;
+    const int causal_offset = static_cast<int>(problem.causal_offset);
 
     // Full: the tiles of a head side by side, so that they share its keys in L2. Causal: the tiles
     // with the most keys first, so that the short ones fill up the end.
@@ -70,18 +71,20 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
     const int first_row = tile * Tile::kRows;
     const int end_row = min(first_row + Tile::kRows, q_len);
-    const int end_key = causal ? min(k_len, end_row) : k_len;
+    const int end_key = causal ? min(k_len, end_row + causal_offset) : k_len;
+    const int first_position = first_row + causal_offset;
     // Shuffled, so that the compiler knows it to be the same in the whole warp.
     const int warp = __shfl_sync(0xffffffffu, threadIdx.x / kWarpSize, 0);
     const int group = Tile::kGroups == 1 ? 0 : warp / Tile::kRowWarps;
     const int row_warp = warp - group * Tile::kRowWarps;
     const int warp_first_row = first_row + row_warp * Tile::kWarpRows;
-    const int warp_last_row = warp_first_row + Tile::kWarpRows - 1;
+    const int warp_first_position = warp_first_row + causal_offset;
+    const int warp_last_position = warp_first_position + Tile::kWarpRows - 1;
 
     const uint32_t shared_query = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
     const uint32_t shared_key = shared_query + Tile::kQueryBytes;
     const uint32_t shared_value = shared_key + Tile::kKeyBytes;
-    WarpTile<Tile> part(threadIdx.x % kWarpSize, warp_first_row,
+    WarpTile<Tile> part(threadIdx.x % kWarpSize, warp_first_position,
                         shared_query + row_warp * Tile::kWarpRows * Swizzle<kHeadDim>::kRowBytes);
     // Where the keys of the warp's group begin in a tile of keys.
     const int group_key = group * Tile::kWarpKeys;
@@ -140,8 +143,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         const int next_key = first_key + Tile::kKeys;
         const int warp_key = first_key + group_key;
         const bool active = warp_first_row < q_len && warp_key < end_key &&
-                            (!causal || warp_key <= warp_last_row);
-        const bool diagonal = causal && next_key - 1 > first_row;
+                            (!causal || warp_key <= warp_last_position);
+        const bool diagonal = causal && next_key - 1 > first_position;
         const auto score = [&] {
             part.multiply_keys(shared_key + stage + group_offset);
             if (diagonal || next_key > k_len) {
@@ -209,7 +212,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
     if (group == 0 && warp_first_row < q_len) {
         const auto out = out_rows<T>(problem, batch, head, launch.in_vectors.out);
-        part.finish(out, end_key == 0);
+        part.finish(out, warp_first_row, end_key == 0);
     }
 }
 

@@ -42,14 +42,14 @@ struct WarpTile {
               [4];
 
     int lane;
-    int first_row;  // of the warp, among the queries
+    int first_position;  // of the warp's first row: the last key that it sees, if causal
     uint32_t lane_offset;
     uint32_t key_lane_offset;
     uint32_t shared_query;  // the warp's own rows
 
-    __device__ __forceinline__ WarpTile(int lane, int first_row, uint32_t shared_query)
+    __device__ __forceinline__ WarpTile(int lane, int first_position, uint32_t shared_query)
         : lane(lane),
-          first_row(first_row),
+          first_position(first_position),
           lane_offset(Layout::lane_offset(lane)),
           key_lane_offset(Layout::key_lane_offset(lane)),
           shared_query(shared_query) {
@@ -77,8 +77,8 @@ struct WarpTile {
         return shared + row_block * Tile::kRowBlockPartBytes + lane * sizeof(float4);
     }
 
-    __device__ __forceinline__ int row(int row_block, int half) const {
-        return first_row + row_block * 16 + half * 8 + lane / 4;
+    __device__ __forceinline__ int position(int row_block, int half) const {
+        return first_position + row_block * 16 + half * 8 + lane / 4;
     }
 
     __device__ __forceinline__ void load_query() {
@@ -132,11 +132,19 @@ struct WarpTile {
 
     // Hides the keys from `key_count` on and, if causal, those after each row's own position.
     __device__ __forceinline__ void mask(int first_key, int key_count, bool causal) {
+        mask(first_key, key_count, causal, [this](int j) { return position(j / 2, j % 2); });
+    }
+
+    // The same where row j of the lane's is at position_of(j).
+    template <typename PositionOf>
+    __device__ __forceinline__ void mask(int first_key, int key_count, bool causal,
+                                         const PositionOf& position_of) {
 #pragma unroll
         for (int r = 0; r < kRowBlocks; ++r) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                const int end = causal ? min(key_count, row(r, half) + 1) : key_count;
+                const int end =
+                    causal ? min(key_count, position_of(2 * r + half) + 1) : key_count;
                 const int left = end - first_key - 2 * (lane % 4);
 #pragma unroll
                 for (int n = 0; n < 2 * kKeyBlocks; ++n) {
@@ -237,9 +245,18 @@ struct WarpTile {
     // Adds the NaN and infinite values of a tile to the rows that see their keys.
     __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values,
                                                          int first_key) {
+        add_nonfinite_values(values, first_key,
+                             [this](int j) { return position(j / 2, j % 2); });
+    }
+
+    // The same where row j of the lane's is at position_of(j).
+    template <typename PositionOf>
+    __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values,
+                                                         int first_key,
+                                                         const PositionOf& position_of) {
         const int end_key = min(first_key + Tile::kWarpKeys, values.count);
         cuda::add_nonfinite_values<Tile::kHeadDim, 2 * kRowBlocks>(
-            values, first_key, end_key, lane, [this](int j) { return row(j / 2, j % 2); },
+            values, first_key, end_key, lane, position_of,
             [this](int j, int n, int i) -> float& { return out[j / 2][n][j % 2 * 2 + i]; });
     }
 
@@ -287,8 +304,9 @@ struct WarpTile {
         }
     }
 
-    // Divides by the sums and stores. `empty`: there was no key at all, so the rows are zeros.
-    __device__ __forceinline__ void finish(const Rows<T>& rows, bool empty) {
+    // Divides by the sums and stores the rows from `first_row` on. `empty`: there was no key at all,
+    // so the rows are zeros.
+    __device__ __forceinline__ void finish(const Rows<T>& rows, int first_row, bool empty) {
 #pragma unroll
         for (int r = 0; r < kRowBlocks; ++r) {
 #pragma unroll

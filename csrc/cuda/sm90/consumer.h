@@ -94,10 +94,15 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
     const auto first_row_of = [&](const Work& work) {
         return work.first_row + consumer * kGroupRows;
     };
+    // Of the first row, among the keys: the last one that it sees, if causal.
+    const auto first_position_of = [&](const Work& work) {
+        return first_row_of(work) + static_cast<int>(problem.causal_offset);
+    };
     // Blocks that some row of this warpgroup sees; the others are passed on.
     const auto visible_blocks = [&](const Work& work) {
-        const int first_row = first_row_of(work);
-        const int end_key = first_row >= q_len ? 1 : causal ? first_row + kGroupRows : k_len;
+        const int end_key = first_row_of(work) >= q_len ? 1
+                            : causal ? first_position_of(work) + kGroupRows
+                                     : k_len;
         return min(work.blocks, (end_key + kKeys - 1) / kKeys);
     };
     const auto pass_key = [&] {
@@ -110,10 +115,10 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         wait_for_values(work, block);
         release_value();
     };
-    const auto take_scores = [&](int first_row, int key) {
+    const auto take_scores = [&](int first_position, int key) {
         const int end = key + kKeys;
-        if (end > k_len || (causal && end - 1 > first_row)) {
-            part.mask(first_row, key, k_len, causal);
+        if (end > k_len || (causal && end - 1 > first_position)) {
+            part.mask(first_position, key, k_len, causal);
         }
         part.update_base(scale_log2);
     };
@@ -124,7 +129,6 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         }
     };
     const auto finish = [&](const Work& work, const float(&sums)[2]) {
-        const int first_row = first_row_of(work);
         if (is_part(work)) {
             store_part_values<Tile>(launch.tail, work.part, consumer, part.out);
             part.reset_output();
@@ -133,11 +137,12 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         if (__any_sync(0xffffffffu, nonfinite != 0)) {
             part.add_nonfinite_values(
                 value_rows<T>(problem, work.batch, work.kv_head, false),
-                first_row, work.first_diagonal * kKeys, min(k_len, work.blocks * kKeys));
+                first_position_of(work), work.first_diagonal * kKeys,
+                min(k_len, work.blocks * kKeys));
             nonfinite = 0;
         }
         part.store(out_rows<T>(problem, work.batch, work.head, launch.out_vectors),
-                   first_row, sums);
+                   first_row_of(work), sums);
         part.reset_output();
     };
 
@@ -168,7 +173,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         if (block == 0) {
             release_query();
         }
-        take_scores(first_row_of(work), first_key<Tile>(work, block));
+        take_scores(first_position_of(work), first_key<Tile>(work, block));
         part.exponentiate(scale_log2);
 
         // P V of `block`, whose probabilities are there, and Q K^T of the next one: of this tile or
@@ -178,7 +183,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         for (;;) {
             const bool ends = block == 0;
             int scored = block - 1;
-            int scored_row = first_row_of(work);
+            int scored_position = first_position_of(work);
             int scored_key = first_key<Tile>(work, scored);
             int passed = 0;
             if (ends) {
@@ -198,7 +203,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
                     pass_key();
                 }
                 scored = next.blocks - 1 - passed;
-                scored_row = first_row_of(next);
+                scored_position = first_position_of(next);
                 scored_key = first_key<Tile>(next, scored);
             }
             wait_for_key();
@@ -218,7 +223,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             }
             const float sums[2] = {part.softmax.row_sum[0], part.softmax.row_sum[1]};
             part.softmax.reset(ends);
-            take_scores(scored_row, scored_key);
+            take_scores(scored_position, scored_key);
             // Never so, which ptxas does not know: left alone it waits before it looks for the
             // largest scores.
             if (Tile::kRoomy && part.softmax.rescale[0] + part.softmax.rescale[1] < 0.0f) {

@@ -21,6 +21,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cfloat>
 #include <cmath>
 #include <cstdint>
 
@@ -53,7 +54,7 @@ __device__ __forceinline__ void produce(const Launch& launch, const Shared<Tile>
     ptx::prefetch_tensormap(&launch.query);
     ptx::prefetch_tensormap(&launch.key);
     ptx::prefetch_tensormap(&launch.value);
-    TileScheduler scheduler{launch};
+    TileScheduler<Tile> scheduler{launch};
     Ring<Tile::kStages> key;
     Ring<Tile::kStages> value;
     int query_parity = 0;
@@ -83,7 +84,7 @@ __device__ __forceinline__ void produce(const Launch& launch, const Shared<Tile>
 // The softmax of softmax.h with another base: probabilities are at most 448.
 struct Softmax : RowState {
     // Moves row_base to the largest score so far; the sums follow it. Every row sees a key of every
-    // block, so that the base is finite, or NaN if a score is.
+    // block, so that the base is finite, or NaN if a score is; with a shifted mask it is from the start.
     __device__ __forceinline__ void update_base(const float (&scores)[kKeys / 2], float factor) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -131,6 +132,9 @@ struct Consumer {
             out[i] = 0.0f;
         }
         softmax.reset(true);
+        if constexpr (Tile::kShifted) {
+            softmax.row_base[0] = softmax.row_base[1] = -FLT_MAX;
+        }
     }
 
     // Starts scores = Q K^T. `query` is where this warpgroup's rows are.
@@ -155,9 +159,9 @@ struct Consumer {
     }
 
     // Hides the keys from `key_count` on and, if causal, those after each row's own position.
-    __device__ __forceinline__ void mask(int first_row, int first_key, int key_count,
+    __device__ __forceinline__ void mask(int first_position, int first_key, int key_count,
                                          bool causal) {
-        softmax.mask(scores, first_row, first_key, key_count, causal);
+        softmax.mask(scores, first_position, first_key, key_count, causal);
     }
 
     // The accumulators of 32 keys are the operand of the next product, for V's order of keys.
@@ -189,6 +193,7 @@ struct Consumer {
             if (row >= problem.q_len) {
                 continue;
             }
+            const bool sees = !Tile::kShifted || row + Tile::causal_offset(problem) >= 0;
             auto* target = static_cast<unsigned char*>(problem.out) +
                            (first_out_row + row) * head_dim * kElementBytes;
 #pragma unroll
@@ -200,8 +205,8 @@ struct Consumer {
                 Pair pairs[4];
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    const float low = out[i + 4 * j] * weight;
-                    const float high = out[i + 4 * j + 1] * weight;
+                    const float low = sees ? out[i + 4 * j] * weight : 0.0f;
+                    const float high = sees ? out[i + 4 * j + 1] * weight : 0.0f;
                     pairs[j] = problem.out_dtype == Dtype::fp16
                                    ? Element<__half>::pack(low, high)
                                    : Element<__nv_bfloat16>::pack(low, high);
@@ -236,19 +241,20 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         ptx::bar_arrive(next_turn, kTurnThreads);
     }
 
-    TileScheduler scheduler{launch};
+    TileScheduler<Tile> scheduler{launch};
     Ring<Tile::kStages> key;
     Ring<Tile::kStages> value;
     int query_parity = 0;
     for (Work work; scheduler.next(work);) {
         const int first_row = work.first_row + consumer * kGroupRows;
+        const int first_position = first_row + Tile::causal_offset(problem);
         const int first_scale = work.kv_head * all_blocks;
         const float factor =
             launch.scale_log2 * problem.q_scale[work.head * launch.tiles + work.first_row / kRows];
         const auto mask_block = [&](int block) {
             const int end = (block + 1) * kKeys;
-            if (end > k_len || (problem.causal && end - 1 > first_row)) {
-                part.mask(first_row, block * kKeys, k_len, problem.causal);
+            if (end > k_len || (Tile::causal(problem) && end - 1 > first_position)) {
+                part.mask(first_position, block * kKeys, k_len, Tile::causal(problem));
             }
         };
 

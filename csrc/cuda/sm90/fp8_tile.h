@@ -27,15 +27,24 @@ constexpr int kConsumerRegisters = 240;
 static_assert(kRows == kE4m3Block && kKeys == kE4m3Block);
 
 // 128 query rows by 128 keys, `width` dims of a byte each. K lies in rows of `width` bytes, V, which
-// is transposed, in rows of 128 keys.
-template <int width, int stages>
+// is transposed, in rows of 128 keys. `shifted`: the causal mask is, by causal_offset; a template
+// argument for the registers, of which there is none left.
+template <int width, int stages, bool shifted>
 struct Tile {
+    static constexpr bool kShifted = shifted;
     static constexpr int kWidth = width;
     static constexpr int kStages = stages;
     static constexpr int kQueryBytes = kRows * width;
     static constexpr int kKeyBytes = kKeys * width;  // of K or V, one stage
     static constexpr int kTileBytes = kQueryBytes + 2 * stages * kKeyBytes;
     static_assert(width == 64 || width == 128, "the width of a swizzle");
+
+    static __device__ __forceinline__ bool causal(const AttentionE4m3& problem) {
+        return shifted || problem.causal;
+    }
+    static __device__ __forceinline__ int causal_offset(const AttentionE4m3& problem) {
+        return shifted ? static_cast<int>(problem.causal_offset) : 0;
+    }
 };
 
 // Shared memory: Q, K stages, V stages, barriers. "full": the data is there; "empty": every warp
@@ -106,6 +115,7 @@ struct Work {
 
 // A block of threads walks over tiles, forth in one round over the grid and back in the next, so
 // that every SM gets as much. Causal tiles come longest first, all heads of a length together.
+template <typename Tile>
 struct TileScheduler {
     const Launch& launch;
     int round = 0;
@@ -115,7 +125,7 @@ struct TileScheduler {
         const int place = round % 2 == 0 ? blockIdx.x : blocks - 1 - blockIdx.x;
         const int index = round * blocks + place;
         const AttentionE4m3& problem = launch.problem;
-        const bool causal = problem.causal;
+        const bool causal = Tile::causal(problem);
         if (round * blocks >= launch.tiles * launch.heads) {
             return false;
         }
@@ -126,7 +136,11 @@ struct TileScheduler {
         work.first_row = tile * kRows;
         work.head = head;
         work.kv_head = head / static_cast<int>(problem.heads / problem.kv_heads);
-        work.blocks = causal ? min(all_blocks, tile + 1) : all_blocks;
+        const int end_key = work.first_row + kRows + Tile::causal_offset(problem);
+        // At least one, also where the tile sees no key.
+        work.blocks = !causal         ? all_blocks
+                      : Tile::kShifted ? max(1, min(all_blocks, (end_key + kKeys - 1) / kKeys))
+                                       : min(all_blocks, tile + 1);
         return index < launch.tiles * launch.heads;
     }
 };

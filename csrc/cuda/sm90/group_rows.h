@@ -63,9 +63,9 @@ struct GroupRows {
     }
 
     // Hides the keys from `key_count` on and, if causal, those after each row's own position.
-    __device__ __forceinline__ void mask(int first_row, int first_key, int key_count,
+    __device__ __forceinline__ void mask(int first_position, int first_key, int key_count,
                                          bool causal) {
-        softmax.mask(scores, first_row, first_key, key_count, causal);
+        softmax.mask(scores, first_position, first_key, key_count, causal);
     }
 
     __device__ __forceinline__ void update_base(float scale_log2) {
@@ -80,11 +80,12 @@ struct GroupRows {
 
     // Adds the NaN and infinite values of the keys from `first_key` on, which the scanner took out,
     // to the rows that see them.
-    __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values, int first_row,
-                                                         int first_key, int end_key) {
+    __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values,
+                                                         int first_position, int first_key,
+                                                         int end_key) {
         cuda::add_nonfinite_values<kHeadDim, 2>(
             values, first_key, end_key, softmax.lane,
-            [&](int half) { return first_row + softmax.row_in_group(half); },
+            [&](int half) { return first_position + softmax.row_in_group(half); },
             [&](int half, int n, int i) -> float& { return out[4 * n + 2 * half + i]; });
     }
 

@@ -158,10 +158,13 @@ double predicted_time(const Attention& problem, const Cost& cost) {
     constexpr int keys = Tile::kKeys;
     const int64_t heads = problem.batch * problem.heads;
     const int64_t tiles = rounds.tiles / heads;
-    // Tile i has as many blocks as reach its last row, up to all of them.
-    const double longest = std::min(all_blocks, static_cast<double>(tiles * rows) / keys);
-    const double growing = std::min(static_cast<double>(tiles), longest * keys / rows);
-    const double blocks = longest * (static_cast<double>(tiles) - growing / 2) +
+    // Tile i has those that all rows see, and as many as reach its last row, up to all of them.
+    const double seen_by_all = static_cast<double>(problem.causal_offset) / keys;
+    const double longest = std::min(all_blocks, static_cast<double>(tiles * rows) / keys + seen_by_all);
+    const double most = longest - seen_by_all;
+    const double growing = std::min(static_cast<double>(tiles), most * keys / rows);
+    const double blocks = seen_by_all * static_cast<double>(tiles) +
+                          most * (static_cast<double>(tiles) - growing / 2) +
                           0.5 * growing;  // the last block of a tile counts whole
     const auto [block, tile] = cost.causal;
     const double share = (blocks * block + static_cast<double>(tiles) * tile) *

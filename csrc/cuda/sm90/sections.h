@@ -15,8 +15,9 @@ constexpr int64_t kMaxSectionHeads = 32;
 // A larger section has to save more than this share of the time.
 constexpr double kWorthwhile = 0.03;
 
-// What a section of `heads` takes: the longest tile of each of its rounds over the grid.
-inline int64_t section_time(int64_t heads, int64_t tiles, int64_t blocks) {
+// What a section of `heads` takes: the longest tile of each of its rounds over the grid, in tiles. Each
+// takes `seen_by_all` more than its place among the tiles.
+inline int64_t section_time(int64_t heads, int64_t tiles, int64_t blocks, int64_t seen_by_all) {
     if (heads == 0) {
         return 0;
     }
@@ -28,7 +29,7 @@ inline int64_t section_time(int64_t heads, int64_t tiles, int64_t blocks) {
     int64_t shorter = 0;
     int64_t rest = 0;
     while (shorter < tiles) {
-        time += tiles - shorter;
+        time += seen_by_all + tiles - shorter;
         shorter += step;
         rest += step_rest;
         if (rest >= heads) {
@@ -47,9 +48,11 @@ inline int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t
     if (!problem.causal || tiles < kFewestTiles || all <= kMinSectionHeads * group) {
         return all;
     }
+    const int64_t seen_by_all = problem.causal_offset * tiles / problem.q_len;
     const auto time_with = [&](int64_t heads) {
-        return static_cast<double>(all / heads * section_time(heads, tiles, blocks) +
-                                   section_time(all % heads, tiles, blocks));
+        return static_cast<double>(
+            all / heads * section_time(heads, tiles, blocks, seen_by_all) +
+            section_time(all % heads, tiles, blocks, seen_by_all));
     };
     int64_t best = kMinSectionHeads * group;
     double best_time = time_with(best);

@@ -132,7 +132,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         static_cast<int>(launch.heads_a_kv_head == 1 ? head : head / launch.heads_a_kv_head);
     // If causal the tiles with the most keys first.
     const int first_row = (causal ? launch.tiles - 1 - tile : tile) * Tile::kRows;
-    const int end_key = causal ? min(k_len, first_row + Tile::kRows) : k_len;
+    const int first_position = first_row + static_cast<int>(problem.causal_offset);
+    const int end_key = causal ? min(k_len, first_position + Tile::kRows) : k_len;
     const int blocks = (end_key + kKeys - 1) / kKeys;
 
     if (threadIdx.x == 0) {
@@ -184,7 +185,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         __syncthreads();
     }
 
-    ShortPart<Tile> part(lane, warp_row);
+    ShortPart<Tile> part(lane, first_position + row_in_tile);
     bool nonfinite = false;
     int parity = 0;
     constexpr int kStep = Tile::kParts;
@@ -215,7 +216,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             }
         }
         if (warp_row < launch.q_len) {
-            if (first_key + kKeys > k_len || (causal && first_key + kKeys - 1 > warp_row)) {
+            if (first_key + kKeys > k_len || (causal && first_key + kKeys - 1 > part.first_position)) {
                 part.mask(first_key, k_len, causal);
             }
             part.softmax(launch.scale_log2);
@@ -230,7 +231,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
                 value_rows<T>(problem, batch, kv_head, launch.in_vectors.v),
                 first_key, group);
         }
-        if (causal && first_key + kKeys - 1 > first_row) {
+        if (causal && first_key + kKeys - 1 > first_position) {
             nonfinite |= zero_nonfinite_boxes<Tile>(shared.value(group), group);
         }
         part.multiply_values(probabilities, shared.value(group));
@@ -244,7 +245,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         const auto value = value_rows<T>(problem, batch, kv_head, false);
 #pragma unroll 1
         for (int block = first_block; block < blocks; block += kStep) {
-            if ((block + 1) * kKeys - 1 > first_row) {
+            if ((block + 1) * kKeys - 1 > first_position) {
                 part.add_nonfinite_values(value, block * kKeys);
             }
         }
@@ -252,7 +253,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     if constexpr (Tile::kParts == 1) {
         ptx::bar_sync(1, Tile::kGroupThreads);  // all warps are done with Q
         if (warp_row < launch.q_len) {
-            part.store(out_rows<T>(problem, batch, head, launch.in_vectors.out),
+            part.store(out_rows<T>(problem, batch, head, launch.in_vectors.out), warp_row,
                        shared.query() + row_in_tile * Tile::kSwizzleBytes);
         }
     } else {

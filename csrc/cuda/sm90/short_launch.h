@@ -7,14 +7,14 @@
 //   head dim  when                              keys  groups  cluster  registers  shared memory
 //         64  k_len > 256, tiles at once;
 //             k_len > 1024                       128       2        2        122         105 KB
-//         64  k_len <= 64; 128 if causal          64       1        1         94          24 KB
-//         64  k_len <= 112; full and 129 to 224  112       1        1        114          36 KB
-//         64  else                               128       1        1        122          40 KB
+//         64  k_len <= 64; 128 if causal          64       1        1         96          24 KB
+//         64  k_len <= 112; full and 129 to 224  112       1        1        116          36 KB
+//         64  else                               128       1        1        124          40 KB
 //        128  k_len > 256, half as many at once  128       2        2        154         209 KB
 //        128  k_len > 256, tiles at once;
 //             k_len > 128, half as many at once  128       1        2        154         113 KB
 //        128  full, k_len 65 to 112, 129 to 224  112       1        1        146          72 KB
-//        128  else                                64       1        1        127          48 KB
+//        128  else                                64       1        1        129          48 KB
 //
 // Measured on an H200, bf16, full / causal, CUDA-graph replays, SDPA's (cuDNN's) time over ours:
 // 1,8,512,64 1.73 / 1.78, 8,12,197,64 1.68 / 1.61, 16,16,256,64 1.12 / 1.19,

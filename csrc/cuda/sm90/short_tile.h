@@ -100,10 +100,10 @@ struct ShortPart {
     float row_max[2];  // the largest score so far * scale_log2
     float row_sum[2];  // this lane's part
     int lane;
-    int first_row;  // of the warp, among the queries
+    int first_position;  // of the warp's first row: the last key that it sees, if causal
 
-    __device__ __forceinline__ ShortPart(int lane, int first_row)
-        : lane(lane), first_row(first_row) {
+    __device__ __forceinline__ ShortPart(int lane, int first_position)
+        : lane(lane), first_position(first_position) {
 #pragma unroll
         for (int i = 0; i < kHeadDim / 2; ++i) {
             out[i] = 0.0f;
@@ -115,7 +115,9 @@ struct ShortPart {
         }
     }
 
-    __device__ __forceinline__ int row(int half) const { return first_row + half * 8 + lane / 4; }
+    __device__ __forceinline__ int position(int half) const {
+        return first_position + half * 8 + lane / 4;
+    }
 
     // scores = Q K^T
     __device__ __forceinline__ void multiply_keys(uint32_t query, uint32_t key) {
@@ -152,7 +154,7 @@ struct ShortPart {
     // Hides the keys from `key_count` on and, if causal, those after each row's own position.
     __device__ __forceinline__ void mask(int first_key, int key_count, bool causal) {
         // Keys before this one are seen by every row of the warp.
-        const int seen = (causal ? min(key_count, first_row + 1) : key_count) - first_key;
+        const int seen = (causal ? min(key_count, first_position + 1) : key_count) - first_key;
 #pragma unroll
         for (int block = 0; block < kKeys / 16; ++block) {
             if (16 * block + 16 <= seen) {
@@ -160,7 +162,7 @@ struct ShortPart {
             }
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                const int end = causal ? min(key_count, row(half) + 1) : key_count;
+                const int end = causal ? min(key_count, position(half) + 1) : key_count;
                 const int left = end - first_key - 2 * (lane % 4);
                 hide_columns(scores, half, left, 2 * block, 2 * block + 2);
             }
@@ -212,13 +214,14 @@ struct ShortPart {
                                                          int first_key) {
         const int end_key = min(first_key + kKeys, values.count);
         cuda::add_nonfinite_values<kHeadDim, 2>(
-            values, first_key, end_key, lane, [this](int half) { return row(half); },
+            values, first_key, end_key, lane, [this](int half) { return position(half); },
             [this](int half, int n, int i) -> float& { return out[4 * n + 2 * half + i]; });
     }
 
-    // Divides by the sums and stores; `shared_rows`, where the warp's query rows were, is
-    // overwritten.
-    __device__ __forceinline__ void store(const Rows<T>& rows, uint32_t shared_rows) const {
+    // Divides by the sums and stores the rows from `first_row` on; `shared_rows`, where the warp's
+    // query rows were, is overwritten.
+    __device__ __forceinline__ void store(const Rows<T>& rows, int first_row,
+                                          uint32_t shared_rows) const {
         using Layout = Swizzle<Tile::kBoxDims>;
         constexpr int kBoxBytes = Tile::kRows * Tile::kSwizzleBytes;
 #pragma unroll

@@ -136,6 +136,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     const int q_len = static_cast<int>(problem.q_len);
     const int k_len = static_cast<int>(problem.k_len);
     const bool causal = problem.causal;
+    const int causal_offset = static_cast<int>(problem.causal_offset);
 
     // A column of the grid is a head. The tiles with the most keys first, if causal.
     const int tile = static_cast<int>(gridDim.y - 1 - blockIdx.y);
@@ -148,12 +149,13 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 
     const int first_row = tile * Tile::kRows;
     const int end_row = min(first_row + Tile::kRows, q_len);
-    const int end_key = causal ? min(k_len, end_row) : k_len;
+    const int end_key = causal ? min(k_len, end_row + causal_offset) : k_len;
+    const int first_position = first_row + causal_offset;
     const int group = threadIdx.x / Tile::kGroupThreads;
     const unsigned thread = threadIdx.x % Tile::kGroupThreads;
     const int lane = static_cast<int>(thread % kWarpSize);
     const int warp_row = static_cast<int>(thread / kWarpSize) * Warp::kWarpRows;
-    const int warp_last_row = first_row + warp_row + Warp::kWarpRows - 1;
+    const int warp_last_position = first_position + warp_row + Warp::kWarpRows - 1;
     constexpr int kStride = Tile::kGroups * kKeys;
 
     const uint32_t shared_query = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
@@ -175,15 +177,15 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     }
     load(shared_key, key, group * kKeys);
     load(shared_value, value, group * kKeys);
-    sm80::WarpTile<Warp> part(lane, first_row + warp_row,
+    sm80::WarpTile<Warp> part(lane, first_position + warp_row,
                               shared_query + warp_row * Swizzle<kHeadDim>::kRowBytes);
 
     // Every group takes part in every barrier, also when it has no block left.
     for (int round_key = 0; round_key < end_key; round_key += kStride) {
         const int first_key = round_key + group * kKeys;
         const bool active = first_key < end_key && first_row + warp_row < q_len &&
-                            (!causal || first_key <= warp_last_row);
-        const bool diagonal = causal && first_key + kKeys - 1 > first_row;
+                            (!causal || first_key <= warp_last_position);
+        const bool diagonal = causal && first_key + kKeys - 1 > first_position;
         ptx::cp_async_wait_group<1>();
         __syncthreads();  // K is here
         if (active) {

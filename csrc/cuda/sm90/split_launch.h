@@ -7,9 +7,9 @@
 // 1.57), and 1,8,512,128, which the short kernels compute now.
 //
 //   head dim  keys      rows x keys x groups  registers  shared memory  measured
-//         64  <= 128       32 x  32 x 4             127          37 KB  1.66 / 1.75
-//         64   > 128       32 x  64 x 4             143          69 KB  1.78 / 1.72
-//        128               32 x  64 x 4             188         137 KB  1.28 / 1.35
+//         64  <= 128       32 x  32 x 4             126          37 KB  1.66 / 1.75
+//         64   > 128       32 x  64 x 4             142          69 KB  1.78 / 1.72
+//        128               32 x  64 x 4             186         137 KB  1.28 / 1.35
 #pragma once
 
 #include <cuda_runtime.h>

@@ -181,8 +181,9 @@ private:
         if (causal) {
             const int end_row = min(work.first_row + Tile::kRows,
                                     static_cast<int>(problem.q_len));
-            end_key = min(k_len, end_row);
-            work.first_diagonal = (work.first_row + 1) / Tile::kKeys;
+            const int offset = static_cast<int>(problem.causal_offset);
+            end_key = min(k_len, end_row + offset);
+            work.first_diagonal = (work.first_row + offset + 1) / Tile::kKeys;
         }
         work.blocks = (end_key + Tile::kKeys - 1) / Tile::kKeys;
         work.first_block = 0;

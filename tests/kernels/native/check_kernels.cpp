@@ -29,6 +29,7 @@ struct Case {
     bool causal;
     Dtype dtype;
     int64_t gap = 0;  // elements between one row and the next; head vectors with `gap` are strided
+    int64_t causal_offset = 0;
 };
 
 double to_double(const unsigned char* at, Dtype dtype) {
@@ -126,6 +127,7 @@ struct Problem {
         a.head_dim = shape.head_dim;
         a.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
         a.causal = shape.causal;
+        a.causal_offset = shape.causal_offset;
         a.dtype = shape.dtype;
         flashbench::cpu::attention(a, threads);
     }
@@ -143,7 +145,9 @@ struct Problem {
   private:
     double row_error(int64_t b, int64_t h, int64_t i) {
         const int64_t g = h / (shape.heads / shape.kv_heads);
-        const int64_t seen = shape.causal && i < shape.k_len ? i + 1 : shape.k_len;
+        const int64_t last = i + shape.causal_offset;
+        const int64_t seen =
+            shape.causal ? std::clamp<int64_t>(last + 1, 0, shape.k_len) : shape.k_len;
         std::vector<double> weights(static_cast<size_t>(seen)), sums(shape.head_dim, 0.0);
         double total = 0;
         for (int64_t j = 0; j < seen; ++j) {
@@ -180,7 +184,8 @@ std::string describe(const Case& c) {
     return flashbench::cpu::selected_isa() + " " + flashbench::name_of(c.dtype) + " " +
            std::to_string(c.heads) + "," + std::to_string(c.kv_heads) + "," +
            std::to_string(c.q_len) + "," + std::to_string(c.k_len) + "," +
-           std::to_string(c.head_dim) + (c.causal ? " causal" : " full");
+           std::to_string(c.head_dim) + (c.causal ? " causal" : " full") +
+           (c.causal_offset != 0 ? " shifted" : "");
 }
 
 // Values reach 2: the last bit of bf16 there is 2^-7, and weights are rounded to it, too.
@@ -205,6 +210,10 @@ void check_results(const std::vector<int64_t>& head_dims) {
                         for (const int64_t gap : {0, 3}) {
                             check_result({1, 2, kv_heads, length[0], length[1], head_dim, causal,
                                           dtype, gap});
+                            if (causal && gap == 0) {
+                                check_result({1, 2, kv_heads, length[0], length[1], head_dim, true,
+                                              dtype, gap, length[1] - length[0]});
+                            }
                         }
                     }
                 }

@@ -1,0 +1,39 @@
+"""The masks that kernels are tested with, in the keywords of each function."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention.bias import CausalVariant
+
+from flashbench import case
+from flashbench.case import Causal
+
+MASKS: tuple[Causal, ...] = (False, True, "bottom_right")
+IDS = case.MASKS
+
+
+def for_ours(causal: Causal) -> dict[str, Any]:
+    """Of flashbench.attention."""
+    if causal == "bottom_right":
+        return {"attn_mask": CausalVariant.LOWER_RIGHT}
+    return {"is_causal": causal}
+
+
+def for_reference(causal: Causal) -> dict[str, bool]:
+    """Of flashbench.reference.attention."""
+    return {"is_causal": bool(causal), "bottom_right": causal == "bottom_right"}
+
+
+def for_sdpa(causal: Causal, q: Tensor, k: Tensor) -> dict[str, Any]:
+    """Of SDPA: which backends take torch's causal_lower_right differs, a matrix all take."""
+    if causal == "bottom_right":
+        q_len, k_len = q.shape[2], k.shape[2]
+        seen = torch.ones(q_len, k_len, dtype=torch.bool, device=q.device)
+        return {"attn_mask": seen.tril(k_len - q_len)}
+    return {"is_causal": causal}
+
+
+def for_extension(causal: Causal, q_len: int, k_len: int) -> tuple[bool, int]:
+    """Of the functions of flashbench._C: causal and causal_offset."""
+    return bool(causal), k_len - q_len if causal == "bottom_right" else 0
