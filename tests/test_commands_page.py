@@ -23,7 +23,7 @@ def test_every_command_and_option_is_on_the_page() -> None:
     assert all(f"\n## {name}\n" in text for name in COMMANDS)
     run = text.partition("\n## run\n")[2].partition("\n## ")[0]
     assert "| `--candidate [NAME=]MODULE:FUNCTION` |" in run
-    assert r"| `--causal [both\|causal\|full]` |" in run
+    assert r"| `--causal [both\|causal\|full\|bottom_right]` |" in run
     assert "4 a candidate could not be measured" in run
 
 

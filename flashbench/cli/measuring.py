@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from flashbench.case import PRESETS, Shape, parse_shape
+from flashbench.case import PRESETS, Causal, Shape, parse_shape
 from flashbench.cost.money import DevicePrice, Money, price_of, read_prices, seconds_of
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.machine import name_of
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from flashbench.revisions import Project
     from flashbench.revisions.revision import Revision
 
-CAUSAL = {"both": (False, True), "causal": (True,), "full": (False,)}
+CAUSAL: dict[str, tuple[Causal, ...]] = {
+    "both": (False, True),
+    "causal": (True,),
+    "full": (False,),
+    "bottom_right": ("bottom_right",),
+}
 
 
 def processes_of(project: "Project | None", options: dict[str, Any]) -> str:

@@ -72,10 +72,10 @@ grid_options = together(
     ),
     click.option(
         "--causal",
-        type=click.Choice(["both", "causal", "full"]),
+        type=click.Choice(["both", "causal", "full", "bottom_right"]),
         default="both",
         show_default=True,
-        help="With the causal mask, without it, or both.",
+        help="With the causal mask, without it, or both; or aligned at the bottom right.",
     ),
     click.option(
         "--device",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flashbench import runfile
-from flashbench.case import Case, DtypeName, Shape, grid
+from flashbench.case import Case, Causal, DtypeName, Shape, grid
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import record
 from flashbench.launches import FloatArray, LaunchData, collect
@@ -31,7 +31,7 @@ class Grid:
 
     shapes: list[Shape]
     dtypes: list[DtypeName]
-    causal: list[bool]
+    causal: list[Causal]
 
 
 KERNEL, SDPA = "flashbench", "sdpa"  # as `flashbench run` names them: one series for both

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from flashbench.case import Case, DtypeName, Shape, grid
+from flashbench.case import Case, Causal, DtypeName, Shape, grid
 from flashbench.runfile import Candidate, Pair, Processes
 
 # Passes over the candidates of a case, a metric and a launch: A B | B A | A B | B A.
@@ -28,7 +28,7 @@ class Plan:
     shapes: Sequence[Shape]
     candidates: Sequence[Candidate]  # without the baselines; empty: SDPA alone
     dtypes: Sequence[DtypeName] | None = None
-    causal: Sequence[bool] = (False, True)
+    causal: Sequence[Causal] = (False, True)
     device: str = "auto"
     backends: str = "auto"
     launches: int = 10

@@ -31,6 +31,10 @@ def inputs_of(case: Case, seed: int) -> tuple[tuple[Tensor, Tensor, Tensor], dic
         return torch.randn(size, generator=random, device=case.device).to(DTYPES[case.dtype])
 
     keywords: dict[str, Any] = {"is_causal": case.causal}
+    if case.bottom_right:
+        from torch.nn.attention.bias import causal_lower_right  # slow to import
+
+        keywords = {"attn_mask": causal_lower_right(s.q_len, s.k_len)}
     if s.heads != s.kv_heads:
         keywords["enable_gqa"] = True
     return (
@@ -116,15 +120,18 @@ class Problem:
         return out if self._rows is None else out[:, :, self._rows.to(out.device)]
 
     def _reference(self) -> Tensor:
-        causal = self.case.causal
+        case = self.case
         if self._rows is None:
-            return reference.attention(self.q, self.k, self.v, is_causal=causal)
-        if not causal:
+            return reference.attention(
+                *self.inputs, is_causal=case.causal, bottom_right=case.bottom_right
+            )
+        if not case.causal:
             return reference.attention(self._select(self.q), self.k, self.v)
-        # Row i of a causal problem is row i alone against the keys up to i.
+        # Row i of a causal problem is row i alone against the keys that it sees.
+        offset = case.shape.k_len - case.shape.q_len if case.bottom_right else 0
         rows = []
         for row in self._rows.tolist():
-            seen = slice(0, row + 1)
+            seen = slice(0, max(0, row + 1 + offset))
             rows.append(
                 reference.attention(
                     self.q[:, :, row : row + 1], self.k[:, :, seen], self.v[:, :, seen]

@@ -25,7 +25,7 @@ UNKNOWN = ""  # a unit or a metric that the file does not state
 ONE_PROCESS = "one process: its samples are not launches"
 NO_SAMPLES = "no raw samples, only statistics"
 _CASE = re.compile(
-    r"\bb\d+-h\d+(?:-g\d+)?-q\d+(?:-k\d+)?-d\d+-(?:fp32|fp16|bf16)-(?:causal|full)-(?:cpu|cuda)\b"
+    r"\bb\d+-h\d+(?:-g\d+)?-q\d+(?:-k\d+)?-d\d+-(?:fp32|fp16|bf16)-(?:causal|full|bottom_right)-(?:cpu|cuda)\b"
 )
 
 

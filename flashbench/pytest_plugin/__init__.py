@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flashbench.candidates import SDPA, parse_candidate
-from flashbench.case import DTYPES, Case, parse_shape
+from flashbench.case import DTYPES, grid, parse_shape
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -55,9 +55,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ):
             if dtype not in DTYPES:
                 raise InvalidInputError(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
-            case = Case(parse_shape(shape), dtype, bool(causal), "")
+            if causal != "bottom_right":
+                causal = bool(causal)
+            (case,) = grid([parse_shape(shape)], [dtype], [causal], "")
             # Plain values: pytest-benchmark writes them into its file.
-            parameters.append([shape, dtype, bool(causal), candidate])
+            parameters.append([shape, dtype, causal, candidate])
             shown = case.id.removesuffix("-")  # the device is known when the test runs
             ids.append(shown if candidate is None else f"{shown}-{_name(candidate)}")
     except InvalidInputError as error:

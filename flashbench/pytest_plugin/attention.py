@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from flashbench.candidates import BACKENDS, SDPA, Loaded, load, parse_candidate
-from flashbench.case import Case, DtypeName, Shape
+from flashbench.case import Case, Causal, DtypeName, Shape, grid
 from flashbench.errors import NotMeasuredError
 from flashbench.measure.clock import Clock
 from flashbench.measure.measurement import make_clock
@@ -22,7 +22,8 @@ class Attention:
     """A case with its tensors and what is right for them.
 
     q: (batch, heads, q_len, head_dim), k and v: (batch, kv_heads, k_len, head_dim), N(0, 1).
-    keywords: what SDPA is called with beside them (`is_causal`, `enable_gqa`). Called, it gives
+    keywords: what SDPA is called with beside them (`is_causal` or `attn_mask`,
+    `enable_gqa`). Called, it gives
     the candidate's output, (batch, heads, q_len, head_dim).
     """
 
@@ -41,7 +42,7 @@ class Attention:
 
 
 def prepare(
-    shape: Shape, dtype: DtypeName, causal: bool, device: str, candidate: str | None
+    shape: Shape, dtype: DtypeName, causal: Causal, device: str, candidate: str | None
 ) -> Attention:
     """The problem of a case; skips the test where the machine has no such device.
 
@@ -51,7 +52,7 @@ def prepare(
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
-    case = Case(shape, dtype, causal, device)
+    (case,) = grid([shape], [dtype], [causal], device)
     loaded = None if candidate is None else _load(candidate)
     with torch.no_grad():
         problem = Problem(case, derive_seed("pytest", os.getpid()), full_check=True)

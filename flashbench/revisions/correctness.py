@@ -128,8 +128,7 @@ def summarized(cases: Iterable[Case]) -> str:
     masks: dict[tuple[str, str, str], list[str]] = {}
     for case in cases:
         shape = case.id.rsplit("-", 3)[0]
-        mask = "causal" if case.causal else "full"
-        masks.setdefault((shape, case.device, case.dtype), []).append(mask)
+        masks.setdefault((shape, case.device, case.dtype), []).append(case.mask)
     dtypes: dict[tuple[str, str, str], list[str]] = {}
     for (shape, device, dtype), those in masks.items():
         dtypes.setdefault((shape, device, _either(those)), []).append(dtype)

@@ -40,7 +40,7 @@ class Graph:
 
     @property
     def traits(self) -> tuple[str, str, str]:
-        """dtype, "causal" or "full", and device; empty strings where the case does not say."""
+        """dtype, mask and device; empty strings where the case does not say."""
         parts = self.series.case.rsplit("-", 3)
         return (parts[1], parts[2], parts[3]) if len(parts) == 4 else ("", "", "")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flashbench.case import DTYPES, Case, parse_shape
+from flashbench.case import DTYPES, MASKS, Case, parse_shape
 from flashbench.comparison import Comparison
 from flashbench.damage import UNREADABLE
 from flashbench.errors import InvalidInputError
@@ -152,9 +152,9 @@ def _speedups(cell: Cell | None) -> foreign.Launches:
 
 def _case(name: str) -> Case | None:
     shape, dtype, mask, device = [*name.rsplit("-", 3), "", "", ""][:4]
-    if dtype not in DTYPES or mask not in ("causal", "full"):
+    if dtype not in DTYPES or mask not in MASKS:
         return None
     try:
-        return Case(parse_shape(shape), dtype, mask == "causal", device)
+        return Case(parse_shape(shape), dtype, mask != "full", device, mask == "bottom_right")
     except (InvalidInputError, ValueError):
         return None
