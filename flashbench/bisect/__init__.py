@@ -1,1 +1,1 @@
-"""Which commit of a range broke the build, the results or the speed."""
+"""Find the commit of a range that broke the build, the results or the speed."""

@@ -1,4 +1,5 @@
-"""The search for what broke the build, the import or the results: one exact answer a commit."""
+"""Search for the commit that broke the build, the import or the results, with one exact answer per
+commit."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -32,13 +33,12 @@ def find_breakage(
     named: bool = False,
     tell: Callable[[str], None],
 ) -> Found:
-    """The last commit that works, and the first that does not. quick: halving alone, which is right
-    where nothing was broken and repaired. budget: seconds by the clock
-    after which no more commits are tried; the two ends always are. named: the preparer checks cases
-    that the user named, and a commit that refuses one does not work.
+    """The last commit that works, and the first that does not. quick: halving alone, which is
+    correct if nothing was broken and repaired. budget: wall-clock seconds after which no more
+    commits are tried; the two ends always are. named: the preparer checks cases that the user
+    named, and a commit that refuses one does not work.
 
-    Raises NotMeasuredError where the good end does not work, or the bad one fails before that can
-    be told of it.
+    Raises NotMeasuredError if the good end does not work, or the bad one fails earlier than asked.
     """
     started = time.monotonic()
     tried: dict[int, TriedCommit] = {}
@@ -70,7 +70,7 @@ def find_breakage(
             why += f"{tried[place].status}: {line}"
             fix = "name another commit, or another --for"
             if tried[place].status == "unchecked":
-                fix = "name a case that it takes with --case, another commit, or another --for"
+                fix = "name a case that it supports with --case, another commit, or another --for"
             raise NotMeasuredError(f"{why}; {fix}")
     if ends[bad]:
         answer = f"nothing is broken: {asked.bad.label} {_WORKS[purpose]}"
@@ -149,7 +149,7 @@ def _found(
 
 
 def count(cost: Cost, built: Built) -> None:
-    """Add a commit that was prepared."""
+    """Count a prepared commit."""
     cost.commits += 1
     if not built.build.reused:
         cost.builds += 1

@@ -1,17 +1,16 @@
 """Bayesian bisection: which commit made the last one slower, from noisy launches.
 
-Every commit of the range is a hypothesis: it made itself and all that descends from it slower by
-one and the same factor. A launch of commit x tells log(time of x / time of the good commit), which
-is around 0 where x lacks the change and around the slowdown where x has it. The slowdown and the
-noise, the same for all, are unknown and integrated out in closed form (a normal-inverse-gamma
-prior), so the posterior over commits is exact for normal noise; what a launch says is clipped, so
-that no single one can decide.
+Every commit of the range is a hypothesis: it made itself and all its descendants slower by the same
+factor. A launch of commit x yields log(time of x / time of the good commit), which is around 0 if x
+lacks the change and around the slowdown if x has it. The slowdown and the noise, the same for all,
+are unknown and integrated out in closed form (a normal-inverse-gamma prior), so the posterior over
+commits is exact for normal noise; each launch's evidence is clipped, so no single one can decide.
 
-The next commit is the one whose launch is expected to tell most: that for which the odds of having
-the change are nearest to even. The scheme is that of git_bayesect (S. Jain, 2026, a posterior over
-commits and greedy entropy, with unknown rates integrated out), with times in place of passes and
-fails, and any history in place of a line of commits; conjugacy: Murphy, "Conjugate Bayesian
-analysis of the Gaussian distribution" (2007).
+The next commit is the one whose launch is expected to be most informative: its odds of having the
+change are nearest to even. The scheme is that of git_bayesect (S. Jain, 2026, a posterior over
+commits and greedy entropy, with unknown rates integrated out), with times instead of passes and
+fails, and any history instead of a line of commits; conjugacy: Murphy, "Conjugate Bayesian analysis
+of the Gaussian distribution" (2007).
 """
 
 from dataclasses import dataclass, field
@@ -24,19 +23,19 @@ from flashbench.bisect.graph import CommitGraph
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-_SLOW_PRIOR = 0.05  # launches that the prior is worth: the bad commit's own tell the slow level
+_SLOW_PRIOR = 0.05  # weight of the prior in launches: the bad commit's own show the slow level
 _SHAPE, _SCALE = 1.0, 1e-6  # inverse gamma of the noise's variance: around 0.1 %, next to nothing
-_NEARLY_BEST = 0.05  # bits: a commit that was measured before is as good as one that was not
-LEAST_LAUNCHES = 2  # on either side of the answer: one launch is never trusted
+_NEARLY_BEST = 0.05  # bits: a tie between a commit measured before and one not yet measured
+LEAST_LAUNCHES = 2  # on each side of the answer: one launch is never trusted
 
 
 @dataclass
 class Search:
-    """A bisection on its way; nothing here builds or measures.
+    """The state of a bisection; nothing here builds or measures.
 
-    weights: (commits,), prior odds of being the culprit; 0 for those that change nothing that is
-    measured. slowdown: log(time of bad / time of good), above 0, as the comparison of the two ends
-    found it: what a launch says beyond 0 or this by more than this is clipped.
+    weights: (commits,), prior odds of being the culprit; 0 for those that change nothing measured.
+    slowdown: log(time of bad / time of good), above 0, from the comparison of the two ends: a
+    launch's evidence is clipped to within one slowdown of 0 and of this value.
     """
 
     graph: CommitGraph
@@ -46,15 +45,15 @@ class Search:
     unusable: set[int] = field(default_factory=set)
 
     def record(self, commit: int, log_ratio: float) -> None:
-        """What one launch of a commit says."""
+        """Record the result of one launch of a commit."""
         self.launches.setdefault(commit, []).append(log_ratio)
 
     def skip(self, commit: int) -> None:
-        """The commit cannot be measured."""
+        """Mark a commit that cannot be measured."""
         self.unusable.add(commit)
 
     def probabilities(self) -> FloatArray:
-        """(commits,): of each to be the culprit."""
+        """(commits,): each one's probability of being the culprit."""
         size = self.graph.size
         counts, sums = np.zeros(size), np.zeros(size)
         squares = 0.0
@@ -72,8 +71,8 @@ class Search:
         return odds
 
     def answer(self) -> tuple[list[int], float]:
-        """The likeliest commits that no commit which can be measured tells apart, and the
-        probability that the culprit is among them."""
+        """The likeliest commits that no measurable commit separates, and the probability that the
+        culprit is among them."""
         probabilities = self.probabilities()
         usable = self._usable()
         signature = self.graph.reaches[:, usable]
@@ -82,7 +81,7 @@ class Search:
         return np.flatnonzero(alike).tolist(), float(probabilities[alike].sum())
 
     def next(self, confidence: float) -> int | None:
-        """The commit to measure now; None when the answer is sure enough, or nothing is left."""
+        """The next commit to measure; None if the answer is sure enough, or nothing is left."""
         usable = self._usable()
         if not usable.any():
             return None
@@ -90,7 +89,7 @@ class Search:
         found, probability = self.answer()
         if probability >= confidence:
             return self._unproven(found[0], usable)
-        share = self.graph.reaches.T @ probabilities  # of the odds that x has the change
+        share = self.graph.reaches.T @ probabilities  # entropy of the odds that x has the change
         entropy = np.where(usable, _entropy(share), -1.0)
         best = float(entropy.max())
         if best <= 0:
@@ -99,8 +98,8 @@ class Search:
         return max(measured, key=entropy.__getitem__) if measured else int(np.argmax(entropy))
 
     def spread(self, count: int) -> list[int]:
-        """Up to `count` commits that cut the odds into equal parts, as well as they can: those that
-        are likely to be asked for next, whatever the launches say."""
+        """Up to `count` commits that cut the odds into parts as equal as possible: those likely to
+        be needed next, whatever the launches show."""
         usable = np.flatnonzero(self._usable())
         share = (self.graph.reaches.T @ self.probabilities())[usable]
         wanted = np.arange(1, count + 1) / (count + 1)
@@ -108,7 +107,7 @@ class Search:
         return list(dict.fromkeys(int(usable[place]) for place in nearest))
 
     def _unproven(self, culprit: int, usable: BoolArray) -> int | None:
-        """A commit next to the answer, on either side, that has too few launches of its own."""
+        """A commit next to the answer, on either side, with too few launches of its own."""
         has = self.graph.descendants(culprit)
         first = self._ends(has & usable, oldest=True)
         last = self._ends(~has & usable & self._below(culprit), oldest=False)
@@ -118,7 +117,7 @@ class Search:
         return None
 
     def _below(self, culprit: int) -> BoolArray:
-        """(commits,): what the culprit was made on."""
+        """(commits,): the culprit's ancestors."""
         below: BoolArray = self.graph.ancestors(culprit)
         return below
 
@@ -137,7 +136,7 @@ class Search:
 
     @staticmethod
     def _summed(probabilities: FloatArray, signature: BoolArray) -> FloatArray:
-        """(commits,): the probability of all that have the same signature."""
+        """(commits,): the total probability of all with the same signature."""
         _, group = np.unique(signature, axis=0, return_inverse=True)
         group = group.reshape(-1)
         total = np.bincount(group, weights=probabilities).astype(np.float64)

@@ -1,10 +1,10 @@
 """Exact bisection: the last commit that worked and the first that did not.
 
-An answer of a build is final, but answers need not be in order: a commit may be broken and repaired
-before the one that broke things for good, and of a side branch nothing follows for the main one. So
-halving comes first, as in `git bisect`, and finds some commit that works followed by one that does
-not; then every commit that could still work is tried, the newest first, until none is left. Where
-one works, all that it descends from is out of question.
+A build's answer is final, but answers need not be in order: a commit may be broken and repaired
+before the one that broke things for good, and a side branch says nothing about the main one. So
+halving comes first, as in `git bisect`, and finds some working commit followed by one that does not
+work; then every commit that could still work is tried, newest first, until none is left. If one
+works, all its ancestors are settled.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,17 +17,16 @@ from flashbench.bisect.graph import CommitGraph
 
 BoolArray = NDArray[np.bool_]
 
-# Of commits, by number: True works, False does not, None: it cannot be told.
+# By commit number: True works, False does not, None: unknown.
 Try = Callable[[Sequence[int]], Mapping[int, bool | None]]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """The answer, None standing for the good end. last: the newest commit that works. first: the
-    one that does not, since when nothing works. before: the newest that works and that `first`
-    descends from; with merges it may be another than `last`. candidates: `first` and those before
-    it that may or may not work. untried: how many might work and were not
-    tried."""
+    """The answer; None means the good end. last: the newest commit that works. first: the one since
+    which nothing works. before: the newest working ancestor of `first`; with merges it may differ
+    from `last`. candidates: `first` and those before it that may or may not work. untried: how many
+    might work but were not tried."""
 
     last: int | None
     first: int
@@ -38,7 +37,7 @@ class Fault:
 
 @dataclass
 class FaultSearch:
-    """graph: of the range, whose last commit does not work. answers: what is known so far."""
+    """graph: the range, whose last commit does not work. answers: known so far."""
 
     graph: CommitGraph
     attempt: Try
@@ -56,17 +55,17 @@ class FaultSearch:
             self.answers |= self.attempt(self._splitting(places, suspects))
 
     def prove(self) -> None:
-        """Try every commit that might work still, the newest first."""
+        """Try every commit that might still work, newest first."""
         while places := np.flatnonzero(self._open()).tolist():
             self.answers |= self.attempt(places[: -self.jobs - 1 : -1])
 
     def answer(self) -> Fault:
-        """By what is known; `halve` has to have been called, `prove` need not."""
+        """The answer from what is known; requires a call of `halve`, but not of `prove`."""
         broken = ~self._settled()
         failed = [x for x in np.flatnonzero(broken) if self.answers.get(int(x)) is False]
         reaches = self.graph.reaches[np.ix_(failed, failed)]
         first_ones = [x for x, n in zip(failed, reaches.sum(axis=0), strict=True) if n == 1]
-        # Of several, the one that explains most of what does not work.
+        # Of several, the one that explains most failures.
         first = int(max(first_ones, key=lambda x: (self.graph.reaches[x] & broken).sum()))
         works = np.array([self.answers.get(x) is True for x in range(self.graph.size)])
         above = self.graph.ancestors(first)
@@ -86,7 +85,7 @@ class FaultSearch:
         return np.asarray(self.graph.reaches[:, works].any(axis=1))
 
     def _open(self) -> BoolArray:
-        """(commits,): not tried, and not the ancestor of one that works."""
+        """(commits,): not tried, and not an ancestor of a working one."""
         left = ~self._settled()
         left[list(self.answers)] = False
         return left
@@ -100,7 +99,7 @@ class FaultSearch:
         return suspects
 
     def _splitting(self, places: Sequence[int], suspects: BoolArray) -> list[int]:
-        """`jobs` of the places that cut the suspects into parts as equal as can be."""
+        """`jobs` places that cut the suspects into parts as equal as possible."""
         counts = (self.graph.reaches[:, places] & suspects[:, None]).sum(axis=0)
         chosen: dict[int, None] = {}
         for part in range(1, min(self.jobs, len(places)) + 1):

@@ -1,4 +1,4 @@
-"""What a bisection found: what its table is made of, and what the shell is told."""
+"""The result of a bisection: the data of its table, and the exit code."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,8 +10,8 @@ from flashbench.errors import Exit
 
 
 class Conclusion(StrEnum):
-    """FOUND: one commit. HIDDEN: it is among several that broken commits hide. NONE: nothing broke
-    in the range. UNDECIDED: stopped, or noise, before it was known."""
+    """FOUND: one commit. HIDDEN: one of several, hidden by broken commits. NONE: nothing broke in
+    the range. UNDECIDED: stopped, or too noisy, before it was known."""
 
     FOUND = "FOUND"
     HIDDEN = "HIDDEN"
@@ -29,8 +29,8 @@ EXIT_CODES = {
 
 @dataclass
 class TriedCommit:
-    """What is known of one commit. place: in the range, -1 the good end; launches: log(time of it /
-    time of good), one a launch; checked: the cases on which it is right."""
+    """What is known about one commit. place: in the range, -1 for the good end; launches: log(its
+    time / time of good), one per launch; checked: the cases on which it is correct."""
 
     place: int
     status: str = ""
@@ -43,7 +43,7 @@ class TriedCommit:
 
 @dataclass
 class Cost:
-    """What it took: builds made now, of how many commits tried, and seconds as of `Spent`."""
+    """The cost: builds made now, commits tried, and seconds as in `Spent`."""
 
     commits: int = 0
     builds: int = 0
@@ -64,7 +64,7 @@ class Cost:
 @dataclass
 class Found:
     """answer: one sentence. candidates: places in the range; probability: that the culprit is among
-    them, None where the answer is exact. notes: what one has to know besides."""
+    them, None if the answer is exact. notes: further caveats."""
 
     range: Range
     purpose: Purpose

@@ -1,4 +1,4 @@
-"""The commits of a range and who descends from whom, as a matrix."""
+"""The commits of a range and their ancestry, as a matrix."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ BoolArray = NDArray[np.bool_]
 
 
 class Node(Protocol):
-    """A commit, as far as its place in history goes."""
+    """A commit's place in history."""
 
     @property
     def id(self) -> str: ...

@@ -1,5 +1,5 @@
-"""Launches of two builds side by side, one more whenever it is asked for: what a speed bisection
-learns from. Each commit has a run file, which `flashbench show` and `compare` read."""
+"""Launches of two builds side by side, one at a time on demand: the evidence of a speed bisection.
+Each commit has a run file, which `flashbench show` and `compare` read."""
 
 import contextlib
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from flashbench.runfile import Pair, RunFile
 from flashbench.until_decided import measure_pair
 
 OLD, NEW = "A", "B"
-_TRIES = 2  # launches of a commit that fail before it is given up
+_TRIES = 2  # failed launches after which a commit is given up
 
 
 class SpentError(Exception):
@@ -30,11 +30,11 @@ class SpentError(Exception):
 
 
 class CutShortError(Exception):
-    """Ctrl-C came; what was measured is in the run files."""
+    """Ctrl-C was pressed; the measurements are in the run files."""
 
 
 class Silent(LineProgress):
-    """One launch at a time has nothing to say that the bisection does not say better."""
+    """No progress for single launches: the bisection reports it better."""
 
     def note(self, text: str) -> None:
         pass
@@ -42,10 +42,10 @@ class Silent(LineProgress):
 
 @contextlib.contextmanager
 def own(directory: Path, *, force: bool = False) -> Iterator[None]:
-    """Make the directory of one bisection's run files and keep every other process out of it
-    meanwhile. What is there is used again, or removed with `force`.
+    """Create the directory of one bisection's run files and lock out other processes. Existing
+    files are reused, or removed with `force`.
 
-    Raises NotMeasuredError where another process has it, or it cannot be made.
+    Raises NotMeasuredError if another process holds it, or it cannot be created.
     """
     with contextlib.ExitStack() as held:
         try:
@@ -67,8 +67,8 @@ def own(directory: Path, *, force: bool = False) -> Iterator[None]:
 
 @dataclass
 class LaunchesOnDemand:
-    """plan: of every measurement, without candidates; good: the build that all are compared with;
-    directory: of the run files; budget: device seconds in all, None without a limit."""
+    """plan: for every measurement, without candidates; good: the build that all are compared with;
+    directory: for the run files; budget: total device seconds, None without a limit."""
 
     plan: Plan
     good: Built
@@ -81,11 +81,11 @@ class LaunchesOnDemand:
     build_seconds: float = 0.0  # by the clock, of this invocation
     seconds: float = 0.0  # device seconds of this invocation
     lost: float = 0.0  # of these, without a result
-    saved: float = 0.0  # that the fixed plan for the ends would have taken beside them
+    saved: float = 0.0  # that the fixed plan for the ends would have taken in addition
     reasons: dict[str, str] = field(default_factory=dict)  # why a commit has no launches
 
     def ends(self, bad: Built, launches: int, progress: Progress) -> Report:
-        """Good and bad compared on all cases, until each is decided.
+        """Compare good and bad on all cases until each is decided.
 
         Raises SpentError, CutShortError, and what `run.measure` raises.
         """
@@ -99,13 +99,13 @@ class LaunchesOnDemand:
         return self._report(runfile.load(path))
 
     def known(self, commit: Built, case: Case) -> list[float]:
-        """What earlier launches of a commit told, none if its file is of other builds."""
+        """The results of earlier launches of a commit; none if its file is of other builds."""
         run = self._known(commit)
         return self._ratios(run, case) if run is not None and case in run.cases else []
 
     def launch(self, commit: Built, case: Case) -> float | None:
-        """log(time of the commit / time of good) in one more launch; None where it gave none, for
-        which `reasons` has the reason. Raises as `ends`."""
+        """log(time of the commit / time of good) in one more launch; None if it yielded none, with
+        the reason in `reasons`. Raises as `ends`."""
         for _ in range(_TRIES):
             resumed = self._known(commit)
             before = self._ratios(resumed, case) if resumed is not None else []
@@ -115,7 +115,7 @@ class LaunchesOnDemand:
             try:
                 self._finish(measure(plan, self._path(commit), Silent(), resumed), done)
             except (UnprovenError, NotSavedError):
-                raise  # says nothing of this commit: the next one would be no better
+                raise  # not this commit's fault: the next one would do no better
             except NotMeasuredError as error:
                 self.reasons[commit.revision.commit] = str(error)
                 return None
@@ -168,7 +168,7 @@ class LaunchesOnDemand:
         return self.directory / f"{commit.revision.commit}.json"
 
     def _known(self, commit: Built) -> RunFile | None:
-        """The run file of a commit, where it is of the builds that are compared now."""
+        """The run file of a commit, if it is of the builds being compared."""
         path = self._path(commit)
         if not path.exists():
             return None
@@ -179,7 +179,7 @@ class LaunchesOnDemand:
             processes = self.plan.processes in ("auto", run.settings.processes)
             if there == mine and run.pair is not None and processes:
                 return run
-        other = 1  # of other builds, or damaged: not used, and not lost
+        other = 1  # of other builds, or damaged: not used, but not lost
         while (aside := path.with_suffix(f".{other}.json")).exists():
             other += 1
         path.rename(aside)
@@ -205,8 +205,8 @@ class LaunchesOnDemand:
 
 
 def slowest(report: Report, outcomes: tuple[str, ...]) -> int | None:
-    """The comparison that is slower by most, for certain; None where none is. outcomes: of the
-    verdicts, in the report's order."""
+    """The comparison that is certainly slower by the most; None if none is. outcomes: the
+    verdicts', in the report's order."""
     slower = [place for place, outcome in enumerate(outcomes) if outcome == "SLOWER"]
     if not slower:
         return None

@@ -1,4 +1,4 @@
-"""What is asked of the commits of a range, and who answers: the builds, or launches."""
+"""The question to the commits of a range, answered by builds or by launches."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -19,8 +19,8 @@ from flashbench.revisions.revision import is_shallow
 
 Purpose = Literal["build", "load", "correct", "speed"]
 
-# What says that a commit does not load, or computes the wrong thing: one that does not even build
-# says nothing about that.
+# Statuses that mean a commit does not load, or computes a wrong result: one that does not even
+# build says nothing about that.
 _NOT_LOADED: tuple[Status, ...] = ("undefined symbol", "wrong module name", "import error")
 _NOT_BUILT: tuple[Status, ...] = (
     "missing header",
@@ -32,8 +32,8 @@ _NOT_BUILT: tuple[Status, ...] = (
 
 @dataclass(frozen=True)
 class Range:
-    """The commits from a good one, left out, to a bad one, the last. good_subject: of the first,
-    a stranger's text."""
+    """The commits after a good one up to a bad one, the last. good_subject: the good one's subject,
+    untrusted text."""
 
     project: Project
     good: Revision
@@ -44,8 +44,8 @@ class Range:
     good_subject: str = ""
 
     def changes(self) -> list[bool]:
-        """Of each commit, whether it has anything that is built or imported and that none of its
-        parents has."""
+        """For each commit, whether it has anything built or imported that none of its parents
+        has."""
         parents = slice(1) if self.first_parent else slice(None)
         return [
             all(self._of(commit.id) != self._of(one) for one in commit.parents[parents])
@@ -53,11 +53,11 @@ class Range:
         ]
 
     def builds(self) -> int:
-        """How many different builds the commits have at most."""
+        """An upper bound on the number of different builds."""
         return len({sources for sources, _ in map(self._of, (one.id for one in self.commits))})
 
     def _of(self, commit: str) -> tuple[str, str]:
-        """What is built and what is imported; of a commit that cannot be read, nothing else's."""
+        """What is built and what is imported; unique for a commit that cannot be read."""
         try:
             contents = contents_of(self.project, commit)
         except git.GitError:
@@ -66,17 +66,18 @@ class Range:
 
 
 def range_of(project: Project, good: str, bad: str, *, first_parent: bool = False) -> Range:
-    """Raises InvalidInputError where one of them is no commit, or good is no ancestor of bad."""
+    """Raises InvalidInputError if one of them is not a commit, or good is not an ancestor of
+    bad."""
     repository = project.repository
     ends = resolve(repository, good), resolve(repository, bad)
     for end in ends:
         if end.worktree:
             raise InvalidInputError(
-                "the working tree is no commit: commit it, or `flashbench compare` it with one"
+                "the working tree is not a commit: commit it, or `flashbench compare` it with one"
             )
     old, new = ends
     if old.commit == new.commit:
-        raise InvalidInputError(f"--good {good} and --bad {bad} are one commit")
+        raise InvalidInputError(f"--good {good} and --bad {bad} are the same commit")
     base = merge_base(repository, old.commit, new.commit)
     if base != old.commit:
         fix = f"name their common ancestor, --good {base[:12]}"
@@ -86,21 +87,20 @@ def range_of(project: Project, good: str, bad: str, *, first_parent: bool = Fals
             fix = "they have no commit in common"
             if is_shallow(repository):
                 fix += " in this shallow clone: `git fetch --unshallow`"
-        raise InvalidInputError(f"--good {good} is no ancestor of --bad {bad}: {fix}")
+        raise InvalidInputError(f"--good {good} is not an ancestor of --bad {bad}: {fix}")
     commits = commits_between(repository, old.commit, new.commit, first_parent=first_parent)
     subject = "".join(commit.subject for commit in known_commits(repository, [old.commit]))
     return Range(project, old, new, tuple(commits), graph_of(commits), first_parent, subject)
 
 
 def works(built: Built, purpose: Stage, *, named: bool = False) -> bool | None:
-    """Whether a commit that was prepared for it works; None: it cannot be told, as it fails
-    earlier, or as nothing of it could be checked. named: of cases that the user named, one that is
-    refused does not work."""
+    """Whether a prepared commit works; None: unknown, because it fails earlier, or nothing of it
+    could be checked. named: a refused case that the user named means that it does not work."""
     if built.status == "built":
         return True
     if built.status == "unchecked":
         return False if named else None
-    if not built.kept:  # for want of memory, disk or a tool, or to read it: no answer
+    if not built.kept:  # lack of memory, disk or a tool, or unreadable: no answer
         return None
     if purpose == "build":
         return False

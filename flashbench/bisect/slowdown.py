@@ -1,4 +1,4 @@
-"""The search for the commit that made a case slower, by launches of two builds side by side."""
+"""Search for the commit that made a case slower, with launches of two builds side by side."""
 
 import math
 from collections.abc import Callable
@@ -19,12 +19,12 @@ from flashbench.revisions import Built
 from flashbench.revisions.many import Preparer
 from flashbench.verdict import exit_code
 
-_MOST = 400  # launches of the bisection: more than any that ends would need
+_MOST = 400  # launches of a bisection: more than any that terminates needs
 
 
 @dataclass
 class Slowdown:
-    """One search. jobs: builds at once; tell: said on stderr as it goes."""
+    """One search. jobs: builds at once; tell: prints progress on stderr."""
 
     asked: Range
     on_demand: LaunchesOnDemand
@@ -38,10 +38,10 @@ class Slowdown:
     built: dict[int, Built] = field(default_factory=dict)
 
     def find(self, bad: Built, launches: int, progress: Progress) -> Found:
-        """Compare the ends, then bisect on the case that is slower by most.
+        """Compare the ends, then bisect on the case that is slower by the most.
 
-        bad: the last commit, prepared. launches: of that comparison at the most. Raises
-        NotMeasuredError where the ends cannot be compared, CutShortError after Ctrl-C.
+        bad: the last commit, prepared. launches: at most, for that comparison. Raises
+        NotMeasuredError if the ends cannot be compared, CutShortError after Ctrl-C.
         """
         last = self.asked.graph.size - 1
         self.built[last] = bad
@@ -87,7 +87,7 @@ class Slowdown:
                     places = [place, *likely[: self.jobs - 1]]
                     known.update(places)
                     self._prepare(places, case, search)
-                    continue  # a skip, or launches of an earlier invocation, may change it
+                    continue  # a skip, or launches of an earlier call, may change it
                 if taken == _MOST:
                     spent = f"{_MOST} launches did not decide"
                     break
@@ -108,7 +108,7 @@ class Slowdown:
         return self._found(search, case, found, probability, spent)
 
     def _prepare(self, places: list[int], case: Case, search: Search) -> None:
-        """Build commits, or skip them; what earlier launches told of them counts."""
+        """Build commits, or skip them; results of earlier launches count."""
         commits = [self.asked.commits[place] for place in places]
         built = self.preparer.prepare([commit.revision for commit in commits], "correct")
         for place, commit, one in zip(places, commits, built, strict=True):
@@ -149,9 +149,9 @@ class Slowdown:
         values = search.launches[self.asked.graph.size - 1]
         slowdown = float(np.mean(values))
         sure = f"probability {100 * probability:.1f} %"
-        if spent or probability < self.confidence:  # sure by too few launches is not sure
+        if spent or probability < self.confidence:  # certainty from too few launches does not count
             outcome = Conclusion.UNDECIDED
-            why = spent or "nothing is left that could be measured"
+            why = spent or "nothing measurable is left"
             answer = f"{why}; so far the likeliest is {names[-1]} ({sure})"
         elif len(found) == 1:
             outcome = Conclusion.FOUND

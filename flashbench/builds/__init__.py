@@ -1,4 +1,4 @@
-"""A revision's extension, built once, or why it cannot be built."""
+"""Build a revision's extension once, or find out why it cannot be built."""
 
 from flashbench.builds.builder import Build, build, cache_directory
 from flashbench.builds.diagnosis import Status

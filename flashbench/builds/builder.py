@@ -1,12 +1,12 @@
-"""Build: a checkout's extension, built in its own directory and kept, or why it cannot be built.
+"""Build a checkout's extension in its own directory and cache it, or record why it cannot be built.
 
-The cache holds one directory a key, the hash of sources, recipe and toolchain, so that commits
-with equal sources share one build, and a failure is not tried again until one of them changes:
+The cache holds one directory per key, the hash of sources, recipe and toolchain, so commits with
+equal sources share one build, and a failure is not retried until one of them changes:
 
     KEY/build.json      the record (`Build`)
     KEY/lib/...         what the build delivered: flashbench/_C*.so, flashbench/_build.json
     KEY/log.txt         everything the build printed
-    KEY.lock            there, and held, while KEY is being built
+    KEY.lock            exists, and is held, while KEY is being built
 """
 
 import datetime
@@ -28,35 +28,35 @@ from flashbench.builds.scratch import scratch
 from flashbench.files import remove_tree
 
 TIMEOUT_SECONDS = 1800.0
-_LEAST_FREE = 1 << 20  # bytes of a disk, below which a failure is no answer
+_LEAST_FREE = 1 << 20  # free bytes of a disk, below which a failure does not count
 
 
 class Build(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """What became of building one set of sources with one toolchain."""
+    """The outcome of building one set of sources with one toolchain."""
 
     key: str
     status: Status
-    reason: str = ""  # the first lines that say why; empty when built
+    reason: str = ""  # the first lines that explain a failure; empty when built
     source_hash: str
     toolchain: dict[str, str]
-    stated_source_hash: str = ""  # what the library says of itself, empty when it does not
+    stated_source_hash: str = ""  # what the library reports about itself, if anything
     library: str = ""  # path inside `directory`
     library_hash: str = ""  # sha256 of the file
     created: str = ""  # ISO 8601, UTC
     seconds: float = 0.0
-    limit: float = 0.0  # of a time-out: the seconds that it was allowed
-    # Not kept in the record: where it was read from, and that nothing was built for this call.
+    limit: float = 0.0  # for a time-out: the allowed seconds
+    # Not stored: where it was read from, and that this call built nothing.
     directory: str = ""
     reused: bool = False
 
 
-# Made here, not where it is used: a type that several threads decode for the first time at once
+# Created here, not where it is used: a type that several threads decode for the first time at once
 # crashes the process (msgspec 0.22).
 _BUILD = msgspec.json.Decoder(Build)
 
 
 def cache_directory() -> Path:
-    """Where builds are kept: $FLASHBENCH_CACHE/builds, by default in the user's cache directory."""
+    """The build cache: $FLASHBENCH_CACHE/builds, by default in the user's cache directory."""
     chosen = os.environ.get("FLASHBENCH_CACHE")
     if chosen:
         return Path(chosen).absolute() / "builds"
@@ -72,7 +72,7 @@ def build(
     retry_failed: bool = False,
     timeout: float = TIMEOUT_SECONDS,
 ) -> Build:
-    """Build the extension of the sources in `checkout`, or find that this was done before.
+    """Build the extension of the sources in `checkout`, or find an earlier build.
 
     recipe: how; None is flashbench's own extension, by its setup.py.
 

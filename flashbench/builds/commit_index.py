@@ -1,4 +1,4 @@
-"""Short cuts in the build cache: from what git says of a commit to what was made of it.
+"""Shortcuts in the build cache: from git's description of a commit to its build.
 
 `known/DIGEST` holds the key of a build or an import root. Each is written in one step and is true
 for ever, as both ends are hashes of contents; one whose target is gone is passed over by the
@@ -18,7 +18,7 @@ _KEY = re.compile(r"[0-9a-f]{32}")
 
 
 def find(cache: Path, described: Sequence[object]) -> str | None:
-    """What was remembered for this, None if nothing was. described: encoded as JSON."""
+    """The key remembered for this, if any. described: encoded as JSON."""
     try:
         key = _path(cache, described).read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -27,7 +27,7 @@ def find(cache: Path, described: Sequence[object]) -> str | None:
 
 
 def remember(cache: Path, described: Sequence[object], key: str) -> None:
-    """Raises OSError when the cache cannot be written."""
+    """Remember a key. Raises OSError if the cache cannot be written."""
     replace_file(_path(cache, described), key.encode("ascii"))
 
 

@@ -1,4 +1,4 @@
-"""Hashes of what lies in a directory: of files as they are, and of the libraries among them."""
+"""Hashes of a directory's contents: of all its files, and of the libraries among them."""
 
 import contextlib
 import hashlib
@@ -73,9 +73,9 @@ def _below(start: Path) -> set[Path]:
 
 
 def library_hash(root: Path) -> str:
-    """SHA-256 of the one shared library below `root`; of several, of their names and hashes.
+    """SHA-256 of the one shared library below `root`; for several, of their names and hashes.
 
-    Empty when there is none.
+    Empty if there is none.
     """
     found = {
         path.relative_to(root).as_posix(): file_hash(path).hexdigest() for path in libraries(root)
@@ -88,8 +88,8 @@ def library_hash(root: Path) -> str:
 
 
 def libraries(root: Path) -> list[Path]:
-    """The shared libraries below `root`, or `root` itself, sorted: extension modules and what they
-    link against."""
+    """The shared libraries below `root`, or `root` itself, sorted: extension modules and the
+    libraries they link to."""
     return sorted(
         path
         for path in ([root] if root.is_file() else root.rglob("*.so*"))

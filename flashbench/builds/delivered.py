@@ -1,4 +1,4 @@
-"""What a build delivered, laid over a revision's own files."""
+"""Copy the output of a build over a revision's own files."""
 
 import os
 import shutil
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def copy_delivered(delivered: Path, target: Path) -> None:
-    """Copy the files below one directory into another, in place of what lies there.
+    """Copy the files below one directory into another, replacing what is there.
 
-    Nothing is written through a link that the revision brought along: it is replaced."""
+    Never writes through a link that comes with the revision: the link is replaced."""
     for folder, _, files in os.walk(delivered):
         for name in files:
             source = Path(folder) / name

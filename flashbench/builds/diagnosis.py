@@ -1,4 +1,4 @@
-"""Why a build failed: one status of a short list, and the first lines that say why."""
+"""Diagnose a failed build: one status from a short list, and the first lines that explain it."""
 
 import re
 import shutil
@@ -13,17 +13,17 @@ Status = Literal[
     "undefined symbol",  # at import: it linked, but a unit that defines the symbol was left out
     "wrong module name",
     "import error",
-    "wrong result",  # numbers, or a call that fails; of those who call it, not of a build
-    "unchecked",  # it refuses every case that was tried: neither right nor wrong
-    "build error",  # anything else: no setup.py, CMake's own complaints, a tool that is missing
+    "wrong result",  # numbers, or a failing call; found by callers, not by a build
+    "unchecked",  # it refuses every case tried: neither right nor wrong
+    "build error",  # anything else: no setup.py, CMake's own complaints, a missing tool
     "timeout",
 ]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 REASON_LINES = 6
 
-# In this order: an undefined symbol is also reported as an import error, a missing header is also
-# a compile error. Each pattern finds the line where the reason begins.
+# Ordered: an undefined symbol is also reported as an import error, a missing header is also a
+# compile error. Each pattern finds the line where the reason begins.
 _SIGNS: tuple[tuple[Status, str], ...] = (
     ("timeout", r"\Atimeout: "),
     ("undefined symbol", r"undefined symbol: "),
@@ -39,8 +39,8 @@ _SIGNS: tuple[tuple[Status, str], ...] = (
     ("build error", r"CMake Error|^(flashbench: |error: |[\w.]*(Error|Exception)(: |$))"),
 )
 
-# The machine's fault, not the sources': such a failure says nothing about the commit. As tools
-# print it, behind a colon or in brackets: the same words in a program's text are followed by more.
+# The machine's fault, not the sources': such a failure says nothing about the commit. Tools print
+# these after a colon or in brackets; in program text the same words are followed by more.
 _PASSING = re.compile(
     r"(^\s*|[:\](] ?)'?(No space left on device|Cannot allocate memory|Disk quota exceeded|"
     r"Resource temporarily unavailable|File too large|File size limit exceeded|"
@@ -51,7 +51,7 @@ _PASSING = re.compile(
     r"^([^\"\n]*: )?terminate called after throwing an instance of 'std::bad_alloc'",
     re.MULTILINE,
 )
-# A compiler's words about a line of the sources, and that line.
+# A compiler's message about a source line, and that line.
 _ABOUT_SOURCES = re.compile(
     r"\s*\d* \| |[^\s:]+:\d+(:\d+)?: (error|warning|note): |[^\s(]+\(\d+\): (error|warning|note)"
 )
@@ -59,7 +59,7 @@ _ABOUT_SOURCES = re.compile(
 _TOOL = (
     r"(?:[^\s':`]*/)?(?:\w+-)*(?:c\+\+|g\+\+|gcc|cc|clang\+\+|clang|nvcc|cmake|ninja|make)(?:-\d+)?"
 )
-# As a shell, Python, setuptools, make and our own recipe name a program that is not there.
+# How a shell, Python, setuptools, make and our own recipe report a missing program.
 _NO_TOOL = re.compile(
     rf"(?:^|: )({_TOOL}): (?:command )?not found$|No such file or directory: '({_TOOL})'|"
     rf"command '({_TOOL})' failed: No such file|^make[^:\n]*: ({_TOOL}): No such file|"
@@ -70,7 +70,7 @@ _OF_CMAKE = {"C": ("cc", "gcc", "clang"), "CXX": ("c++", "g++", "clang++"), "CUD
 
 
 def diagnose(log: str) -> tuple[Status, str]:
-    """The status of a failed build and its first lines that say why, from all it printed."""
+    """The status of a failed build and the first lines that explain it, from its whole output."""
     for status, pattern in _SIGNS:
         if found := re.search(pattern, log, re.MULTILINE):
             start = log.rfind("\n", 0, found.start()) + 1
@@ -79,8 +79,8 @@ def diagnose(log: str) -> tuple[Status, str]:
 
 
 def passing(log: str) -> str:
-    """The line that says that it failed for want of memory or disk, so that it deserves another
-    try; "" where there is none."""
+    """The line showing that it failed for lack of memory or disk, and deserves another try; "" if
+    there is none."""
     for found in _PASSING.finditer(log):
         line = _line_at(log, found.end() - 1)
         if not _ABOUT_SOURCES.match(line):
@@ -89,8 +89,8 @@ def passing(log: str) -> str:
 
 
 def missing_tool(log: str) -> str:
-    """The line that says that a compiler, or what runs it, is not on this machine's PATH; ""
-    without one. It says nothing about the sources, and the tool may be there the next time."""
+    """The line showing that a compiler, or what runs it, is not on this machine's PATH; "" if there
+    is none. It says nothing about the sources, and the tool may be installed the next time."""
     for found in _NO_TOOL.finditer(log):
         line = _line_at(log, found.start() + 1)
         name = next(filter(None, found.groups()))
@@ -111,7 +111,7 @@ def _lines(text: str) -> str:
 
 
 def demangle(text: str) -> str:
-    """Replace mangled C++ names, where the machine has c++filt; else they stay as they are."""
+    """Demangle C++ names if the machine has c++filt."""
     tool = shutil.which("c++filt")
     if tool is None:
         return text

@@ -1,13 +1,13 @@
-"""Runs a command and leaves no process behind, neither after it nor after the process that asked.
+"""Run a command and leave no process behind, neither after it nor after the requesting process.
 
-`keeper.py PARENT COMMAND...`, in a session of its own: run by its path, with the standard library
-alone. It ends the command on SIGTERM, or when PARENT is gone, and then ends as the command did. The
-kernel hands orphans to it, so that processes which left the command's session are found too. Where
-the command kills its keeper as well, a guard, which is no ancestor of it, kills whatever has the
-keeper's mark in its environment, and holds stdout open until that is done.
+`keeper.py PARENT COMMAND...`, in its own session: run by path, with only the standard library. It
+ends the command on SIGTERM, or when PARENT is gone, and then exits as the command did. It adopts
+orphans, so processes that left the command's session are found too. If the command kills its keeper
+as well, a guard, which is not its ancestor, kills every process with the keeper's mark in its
+environment, and holds stdout open until that is done.
 
-What gets away: a process that killed all its ancestors, or the guard, and had its mark removed.
-All of that is Linux; elsewhere the command alone is ended.
+A process escapes if it kills all its ancestors, or the guard, and removes its mark. All of this is
+Linux only; elsewhere only the command itself is ended.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _MARK = "FLASHBENCH_KEPT_BY"
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends."""
+    """Become the parent of every descendant whose parent ends."""
     if _LINUX:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
@@ -84,7 +84,7 @@ def _marked(mark: str, known: set[int]) -> set[int]:
         with contextlib.suppress(OSError):
             if wanted in (entry / "environ").read_bytes().split(b"\0"):
                 found.add(int(entry.name))
-    known |= found  # one that is dying has no environment any more
+    known |= found  # a dying process has no environment
     return found
 
 
@@ -143,7 +143,8 @@ def main(parent: int, command: list[str]) -> None:
 
 
 def _guard(alive: int, mark: str) -> NoReturn:
-    """Outlive the keeper, and end what it left. One that ends in order ends its guard first."""
+    """Outlive the keeper, and end what it left. A keeper that exits normally ends its guard
+    first."""
     os.setsid()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -159,9 +160,9 @@ def _execute(command: list[str], keeper: int, mark: str) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         if _LINUX:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != keeper:  # it died before we asked
+            if os.getppid() != keeper:  # it died before the request
                 os._exit(1)
-            with contextlib.suppress(OSError):  # where memory runs out, this is what has to go
+            with contextlib.suppress(OSError):  # if memory runs out, this process should go
                 Path("/proc/self/oom_score_adj").write_text("500")
         os.environ[_MARK] = mark
         os.execvp(command[0], command)  # noqa: S606 (no shell: that is the point)

@@ -1,6 +1,6 @@
-"""Which source file should have held a symbol that the linker or the loader did not find.
+"""Which source file should define a symbol that the linker or the loader did not find.
 
-A guess from the text of the sources and the build's log: no compiler is asked.
+A guess from the text of the sources and the build log, without a compiler.
 """
 
 import os
@@ -13,13 +13,13 @@ _SYMBOL = re.compile(
 _UNITS = (".cpp", ".cc", ".cxx", ".c", ".cu")
 _HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
 _HELD = ("should hold it", "declared in ")  # in each line of `should_have_held`
-_LARGEST = 2_000_000  # bytes of a source file that is looked into
+_LARGEST = 2_000_000  # bytes read from a source file
 
 
 def should_have_held(reason: str, checkout: Path, log: str) -> str:
-    """A line that names the unit, or "" where the reason is about no symbol or nothing is found.
+    """A line that names the unit, or "" if the reason is not about a symbol or nothing is found.
 
-    reason: with names demangled. checkout: the sources; log: what the build printed.
+    reason: with demangled names. checkout: the sources; log: the build's output.
     """
     found = _SYMBOL.search(reason)
     if found is None:
@@ -73,8 +73,8 @@ def should_have_held(reason: str, checkout: Path, log: str) -> str:
 
 
 def _says_what(log: str) -> bool:
-    """Whether a log names what is compiled, in commands or lines of progress. Diagnostics, where
-    ":" or "(" follows, name units in any log."""
+    """Whether a log names compiled units, in commands or progress lines. Diagnostics, with ":" or
+    "(" after the name, name units in any log."""
     return any(
         re.sub(r"\.(o|obj)$", "", found[0]).endswith(_UNITS)
         and not log.startswith((":", "("), found.end())
@@ -83,15 +83,15 @@ def _says_what(log: str) -> bool:
 
 
 def first_line(reason: str) -> str:
-    """The line of a reason that says most, with the unit that should have held a symbol."""
+    """The most informative line of a reason, with the unit that should define a symbol."""
     lines = reason.splitlines() or [""]
     held = lines[-1] if len(lines) > 1 and any(sign in lines[-1] for sign in _HELD) else ""
     return f"{lines[0]}; {held}" if held else lines[0]
 
 
 def _name_of(symbol: str) -> str:
-    """The last name of `void ns::launch<bf16>(float*, int)`, without scopes and arguments; "" of an
-    operator."""
+    """The last name of `void ns::launch<bf16>(float*, int)`, without scopes and arguments; "" for
+    an operator."""
     found = re.search(r"~?[A-Za-z_]\w*$", _without_arguments(symbol))
     return found[0] if found and "operator" not in symbol else ""
 

@@ -1,8 +1,8 @@
-"""Loads a library in a process of its own: `probe.py LIBRARY MODULE` prints what it says of itself.
+"""Load a library in a separate process: `probe.py LIBRARY MODULE` prints its build info.
 
-One line of JSON (what `build_info()` returns, {} without one), or the loader's words and exit
-code 1. Run by its path, with the standard library alone: a library that crashes, or a package
-that shadows another, harms nobody else.
+Prints one line of JSON (the result of `build_info()`, {} without one), or the loader's message with
+exit code 1. Run by path, with only the standard library: a crashing library, or a package that
+shadows another, harms nothing else.
 """
 
 import importlib.util

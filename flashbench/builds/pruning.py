@@ -1,8 +1,8 @@
-"""How large the build cache is, and what of it may go: what nobody used for long, and then the
-rest, the longest unused first, until it is small enough.
+"""The size of the build cache, and pruning: first entries unused for long, then the least recently
+used, until it is small enough.
 
-A process that builds, or measures a build, holds `.use.lock` shared until its process ends; nothing
-is removed meanwhile. An entry's time is that of its last use.
+A process that builds, or measures a build, holds `.use.lock` shared until it ends; nothing is
+removed meanwhile. An entry's time is that of its last use.
 """
 
 import contextlib
@@ -35,18 +35,18 @@ class Entry:
 
 def use(cache: Path) -> None:
     """Keep the cache from being pruned until this process ends."""
-    with contextlib.suppress(OSError):  # one that cannot be written cannot be pruned either
+    with contextlib.suppress(OSError):  # a cache that cannot be written cannot be pruned either
         locks.share_until_exit(cache / _LOCK)
 
 
 def touch(directory: Path) -> None:
-    """Note that an entry is used now."""
+    """Record that an entry is being used."""
     with contextlib.suppress(OSError):
         os.utime(directory)
 
 
 def entries(cache: Path) -> list[Entry]:
-    """All there are, the longest unused first. Raises OSError when the cache cannot be read."""
+    """All entries, least recently used first. Raises OSError if the cache cannot be read."""
     found = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         places = [path for path in cache.iterdir() if _ENTRY.fullmatch(path.name)]
@@ -58,10 +58,10 @@ def entries(cache: Path) -> list[Entry]:
 
 
 def prune(cache: Path, max_age: float, max_bytes: float) -> list[Entry]:
-    """Remove what was not used for `max_age` seconds, and more until `max_bytes` are left at the
-    most; what was removed. What is known of commits (`flashbench builds`) stays.
+    """Remove entries unused for `max_age` seconds, and more until at most `max_bytes` are left;
+    returns them. The records of commits (`flashbench builds`) stay.
 
-    Raises NotMeasuredError while another process uses the cache, OSError when it cannot be written.
+    Raises NotMeasuredError while another process uses the cache, OSError if it cannot be written.
     """
     if not cache.is_dir():
         return []

@@ -1,4 +1,4 @@
-"""Recipes: how the sources of a checkout become what can be imported."""
+"""Recipes: how to turn the sources of a checkout into something importable."""
 
 import contextlib
 import hashlib
@@ -22,7 +22,7 @@ LOG_BYTES = 4_000_000  # more than supervise.py keeps
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What became of one build. library: path inside the build's directory."""
+    """The outcome of one build. library: path inside the build's directory."""
 
     status: Status
     reason: str = ""
@@ -36,23 +36,23 @@ class Recipe(Protocol):
 
     @property
     def key(self) -> Sequence[object]:
-        """What besides sources and toolchain makes it another build; encoded as JSON."""
+        """What else identifies a build, besides sources and toolchain; encoded as JSON."""
         ...
 
     @property
     def variables(self) -> Sequence[str]:
-        """Variables of the environment that change the build, besides the toolchain's."""
+        """Environment variables that change the build, besides the toolchain's."""
         ...
 
     @property
     def requires(self) -> Sequence[str]:
-        """Python packages that the build needs, as PEP 508 writes them."""
+        """Python packages that the build needs, as PEP 508 requirements."""
         ...
 
     def source_hash(self, checkout: Path) -> str: ...
 
     def make(self, checkout: Path, work: Path, timeout: float) -> BuildResult:
-        """Deliver into `work`/lib, print into `work`/log.txt, keep the rest in `work`/work.
+        """Build into `work`/lib, log to `work`/log.txt, keep the rest in `work`/work.
 
         Nothing is written into `checkout`.
         """
@@ -60,7 +60,8 @@ class Recipe(Protocol):
 
 
 class OwnExtension:
-    """flashbench's extension, by its setup.py with every output elsewhere, loaded once to see."""
+    """flashbench's extension, built by its setup.py with every output elsewhere, and loaded once as
+    a check."""
 
     key = (MODULE,)
     variables = ()
@@ -68,8 +69,8 @@ class OwnExtension:
     requires = ("setuptools>=77", "pybind11>=3.0", "cmake>=3.24", "ninja>=1.11")
 
     def source_hash(self, checkout: Path) -> str:
-        """As the library states it; of a commit with a link among its sources, of everything, so
-        that none is followed out of the checkout."""
+        """The hash that the library states; if the sources contain a link, the hash of everything,
+        so no link is followed out of the checkout."""
         for source in source_hash.SOURCES:
             path = checkout / source
             above = (checkout / parent for parent in Path(source).parents if parent.name)
@@ -110,9 +111,11 @@ class OwnExtension:
 
 
 def failure(program: str, code: int, work: Path) -> BuildResult:
-    """Of a build that ended with an exit code (negative: a signal)."""
-    if code == -signal.SIGKILL:  # not by us: of what it printed nothing is the reason
-        return BuildResult("build error", f"{program} ended with SIGKILL, as for want of memory")
+    """The failure of a build that ended with an exit code (negative: a signal)."""
+    if code == -signal.SIGKILL:  # not by us: nothing it printed is the reason
+        return BuildResult(
+            "build error", f"{program} ended with SIGKILL, perhaps for lack of memory"
+        )
     status, reason = diagnosis.diagnose(read_log(work))
     how = signal_name(-code) if code < 0 else f"exit code {code}"
     return BuildResult(status, reason or f"{program} ended with {how}")
@@ -123,14 +126,14 @@ def timed_out(timeout: float) -> BuildResult:
 
 
 def read_log(work: Path) -> str:
-    """What a build printed so far; empty if it was not started."""
+    """A build's output so far; empty if it was not started."""
     with contextlib.suppress(FileNotFoundError), (work / "log.txt").open("rb") as file:
         return file.read(LOG_BYTES).decode(errors="replace")
     return ""
 
 
 def load(library: Path, work: Path) -> dict[str, Any] | str:
-    """What the library says of itself when a fresh process loads it, or why it does not load."""
+    """The library's build info, loaded in a fresh process, or why it does not load."""
     command = [sys.executable, "-I", str(probe.__file__), str(library), MODULE]
     said = work / "work" / "probe.txt"
     said.parent.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
-"""What a build needs from the Python environment, looked for before it is started.
+"""Check what a build needs from the Python environment before starting it.
 
-Builds run beside this Python, without an environment of their own: a hundred commits would have a
-hundred, each from a network that may not be there.
+Builds use this Python's environment, not one of their own: a hundred commits would need a hundred
+environments, each from a network that may be missing.
 """
 
 import re
@@ -25,7 +25,7 @@ _ANSWERING_SECONDS = 30.0
 
 
 def require(requirements: Iterable[str]) -> None:
-    """Raise NotMeasuredError, with the command that installs them, where any are not met."""
+    """Raise NotMeasuredError, with the command that installs them, if any are not met."""
     if found := missing(requirements):
         install = shlex.join([sys.executable, "-m", "pip", "install", *found])
         raise NotMeasuredError(
@@ -34,10 +34,11 @@ def require(requirements: Iterable[str]) -> None:
 
 
 def missing(requirements: Iterable[str]) -> list[str]:
-    """Those, as PEP 508 writes them, that are not installed, or older than they say. Of cmake and
-    ninja the machine's own will do.
+    """The requirements (PEP 508) that are not installed, or too old. The machine's own cmake and
+    ninja are accepted.
 
-    A pin or an upper bound is no reason to refuse: many projects pin a torch that they do not need.
+    A pin or an upper bound is not a reason to refuse: many projects pin a torch that they do not
+    need.
     """
     return [text for text in dict.fromkeys(requirements) if not _is_met(text)]
 
@@ -57,14 +58,14 @@ def _is_met(text: str) -> bool:
         return False
     bounds = [str(bound) for bound in wanted.specifier if bound.operator in (">=", ">", "~=")]
     least = SpecifierSet(",".join(bound.replace("~=", ">=") for bound in bounds))
-    # Of a nightly the version that it leads to.
+    # For a nightly, the version it leads to.
     return least.contains(Version(installed).base_version, prereleases=True)
 
 
 @cache
 def _version(program: str, changed: int) -> str:
-    """What `--version` says first; "" where it says none. changed: of the file, whose answer is
-    kept."""
+    """The first version that `--version` prints, or "". changed: the file's timestamp, for the
+    cache."""
     try:
         done = subprocess.run(
             [program, "--version"],

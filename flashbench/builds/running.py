@@ -1,4 +1,4 @@
-"""Runs a build's command: its environment, its time limit, and no process of it left behind."""
+"""Run a build's command: its environment, its time limit, and no process left behind."""
 
 import contextlib
 import errno
@@ -16,7 +16,7 @@ from typing import IO
 
 from flashbench.builds import keeper, supervise
 
-_ENDING_SECONDS = 30.0  # for what a supervisor has to end
+_ENDING_SECONDS = 30.0  # for what a supervisor must end
 
 _running: set[int] = set()  # keepers
 _stopping = threading.Event()
@@ -27,14 +27,14 @@ class StoppedError(Exception):
 
 
 class KilledError(Exception):
-    """The process that keeps a build's log or ends the build was killed, by the build itself or by
+    """The process that keeps a build's log, or ends the build, was killed by the build itself or by
     the system."""
 
 
 def environment() -> dict[str, str]:
-    """The environment of a build: that of this process, with the tools of this Python found."""
+    """The environment of a build: this process's, with this Python's tools on PATH."""
     found = dict(os.environ)
-    # cmake and ninja come as Python packages: found also where the environment is not activated.
+    # cmake and ninja are Python packages: find them even if the environment is not activated.
     tools = str(Path(sys.executable).parent)
     found["PATH"] = os.pathsep.join([tools, found.get("PATH", os.defpath)])
     found["PYTHONDONTWRITEBYTECODE"] = "1"  # nothing is written into the checkout
@@ -51,8 +51,8 @@ def run(
     """The exit code, or None after a time-out. No process of the build outlives this call, or this
     process.
 
-    Raises OSError when the command cannot be started, StoppedError after `stop_all`, KilledError
-    when nobody is left to say how it ended.
+    Raises OSError if the command cannot be started, StoppedError after `stop_all`, KilledError if
+    no process is left to report how it ended.
     """
     _require_program(command[0], directory, environment)
     if _stopping.is_set():
@@ -81,19 +81,19 @@ def run(
             ended = False
         finally:
             _end(process)
-            said = read_to_end(answers)  # where that is, nothing of the build is left
+            said = read_to_end(answers)  # by then nothing of the build is left
     if _stopping.is_set():
         raise StoppedError
     if ended and not said:
         raise KilledError(
-            "the build, or the system for want of memory, killed the process that supervises the "
+            "the build, or the system for lack of memory, killed the process that supervises the "
             "build; nothing of it is left running"
         )
     return int(said) if ended else None
 
 
 def kept(command: Sequence[str]) -> list[str]:
-    """The command under a keeper, for a process in a session of its own."""
+    """The command under a keeper, for a process in its own session."""
     return [sys.executable, "-I", "-S", str(keeper.__file__), str(os.getpid()), *command]
 
 
@@ -102,7 +102,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is not None:
         return
     process.send_signal(signal.SIGTERM)
-    process.send_signal(signal.SIGCONT)  # what it runs may have stopped it
+    process.send_signal(signal.SIGCONT)  # its command may have stopped it
     try:
         process.wait(_ENDING_SECONDS)
     except subprocess.TimeoutExpired:
@@ -111,8 +111,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def read_to_end(pipe: IO[bytes]) -> bytes:
-    """What is written until the last process that has the other end is gone; only so far as it
-    comes in the time that one may take to end."""
+    """Read until the last process holding the other end is gone, within the time that a process may
+    take to end."""
     end, said = time.monotonic() + _ENDING_SECONDS, b""
     while select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
         part = os.read(pipe.fileno(), 1 << 16)
@@ -123,7 +123,7 @@ def read_to_end(pipe: IO[bytes]) -> bytes:
 
 
 def stop_all() -> None:
-    """End every build of this process, in whatever thread; none starts any more."""
+    """End every build of this process, in all threads, and let none start."""
     _stopping.set()
     for process in tuple(_running):
         with contextlib.suppress(ProcessLookupError):
@@ -132,7 +132,7 @@ def stop_all() -> None:
 
 @contextlib.contextmanager
 def stoppable(process: int) -> Iterator[None]:
-    """Within it `stop_all` ends this process too, with SIGTERM. Raises StoppedError where it was
+    """Inside it `stop_all` ends this process too, with SIGTERM. Raises StoppedError if it was
     called before, and may have missed it."""
     _running.add(process)
     try:
@@ -149,7 +149,7 @@ def stopped() -> bool:
 
 
 def _require_program(program: str, directory: Path, environment: Mapping[str, str]) -> None:
-    """Whether it is there is asked here: a supervisor that does not find it could only exit."""
+    """Check that the program exists here: a supervisor could only exit without it."""
     if os.sep in program:
         found = os.access(directory / program, os.X_OK)
     else:

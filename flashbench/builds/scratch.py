@@ -1,4 +1,4 @@
-"""Directories that are gone when they are no longer used, even by a process that was killed."""
+"""Temporary directories that are removed even if their process was killed."""
 
 import contextlib
 import tempfile
@@ -14,9 +14,10 @@ _PREFIX = ".scratch."
 
 @contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
-    """A new directory in `parent`, removed at the end; those of dead processes are removed first.
+    """A new directory in `parent`, removed at the end; leftovers of dead processes are removed
+    first.
 
-    Its user holds a lock on its file, which the system releases when the process ends.
+    Its user holds a lock file, which the system releases when the process ends.
     """
     parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as mine:
@@ -31,7 +32,7 @@ def scratch(parent: Path) -> Iterator[Path]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove what dead processes left, where there is such a directory. Raises OSError."""
+    """Remove what dead processes left, if the directory exists. Raises OSError."""
     if list(parent.glob(f"{_PREFIX}*/")):
         with _alone(parent):
             pass
@@ -39,10 +40,10 @@ def sweep(parent: Path) -> None:
 
 @contextmanager
 def _alone(parent: Path) -> Iterator[None]:
-    """Within it no other process makes or removes a directory; those of dead ones are gone."""
+    """Inside it no other process creates or removes a directory; those of dead ones are gone."""
     with locks.exclusive(parent / f"{_PREFIX}lock"):
         for directory in parent.glob(f"{_PREFIX}*/"):
-            # One without the file was made by a process that got no further.
+            # One without the file belongs to a process that got no further.
             with (
                 contextlib.suppress(OSError, locks.BusyError),
                 locks.exclusive(directory / "lock", wait=False),

@@ -1,9 +1,9 @@
-"""Runs a command, keeps the head and the tail of what it prints, and answers how it ended.
+"""Run a command, keep the head and the tail of its output, and report how it ended.
 
-`supervise.py ANSWER COMMAND...`: run by its path, with the standard library alone, by a keeper
+`supervise.py ANSWER COMMAND...`: run by path, with only the standard library, by a keeper
 (keeper.py), which ends what the command leaves behind. ANSWER is a descriptor that the command does
-not inherit: its exit code goes there, as the last thing. Nothing there means that the command, or
-the system, killed this process.
+not inherit; its exit code is written there last. Nothing there means that the command, or the
+system, killed this process.
 """
 
 import contextlib
@@ -13,10 +13,10 @@ import signal
 import subprocess
 import sys
 
-HEAD_BYTES, TAIL_BYTES = 3_000_000, 500_000  # of what a command prints; it may print gigabytes
+HEAD_BYTES, TAIL_BYTES = 3_000_000, 500_000  # kept of a command's output, which may be gigabytes
 
 _CHUNK = 1 << 16
-_MOST_CHUNKS = 32  # more than a pipe holds, however large it was made
+_MOST_CHUNKS = 32  # more than any pipe holds
 
 
 class Log:
@@ -49,7 +49,7 @@ class Log:
         del self._tail[:-TAIL_BYTES]
 
     def _write(self, part: bytes) -> None:
-        with contextlib.suppress(OSError):  # a full disk: the reader of the log looks for that
+        with contextlib.suppress(OSError):  # a full disk: the reader of the log checks for that
             while part:
                 part = part[os.write(self._descriptor, part) :]
 
@@ -76,7 +76,7 @@ def main(answer: int, command: list[str]) -> None:
     while process.poll() is None:
         ready, _, _ = select.select([*opened, woken], [], [])
         if reader in ready and not _copy(reader, log):
-            opened = []  # it closed its output, and may live
+            opened = []  # it closed its output, but may be alive
     end_group()
     for _ in range(_MOST_CHUNKS):  # a process that left the session may print for ever
         if not _copy(reader, log):
@@ -87,7 +87,7 @@ def main(answer: int, command: list[str]) -> None:
 
 
 def _copy(reader: int, log: Log) -> bool:
-    """False where there is nothing, now or ever."""
+    """Copy output; False if there is none now, or ever."""
     try:
         part = os.read(reader, _CHUNK)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""What a build depends on besides its sources: a change of any of it is another build."""
+"""What a build depends on besides its sources: any change makes it another build."""
 
 import hashlib
 import importlib.metadata
@@ -13,9 +13,9 @@ from pathlib import Path
 
 from flashbench.errors import NotMeasuredError
 
-# What compilers, CMake, torch and setup.py read from the environment and that can change the
-# library; of paths their text, not what lies there. FLASHBENCH_JOBS, for one, cannot, and
-# CUDA_VISIBLE_DEVICES differs from one worker to the next: so no prefix is taken as a whole.
+# Variables that compilers, CMake, torch and setup.py read and that can change the library; paths
+# count by text, not content. FLASHBENCH_JOBS, for one, cannot, and CUDA_VISIBLE_DEVICES differs
+# between workers: so no prefix is included as a whole.
 VARIABLES = (
     "CC",
     "CXX",
@@ -56,8 +56,7 @@ _SECONDS = 60.0  # for a compiler's version, from a cold network file system
 def describe(variables: Iterable[str] = ()) -> dict[str, str]:
     """Versions of the compilers, Python and pybind11, and the environment's build settings.
 
-    variables: further ones of the environment to tell. An empty version says that the tool is not
-    there.
+    variables: further ones to include. An empty version means that the tool is missing.
     """
     compilers = [os.environ.get("CXX", "").split(), ["c++"], ["g++"], ["clang++"]]
     cuda_home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
@@ -72,7 +71,7 @@ def describe(variables: Iterable[str] = ()) -> dict[str, str]:
 
 
 def environment_digest() -> str:
-    """Of what is installed beside this Python: what was missing at an import may be there now."""
+    """A digest of this Python's packages: what was missing at an import may be installed now."""
     names = {
         entry.name
         for place in sys.path
@@ -88,8 +87,8 @@ def _version(candidates: list[list[str]], line: int) -> str:
         program = shutil.which(command[0]) if command else None
         if program is not None:
             lines = _printed(tuple(command), program, Path(program).stat().st_mtime_ns)
-            # The name tells g++ and clang++ apart where their versions read alike. What is not on
-            # PATH keeps its folder: a build may not find it there.
+            # The name distinguishes g++ and clang++ with identical versions. A program off PATH
+            # keeps its folder: a build may not find it there.
             found = shutil.which(Path(command[0]).name)
             name = Path(command[0]).name if found else command[0]
             return f"{name}: {lines[line]}" if lines else command[0]
@@ -100,20 +99,20 @@ def _version(candidates: list[list[str]], line: int) -> str:
 def _printed(command: tuple[str, ...], program: str, changed: int) -> list[str]:
     """The lines of `--version`. Cached by `program` and `changed`, the file and its age.
 
-    Raises NotMeasuredError where it does not answer, as no build would end.
+    Raises NotMeasuredError if it does not answer: no build would end either.
     """
     asked = [*command, "--version"]
     try:
         done = subprocess.run(asked, capture_output=True, text=True, timeout=_SECONDS)
     except subprocess.TimeoutExpired:
         raise NotMeasuredError(
-            f"{program} --version did not answer in {_SECONDS:g} s: mend it, or take it off PATH"
+            f"{program} --version did not answer in {_SECONDS:g} s: fix it, or take it off PATH"
         ) from None
     return done.stdout.strip().splitlines()
 
 
 def installed(distribution: str) -> str:
-    """The version of an installed distribution; empty when it is not there."""
+    """The version of an installed distribution; empty if it is missing."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

@@ -134,7 +134,7 @@ def test_what_cannot_be_told_is_one_line(bisect) -> None:  # type: ignore[no-unt
     assert done.returncode == Exit.NOT_MEASURED
     done = bisect("--good", "slow", "--bad", "good", "--for", "build")
     assert done.returncode == Exit.USAGE
-    assert "is no ancestor" in done.stderr
+    assert "is not an ancestor" in done.stderr
     done = bisect("--good", "side", "--bad", "no-header", "--for", "build")
     assert "name their common ancestor" in done.stderr
     done = bisect("--good", "good", "--for", "build", "--samples", "3")

@@ -86,7 +86,7 @@ def test_bisect_takes_unchecked_commits_for_neither(flashbench, project: Reposit
         done = flashbench("bisect", "--for", "correct", "--good", good, "--bad", bad)
         assert done.returncode == Exit.NOT_MEASURED
         assert "unchecked: b1-h2-q64-d64-fp32-full-cpu is refused" in done.stderr
-        assert "name a case that it takes with --case" in done.stderr.splitlines()[-1]
+        assert "name a case that it supports with --case" in done.stderr.splitlines()[-1]
     named = ["bisect", "--for", "correct", "--good", "right", "--bad", "wrong", "--case"]
     done = flashbench(*named, TAKEN)
     assert done.returncode == Exit.REGRESSION
