@@ -1,1 +1,1 @@
-"""One run on several devices: shards of its grid, measured apart and merged."""
+"""One run on several devices: shards of its grid, measured separately and merged."""

@@ -1,4 +1,4 @@
-"""Which GPUs this machine has, and which of them to measure on. Asks nvidia-smi, not torch."""
+"""The GPUs of this machine, and which of them to measure on. Asks nvidia-smi, not torch."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ class Gpu:
 
 
 def visible_gpus() -> list[Gpu]:
-    """The GPUs that CUDA would see, in its order. NotMeasuredError where there is none."""
+    """The GPUs that CUDA would see, in its order. NotMeasuredError if there is none."""
     query = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30)
@@ -85,5 +85,5 @@ def choose(text: str, gpus: Sequence[Gpu]) -> list[Gpu]:
 
 
 def slots(gpus: Sequence[Gpu]) -> list[Slot]:
-    """A slot a GPU; the UUID means the same GPU in whatever order CUDA counts them."""
+    """One slot per GPU; its UUID identifies the GPU whatever order CUDA counts in."""
     return [Slot(f"gpu {gpu.index}", {"CUDA_VISIBLE_DEVICES": gpu.uuid}) for gpu in gpus]

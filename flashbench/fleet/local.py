@@ -14,7 +14,7 @@ from flashbench.fleet.parts import Parts, budget_flag, over_budget
 from flashbench.run import Plan, RunEnd, signals_as_interrupt, signals_ignored
 from flashbench.runfile import RunFile
 
-# After SIGTERM a task ends its worker and saves; one that hangs is killed: its last save counts.
+# After SIGTERM a task ends its worker and saves; a hanging task is killed: its last save counts.
 _GRACE_SECONDS = 60.0
 
 Tell = Callable[[str], None]
@@ -37,7 +37,7 @@ class Ended:
     interrupted: bool = False
 
     def how(self, place: int) -> str:
-        """One task's end in words."""
+        """How one task ended, in words."""
         code, line = self.codes[place], self.last_lines[place]
         if code < 0:
             return f"killed by {signal.Signals(-code).name}"
@@ -54,9 +54,9 @@ def measure_on_slots(
 ) -> RunEnd:
     """Measure a plan into the run file `path`, a part of the cases on each slot.
 
-    flags: of `flashbench run`, that say the plan. resumed: the run to go on with. Whatever happens
-    to a slot, what the others and itself measured is in the file. Raises FlashbenchError with the
-    words of the first slot if nothing could be measured anywhere.
+    flags: the plan, as flags of `flashbench run`. resumed: the run to resume. Whatever happens to a
+    slot, all its and the others' measurements are in the file. Raises FlashbenchError with the
+    first slot's message if nothing could be measured anywhere.
     """
     parts = Parts(path, len(slots))
     indices = parts.pending(plan, resumed)
@@ -81,7 +81,7 @@ def measure_on_slots(
 
 
 def run_on_slots(tasks: Sequence[tuple[Slot, Sequence[str]]], tell: Tell) -> Ended:
-    """Run one command a slot until all have ended; their lines are told with the slot's name.
+    """Run one command per slot until all have ended; prints their lines with the slot's name.
 
     Ctrl-C and SIGTERM are passed on as SIGTERM, and all are waited for: they save what they have.
     """
@@ -124,7 +124,7 @@ class _Task:
         self._reader.start()
 
     def end(self) -> None:
-        """Wait for a task that was asked to end; kill it if it does not."""
+        """Wait for a task that was told to end; kill it if it does not."""
         try:
             self.process.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:

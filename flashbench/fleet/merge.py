@@ -1,7 +1,7 @@
-"""Join the run files of shards, and take a run file apart into them.
+"""Join the run files of shards, and split a run file into them.
 
 The unit is a case in a launch: its candidates were measured side by side, so they come from one
-part together or not at all.
+part, together or not at all.
 """
 
 from collections.abc import Sequence
@@ -16,22 +16,22 @@ from flashbench.measure.retries import UNFINISHED
 from flashbench.runfile import Costs, Environment, Launch, Result, RunFile, Settings
 from flashbench.shard import Shard, cases_of_shard
 
-# Of a run file, what `_difference` looks at by itself, and what parts have of their own; any other
-# field has to be equal, so that one that is added later is kept or refused, never dropped.
+# Run file fields that `_difference` checks itself, or that parts may have of their own. All others
+# must be equal, so a field added later is kept or refused, never dropped.
 _COMPARED = {"flashbench", "settings", "environment", "candidates", "cases", "pair"}
 _OWN_FIELDS = {"created", "command", "hourly_rate", "launches", "costs"}
-# Of the settings, what may differ between the parts of one run.
+# Settings that may differ between the parts of one run.
 _OWN_SETTINGS = {"shard", "budget_seconds"}
 
 
 def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> RunFile:
     """One run file with the results of all parts, in the order of the grid.
 
-    parts: (name for messages, run). command: what the result says it came from, where the parts
-    differ. Device seconds add up; the state of the device before and after, memory and system stay
-    where all parts agree; the hosts' names are listed. A launch is complete if every case of the
-    grid was finished in it. Raises InvalidInputError, in one line that says what differs, for
-    parts of different plans, machines or builds, and for a case of a launch that is in two parts.
+    parts: (name for messages, run). command: recorded in the result if the parts differ. Device
+    seconds add up; the device's state before and after, memory and system are kept if all parts
+    agree; the hosts' names are listed. A launch is complete if every case of the grid was finished
+    in it. Raises InvalidInputError, with one line on the difference, for parts of different plans,
+    machines or builds, and for a case of a launch that is in two parts.
     """
     if not parts:
         raise InvalidInputError("no run file to merge; name the files of `run --shard`")
@@ -42,7 +42,7 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
     runs = [run for _, run in parts]
     budgets = {run.settings.budget_seconds for run in runs}
     rates = {(run.hourly_rate, run.costs.currency) for run in runs}
-    merged = msgspec.structs.replace(  # what is not named here is the same in all parts
+    merged = msgspec.structs.replace(  # fields not named here are equal in all parts
         first,
         created=min(run.created for run in runs),
         command=first.command if all(r.command == first.command for r in runs) else list(command),
@@ -62,7 +62,7 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
 
 
 def lost(known: RunFile, merged: RunFile) -> int:
-    """How many results of a run file, other than those whose turn did not come, `merged` lacks."""
+    """How many results of a run file `merged` lacks, not counting those never reached."""
     there = {
         (launch.index, result.case, result.candidate): result
         for launch in merged.launches
@@ -77,11 +77,11 @@ def lost(known: RunFile, merged: RunFile) -> int:
 
 
 def split(run: RunFile, count: int) -> list[RunFile]:
-    """The parts that merge into `run` again, each as `run --shard i/count` would have left it.
+    """The parts that merge back into `run`, each as `run --shard i/count` would have left it.
 
-    A part's launch is complete if the shard's cases were finished, whatever the others were. The
-    seconds of a launch cannot be told apart: the first part has them. Raises InvalidInputError for
-    more parts than cases.
+    A part's launch is complete if the shard's cases were finished, whatever the others. The seconds
+    of a launch cannot be divided: the first part gets them. Raises InvalidInputError for more parts
+    than cases.
     """
     parts = []
     candidates = {candidate.name for candidate in run.candidates}
@@ -120,7 +120,7 @@ def _without_seconds(costs: Costs) -> Costs:
 
 
 def _costs(parts: Sequence[Costs]) -> Costs:
-    """Seconds add up; what the price is stays where all agree."""
+    """Seconds add up; the price is kept if all agree."""
     return Costs(
         build_seconds=sum(one.build_seconds for one in parts),
         lost_seconds=sum(one.lost_seconds for one in parts),
@@ -131,7 +131,7 @@ def _costs(parts: Sequence[Costs]) -> Costs:
 
 
 def unfinished_launches(run: RunFile) -> int:
-    """How many of the launches that were asked for a resumed run would work on."""
+    """How many of the requested launches a resumed run would work on."""
     finished = sum(
         launch.complete and not any(result.status in UNFINISHED for result in launch.results)
         for launch in run.launches
@@ -141,7 +141,7 @@ def unfinished_launches(run: RunFile) -> int:
 
 
 def warnings(parts: Sequence[tuple[str, RunFile]], merged: RunFile) -> list[str]:
-    """What the merged file lacks: shards, cases, launches; a line each."""
+    """What the merged file lacks: shards, cases, launches; one line each."""
     lines = []
     shards = {Shard.parse(run.settings.shard) for _, run in parts if run.settings.shard}
     counts = {shard.count for shard in shards}
@@ -172,7 +172,7 @@ def _cases_of(name: str, run: RunFile) -> list[Case]:
 
 
 def _difference(first: RunFile, other: RunFile) -> str | None:
-    """What makes two files parts of different runs; None if nothing does."""
+    """The difference that makes two files parts of different runs; None if they match."""
     if first.flashbench != other.flashbench:
         return _told("flashbench", first.flashbench, other.flashbench)
     for name in Settings.__struct_fields__:
@@ -208,7 +208,7 @@ def _told(what: str, then: object, now: object) -> str:
 
 
 def _environment(all_: list[Environment]) -> Environment:
-    """What all parts agree on, and the names of their hosts."""
+    """The environment on which all parts agree, and the names of their hosts."""
     kept = {
         name: getattr(all_[0], name)
         for name in Environment.__struct_fields__
@@ -224,7 +224,7 @@ def _join_launch(
     shares: Sequence[Sequence[Case]],
     index: int,
 ) -> Launch:
-    source: dict[str, int] = {}  # of each case, the part that it came from
+    source: dict[str, int] = {}  # the part that each case came from
     results: list[Result] = []
     launches: list[Launch] = []
     finished: set[str] = set()
@@ -271,6 +271,6 @@ def _joined(parts: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def _finished(cases: Sequence[Case], results: Sequence[Result], candidates: set[str]) -> set[str]:
-    """Ids of those of `cases` on which every candidate has a result that is not put off."""
+    """Ids of `cases` on which every candidate has a final result."""
     done = {(r.case, r.candidate) for r in results if r.status not in UNFINISHED}
     return {case.id for case in cases if all((case.id, name) in done for name in candidates)}

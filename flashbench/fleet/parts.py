@@ -1,4 +1,4 @@
-"""The parts of one run on their way: a private directory beside the run file they merge into."""
+"""The parts of a run in progress: a private directory beside the run file they merge into."""
 
 import os
 import shlex
@@ -15,7 +15,7 @@ from flashbench.measure.claim import lock_of
 from flashbench.measure.plan import Plan
 from flashbench.runfile import RunFile, load, save
 
-# A task runs the flashbench that this process runs, wherever that is.
+# A task runs this process's flashbench, wherever that is.
 _BOOTSTRAP = (
     "import sys; sys.path.insert(0, sys.argv[1]); sys.argv[:2] = ['flashbench']; "
     "from flashbench.cli import main; main()"
@@ -24,7 +24,7 @@ _BOOTSTRAP = (
 
 @dataclass(frozen=True)
 class Parts:
-    """`count` parts of the run that ends up in `output`. Indices begin at 1, as shards do."""
+    """`count` parts of the run that ends up in `output`. Indices begin at 1, like shards."""
 
     output: Path
     count: int
@@ -39,19 +39,19 @@ class Parts:
 
     @property
     def merge_command(self) -> str:
-        """What a user types to collect the parts by hand."""
+        """The command that collects the parts by hand."""
         parts = f"{shlex.quote(str(self.directory))}/part-*.json"
         return f"flashbench merge {parts} -o {shlex.quote(str(self.output))}"
 
     def pending(self, plan: Plan, resumed: RunFile | None) -> list[int]:
-        """Which parts are to measure: of a resumed run those that are unfinished."""
+        """The parts to measure: in a resumed run, the unfinished ones."""
         if resumed is None:
             return list(range(1, self.count + 1))
         known = self._known(plan, resumed)
         return [index for index, part in enumerate(known, 1) if unfinished_launches(part)]
 
     def begin(self, plan: Plan, resumed: RunFile | None) -> None:
-        """Make the directory, for its owner alone, and lay out what a resumed run has.
+        """Create the directory, private to its owner, and split a resumed run into it.
 
         Raises InvalidInputError if parts of another run are still there.
         """
@@ -79,7 +79,7 @@ class Parts:
         return [sys.executable, "-P", "-c", _BOOTSTRAP, root, *arguments]
 
     def typed(self, index: int, flags: Sequence[str], resumed: bool) -> str:
-        """What one would type for a task, by hand."""
+        """The command of a task, as typed by hand."""
         resume = ["run", "--resume", str(self.path(index))]
         return shlex.join(["flashbench", *(resume if resumed else self._arguments(index, flags))])
 
@@ -88,9 +88,9 @@ class Parts:
         return ["run", *flags, *shard, "-o", str(self.path(index))]
 
     def merge(self, plan: Plan) -> tuple[RunFile | None, dict[int, str]]:
-        """Merge the parts that are there, and say what is wrong with which: index -> words.
+        """Merge the existing parts; also returns what is wrong with which: index -> message.
 
-        A part that `--budget` stopped is as it should be. None if there is no part at all.
+        A part stopped by `--budget` is fine. None if there is no part at all.
         """
         there: list[tuple[str, RunFile]] = []
         wrong: dict[int, str] = {}
@@ -119,21 +119,21 @@ class Parts:
         return merged, wrong
 
     def end(self) -> None:
-        """Take the parts away: they are in the output. Other files (logs) keep the directory."""
+        """Remove the parts, which are now in the output. Other files (logs) keep the directory."""
         for index in range(1, self.count + 1):
             self.path(index).unlink(missing_ok=True)
-            lock_of(self.path(index)).unlink(missing_ok=True)  # of a task that was killed
+            lock_of(self.path(index)).unlink(missing_ok=True)  # of a killed task
         if not any(self.directory.iterdir()):
             self.directory.rmdir()
 
     def _make_directory(self) -> None:
-        """Nobody else may write here: Slurm tasks unpickle what they find in it."""
+        """Nobody else may write here: Slurm tasks unpickle its contents."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = self.directory.lstat()
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
                 raise InvalidInputError(
-                    f"{self.directory} is somebody else's; name another file with -o"
+                    f"{self.directory} belongs to another user; name another file with -o"
                 )
             self.directory.chmod(0o700)
         except OSError as error:
@@ -158,6 +158,6 @@ def over_budget(run: RunFile) -> bool:
 
 
 def budget_flag(budget: float | None, count: int) -> list[str]:
-    """What each of `count` tasks is told of the budget."""
+    """The budget flag for each of `count` tasks."""
     part = share(budget, count)
     return [] if part is None else [f"--budget={part:.6f}s"]

@@ -1,8 +1,8 @@
-"""A run as one job array of Slurm, sent by submitit: a task a shard.
+"""A run as one Slurm job array, submitted by submitit: one task per shard.
 
-submitit pickles what a task runs into a folder and unpickles it there: the folder belongs to one
-user alone. What tasks run is `subprocess.call` of a command line; what they measure, and how they
-fared, is read from run files, Slurm and logs, never from a pickle.
+submitit pickles each task into a folder and unpickles it there: the folder is private to one user.
+Tasks run `subprocess.call` of a command line; results and states are read from run files, Slurm and
+logs, never from a pickle.
 """
 
 import re
@@ -24,7 +24,7 @@ from flashbench.runfile import RunFile
 
 Tell = Callable[[str], None]
 
-# Slurm asks a task to end this long before its time is up; it needs seconds to save.
+# Slurm signals a task this long before its time is up; it needs seconds to save.
 _SIGNAL = "TERM@30"
 _ENDED = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
@@ -36,13 +36,13 @@ _OPTION = re.compile(r"[a-z][a-z-]*")
 
 @dataclass(frozen=True)
 class Request:
-    """What to ask Slurm for, a task: minutes of time, and options of sbatch by long name."""
+    """What to request from Slurm per task: minutes, and sbatch options by long name."""
 
     minutes: int
     partition: str | None = None
     gres: str | None = None
     exclusive: bool = False  # on the CPU: other jobs on the node disturb the measurement
-    options: tuple[tuple[str, str | bool], ...] = ()  # True: one that takes no value
+    options: tuple[tuple[str, str | bool], ...] = ()  # True: an option without a value
 
     def __post_init__(self) -> None:
         texts = [self.partition or "", self.gres or "", *(str(value) for _, value in self.options)]
@@ -55,7 +55,8 @@ class Request:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """For submitit. A step may use all that the job has: srun binds to CPUs otherwise."""
+        """For submitit. Lets a step use all the job's resources: srun would bind to CPUs
+        otherwise."""
         return {
             "job_name": "flashbench",
             "time": self.minutes,
@@ -71,7 +72,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The job that measures `parts`. Everything of Slurm lies in a folder beside them."""
+    """The job that measures `parts`. All Slurm files are in a folder beside them."""
 
     parts: Parts
     request: Request
@@ -82,7 +83,7 @@ class Cluster:
         return self.parts.directory / "slurm"
 
     def script(self, tasks: int) -> str:
-        """The text that sbatch gets for so many tasks, as submitit writes it."""
+        """The script for sbatch and this many tasks, as submitit writes it."""
         slurm = _submitit()
         if "%" in str(self.folder) or not _one_line(str(self.folder)):
             raise InvalidInputError(
@@ -98,7 +99,7 @@ class Cluster:
         return str(text)
 
     def submit(self, commands: Sequence[Sequence[str]]) -> str:
-        """Send the job; its number. NotMeasuredError says what sbatch said."""
+        """Submit the job and return its ID. NotMeasuredError has sbatch's message."""
         slurm = _submitit()
         if not (shutil.which("sbatch") and shutil.which("srun")):
             raise NotMeasuredError(
@@ -111,15 +112,15 @@ class Cluster:
         executor.update_parameters(**self.request.parameters)
         try:
             jobs = executor.submit_array([partial(subprocess.call, list(c)) for c in commands])
-        except Exception as error:  # submitit has several for the words of sbatch
+        except Exception as error:  # submitit has several for sbatch's messages
             if not old:
                 shutil.rmtree(self.folder)
             words = " ".join(str(error).split())
-            raise NotMeasuredError(f"--slurm: the job was not taken: {words[-400:]}") from None
+            raise NotMeasuredError(f"--slurm: the job was refused: {words[-400:]}") from None
         return str(jobs[0].job_id).partition("_")[0]
 
     def wait(self, job: str, shards: Sequence[int]) -> dict[int, str]:
-        """Wait until all tasks have ended, telling what they do; shard -> Slurm's last word.
+        """Wait until all tasks have ended, printing their states; shard -> Slurm's last state.
 
         shards: the shard of each task of the array.
         """
@@ -139,7 +140,7 @@ class Cluster:
             interval = min(_LONGEST_POLL_SECONDS, interval * 1.2)
 
     def last_line(self, job: str, place: int, tasks: int) -> str:
-        """What a task said last, and where the rest is."""
+        """The last line of a task's log, and where the rest is."""
         name = f"{job}_{place}" if tasks > 1 else job
         log = self.folder / f"{name}_0_log.out"
         try:
@@ -160,10 +161,10 @@ def measure_on_slurm(
     dry_run: bool = False,
     wait: bool = True,
 ) -> RunEnd | None:
-    """Measure a plan as a job array; None if nothing was waited for.
+    """Measure a plan as a job array; None if it did not wait.
 
-    dry_run: print the script to stdout and send nothing. wait: else the job's number goes to
-    stdout. Ctrl-C and SIGTERM leave the job as it is and raise NotMeasuredError that says how to
+    dry_run: print the script to stdout and submit nothing. wait: otherwise the job ID goes to
+    stdout. Ctrl-C and SIGTERM leave the job running and raise NotMeasuredError, which says how to
     cancel it and how to collect its parts.
     """
     parts, tell = cluster.parts, cluster.tell
@@ -202,7 +203,7 @@ def measure_on_slurm(
     for place, shard in enumerate(shards):
         if shard in wrong:
             last = cluster.last_line(job, place, len(shards))
-            # Slurm's early SIGTERM lets a task end well before the limit: its state hides why.
+            # Slurm's early SIGTERM lets a task end before the limit, so its state hides the reason.
             timely = last.startswith("interrupted") and states[shard].startswith("COMPLETED")
             hint = "its time was up, give more --slurm-time; " if timely else ""
             tell(
@@ -225,9 +226,9 @@ class _State:
 
 
 def _states(job: str) -> dict[int, _State] | None:
-    """Place in the array -> state; {} when Slurm has forgotten the job; None if it cannot say.
+    """Index in the array -> state; {} if Slurm has forgotten the job; None if unknown.
 
-    squeue knows ended jobs for some minutes; nothing here needs Slurm's accounting.
+    squeue lists ended jobs for some minutes; nothing here needs Slurm's accounting.
     """
     query = ["squeue", "--noheader", "--array", "--states=all", "--format=%K|%T|%r|%N"]
     try:
@@ -240,7 +241,7 @@ def _states(job: str) -> dict[int, _State] | None:
     for line in done.stdout.splitlines():
         place, name, reason, node = [part.strip() for part in line.split("|", 3)]
         more = node if reason in ("None", "") else reason
-        index = int(place) if place.isdecimal() else 0  # a job of one task is no array
+        index = int(place) if place.isdecimal() else 0  # a job of one task is not an array
         found[index] = _State(name, f"{name} ({more})" if more else name)
     return found
 

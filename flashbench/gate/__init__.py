@@ -1,4 +1,4 @@
-"""Levels that a kernel has to pass in order: it builds, fits, is right, is fast enough."""
+"""Levels that a kernel must pass in order: it builds, fits, is correct, is fast enough."""
 
 from flashbench.gate.level import Level, State
 from flashbench.gate.levels import RESOURCES, built_level, correct_level, resources_level

@@ -1,4 +1,4 @@
-"""Level: one step of the gate, what it came to, on which evidence, and what to do next."""
+"""Level: one step of the gate, with its state, the evidence, and what to do next."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,13 +7,13 @@ from flashbench.errors import Exit
 
 
 class State(StrEnum):
-    """What a level came to."""
+    """The result of a level."""
 
     PASSED = "PASSED"
     FAILED = "FAILED"
     UNDECIDED = "UNDECIDED"
     NOT_MEASURED = "NOT MEASURED"
-    NOT_REACHED = "NOT REACHED"  # one before it did not pass
+    NOT_REACHED = "NOT REACHED"  # an earlier one did not pass
 
 
 EXIT_CODES = {
@@ -26,8 +26,7 @@ EXIT_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """evidence: one line that says what was found; next: the command or step that follows from a
-    level that did not pass."""
+    """evidence: one line; next: the command or step after a level that did not pass."""
 
     name: str
     state: State

@@ -1,4 +1,4 @@
-"""The levels before speed: builds, fits, is right."""
+"""The levels before speed: builds, fits, is correct."""
 
 from collections.abc import Sequence
 
@@ -11,18 +11,18 @@ from flashbench.revisions import Built
 
 BUILDS, RESOURCES, CORRECT = "builds", "resources fit", "correct"
 BISECT_CORRECT = "flashbench bisect --for correct --good COMMIT"
-# The statuses of a build that was made and loaded; the rest is said of it by `correct_level`.
+# Statuses of a build that was made and loaded; `correct_level` judges the rest.
 _LOADED = ("built", "unchecked", "wrong result")
 
 
 def built_level(built: Built) -> Level:
-    """It compiles, links and loads under its name; not measured where that was not found out."""
+    """It compiles, links and loads under its name; not measured if that is unknown."""
     if built.status in _LOADED or (built.status == "timeout" and built.import_root is not None):
         return Level(BUILDS, State.PASSED, f"{built.revision.label} builds and loads")
     if _says_nothing(built):
         return _not_measured(BUILDS, built)
     purpose = "build" if built.build.status != "built" else "load"
-    # Of a commit, preflight would look at the working tree.
+    # For a commit, preflight would look at the working tree instead.
     preflight = built.revision.worktree and built.status in ("missing header", "wrong module name")
     return Level(
         BUILDS,
@@ -33,17 +33,17 @@ def built_level(built: Built) -> Level:
 
 
 def resources_level(kernels: Sequence[KernelUse] | CannotCheck, most_stack: int) -> Level:
-    """No kernel keeps more than `most_stack` bytes a thread on the stack, which is in memory.
+    """No kernel has more than `most_stack` bytes of stack per thread, which is in memory.
 
-    kernels: of the build, empty where it is known to have none, or why nothing tells.
-    Static shared memory beyond a chip's is refused by ptxas: it does not come as far as this.
+    kernels: of the build, empty if it is known to have none, or why they are unknown. ptxas refuses
+    static shared memory beyond a chip's, so that never gets this far.
     """
     if isinstance(kernels, CannotCheck):
         return Level(
             RESOURCES,
             State.NOT_MEASURED,
             str(kernels),
-            f"mend this, and the same command tries again: {kernels}",
+            f"fix this, and the same command tries again: {kernels}",
         )
     if not kernels:
         return Level(RESOURCES, State.PASSED, "no CUDA kernels in this build")
@@ -52,7 +52,7 @@ def resources_level(kernels: Sequence[KernelUse] | CannotCheck, most_stack: int)
         return Level(
             RESOURCES,
             State.FAILED,
-            f"{demangle(worst.name)[:100]} (sm_{worst.arch}) has {worst.stack} bytes of stack a "
+            f"{demangle(worst.name)[:100]} (sm_{worst.arch}) has {worst.stack} bytes of stack per "
             f"thread, {worst.registers} registers; at most {most_stack}",
             "flashbench preflight --level build",
         )
@@ -61,13 +61,13 @@ def resources_level(kernels: Sequence[KernelUse] | CannotCheck, most_stack: int)
     return Level(
         RESOURCES,
         State.PASSED,
-        f"{len(kernels)} kernels: at most {registers} registers and {worst.stack} bytes of stack a "
-        f"thread, {shared} bytes of static shared memory a block",
+        f"{len(kernels)} kernels: at most {registers} registers and {worst.stack} bytes of stack "
+        f"per thread, {shared} bytes of static shared memory per block",
     )
 
 
 def correct_level(built: Built) -> Level:
-    """The results are right on the cases of the check; refusing all of them is not measured."""
+    """The results are correct on the checked cases; refusing all of them is not measured."""
     if _says_nothing(built):
         return _not_measured(CORRECT, built)
     if built.status == "wrong result":
@@ -82,7 +82,7 @@ def correct_level(built: Built) -> Level:
             CORRECT,
             State.NOT_MEASURED,
             f"unchecked: {first_line(built.reason)}",
-            "check a case that the kernel takes: "
+            "check a case that the kernel supports: "
             f"flashbench build {built.revision.text} --for correct --case CASE",
         )
     return Level(
@@ -91,20 +91,20 @@ def correct_level(built: Built) -> Level:
 
 
 def _says_nothing(built: Built) -> bool:
-    """Whether it failed for another cause than the sources: memory, disk, time, objects of git."""
+    """Whether the cause is not in the sources: memory, disk, time, git objects."""
     return not built.kept or built.status == "timeout"
 
 
 def _not_measured(level: str, built: Built) -> Level:
-    """The next step has the whole reason, as a table cuts the evidence."""
+    """The next step has the whole reason, because a table cuts the evidence."""
     whole = "; ".join(built.reason.splitlines())
     if built.status != "timeout":
-        following = f"mend this, and the same command tries again: {whole}"
+        following = f"fix this, and the same command tries again: {whole}"
     elif built.build.status == "timeout":
         following = f"{whole}; allow more with --build-timeout, or try again with --retry-build"
     else:
         stage = "load" if level == BUILDS else "correct"
-        following = f"{whole}; try again with --retry-build, or find the commit that began it: "
+        following = f"{whole}; try again with --retry-build, or find the first such commit: "
         following += f"flashbench bisect --for {stage} --good COMMIT"
     evidence = f"{built.status}: {first_line(built.reason)}"
     return Level(level, State.NOT_MEASURED, evidence, following)

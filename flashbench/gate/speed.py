@@ -1,4 +1,4 @@
-"""The levels of speed: at least so much of the baseline, over the family of cases."""
+"""The speed levels: at least a multiple of the baseline, over the family of cases."""
 
 import math
 
@@ -12,10 +12,10 @@ from flashbench.verdict import MAX_PLANNED_LAUNCHES, Outcome
 def speed_level(report: Report, threshold: float) -> Level:
     """Whether the candidate has at least `threshold` times the baseline's speed (0.5 is half).
 
-    Judged on the family-wise intervals: it fails where one case, or the geometric mean, is below
-    beyond doubt; it passes where no case is and the mean's interval begins at the threshold or
-    above; else it is undecided. A case with too few launches for an interval may not have its
-    estimate below. The report is of one candidate.
+    Judged on the family-wise intervals: it fails if a case, or the geometric mean, is certainly
+    below; it passes if no case is and the mean's interval begins at the threshold or above; else it
+    is undecided. A case with too few launches for an interval must not have its estimate below. The
+    report has one candidate.
     """
     name, limit = f"at least {threshold:g}x", math.log(threshold)
     unmeasured = _first(report, Outcome.NOT_MEASURED)
@@ -48,8 +48,8 @@ def speed_level(report: Report, threshold: float) -> Level:
 
 
 def _more(report: Report, limit: float) -> str:
-    """How many launches would decide: the fewest that bound the intervals, and as many as make the
-    mean's narrow enough, which shrinks with their root."""
+    """How many launches would decide: enough to bound the intervals, and to make the mean's narrow
+    enough, which shrinks with their square root."""
     ((_, mean),) = report.overall.items()
     needed = [v.launches or 0 for c, v in report.judged if c.shift and not c.shift.bounded]
     if mean.bounded:
@@ -57,13 +57,13 @@ def _more(report: Report, limit: float) -> str:
         side = mean.value - mean.low if mean.value > limit else mean.high - mean.value
         away = abs(mean.value - limit)
         if side >= away * math.sqrt(MAX_PLANNED_LAUNCHES / now):
-            return "as fast as this threshold: no number of launches that is worth it decides"
+            return "practically at this threshold: no reasonable number of launches would decide"
         needed.append(math.ceil(now * (side / away) ** 2))
     return f"about {max(needed)} launches would decide: --launches {max(needed)}"
 
 
 def _first(report: Report, outcome: Outcome) -> str:
-    """The first case with an outcome, and its reason; "" where there is none."""
+    """The first case with an outcome, and its reason; "" if there is none."""
     for comparison, verdict in report.judged:
         if verdict.outcome is outcome:
             return f"{comparison.case.id}: {verdict.reason}"
@@ -72,7 +72,7 @@ def _first(report: Report, outcome: Outcome) -> str:
 
 def _profile(comparison: Comparison) -> str:
     tool = "ncu" if comparison.case.id.endswith("-cuda") else "perf"
-    return f"profile {comparison.case.id} with {tool}: find what bounds it before changing it"
+    return f"profile {comparison.case.id} with {tool}: find the bottleneck before changing it"
 
 
 def _ratio(value: float, low: float, high: float) -> str:

@@ -1,1 +1,1 @@
-"""Measuring: worker processes, clocks, checks. Data flows as docs/measuring.md tells."""
+"""Measuring: worker processes, clocks, checks. docs/measuring.md describes the data flow."""

@@ -1,15 +1,15 @@
-"""What is worth knowing before a run starts: a busy machine, and what it will be able to see."""
+"""Advice before a run starts: a busy machine, and what it will be able to detect."""
 
 from flashbench import machine
 from flashbench.errors import InvalidInputError
 from flashbench.metric import metric_of
 from flashbench.runfile import DeviceState, RunFile
 
-_WANTED = 0.01  # the change that matters, where the run has no tolerance
+_WANTED = 0.01  # the change that matters, if the run has no tolerance
 
 
 def advice(run: RunFile, state: DeviceState | None, launches: int) -> list[str]:
-    """Lines for the user; nothing is decided by them. state: of the machine, now."""
+    """Lines for the user; nothing depends on them. state: the machine's, now."""
     if not run.cases:
         return []
     return [line for line in (_busy(run, state), _seen(run, launches)) if line]
@@ -26,13 +26,13 @@ def _busy(run: RunFile, state: DeviceState | None) -> str | None:
     if run.environment.threads == 1:
         return warning
     return (
-        f"{warning}, SDPA's by far, as its threads wait for each other; "
-        "--threads 1 spares them that"
+        f"{warning}, SDPA's most of all, because its threads wait for each other; --threads 1 "
+        "avoids that"
     )
 
 
 def _seen(run: RunFile, launches: int) -> str | None:
-    """By the machine's profile, if it has one."""
+    """From the machine's profile, if there is one."""
     if all(candidate.baseline for candidate in run.candidates):
         return None
     case = run.cases[0]

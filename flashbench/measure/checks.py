@@ -1,6 +1,6 @@
-"""Is the candidate's answer right, and is it really computed by the call that is timed?
+"""Check that the candidate's answer is correct, and really computed by the timed call.
 
-Each known way to look fast without doing the work is found by its effect: docs/measuring.md.
+Each known way to look fast without doing the work is detected by its effect: docs/measuring.md.
 """
 
 import math
@@ -14,12 +14,12 @@ from flashbench.measure.clock import Call
 from flashbench.measure.problem import Problem
 from flashbench.runfile import Correctness
 
-# The GPU is kept busy for this many cycles of its clock while work is queued behind it.
+# Cycles for which the GPU is kept busy while work is queued behind it.
 _SPIN_CYCLES = 20_000_000
 
 
 class WrongError(Exception):
-    """The candidate's output is not right, or not honestly come by; the message says how."""
+    """The candidate's output is wrong, or not honestly computed; the message explains."""
 
     def __init__(self, reason: str, correctness: Correctness | None = None) -> None:
         super().__init__(reason)
@@ -29,9 +29,9 @@ class WrongError(Exception):
 def check_candidate(
     problem: Problem, call: Call, synchronize: Callable[[], None]
 ) -> tuple[Correctness, float]:
-    """Run the candidate's first calls; its error and the seconds of the very first call.
+    """Run the candidate's first calls; returns its error and the seconds of the first call.
 
-    Raises WrongError, and lets through whatever the candidate raises.
+    Raises WrongError, and passes on anything the candidate raises.
     """
     problem.poison()
     synchronize()
@@ -61,16 +61,16 @@ def check_output(problem: Problem, out: Tensor, sign: int, when: str = "") -> Co
 
 
 def check_inputs(problem: Problem) -> None:
-    """WrongError if a call changed q, k or v; they are put back for the other candidates."""
+    """WrongError if a call changed q, k or v; they are restored for the other candidates."""
     if not problem.unchanged():
         problem.restore()
         raise WrongError("the call changed its inputs")
 
 
 def _check_kind(problem: Problem, out: object, when: str = "") -> None:
-    """WrongError unless `out` holds values that are computed already, in memory of its own.
+    """WrongError unless `out` holds already computed values in its own memory.
 
-    Asked of every output: one that is lazy when it is timed alone would be computed by the check.
+    Applied to every output: one that is lazy only when timed would be computed by the check.
     """
     if type(out) is not Tensor:
         raise WrongError(f"{when}returned {type(out).__name__}, not a plain torch.Tensor")
@@ -96,7 +96,7 @@ def _check_after_change(
 
     On a GPU both are queued behind a spinning kernel, and the output is copied in stream order:
     work on another stream that does not wait for the current one then reads the old v, and work
-    that the current stream does not wait for is not done when the output is copied.
+    that the current stream does not wait for is unfinished when the output is copied.
     """
     on_gpu = problem.case.device == "cuda"
     problem.poison()
@@ -113,7 +113,11 @@ def _check_after_change(
     if problem.check(seen, problem.sign).correct:
         return
     if on_gpu and problem.check(call(), problem.sign).correct:
-        raise WrongError("right only after a wait: its work is not ordered on the current stream")
+        raise WrongError(
+            "correct only after a synchronization: its work is not ordered on the current stream"
+        )
     if torch.equal(second, first):
-        raise WrongError("gave its earlier output again after the inputs changed in place: cached")
+        raise WrongError(
+            "returned its earlier output again after the inputs changed in place: cached"
+        )
     check_output(problem, seen, problem.sign, "after the inputs changed in place: ")

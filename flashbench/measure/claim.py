@@ -1,5 +1,5 @@
-"""The run file that a command writes: for one process at a time, resumed or refused, and never
-replaced unless the user says so."""
+"""Claim the run file that a command writes: one process at a time, resumed or refused, never
+replaced without --force."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,12 +17,12 @@ from flashbench.runfile import RunFile, load
 def claimed(
     path: Path, flag: str, *, force: bool, tell: Callable[[str], None]
 ) -> Iterator[RunFile | None]:
-    """Keep every other process from writing the run file `path`; the run that it holds, if any.
+    """Lock the run file `path` against other processes; yields the run it holds, if any.
 
-    flag: that names the file. force: what is there counts for nothing, and is replaced when
-    something else was measured. tell: prints a line. A device or pipe holds nothing, everybody may
-    write it, and it is kept open. Raises InvalidInputError where the file cannot be written, or
-    holds something else than a run; NotMeasuredError where another process writes it.
+    flag: the option that names the file. force: ignore the existing file, and replace it once
+    something was measured. tell: prints a line. A device or pipe is not locked, and is kept open.
+    Raises InvalidInputError if the file cannot be written, or holds anything but a run;
+    NotMeasuredError if another process is writing it.
     """
     target = _writable(path, flag)
     with ExitStack() as held:
@@ -53,7 +53,7 @@ def lock_of(target: Path) -> Path:
 
 
 def _writable(path: Path, flag: str) -> Path | None:
-    """Where the file is, or None for a device or pipe; said before anything is measured."""
+    """The file's path, or None for a device or pipe; checked before anything is measured."""
     try:
         target = regular_target(path)
         if target is not None:
@@ -75,7 +75,7 @@ def _not_writable(path: Path, flag: str, error: OSError) -> InvalidInputError:
 
 
 def _held(path: Path, target: Path, flag: str) -> RunFile | None:
-    if not target.exists() or not target.stat().st_size:  # as `mktemp` makes one
+    if not target.exists() or not target.stat().st_size:  # as made by `mktemp`
         return None
     try:
         return load(path)

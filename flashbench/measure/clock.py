@@ -1,4 +1,4 @@
-"""What a clock is: it turns a call into samples of one metric, seconds a call."""
+"""The clock interface: turns a call into samples of one metric, in seconds per call."""
 
 import gc
 from collections.abc import Callable, Iterator, Mapping
@@ -13,13 +13,13 @@ _LEAST_SECONDS = 0.1
 
 
 class MetricUnavailableError(Exception):
-    """This metric cannot be had of this call; the message says why. Others may still be."""
+    """This metric is unavailable for this call; the message says why. Others may still work."""
 
 
 class Sampler(Protocol):
     """One call, warmed up and calibrated, under one metric.
 
-    calls: calls a sample, averaged. sample_seconds: what one sample takes, about.
+    calls: calls averaged per sample. sample_seconds: approximate duration of a sample.
     last: the output of the last timed call, for checking.
     """
 
@@ -28,7 +28,7 @@ class Sampler(Protocol):
     last: Tensor
 
     def block(self, samples: int) -> list[float]:
-        """Take samples back to back, after one call that is not timed; seconds a call."""
+        """Take samples back to back, after one untimed call; seconds per call."""
         ...
 
 
@@ -36,7 +36,7 @@ class Clock(Protocol):
     """All metrics of a device; one at a time is measured over all candidates of a case."""
 
     metrics: tuple[str, ...]
-    # A candidate gets fewer samples a launch and metric when all would take longer than this.
+    # A candidate gets fewer samples per launch and metric if all would take longer than this.
     max_metric_seconds: float
 
     def prepare(self, metric: str, call: Call) -> Sampler:
@@ -44,13 +44,13 @@ class Clock(Protocol):
         ...
 
     def synchronize(self) -> None:
-        """Wait until all work that was queued is done."""
+        """Wait until all queued work is done."""
         ...
 
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """While samples are taken: a collection would be charged to the candidate it falls on."""
+    """Disable collection while sampling: it would be charged to whichever candidate it hits."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -63,10 +63,10 @@ def no_garbage_collection() -> Iterator[None]:
 def affordable_samples(
     clock: Clock, samplers: Mapping[str, Sampler], wanted: int
 ) -> dict[str, int]:
-    """`wanted` samples of each, or as many as there is time for; two at the least.
+    """`wanted` samples of each, or as many as time allows; at least two.
 
-    There is time for what the clock allows, and for whoever is far slower than the fastest, as SDPA
-    can be on a busy machine, for `_SLOWER` times what that one takes.
+    Time allows what the clock's limit allows; a candidate far slower than the fastest, as SDPA can
+    be on a busy machine, gets `_SLOWER` times the fastest one's time.
     """
     if not samplers:
         return {}

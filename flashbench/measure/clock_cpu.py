@@ -9,17 +9,17 @@ from torch import Tensor
 from flashbench.measure.clock import Call, Sampler, no_garbage_collection
 from flashbench.metric import metrics_of
 
-# A call counts as warm when this many in a row are no faster, by 5 %, than the best before them.
+# A call counts as warm once this many in a row are not faster, by 5 %, than the best before them.
 _STEADY_CALLS = 3
 _MAX_WARM_UP_SECONDS = 0.5
 
-# OpenMP's threads spin for some milliseconds after a call of torch, in case of another: whoever is
-# timed right after it has fewer cores than it thinks (measured: 10 % at 1,8,512,64 on two cores).
+# OpenMP's threads spin for some milliseconds after a torch call, in case of another: a candidate
+# timed right after it has fewer cores (measured: 10 % at 1,8,512,64 on two cores).
 _SETTLE_SECONDS = 5e-3
 
 
 class CpuClock:
-    """Metric `wall`: what a caller waits, output allocation and release included."""
+    """Metric `wall`: the time a caller waits, including allocation and release of the output."""
 
     metrics = metrics_of("cpu")
     max_metric_seconds = 2.0
@@ -40,7 +40,7 @@ class _WallSampler:
         self.last: Tensor = call()
         seconds = self._warm_up()
         self.calls = max(1, math.ceil(min_sample_seconds / seconds))
-        # Single calls mislead, up by a disturbance, down by nothing: a whole sample has the word.
+        # Single calls can only mislead upwards, by a disturbance: a whole sample decides.
         while (taken := self._batch(self.calls)) < min_sample_seconds / 2:
             self.calls = math.ceil(self.calls * min_sample_seconds / max(taken, 1e-9))
         self.sample_seconds = taken

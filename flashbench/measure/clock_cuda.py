@@ -1,8 +1,8 @@
-"""The GPU's clocks: events behind a spin kernel, with warm and cold L2; graph replay; wall time.
+"""GPU clocks: events behind a spin kernel, with warm and cold L2; graph replay; wall time.
 
-Device times are taken behind a kernel that spins until the host has queued everything, so that a
-slow host leaves no gaps between what is timed. `Event.elapsed_time` is a float32 of milliseconds:
-only neighbouring events are subtracted, so that it is never asked for digits it has not.
+Device times are taken behind a kernel that spins until the host has queued everything, so a slow
+host leaves no gaps in the timed work. `Event.elapsed_time` is a float32 of milliseconds: only
+neighbouring events are subtracted, to stay within its precision.
 """
 
 import math
@@ -20,9 +20,9 @@ from flashbench.metric import metrics_of
 _MAX_QUEUED_CALLS = 128
 _MAX_CALLS_A_SAMPLE = 64
 _SPIN_TRIES = 5
-# A graph holds calls for at least this long, so that the cost of starting it is below a percent.
+# A graph holds calls for at least this long, which keeps its launch cost below one percent.
 _MIN_GRAPH_SECONDS = 200e-6
-# A wall-clock sample ends with one wait for the device, whose own cost has to vanish in it.
+# A wall-clock sample ends with one synchronization, whose own cost must be negligible.
 _MIN_WALL_SECONDS = 1e-3
 _WARM_UP_CALLS = 3
 
@@ -54,7 +54,7 @@ class CudaClock:
         torch.cuda.synchronize()
 
     def flush_l2(self) -> None:
-        """Queue a write of twice the L2 cache: nothing a call needs stays in it."""
+        """Queue a write of twice the L2 cache, which evicts everything a call needs."""
         self._flush.zero_()
 
     def spin(self, seconds: float) -> None:
@@ -64,8 +64,8 @@ class CudaClock:
     def behind_spin(self, queue: Callable[[], list[EventPair]], host_seconds: float) -> list[float]:
         """Seconds between each pair of events that `queue` records while the device spins.
 
-        host_seconds: what queueing takes, about. When the spin ends before the queueing does, a
-        longer spin is tried; a call that waits for the device itself can never be hidden.
+        host_seconds: approximate time of queueing. If the spin ends before the queueing, it is
+        retried with a longer spin; a call that synchronizes can never be hidden.
         """
         spin_seconds = 2 * host_seconds + 100e-6
         for _ in range(_SPIN_TRIES):
@@ -83,7 +83,7 @@ class CudaClock:
             spin_seconds = 2 * max(spin_seconds, queueing)
         raise MetricUnavailableError(
             "the call waits for the device, or queues more than the driver holds: its device time "
-            "cannot be told from the host's"
+            "cannot be separated from the host's"
         )
 
     def _calibrate_spin(self) -> float:
@@ -102,15 +102,15 @@ def _event() -> torch.cuda.Event:
 
 
 def _end_capture_of_random_numbers() -> None:
-    """After a capture that failed torch's generator takes itself for captured still, and gives no
-    more numbers; one that succeeds sets it right.
+    """After a failed capture torch's generator still believes it is captured, and yields no
+    numbers; a successful capture resets it.
     """
     with torch.cuda.graph(torch.cuda.CUDAGraph()):
         torch.zeros(1, device="cuda")
 
 
 class _Warmed:
-    """A call after its warm-up, with what it costs the host and the whole."""
+    """A call after its warm-up, with its host time and its total time."""
 
     def __init__(self, clock: CudaClock, call: Call) -> None:
         self._clock = clock
@@ -138,7 +138,7 @@ class _Warmed:
 
 
 class _WallSampler(_Warmed):
-    """Eager wall time: calls queued one after the other, then one wait for the device."""
+    """Eager wall time: back-to-back calls, then one synchronization."""
 
     def __init__(self, clock: CudaClock, call: Call) -> None:
         super().__init__(clock, call)
@@ -161,7 +161,7 @@ class _WallSampler(_Warmed):
 
 
 class _WarmSampler(_Warmed):
-    """Device time of calls back to back: the L2 cache holds what the call before left there."""
+    """Device time of back-to-back calls: the L2 cache holds what the previous call left there."""
 
     def __init__(self, clock: CudaClock, call: Call) -> None:
         super().__init__(clock, call)
@@ -211,7 +211,7 @@ class _ColdSampler(_Warmed):
 
 
 class _GraphSampler(_Warmed):
-    """Device time of one replay of a CUDA graph of several calls, a call; warm L2."""
+    """Device time per call of one replay of a CUDA graph of several calls; warm L2."""
 
     def __init__(self, clock: CudaClock, call: Call) -> None:
         super().__init__(clock, call)
@@ -229,7 +229,7 @@ class _GraphSampler(_Warmed):
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            self.last = self._call()  # allocates its workspace outside of the capture
+            self.last = self._call()  # allocates its workspace outside the capture
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         try:
@@ -259,7 +259,7 @@ class _GraphSampler(_Warmed):
         return pairs
 
     def block(self, samples: int) -> list[float]:
-        at_once = max(1, _MAX_QUEUED_CALLS // self.calls)  # a graph takes a place for each call
+        at_once = max(1, _MAX_QUEUED_CALLS // self.calls)  # a graph takes one slot per call
         seconds: list[float] = []
         with no_garbage_collection():
             while len(seconds) < samples:

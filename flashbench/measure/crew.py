@@ -1,7 +1,7 @@
-"""Paired processes: a worker for each revision; together they answer as one `Worker` would.
+"""Paired processes: one worker per revision; together they answer like one `Worker`.
 
-Each has SDPA beside its revision. They take turns, pass by pass, forward and then backward
-(A B | B A), and only one of them runs at any moment: the others wait for a word from here.
+Each has SDPA beside its revision. They take turns, pass by pass, forward and then backward (A B | B
+A), and only one runs at any moment: the others wait for their turn.
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ class Crew:
     """The workers of one launch, one for each of these candidates."""
 
     def __init__(self, timeout: float, names: Sequence[str]) -> None:
-        """timeout: seconds, as of `Worker`. names: also the order in which they start.
+        """timeout: seconds, as for `Worker`. names: in the order in which they start.
 
-        NotMeasuredError where the machine has no memory for as many processes with torch.
+        NotMeasuredError if the machine lacks the memory for that many processes with torch.
         """
         _require_memory(len(names))
         self._workers = {name: Worker(timeout) for name in names}
@@ -48,7 +48,7 @@ class Crew:
             worker.kill()
 
     def ask(self, request: Request, seconds_left: float | None = None) -> Reply:
-        """Have each do its part; answers and errors as of `Worker.ask`, in the names of the run."""
+        """Have each do its part; answers and errors as from `Worker.ask`, under the run's names."""
         end = None if seconds_left is None else monotonic() + seconds_left
         if isinstance(request, Setup):
             return self._set_up(request, end)
@@ -123,7 +123,7 @@ class Crew:
         return Inspection(found)
 
     def _shares(self, wanted: Sequence[str]) -> dict[str, list[str]]:
-        """Of these names of the run, each worker's, as it calls them."""
+        """Each worker's share of these names, under its own names."""
         shares: dict[str, list[str]] = {}
         for shown in wanted:
             baseline, _, owner = shown.rpartition("/")
@@ -136,7 +136,7 @@ class Crew:
         try:
             return worker.ask(request, left)
         except WorkerDiedError as died:
-            # While it waited, nothing ran in it but what its revision had started.
+            # While it waited, only what its revision had started ran in it.
             idle = worker.phase.doing == "idle"
             who = name if idle else died.candidate and _shown(died.candidate, name)
             raise WorkerDiedError(who, died.status, str(died)) from None
@@ -153,7 +153,7 @@ def _require_memory(processes: int) -> None:
 
 
 def available_memory() -> int | None:
-    """Bytes that programs can have without swapping, as Linux estimates; None where it does not."""
+    """Bytes available to programs without swapping, as Linux estimates; None if unknown."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
@@ -163,7 +163,7 @@ def available_memory() -> int | None:
 
 
 def _shown(candidate: str, name: str) -> str:
-    """What the run calls a candidate of the worker of `name`."""
+    """The run's name for a candidate of the worker of `name`."""
     return candidate if candidate == name else baseline_beside(candidate, name)
 
 

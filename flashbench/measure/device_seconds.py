@@ -1,4 +1,4 @@
-"""The seconds that worker processes live: what a launch took of the device, and a run's budget."""
+"""The seconds that worker processes are alive: a launch's device time, and a run's budget."""
 
 import time
 
@@ -6,7 +6,7 @@ from flashbench.runfile import Launch
 
 
 class DeviceSeconds:
-    """Seconds of this invocation, by the launch that they were spent for.
+    """Seconds of this invocation, by launch.
 
     budget: None for no limit.
     """
@@ -27,14 +27,14 @@ class DeviceSeconds:
         self._counted_to = None
 
     def belong_to(self, launch: Launch) -> None:
-        """What no launch has yet, and what is spent from now on, is this launch's."""
+        """Assign to this launch what no launch has yet, and what is spent from now on."""
         if self._launch is None:
             launch.device_seconds += self._total
         self._launch = launch
         self.count()
 
     def count(self) -> float:
-        """The seconds so far; the current launch gets what is new."""
+        """The seconds so far; new ones are assigned to the current launch."""
         if self._counted_to is not None:
             now = time.monotonic()
             new, self._counted_to = now - self._counted_to, now
@@ -44,5 +44,5 @@ class DeviceSeconds:
         return self._total
 
     def left(self) -> float | None:
-        """Of the budget; None for no limit."""
+        """Seconds left of the budget; None without a limit."""
         return None if self._budget is None else self._budget - self.count()

@@ -13,12 +13,12 @@ from flashbench.measure.retries import UNFINISHED
 from flashbench.runfile import Candidate, Costs, RunFile, Settings
 from flashbench.shard import cases_of_shard
 
-# The settings that a plan and its run file state alike.
+# Settings that a plan and its run file have in common.
 _ALIKE = ("launches", "samples", "seed", "timeout_seconds", "budget_seconds", "shard")
 
 
 def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
-    """The file of a run that begins, on the machine of the first worker."""
+    """The file of a new run, on the first worker's machine."""
     cases = plan.cases(ready.device)
     cases_of_shard(cases, plan.shard)  # refuses more shards than cases
     return RunFile(
@@ -46,7 +46,7 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
     InvalidInputError if it holds no case, or a candidate that no command line could have named.
     """
     if not run.cases:
-        raise InvalidInputError(f"{path}: holds no case to go on with")
+        raise InvalidInputError(f"{path}: holds no case to resume")
     settings = run.settings
     try:
         cases_of_shard(run.cases, settings.shard)
@@ -77,14 +77,14 @@ def _alike(stated: Plan | Settings) -> dict[str, Any]:
 
 
 def _metrics(run: RunFile) -> list[str] | None:
-    """What is timed again; files of older versions say it of two builds alone."""
+    """The metrics to time again; older files only state them for two builds."""
     if run.settings.metrics is not None or run.pair is None:
         return run.settings.metrics
     return [run.pair.metric] if run.pair.metric else []
 
 
 def forget_unfinished(run: RunFile, plan: Plan) -> None:
-    """Take out of a resumed file what is to be measured now, and let it say the new plan."""
+    """Remove from a resumed file what will be measured now, and give it the new plan."""
     run.settings.launches = plan.launches
     run.settings.timeout_seconds = plan.timeout_seconds
     run.settings.budget_seconds = plan.budget_seconds
@@ -92,8 +92,8 @@ def forget_unfinished(run: RunFile, plan: Plan) -> None:
     run.costs.currency, run.costs.price = plan.currency, plan.price
     run.costs.build_seconds += plan.build_seconds
     for launch in run.launches:
-        # Who was measured beside one that was put off is measured again beside it: a ratio
-        # over two processes, or two machines, would be none.
+        # What was measured beside an unfinished candidate is measured again beside it: a ratio
+        # across two processes, or two machines, would be meaningless.
         torn = {result.case for result in launch.results if result.status in UNFINISHED}
         launch.lost_seconds += sum(launch.case_seconds.pop(case, 0.0) for case in torn)
         kept = [

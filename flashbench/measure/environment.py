@@ -1,4 +1,4 @@
-"""What machine this is, and how hot and fast it is at the moment. Nothing is ever set."""
+"""Describe this machine, and its current clocks and temperature. Never changes a setting."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ _THROTTLED = 0x8 | 0x20 | 0x40 | 0x80
 
 
 def environment(device: str) -> Environment:
-    """The machine and the software of this process; empty strings where it is not known."""
+    """The machine and the software of this process; empty strings if unknown."""
     known = Environment(
         hostname=socket.gethostname(),
         cpu=cpu_name(),
@@ -67,7 +67,7 @@ def _nvml() -> tuple[Any, Any] | None:
 
 
 def device_state(device: str) -> DeviceState:
-    """Clocks, power and temperature now; None where the machine does not say."""
+    """Clocks, power and temperature now; None if unknown."""
     state = DeviceState(cpu_mhz=_cpu_mhz())
     with contextlib.suppress(OSError):  # no load average on this system
         state.load_average = os.getloadavg()[0]
@@ -93,7 +93,7 @@ def device_state(device: str) -> DeviceState:
 
 
 def throttled(device: str) -> bool:
-    """Whether the GPU slows down now for heat or for want of power (False where unknown).
+    """Whether the GPU is now throttled for heat or lack of power (False if unknown).
 
     A power cap under full load is the normal state of a busy GPU and does not count.
     """

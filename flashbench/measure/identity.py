@@ -1,4 +1,4 @@
-"""Is this still the machine and are these still the builds that a run began with?"""
+"""Check that the machine and the builds are still those a run began with."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ SAME = ("gpu", "driver", "cuda", "torch", "cpu", "cpu_count", "threads", "python
 def difference(
     run: RunFile, environment: Environment, candidates: Sequence[Candidate]
 ) -> str | None:
-    """What is not as it was when the run began; None if all of it is."""
+    """What changed since the run began; None if nothing did."""
     for name in SAME:
         before, now = getattr(run.environment, name), getattr(environment, name)
         if before != now:

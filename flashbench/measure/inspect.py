@@ -1,6 +1,6 @@
-"""What one call does besides taking time: its peak memory, and the GPU kernels it runs.
+"""Find the peak memory of one call, and the GPU kernels it runs.
 
-Asked for after all timing of the first launch, as both ways of looking change the process.
+Runs after all timing of the first launch, because both measurements change the process.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ from flashbench.measure.protocol import Inspected
 def inspect_case(
     case: Case, candidates: Sequence[Loaded], seed: int, tell: Tell
 ) -> dict[str, Inspected]:
-    """Run each candidate a few times on a case that it is known to do."""
+    """Run each candidate a few times on a case that it is known to support."""
     found: dict[str, Inspected] = {}
     with torch.no_grad():
         tensors, keywords = inputs_of(case, seed)
@@ -53,7 +53,7 @@ def _kernel_names(call: Call) -> list[str]:
 
 
 def _peak_allocated(call: Call) -> int:
-    """Bytes beyond the inputs that torch's allocator handed out; a cudaMalloc is not seen."""
+    """Bytes beyond the inputs that torch's allocator handed out; misses a cudaMalloc."""
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
@@ -65,7 +65,7 @@ def _peak_allocated(call: Call) -> int:
 
 
 def _peak_on_cpu(call: Call) -> int:
-    """Bytes beyond the inputs; the larger of two figures that each may miss something.
+    """Bytes beyond the inputs; the larger of two figures, each of which may miss something.
 
     torch's allocator does not see a kernel's own scratch memory; the resident set does not grow
     when the process takes memory that it has already.
@@ -74,7 +74,7 @@ def _peak_on_cpu(call: Call) -> int:
 
 
 def _peak_of_torch(call: Call) -> int:
-    # What torch.profiler.profile is made of; that imports torch's compiler, for 1.6 s.
+    # The core of torch.profiler.profile, which would import torch's compiler (1.6 s).
     with torch.autograd.profiler.profile(profile_memory=True) as profiler:
         out = call()
     del out
@@ -87,11 +87,11 @@ def _peak_of_torch(call: Call) -> int:
 
 
 def _peak_resident(call: Call) -> int:
-    """Growth of the resident set at its peak; 0 where the system does not say."""
+    """Peak growth of the resident set; 0 if unknown."""
     library = ctypes.CDLL(None)
     if sys.platform != "linux" or not hasattr(library, "malloc_trim"):  # musl has none
         return 0
-    library.malloc_trim(0)  # free memory goes back to the system, as far as it can
+    library.malloc_trim(0)  # return free memory to the system, as far as possible
     try:
         Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
     except OSError:

@@ -28,19 +28,19 @@ from flashbench.runfile import Result, Status, Timing
 
 _CPU_OUT_OF_MEMORY = re.compile(r"DefaultCPUAllocator|can't allocate memory|not enough memory")
 
-# How the reason begins where what a call ran is not the revision's code.
+# How the reason begins if a call ran code that is not the revision's.
 NOT_ITS_OWN = "not proven to run its own code"
 
-Tell = Callable[[str, str], None]  # (candidate, what it does from now on)
+Tell = Callable[[str, str], None]  # (candidate, its new phase)
 
 
 class DeviceLostError(Exception):
-    """A candidate left the GPU in a state that only a new process gets out of."""
+    """A candidate left the GPU in a state that only a new process can recover from."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to measure a case. deadline: of `time.monotonic`, after which no block starts."""
+    """How to measure a case. deadline: `time.monotonic` after which no block starts."""
 
     samples: int
     seed: int
@@ -63,13 +63,13 @@ class _Subject:
         return self.result.status == "ok"
 
     def fail(self, status: Status, why: str) -> None:
-        """No time of a candidate that failed is kept: it would be read as its speed."""
+        """Discard a failed candidate's times: they would be read as its speed."""
         self.result.status = status
         self.result.reason = why
         self.timings.clear()
 
     def miss(self, metric: str, why: MetricUnavailableError) -> None:
-        """Go on without a metric that cannot be had of this candidate."""
+        """Continue without a metric that is unavailable for this candidate."""
         self.timings.pop(metric, None)
         self.unavailable.add(metric)
         self.tell_missing(metric, str(why))
@@ -82,10 +82,10 @@ class _Subject:
 def make_clock(
     device: str, min_sample_seconds: float, metrics: Sequence[str] | None = None
 ) -> Clock:
-    """The clock of a device ("cpu" or "cuda"), for these of its metrics; None: for all.
+    """The clock of a device ("cpu" or "cuda"), for these metrics; None: all of them.
 
-    An empty list: for the one that verdicts are about. Raises InvalidInputError for a metric that
-    the device does not have.
+    An empty list: the one for verdicts. Raises InvalidInputError for a metric that the device
+    lacks.
     """
     clock: Clock
     if device == "cpu":
@@ -114,9 +114,9 @@ def measure_case(
     tell: Tell = lambda candidate, doing: None,
     turn: Callable[[], None] = lambda: None,
 ) -> list[Result]:
-    """One result a candidate, in the order given. turn: returns when the next pass may begin.
+    """One result per candidate, in the given order. turn: returns when the next pass may begin.
 
-    Failures of a candidate are results, not exceptions; only DeviceLostError comes out.
+    A candidate's failures are results, not exceptions; only DeviceLostError is raised.
     """
     results = [Result(case=case.id, candidate=loaded.name, status="ok") for loaded in candidates]
     stopwatch = Stopwatch(tell, clock.metrics)
@@ -181,7 +181,7 @@ def _measure(
 
 
 def _worth_keeping(subject: _Subject, clock: Clock) -> bool:
-    """A case cut by the budget counts if every metric had a whole A/B/B/A."""
+    """A case cut short by the budget counts if every metric had a whole A/B/B/A."""
     return all(
         metric in subject.unavailable
         or (metric in subject.timings and len(set(subject.timings[metric].block)) >= 2)
@@ -197,8 +197,8 @@ def _check(subject: _Subject, problem: Problem, clock: Clock) -> None:
 
 
 def _prove(subject: _Subject, problem: Problem, clock: Clock) -> None:
-    """Fail a candidate that runs code of another revision, also one that is wrong: for that it may
-    not be to blame."""
+    """Fail a candidate that runs another revision's code, even if it is wrong: it may not be to
+    blame."""
     disproof = subject.loaded.disproof
     if disproof is None or subject.result.status not in ("ok", "wrong"):
         return
@@ -216,7 +216,7 @@ def _time_metric(
     tell: Tell,
     turn: Callable[[], None],
 ) -> bool:
-    """Add one metric's timings to every subject that is alive; True if the deadline cut it."""
+    """Add one metric's timings to every live subject; True if the deadline cut it short."""
     samplers: dict[str, Sampler] = {}
     shares: dict[str, list[int]] = {}
     signs: dict[str, int] = {}
@@ -263,7 +263,7 @@ def _time_metric(
                 taken.append((subject, seconds))
                 signs[name] = problem.sign
         if cut:
-            break  # a pass that not all took part in has no pairs: drop it
+            break  # a pass without all candidates has no pairs: drop it
         _keep(metric, block, taken, slow or throttled(problem.case.device))
     for subject in ready:
         name = subject.loaded.name
@@ -284,7 +284,7 @@ def _keep(
             subject.fail("error", f"{metric}: the clock gave {min(seconds)} s for a call")
         elif metric in subject.timings:
             timing = subject.timings[metric]
-            # The GPU's clock has no more digits than these; shorter files are read faster.
+            # The GPU clock's precision; shorter files are read faster.
             timing.seconds += [float(f"{value:.7g}") for value in seconds]
             timing.block += [block] * len(seconds)
 
@@ -298,9 +298,9 @@ def _check_timed(problem: Problem, out: Tensor, sign: int, metric: str) -> None:
 def _failures_of(
     subject: _Subject, problem: Problem, clock: Clock, collect_warnings: bool = False
 ) -> Iterator[None]:
-    """Turn what a candidate raises into its result, and go on.
+    """Turn a candidate's exception into its result, and continue.
 
-    Warnings are collected only where nothing is timed: collecting costs time a call.
+    Warnings are collected only outside timing: collecting costs time per call.
     """
     caught: list[warnings.WarningMessage] = []
     settings = torch_settings.current()
@@ -328,7 +328,9 @@ def _failures_of(
     finally:
         changed = torch_settings.restore(settings)
         if changed and subject.alive:
-            subject.fail("wrong", f"changed torch's settings for all that run after it: {changed}")
+            subject.fail(
+                "wrong", f"changed torch's settings for everything that runs after it: {changed}"
+            )
         if not subject.alive and not problem.unchanged():
             problem.restore()
 

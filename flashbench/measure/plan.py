@@ -1,4 +1,4 @@
-"""What is measured, and in which order: a function of the seed, so that a run can be resumed."""
+"""What to measure, in which order: a function of the seed, so a run can be resumed."""
 
 import hashlib
 import random
@@ -9,10 +9,10 @@ from typing import Literal
 from flashbench.case import Case, Causal, DtypeName, Shape, grid
 from flashbench.runfile import Candidate, Pair, Processes
 
-# Passes over the candidates of a case, a metric and a launch: A B | B A | A B | B A.
+# Passes over the candidates per case, metric and launch: A B | B A | A B | B A.
 PASSES = 8
 
-# Seconds a sample lasts at least: long against the clock's resolution and its own cost.
+# Minimum seconds of a sample: long compared with the clock's resolution and cost.
 MIN_SAMPLE_SECONDS = {"cpu": 2e-3, "cuda": 100e-6}
 
 DEFAULT_DTYPES: dict[str, tuple[DtypeName, ...]] = {
@@ -23,10 +23,10 @@ DEFAULT_DTYPES: dict[str, tuple[DtypeName, ...]] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure. Fields that are None are the device's defaults, known to the worker."""
+    """What to measure. Fields that are None mean the device's defaults, which the worker knows."""
 
     shapes: Sequence[Shape]
-    candidates: Sequence[Candidate]  # without the baselines; empty: SDPA alone
+    candidates: Sequence[Candidate]  # without the baselines; empty: only SDPA
     dtypes: Sequence[DtypeName] | None = None
     causal: Sequence[Causal] = (False, True)
     device: str = "auto"
@@ -48,7 +48,7 @@ class Plan:
     # Of candidates that are built revisions, by name.
     import_roots: Mapping[str, str] = field(default_factory=dict)
     repository: str = ""  # the working tree of these
-    import_root: str = ""  # where modules of other candidates are looked for before all
+    import_root: str = ""  # searched first for modules of other candidates
     processes: Literal["auto"] | Processes = "auto"  # as the resumed file has it, or shared
     pair: Pair | None = None
     chosen: Sequence[Case] = ()  # in place of a grid
@@ -61,7 +61,7 @@ class Plan:
 
 
 def derive_seed(*parts: object) -> int:
-    """A 63-bit seed from what it is for; the same in every process and Python version."""
+    """A 63-bit seed derived from its purpose; the same in every process and Python version."""
     text = "\x1f".join(str(part) for part in parts)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
@@ -71,17 +71,17 @@ def launch_seed(seed: int, launch: int) -> int:
 
 
 def case_order(cases: Sequence[Case], seed: int) -> list[Case]:
-    """The cases of one launch in random order: what drifts with time hits no case always."""
+    """The cases of one launch in random order, so drift never hits the same case."""
     order = list(cases)
     random.Random(seed).shuffle(order)
     return order
 
 
 def candidate_order(names: Sequence[str], seed: int, launch: int) -> list[str]:
-    """The order in which a launch loads and calls candidates: random, and the reverse of it next.
+    """The order in which a launch loads and calls candidates: random, reversed in the next launch.
 
-    So coming first is no advantage over two launches, and of two equal candidates neither
-    is the first more often: what they differ by is symmetric about 0, whatever the noise is.
+    So coming first is no advantage over two launches, and of two equal candidates neither comes
+    first more often: their difference is symmetric about 0, whatever the noise.
     """
     order = sorted(names)
     random.Random(derive_seed(seed, "candidates", launch // 2)).shuffle(order)
@@ -91,8 +91,8 @@ def candidate_order(names: Sequence[str], seed: int, launch: int) -> list[str]:
 def passes(count: int, seed: int, number: int = PASSES) -> list[list[int]]:
     """Orders in which `count` candidates are measured: forward, then backward (A/B/B/A).
 
-    Each pair of passes starts one candidate later, so that nobody is first or last always; the
-    seed says who starts. Samples of one pass were measured side by side: a pass is a block.
+    Each pair of passes starts one candidate later, so none is always first or last; the seed
+    decides which starts. Samples of one pass were measured side by side: a pass is a block.
     """
     start = random.Random(seed).randrange(count) if count else 0
     orders = []
@@ -104,10 +104,9 @@ def passes(count: int, seed: int, number: int = PASSES) -> list[list[int]]:
 
 
 def split_samples(samples: int, number: int = PASSES) -> list[int]:
-    """How many samples each pass takes; sums to `samples`, passes that get none are left out.
+    """Samples per pass; they sum to `samples`, and passes without any are left out.
 
-    An even number of passes is kept as long as there are two samples, so that every A/B has its
-    B/A.
+    The number of passes stays even as long as there are two samples, so every A/B has its B/A.
     """
     number = min(number, samples)
     number -= number % 2 if number > 1 else 0

@@ -105,7 +105,7 @@ def test_the_times_are_those_of_our_clock(run):
     ("candidate", "said"),
     [
         ("wrong", "wrong result: max error"),
-        ("cached", "wrong result: gave its earlier output again"),
+        ("cached", "wrong result: returned its earlier output again"),
         ("breaks", "RuntimeError: out of luck"),
     ],
 )
