@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from flashbench.builds.missing_symbol import last_angled
 from flashbench.preflight.finding import Finding
@@ -194,10 +195,13 @@ def _asked(
 def _is_foreign(tree: SourceTree, before: str) -> bool:
     """Whether a name is qualified by a namespace or class that the project does not declare."""
     scope = re.search(r"(\w+)\s*::\s*\Z", before)
-    if scope is None:
-        return False
-    declares = re.compile(rf"\b(?:namespace\b[\w\s:]*|struct\s+|class\s+)\b{scope[1]}\b")
-    return not any(declares.search(tree.read(file).plain) for file in (*tree.units, *tree.headers))
+    return scope is not None and not _declares_scope(tree, scope[1])
+
+
+@lru_cache(maxsize=4096)
+def _declares_scope(tree: SourceTree, scope: str) -> bool:
+    heading = re.compile(rf"\b(?:namespace\b[\w\s:]*|struct\s+|class\s+)\b{scope}\b")
+    return any(heading.search(tree.read(file).plain) for file in (*tree.units, *tree.headers))
 
 
 def _covers(made: tuple[str, ...], types: tuple[str, ...]) -> bool:
