@@ -106,7 +106,7 @@ def test_resources() -> None:
     assert "168 registers" in resources_level([fits], 256).evidence
     level = resources_level([fits, spills], 256)
     assert level.state is State.FAILED
-    assert "512 bytes of stack a thread, 255 registers; at most 256" in level.evidence
+    assert "512 bytes of stack per thread, 255 registers; at most 256" in level.evidence
     assert resources_level([fits, spills], 512).state is State.PASSED
 
 
