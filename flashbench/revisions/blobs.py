@@ -1,4 +1,4 @@
-"""The contents of a repository's files, read through one git process, whole or not at all."""
+"""Read the contents of a repository's files through one git process, whole or not at all."""
 
 import subprocess
 from pathlib import Path
@@ -10,8 +10,8 @@ _CHUNK = 1 << 20  # a huge file is never in memory as a whole
 
 
 class Blobs:
-    """Reads blobs. Use as a context manager. Everything raises GitError where git does not give
-    all of a blob: it lacks the object, the object is damaged, or git was ended."""
+    """Reads blobs. Use as a context manager. Everything raises GitError if git does not deliver a
+    whole blob: the object is missing or damaged, or git was killed."""
 
     def __init__(self, repository: Path) -> None:
         self._repository = repository
@@ -25,7 +25,7 @@ class Blobs:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self._process.kill()
-        self._process.communicate()  # the end of what is asked is the end of git
+        self._process.communicate()  # git ends when its input does
         if kind is None and self._process.returncode:
             raise git.GitError(f"git cat-file ended with {self._process.returncode}")
 

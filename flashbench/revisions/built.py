@@ -1,4 +1,4 @@
-"""A revision that was prepared: what became of it, and what can be called of it."""
+"""A prepared revision: the outcome, and its callable."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -17,12 +17,12 @@ from flashbench.runfile import BuildIdentity, Candidate
 
 @dataclass(frozen=True)
 class Built:
-    """What became of preparing one revision.
+    """The outcome of preparing one revision.
 
-    import_root: where its callable is imported from; None when its import failed, or when no more
-    than the build was asked for. reused: nothing was built or tried for this call. kept: whether it
-    is an answer about the sources; a failure for want of memory, disk or a tool, or to read it, is
-    not.
+    import_root: where its callable is imported from; None if its import failed, or if only the
+    build was requested. reused: nothing was built or tried for this call. kept: whether it is an
+    answer about the sources; a failure for lack of memory, disk or a tool, or to read the commit,
+    is not.
     """
 
     project: Project
@@ -40,33 +40,33 @@ class Built:
 
     @property
     def reason(self) -> str:
-        """The first lines that say why the status is not "built"."""
+        """The first lines that explain why the status is not "built"."""
         return self.outcome.reason
 
     @property
     def headline(self) -> str:
-        """One line: the revision, what became of it and the first line that says why."""
+        """One line: the revision, the outcome and the first line of the reason."""
         first = self.reason.partition("\n")[0]
         words = f"{self.status}: {first}" if first else self.status
         return "; ".join([f"{self.revision.label}: {words}", *self.outcome.notes])
 
     @property
     def is_measurable(self) -> bool:
-        """Whether it can be launched: nothing is known against it. Where every case that was tried
-        is refused, each launch checks it on the cases that it measures."""
+        """Whether it can be launched: nothing is known against it. If it refused every case tried,
+        each launch checks it on the cases that it measures."""
         return self.import_root is not None and self.status in ("built", "unchecked")
 
     def is_same_as(self, other: "Built") -> bool:
-        """Whether all that can be imported of both, Python as well as libraries, is the same byte
-        for byte, and so is what is called: then neither result nor time can differ. What lies in
-        them now is compared, whatever their records say."""
+        """Whether everything importable in both, Python and libraries, is equal byte for byte, and
+        so is the callable: then neither result nor time can differ. Compares the actual files,
+        whatever the records say."""
         mine, theirs = self.require(), other.require()
         if self.project.callable != other.project.callable:
             return False
         return mine == theirs or content_hash(mine) == content_hash(theirs)
 
     def require(self) -> Path:
-        """The import root; NotMeasuredError (exit code 4) with the headline when there is none."""
+        """The import root; NotMeasuredError (exit code 4) with the headline if there is none."""
         if self.import_root is None:
             raise NotMeasuredError(self.headline)
         return self.import_root
@@ -77,7 +77,7 @@ class Built:
 
 
 def side_by_side(builds: Mapping[str, Built]) -> dict[str, Any]:
-    """What a `Plan` takes from builds, at least one, that are measured under these names."""
+    """What a `Plan` needs from builds, at least one, measured under these names."""
     return {
         "candidates": [built.candidate(name) for name, built in builds.items()],
         "import_roots": {name: str(built.require()) for name, built in builds.items()},

@@ -1,8 +1,8 @@
-"""Whether a built revision can be imported and computes the right thing: tried in processes of
-their own, as a worker would.
+"""Check whether a built revision can be imported and computes correctly, in separate processes, as
+a worker would.
 
-One server (flashbench/revisions/check_server.py) imports torch once and forks a process a revision,
-so that a hundred revisions do not cost a hundred imports of torch.
+One server (flashbench/revisions/check_server.py) imports torch once and forks a process per
+revision, so a hundred revisions do not cost a hundred imports of torch.
 """
 
 import contextlib
@@ -38,8 +38,8 @@ _MISSING = (
 
 
 class Answer(NamedTuple):
-    """What became of calling a callable. status: "built" where it is right; checked: on which
-    cases, in one line."""
+    """The result of calling a callable. status: "built" if it is correct; checked: on which cases,
+    in one line."""
 
     status: Status
     reason: str = ""
@@ -62,7 +62,7 @@ class Checker:
         self.close()
 
     def close(self) -> None:
-        """End the server, and what it checks."""
+        """End the server, and any running check."""
         if self._server is not None:
             assert self._server.stdin is not None
             assert self._server.stdout is not None
@@ -79,8 +79,8 @@ class Checker:
     def loads(self, import_root: Path, spec: str, log: Path, tree: str = "") -> tuple[Status, str]:
         """("built", "") if `module:function` can be imported from an import root, else how it fails
         and why. log: a file to write, for what the import prints. tree: the working tree, of which
-        nothing may be imported on the way. Raises NotMeasuredError where it needs torch, and there
-        is none."""
+        nothing may be imported on the way. Raises NotMeasuredError if it needs torch, and there is
+        none."""
         reply = self._ask(import_root, spec, log, tree, correct=False)
         if "error" not in reply:
             return self._ended(reply, log, "loading", "import error")
@@ -92,9 +92,9 @@ class Checker:
     def computes(
         self, import_root: Path, spec: str, log: Path, cases: Sequence[str] = ()
     ) -> Answer:
-        """Whether the callable, which can be imported, is right on these cases: "built", "wrong
-        result", "timeout", or "unchecked" where it refuses one of them. No cases: small ones, of
-        which it may refuse some, but not all.
+        """Whether the importable callable is correct on these cases: "built", "wrong result",
+        "timeout", or "unchecked" if it refuses one of them. No cases: small ones, some of which it
+        may refuse, but not all.
         """
         reply = self._ask(import_root, spec, log, "", correct=True, cases=cases)
         if reply.get("error"):
@@ -111,14 +111,14 @@ class Checker:
     def _ended(
         self, reply: dict[str, Any], log: Path, what: str, status: Status
     ) -> tuple[Status, str]:
-        """Of a process that ended, or was ended, before it answered."""
+        """The answer for a process that ended, or was killed, before it answered."""
         if "checker" in reply:
             return status, f"{what} ended the process that checks it: {reply['checker']}"
         if reply["code"] is None:
             return "timeout", f"{what} took longer than {self.timeout:g} s"
         code = int(reply["code"])
         if code < 0:
-            return status, f"{what} ended with {signal_name(-code)}"  # SIGKILL: for want of memory
+            return status, f"{what} ended with {signal_name(-code)}"  # SIGKILL: lack of memory
         lines = log.read_bytes()[-10_000:].decode(errors="replace").splitlines()
         last = next((line for line in reversed(lines) if line.strip()), "")
         return status, f"{what} ended with exit code {code}: {last[:300]}".removesuffix(": ")
@@ -146,7 +146,7 @@ class Checker:
             answer, code = self._answer(json.dumps(request).encode() + b"\n")
             if answer:
                 break
-        else:  # twice by the same revision: it is not by chance
+        else:  # twice by the same revision: not by chance
             how = f"exit code {code}" if code >= 0 else signal_name(-code)
             return {"checker": f"it ended with {how}"}
         reply: dict[str, Any] = json.loads(answer)
@@ -157,8 +157,8 @@ class Checker:
         return reply
 
     def _answer(self, request: bytes) -> tuple[bytes, int]:
-        """The server's line; of one that ended, or had to be, before it answered, b"" and its exit
-        code. Raises StoppedError after `running.stop_all`."""
+        """The server's line; b"" and its exit code if it ended, or was killed, before it answered.
+        Raises StoppedError after `running.stop_all`."""
         if running.stopped():
             raise running.StoppedError
         server = self._server or self._start()
@@ -217,7 +217,7 @@ def _status(error: str, import_root: Path, spec: str) -> tuple[Status, str]:
 
 
 def _missing(error: str, spec: str) -> str | None:
-    """The module of the project itself that the error says is not there."""
+    """The project's own module that the error reports as missing."""
     absent, unknown = (pattern.search(error) for pattern in _MISSING)
     name = absent[1] if absent else f"{unknown[2]}.{unknown[1]}" if unknown else ""
     package = spec.partition(":")[0].partition(".")[0]

@@ -1,8 +1,8 @@
-"""The process behind `Checker`: imports torch once, then forks a process for each import root it is
-asked about. What a revision contains runs in that process alone, under a time limit.
+"""The process behind `Checker`: imports torch once, then forks a process for each requested import
+root. A revision's code runs only in that process, under a time limit.
 
-An empty line on stdout says that it is ready. Then requests and answers are JSON lines on stdin and
-stdout; the end of stdin ends it.
+An empty line on stdout means ready. Requests and answers are JSON lines on stdin and stdout; it
+exits at the end of stdin.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _CHUNK = 1 << 16
 _LONGEST = 5000  # characters of an error; JSON makes 12 bytes of one at the most, in all a chunk
 
 _WORDS = ("error", "wrong", "refused", "checked", "absent")
-_answers = -1  # where the answers go; no revision writes there
+_answers = -1  # for the answers; no revision writes there
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
     global _answers
     _answers = os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 1)  # what torch prints when it is imported is no answer
+    os.dup2(nowhere, 1)  # torch's output at import is not an answer
     _import_ahead()
     os.write(_answers, b"\n")  # ready
     buffer = b""
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _import_ahead() -> None:
-    """What every fork needs. Nothing is computed: threads do not survive a fork."""
+    """Import what every fork needs, without computing anything: threads do not survive a fork."""
     with contextlib.suppress(ImportError):
         import torch
 
@@ -63,8 +63,8 @@ def _end() -> NoReturn:
 
 
 def _fork(request: dict[str, Any]) -> dict[str, Any]:
-    """What the process said; with "code" where it ended before its last word, None: it was stopped
-    after the time limit. What it printed is in the request's log."""
+    """The process's messages; with "code" if it ended early, None: stopped at the time limit. Its
+    output is in the request's log."""
     try:
         with Path(request["log"]).open("wb") as file:
             return _run(request, Log(file.fileno()))
@@ -78,7 +78,7 @@ def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
     server = os.getpid()
     child = os.fork()
     if not child:
-        with contextlib.suppress(BaseException):  # nothing of it may come back into the server
+        with contextlib.suppress(BaseException):  # it must not return into the server
             os.close(reader)
             os.close(prints)
             os.close(_answers)
@@ -94,7 +94,7 @@ def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
     for line in said.splitlines():
         with contextlib.suppress(ValueError, TypeError):
             reply |= json.loads(line)
-    # A revision can write there as well as we: what it says is taken for words at the most.
+    # A revision can write there too: its messages are treated as mere text.
     words = {key: value and str(value) for key, value in reply.items() if key in _WORDS}
     return words | {"code": code}
 
@@ -102,7 +102,7 @@ def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
 def _watch(
     child: int, reader: int, prints: int, log: Log, timeout: float
 ) -> tuple[bytes, int | None]:
-    """What the child said, and its exit code (negative: a signal; None: it was stopped)."""
+    """The child's messages, and its exit code (negative: a signal; None: stopped)."""
     said = b""
     opened = {reader, prints}
     end = time.monotonic() + timeout
@@ -110,11 +110,11 @@ def _watch(
     code: int | None = None
     while True:
         ready, _, _ = select.select([*opened, 0], [], [], _STEP_SECONDS)
-        if 0 in ready:  # no request comes before the answer: the client is gone
+        if 0 in ready:  # no request precedes the answer: the client is gone
             _end()
         for pipe in opened.intersection(ready):
             part = os.read(pipe, _CHUNK)
-            if not part:  # it closed its end, and may live
+            if not part:  # it closed its end, but may be alive
                 opened.discard(pipe)
             elif pipe == prints:
                 log.add(part)
@@ -127,7 +127,7 @@ def _watch(
             break
         if time.monotonic() > end:
             break
-    kill_descendants()  # also what it started
+    kill_descendants()  # and what it started
     for pipe in opened:
         os.set_blocking(pipe, False)
         with contextlib.suppress(BlockingIOError):

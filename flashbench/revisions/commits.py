@@ -1,4 +1,4 @@
-"""The commits of a range, and the order they came in: read from git, nothing else."""
+"""The commits of a range, in order, read from git alone."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,18 +11,18 @@ from flashbench.revisions.revision import WORKTREE, Revision, resolve
 _LOG = ("log", "-z", "--no-color", "--no-show-signature", "--no-notes", "--no-mailmap", "-s")
 # All but the body have no line breaks of their own.
 _FORMAT = "--format=%H%n%P%n%ct%n%an%n%s%n%b"
-_DIGITS = 19  # of a date, which git passes on however long it is
+_DIGITS = 19  # of a date, which git passes on at any length
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit. parents: full hashes, also of what is outside of a range or axis; author,
-    subject, body: a stranger's text; merged: hashes that came with it on another branch, where only
-    first parents are followed."""
+    """One commit. parents: full hashes, even outside a range or axis; author, subject, body:
+    untrusted text; merged: hashes it brought in from another branch, if only first parents are
+    followed."""
 
     id: str
     parents: tuple[str, ...]
-    time: int  # of the committer, seconds since 1970; 0 where the commit does not say
+    time: int  # the committer's, seconds since 1970; 0 if missing
     author: str
     subject: str
     merged: tuple[str, ...] = ()
@@ -46,25 +46,25 @@ def log(repository: Path, *arguments: str, sent: bytes = b"") -> list[Commit]:
 
 
 def seconds_of(date: str) -> int:
-    """git's %ct or %at as a number; 0 for a commit that has no date, or an impossible one."""
+    """git's %ct or %at as a number; 0 for a missing or impossible date."""
     return int(date) if date.isdecimal() and len(date) < _DIGITS else 0
 
 
 def commits_between(
     repository: Path, old: str | None, new: str, *, first_parent: bool = False
 ) -> list[Commit]:
-    """The commits that `new` has and `old` has not, parents before children.
+    """The commits in `new` but not in `old`, parents before children.
 
-    old, new: full hashes; old None: from the beginning. first_parent: of a merge, only the branch
-    it was merged into.
+    old, new: full hashes; old None: from the beginning. first_parent: follow only the first parent
+    of merges.
     """
     order = ["--date-order", "--reverse", *(["--first-parent"] if first_parent else [])]
     return log(repository, *order, new, *([f"^{old}"] if old else []), "--")
 
 
 def known_commits(repository: Path, ids: list[str]) -> list[Commit]:
-    """These commits, the oldest first, and parents before children, whatever their clocks say;
-    those that the repository does not have are left out."""
+    """These commits, oldest first and parents before children, whatever their dates; commits
+    missing from the repository are left out."""
     asked = "".join(f"{commit}\n" for commit in ids).encode()
     listed = git.ask(
         repository, "cat-file", "--batch-check=%(objectname) %(objecttype)", sent=asked
@@ -77,7 +77,7 @@ def known_commits(repository: Path, ids: list[str]) -> list[Commit]:
 
 
 def _parents_first(commits: list[Commit]) -> list[Commit]:
-    """In the order given, but none before its parents: a rebase makes many in one second."""
+    """In the given order, but none before its parents: a rebase makes many in one second."""
     waiting = {commit.id: commit for commit in commits}
     ordered = []
     for commit in commits:
@@ -92,7 +92,7 @@ def _parents_first(commits: list[Commit]) -> list[Commit]:
 
 
 def commits_of(repository: Path, text: str, *, first_parent: bool = False) -> list[Revision]:
-    """What `A..B`, `A..`, `..B`, a revision, `.` or WORKTREE stands for, parents before children.
+    """The commits of `A..B`, `A..`, `..B`, a revision, `.` or WORKTREE, parents before children.
 
     A range leaves A out, as git does. Raises InvalidInputError for what git does not know, and for
     an empty range.
@@ -118,7 +118,7 @@ def commits_of(repository: Path, text: str, *, first_parent: bool = False) -> li
 
 
 def merge_base(repository: Path, one: str, other: str) -> str:
-    """The best common ancestor of two commits, "" where they have none. Raises GitError."""
+    """The best common ancestor of two commits, "" if they have none. Raises GitError."""
     try:
         return git.ask(repository, "merge-base", one, other).decode().strip()
     except git.GitError as error:

@@ -1,9 +1,9 @@
-"""Is a callable right on small cases, or on named ones: tried in the process that imported it.
+"""Check a callable on small or named cases, in the process that imported it.
 
-A kernel may take one head dim, one dtype or one device alone, and say so by raising. So each dtype
-and mask of each device is tried at further shapes until the callable takes one; what it takes
-nowhere is said, and a callable that takes nothing is unchecked, never right. A bug, such as a name
-that is not defined, is no such word.
+A kernel may support only one head dim, dtype or device, and raise otherwise. So each dtype and mask
+of each device is tried at further shapes until the callable accepts one; refusals everywhere are
+reported, and a callable that accepts nothing is unchecked, never correct. A bug, such as an
+undefined name, is not a refusal.
 """
 
 import re
@@ -21,15 +21,15 @@ from flashbench.measure.plan import DEFAULT_DTYPES
 from flashbench.measure.problem import Problem
 from flashbench.runfile import Candidate
 
-# (length, head dim), the first one first: each further one is for what refused those before it.
+# (length, head dim), in this order: each is tried after refusals of those before it.
 SIZES = ((64, 64), (128, 128), (128, 64), (64, 32), (256, 256), (128, 96), (512, 128))
-# Tried where a device's default dtypes are all refused.
+# Tried if a device's default dtypes are all refused.
 _LAST_DTYPES: dict[str, tuple[DtypeName, ...]] = {"cpu": (), "cuda": ("fp32",)}
-# What TORCH_CHECK, a guard or an assertion at a kernel's door raises.
+# Raised by TORCH_CHECK, a guard or an assertion at a kernel's entry.
 _REFUSALS = (RuntimeError, ValueError, AssertionError)
-# Raised by code that cannot work, never by a guard; the text may well name CUDA.
+# Raised by broken code, never by a guard; the text may well name CUDA.
 _BUGS = (NameError, AttributeError, ImportError, SyntaxError)
-# No refusals either, but a table may lack a head dim that another version has.
+# Not refusals either, but a table may lack a head dim that another version has.
 _FAILURES = (*_BUGS, LookupError, RecursionError)
 _OF_A_DTYPE = re.compile(r"\b(dtypes?|b?float\d*|half|fp\d+|bf16|scalar type)\b", re.IGNORECASE)
 # After these a process can compute nothing more on its GPU.
@@ -41,9 +41,9 @@ _FAULT = re.compile(
 
 
 class RaisedError(Exception):
-    """The callable raised on a case; the message is the first line of what.
+    """The callable raised on a case; the message is the first line.
 
-    refusal: as one does that does not take the case. bug: as nothing does that works.
+    refusal: of an unsupported case. bug: something that working code never raises.
     """
 
     def __init__(self, line: str, *, refusal: bool, bug: bool) -> None:
@@ -54,10 +54,9 @@ class RaisedError(Exception):
 
 @dataclass
 class Checked:
-    """right: the cases on which the callable is right. refused: those that it does not take, with
-    the reason; of a dtype and mask that it takes nowhere, the first one tried. failed: of those
-    taken nowhere, where what it raised is no refusal. wrong: what is wrong with it, with the case,
-    or ""."""
+    """right: the cases on which the callable is correct. refused: unsupported cases, with the
+    reason; for a dtype and mask unsupported everywhere, the first one tried. failed: the same, if
+    what it raised is not a refusal. wrong: what is wrong with it, with the case, or ""."""
 
     right: list[Case] = field(default_factory=list)
     refused: dict[Case, str] = field(default_factory=dict)
@@ -66,7 +65,7 @@ class Checked:
 
     @property
     def summary(self) -> str:
-        """On which cases it is right, and which it refuses, in one line."""
+        """On which cases it is correct, and which it refuses, in one line."""
         parts = [summarized(self.right)]
         if self.refused:
             parts.append(f"refused: {summarized(self.refused)}")
@@ -82,7 +81,7 @@ class Checked:
 
 
 def check_named(call: Callable[..., Any], spec: str, names: Sequence[str]) -> Checked:
-    """Each named case once; a case that is refused stands in `refused`."""
+    """Check each named case once; refused cases go to `refused`."""
     found = _checked(call, spec, [[parse_case(name)] for name in names])
     for case, raised in found.failed.items():
         found.wrong = found.wrong or f"{case.id}: raises {raised}"
@@ -90,7 +89,8 @@ def check_named(call: Callable[..., Any], spec: str, names: Sequence[str]) -> Ch
 
 
 def check_small(call: Callable[..., Any], spec: str) -> Checked:
-    """Each dtype and mask of every device here, at the first of `SIZES` that the callable takes."""
+    """Check each dtype and mask on every device here, at the first of `SIZES` that the callable
+    accepts."""
     found = Checked()
     for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
         taken = len(found.right)
@@ -112,8 +112,8 @@ def check_small(call: Callable[..., Any], spec: str) -> Checked:
 
 
 def _judge_failed(found: Checked) -> None:
-    """Take what raised everywhere for wrong where nothing is right, or where it is a bug; else it
-    is one more way to refuse, such as a KeyError for a dtype that a table lacks."""
+    """Treat what raised everywhere as wrong if nothing is correct, or if it is a bug; else it is
+    one more kind of refusal, such as a KeyError for a dtype that a table lacks."""
     devices = {case.device for case in found.right}
     for case, raised in found.failed.items():
         for_gpus_alone = case.device == "cpu" and devices == {"cuda"}
@@ -147,7 +147,7 @@ def _shape(length: int, head_dim: int) -> Shape:
 
 
 def _checked(call: Callable[..., Any], spec: str, tries: Iterable[Sequence[Case]]) -> Checked:
-    """Of each sequence of cases the first that is taken; it ends where one is wrong."""
+    """The first accepted case of each sequence; ends at a wrong one."""
     loaded = Loaded(Candidate(name="revision", spec=spec), call)
     found = Checked()
     for cases in tries:
@@ -198,6 +198,6 @@ def _is_refusal(error: BaseException, line: str, case: Case, loaded: Loaded) -> 
         return False
     if isinstance(error, _REFUSALS) or (isinstance(error, TypeError) and _OF_A_DTYPE.search(line)):
         return True
-    # Code for a GPU alone says in many ways that it was given tensors of a CPU.
+    # GPU-only code reports CPU tensors in many ways.
     no_device = case.device == "cpu" and "cuda" in str(error).lower()
     return no_device or (isinstance(error, Exception) and loaded.refuses(error))

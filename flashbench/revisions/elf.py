@@ -1,4 +1,4 @@
-"""Static variables of two revisions, kept apart where the dynamic linker would join them.
+"""Keep apart static variables of two revisions that the dynamic linker would merge.
 
 GCC marks static members of templates and static variables of inline functions as unique
 (STB_GNU_UNIQUE): of all libraries of a process, whatever loads them, the first one's is used by

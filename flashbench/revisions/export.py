@@ -1,9 +1,9 @@
-"""The files of a revision, written into a private directory; the user's repository is only read.
+"""Write the files of a revision into a private directory; only reads the user's repository.
 
-A commit is read object by object (`git ls-tree`, `git cat-file --batch`). Unlike `git archive`
-this gives the true tree whatever export-ignore and export-subst say; unlike `git worktree` it
-writes nothing into the repository, and runs no hook and no filter. So line endings are those of
-the repository, and a Git LFS file is replaced by its content only where that was fetched before.
+A commit is read object by object (`git ls-tree`, `git cat-file --batch`). Unlike `git archive` this
+yields the exact tree whatever export-ignore and export-subst say; unlike `git worktree` it writes
+nothing into the repository, and runs no hook and no filter. So line endings are the repository's,
+and a Git LFS file gets its content only if that was fetched before.
 """
 
 import errno
@@ -25,8 +25,8 @@ from flashbench.revisions.revision import Revision
 _LFS_HEAD = b"version https://git-lfs.github.com/spec/v1\n"
 _LFS_BYTES = 1024  # a pointer is shorter
 _SUBMODULE, _SYMLINK, _EXECUTABLE = "160000", "120000", "100755"
-_DEEPEST, _QUOTED = 200, 100  # directories of a path; characters of one that is shown
-# What a strange tree makes of writing it: too long a name, a file and a directory of one name.
+_DEEPEST, _QUOTED = 200, 100  # directories of a path; characters of a printed one
+# Errors of writing a strange tree: too long a name, a file and a directory of one name.
 _OF_THE_TREE = (
     errno.ENAMETOOLONG,
     errno.EILSEQ,
@@ -44,7 +44,7 @@ _LIST = ("ls-tree", "-r", "-z", "--full-tree")
 
 @dataclass
 class Exported:
-    """What was written. notes: what it lacks, one line each, for when the build fails."""
+    """What was written. notes: what is missing, one line each, for a failed build."""
 
     dirty: bool = False
     notes: list[str] = field(default_factory=list)
@@ -62,9 +62,9 @@ def export(
 ) -> Exported:
     """Write the files of a revision into the new directory `target`, without `.git`.
 
-    wanted: of a commit, the names (relative to its root) that are written. Raises UnreadableError
-    when git cannot read them or no file system could hold them, or the tree names a path outside of
-    itself; OSError when they cannot be written.
+    wanted: of a commit, the names (relative to its root) to write. Raises UnreadableError if git
+    cannot read them, no file system could hold them, or the tree names a path outside itself;
+    OSError if they cannot be written.
     """
     done = Exported()
     target.mkdir(parents=True)
@@ -100,12 +100,12 @@ def _copy_working_tree(repository: Path, target: Path, done: Exported) -> None:
         elif source.is_dir():
             done.notes.append(_missing_submodule(name))
         # Else it was deleted, or is no file (a socket): not part of the sources.
-    # After the copy: what was changed until then is seen.
+    # After the copy, to see changes made until then.
     done.dirty = done.dirty or _is_changed(repository)
 
 
 def _is_changed(repository: Path) -> bool:
-    """Whether a tracked file differs from HEAD, also one that settings or the index hide."""
+    """Whether a tracked file differs from HEAD, even one hidden by settings or the index."""
     status = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=none")
     if git.ask(repository, *status):
         return True
@@ -125,7 +125,7 @@ def _is_behind_link(repository: Path, path: Path) -> bool:
 
 @dataclass
 class _Listed:
-    """What one repository gives to a commit's files: the commit's own, or a submodule's."""
+    """One repository's share of a commit's files: the commit's own, or a submodule's."""
 
     repository: Path
     target: Path
@@ -165,7 +165,7 @@ def _listed(
     done: Exported,
     wanted: Callable[[bytes], bool] = lambda name: True,
 ) -> Iterator[_Listed]:
-    """A commit, then the submodules that are here; UnreadableError where its names are no tree."""
+    """A commit, then its available submodules; UnreadableError if its names do not form a tree."""
     found = _Listed(repository, target)
     modules, names = [], set()
     for line in filter(None, git.ask(repository, *_LIST, commit).split(b"\0")):
@@ -210,7 +210,7 @@ def _shown(name: bytes) -> str:
 def _link(root: Path, place: Path, text: bytes, name: bytes) -> None:
     if not text or b"\0" in text:
         raise UnreadableError(f"link {_shown(name)} leads to {_shown(text)}, which is no path")
-    # Where names differ in case alone, and the file system knows none, a link may be a directory.
+    # If names differ only in case, and the file system ignores case, a link may be a directory.
     if any((root / parent).is_symlink() for parent in place.relative_to(root).parents):
         raise UnreadableError(f"link {_shown(name)} lies below another one")
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -218,7 +218,7 @@ def _link(root: Path, place: Path, text: bytes, name: bytes) -> None:
 
 
 def lacks(repository: Path, modules: Sequence[tuple[bytes, str]]) -> tuple[str, ...]:
-    """A line for each of these submodules (name, commit) that is not here, as in `Exported.notes`.
+    """A line for each missing submodule (name, commit), as in `Exported.notes`.
 
     Raises GitError."""
     return tuple(
@@ -229,7 +229,7 @@ def lacks(repository: Path, modules: Sequence[tuple[bytes, str]]) -> tuple[str, 
 
 
 def _submodule(repository: Path, name: str, commit: str) -> Path | None:
-    """A local repository that has the submodule's commit: its checkout, or what git keeps of it."""
+    """A local repository with the submodule's commit: its checkout, or git's own copy."""
     common = os.fsdecode(git.ask(repository, "rev-parse", "--git-common-dir").strip())
     for place in (repository / name, repository / common / "modules" / name):
         if not (place / ".git").exists() and not (place / "HEAD").exists():
@@ -248,7 +248,7 @@ def _missing_submodule(name: bytes) -> str:
 
 
 def _replace_pointer(repository: Path, place: Path, name: bytes, done: Exported) -> None:
-    """A file in Git LFS gets its content, where that is here and whole."""
+    """Replace a Git LFS pointer by its content, if that is available and whole."""
     pointer = place.read_bytes()
     if not pointer.startswith(_LFS_HEAD):
         return

@@ -1,7 +1,7 @@
-"""What of a commit decides its build and its import root, told by git's own object names.
+"""Fingerprint what determines a commit's build and import root, from git's object names.
 
-Nothing is checked out for it: two commits with equal contents share one build and one import root,
-so the second costs one `git ls-tree`.
+This needs no checkout: two commits with equal contents share one build and one import root, so the
+second costs one `git ls-tree`.
 """
 
 import hashlib
@@ -15,16 +15,16 @@ from flashbench import source_hash
 from flashbench.revisions import git
 from flashbench.revisions.project import Project
 
-# At an import root, what no import needs and every second commit changes.
+# At an import root: files that no import needs but every second commit changes.
 _DOCUMENTS = (".md", ".rst")
 _SYMLINK, _SUBMODULE = b"120000 ", b"160000 "
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Hashes of names, modes and object names. sources: of what is compiled; importable: of what
-    can be imported; is_importable: whether a file is part of the latter; modules: names and commits
-    of the submodules: git does not say whether those are here."""
+    """Hashes of names, modes and object names. sources: of compiled files; importable: of
+    importable files; is_importable: whether a file is one of those; modules: names and commits of
+    the submodules, which may or may not be available."""
 
     sources: str
     importable: str
@@ -34,7 +34,7 @@ class Contents:
 
 @lru_cache(maxsize=8192)
 def contents_of(project: Project, commit: str) -> Contents:
-    """Of a commit (full hash). Raises git.GitError when git cannot read it."""
+    """The fingerprint of a commit (full hash). Raises git.GitError if git cannot read it."""
     listed = git.ask(project.repository, "ls-tree", "-r", "-z", "--full-tree", commit)
     entries = [(entry.partition(b"\t")[2], entry) for entry in listed.split(b"\0") if entry]
     links = [name for name, entry in entries if entry.startswith(_SYMLINK)]
@@ -63,7 +63,7 @@ def _everything(name: bytes) -> bool:
 
 
 def is_document(name: str) -> bool:
-    """Whether a file at the top of a project's path is left out of its import root."""
+    """Whether a file at the top of a project's path is omitted from its import root."""
     return name.startswith(".") or name.endswith(_DOCUMENTS)
 
 
@@ -86,7 +86,7 @@ def _is_source(project: Project, name: bytes) -> bool:
 
 
 def _importable(project: Project, there: set[bytes]) -> Callable[[bytes], bool]:
-    """The rule by which `prepare` puts an import root together, for the names of a commit."""
+    """The rule by which `prepare` assembles an import root, for the names of a commit."""
     root = os.fsencode(_root(project))
     prefix = b"" if root == b"." else root + b"/"
     package = os.fsencode(project.callable.partition(":")[0].partition(".")[0])

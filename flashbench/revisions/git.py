@@ -1,10 +1,10 @@
-"""git as it is read here: argument lists, no locks taken, nothing written, nothing fetched.
+"""Read-only git: argument lists, no locks, no writes, no fetches.
 
-A repository may be anybody's, and git runs commands that its configuration names. Of those that
-could be reached by reading, hooks, fsmonitor and pagers are turned off here, and signatures and
-diffs are not asked for. A partial clone would fetch what it lacks, by a transport of its
-configuration: no transport is allowed. One thing does run: `status` passes a changed file through
-the clean filter that the repository has for it (Git LFS is one), as `git status` of the user does.
+A repository is untrusted, and git runs commands that its configuration names. Among those that
+reading could reach, hooks, fsmonitor and pagers are disabled here, and signatures and diffs are not
+requested. A partial clone would fetch missing objects by a transport of its configuration: no
+transport is allowed. One thing does run: `status` passes a changed file through the repository's
+clean filter for it (such as Git LFS), as the user's own `git status` does.
 """
 
 import os
@@ -16,7 +16,7 @@ from flashbench.errors import InvalidInputError, NotMeasuredError, is_out_of_fil
 _QUIET = (
     "--no-pager",
     "--no-optional-locks",
-    # A commit is the content of its hash, whatever replace refs there are.
+    # A commit is the content of its hash, whatever the replace refs.
     "--no-replace-objects",
     "--literal-pathspecs",
     *("-c", "core.fsmonitor=false"),
@@ -28,15 +28,15 @@ _ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "",  # none: older versions do not know the line above
+    "GIT_ALLOW_PROTOCOL": "",  # none: for versions that lack the setting above
 }
-# Inside of a hook git names its repository by these, whatever directory it is then called for.
+# Inside a hook these name the hook's repository, whatever directory git is called for.
 _REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 
 
 class GitError(NotMeasuredError):
-    """git did not do it; the message is its own line. is_no: it ended with 1 and without a
-    word, which of some commands is an answer."""
+    """git failed; the message is its own line. is_no: it exited with 1 and no message, which is an
+    answer from some commands."""
 
     def __init__(self, message: str, *, is_no: bool = False) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ def start(
 ) -> "subprocess.Popen[bytes]":
     """Start a git command that leaves no trace in `repository`, with pipes.
 
-    index: a file in the place of the repository's index. Raises NotMeasuredError when there is no
+    index: a file to use instead of the repository's index. Raises NotMeasuredError if there is no
     git, or it cannot be started.
     """
     environment = {name: os.environ[name] for name in os.environ if name not in _REPOSITORY}
@@ -71,7 +71,7 @@ def start(
 
 
 def ask(repository: Path, *arguments: str, sent: bytes = b"", index: Path | None = None) -> bytes:
-    """What git prints. sent: what it reads. Raises GitError with its words when it fails."""
+    """git's output. sent: its input. Raises GitError with its message if it fails."""
     with start(repository, *arguments, index=index) as process:
         printed, complaint = process.communicate(sent)
     if process.returncode:
@@ -82,14 +82,14 @@ def ask(repository: Path, *arguments: str, sent: bytes = b"", index: Path | None
 
 
 def listed(repository: Path, *arguments: str) -> list[str]:
-    """What a command with -z lists, as names of files. Raises GitError."""
+    """The file names listed by a command with -z. Raises GitError."""
     return [os.fsdecode(name) for name in ask(repository, *arguments).split(b"\0") if name]
 
 
 def _said(repository: Path, complaint: str) -> str:
-    """The line of what git complains of that says why."""
+    """The line of git's messages that gives the reason."""
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
-    # The second line alone where git is ended by the end of the fetch that was refused.
+    # Only the second line if git died of the refused fetch.
     if any("promisor remote" in line or line.startswith("fatal: transport ") for line in lines):
         return f"objects are missing; {how_to_fetch(repository)}"
     why = next((line for line in lines if line.startswith(("fatal:", "error:"))), "")
@@ -98,7 +98,7 @@ def _said(repository: Path, complaint: str) -> str:
 
 
 def how_to_fetch(repository: Path) -> str:
-    """What to do about an object that is not here. Nothing is fetched unless somebody asks."""
+    """What to do about a missing object. Nothing is fetched without the user."""
     try:
         ask(repository, "config", "--get-regexp", r"^remote\..*\.promisor$", "true")
     except GitError:
@@ -107,7 +107,7 @@ def how_to_fetch(repository: Path) -> str:
 
 
 def root_of(directory: Path) -> Path:
-    """The root of the working tree that `directory` lies in; InvalidInputError without one."""
+    """The root of the working tree around `directory`; InvalidInputError without one."""
     try:
         root = ask(directory, "rev-parse", "--show-toplevel")
     except GitError as error:

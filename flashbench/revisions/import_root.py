@@ -1,4 +1,4 @@
-"""The import root of a revision: put together from its files and its build, and checked."""
+"""The import root of a revision: assembled from its files and its build, and checked."""
 
 import contextlib
 import hashlib
@@ -22,10 +22,9 @@ from flashbench.revisions.project import Project
 
 
 class CheckResult(msgspec.Struct, frozen=True, array_like=True):
-    """Whether an import root computes the right thing ("built": it does), and where that was tried,
-    as in ImportRecord. checked: the cases on which it is right; "" in a record of an older
-    flashbench, which did not tell that from a refusal of all. gpus: those that were there to check
-    it on."""
+    """Whether an import root computes correctly ("built": it does), and where that was tried, as in
+    ImportRecord. checked: the cases on which it is correct; "" in a record of an older flashbench,
+    which did not distinguish that from refusing all. gpus: those available for the check."""
 
     status: Status
     reason: str
@@ -36,9 +35,9 @@ class CheckResult(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ImportRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """What is known of an import root. status: whether its callable imports, None before that was
-    tried; environment: the packages that was tried with; results: by the cases that were named, ""
-    for the small ones."""
+    """What is known about an import root. status: whether its callable imports, None if not tried
+    yet; environment: the packages it was tried with; results: by named cases, "" for the small
+    ones."""
 
     status: Status = "built"
     reason: str = ""
@@ -48,7 +47,7 @@ class ImportRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True
     environment: str = ""
     limit: float = 0.0  # of a time-out: the seconds that it was allowed
     results: dict[str, CheckResult] = {}
-    # Not kept in the record: nothing was tried for this call; it says something of the sources.
+    # Not stored: nothing was tried for this call; whether it is an answer about the sources.
     reused: bool = False
     kept: bool = True
 
@@ -57,10 +56,10 @@ _RECORD = msgspec.json.Decoder(ImportRecord)
 
 
 def put_together(project: Project, checkout: Path, scratch: Path, made: Build, cache: Path) -> str:
-    """Make the import root of a checkout in the cache, unless it is there; its key.
+    """Create the import root of a checkout in the cache, unless it exists; returns its key.
 
     scratch: a directory on the cache's file system that is removed later. Raises OSError, and
-    NotMeasuredError when the library in the cache is not the one that was built.
+    NotMeasuredError if the library in the cache is not the one that was built.
     """
     if library_hash(Path(made.directory) / made.library) != made.library_hash:
         raise NotMeasuredError(
@@ -88,7 +87,7 @@ def put_together(project: Project, checkout: Path, scratch: Path, made: Build, c
 
 
 def is_whole(directory: Path) -> bool:
-    """Whether an import root is in its place, with the library that it was made with."""
+    """Whether an import root is in place, with the library it was created with."""
     record = _read(directory)
     if record is None:
         return False
@@ -110,8 +109,8 @@ def checked(
     """The record of an import root whose callable was loaded and, if `correct`, called on these
     cases. tree: the working tree, nothing of which may be imported.
 
-    What is known is not tried again; a failure is, with other packages in this Python or with
-    `retry_failed`. Raises OSError when the cache cannot be written.
+    Known results are reused; a failure is retried with other packages in this Python or with
+    `retry_failed`. Raises OSError if the cache cannot be written.
     """
     import_root, lock = directory / "site", directory.with_name(f"{directory.name}.lock")
     here = toolchain.environment_digest()
@@ -124,7 +123,7 @@ def checked(
         return record
 
     def again(failed: ImportRecord | CheckResult) -> bool:
-        """Whether a failure is tried again."""
+        """Whether a failure is to be retried."""
         cut_short = failed.status == "timeout" and checker.timeout > failed.limit
         return retry_failed or failed.environment != here or cut_short
 
@@ -176,12 +175,12 @@ def checked(
 
 
 def named(cases: Sequence[str]) -> str:
-    """What their result is called in a record."""
+    """The name of their result in a record."""
     return " ".join(cases)
 
 
 def located(directory: Path, record: ImportRecord, checkout: Path, made: Build) -> ImportRecord:
-    """The record with the unit that should have held the undefined symbol. Raises OSError."""
+    """The record with the unit that should define the undefined symbol. Raises OSError."""
     held = missing_symbol.should_have_held(record.reason, checkout, read_log(Path(made.directory)))
     if not held:
         return record
@@ -206,10 +205,10 @@ def _gpus() -> str:
 
 
 def _copy_files(project: Project, checkout: Path, target: Path) -> None:
-    """What can be imported from the import root.
+    """Copy what can be imported into the import root.
 
-    Directories that are no package (sources, documentation) are left out, unless the callable's
-    module lies there; so are documents. `fingerprint.py` knows the same rule for the names in git.
+    Directories that are not packages (sources, documentation) are left out, unless the callable's
+    module is in them; so are documents. `fingerprint.py` knows the same rule for the names in git.
     """
     package = project.callable.partition(":")[0].partition(".")[0]
     target.mkdir()

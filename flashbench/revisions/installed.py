@@ -1,4 +1,4 @@
-"""A package that is installed here, as an import root: what `aa` loads twice."""
+"""An installed package as an import root, for `aa` to load twice."""
 
 import shutil
 import sys
@@ -19,9 +19,9 @@ def copy_installed(
     """An import root in `directory` with the package or module of `module:function`, copied, not
     imported.
 
-    roots: looked into before the working directory and Python's path. flashbench itself is the one
-    that measures, as in a worker, not sources of it that lie here. Raises NotMeasuredError when
-    there is none anywhere.
+    roots: searched before the working directory and Python's path. flashbench itself is the
+    measuring one, as in a worker, not sources in the working directory. Raises NotMeasuredError if
+    it is not found.
     """
     name = spec.partition(":")[0].partition(".")[0]
     if name == flashbench.__name__:

@@ -2,10 +2,10 @@
 
 A revision's package is imported under its own name, so that its imports and its extension modules
 find each other whatever the revision. It is then moved out of `sys.modules`, and the previous owner
-of the name gets it back. What its functions import later, at call time, is found among its own
-modules again: each of its modules has an `__import__` of its own in its `__builtins__`, which is
-where Python's import statement looks. `importlib.import_module` asks whose function calls it. A
-function that imports nothing when called is unchanged.
+of the name gets it back. Imports inside its functions, at call time, find its own modules again:
+each of its modules has its own `__import__` in `__builtins__`, where Python's import statement
+looks. `importlib.import_module` checks which function calls it. A function that imports nothing
+when called is unchanged.
 """
 
 import builtins
@@ -54,16 +54,16 @@ class IsolatedModules:
         return name.partition(".")[0] in self.names
 
     def holds(self, file: str) -> bool:
-        """Whether a file, by its full path, lies in this import root."""
+        """Whether a file, by its full path, is in this import root."""
         return file.startswith(self._root)
 
     def find(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
-        """Where a module of it lies; ModuleNotFoundError rather than one from elsewhere."""
+        """The spec of one of its modules; ModuleNotFoundError rather than one from elsewhere."""
         spec = PathFinder.find_spec(name, [str(self.directory)] if path is None else path)
         if spec is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         if spec.submodule_search_locations is not None:
-            # A plain list: that of a package without __init__.py follows sys.path.
+            # A plain list: a namespace package's own would follow sys.path.
             spec.submodule_search_locations = list(spec.submodule_search_locations)
         if type(spec.loader) is SourceFileLoader:
             spec.loader = _Loader(spec.loader.name, spec.loader.path, self.builtins)
@@ -72,7 +72,7 @@ class IsolatedModules:
         return spec
 
     def load(self, name: str, package: str | None = None) -> ModuleType:
-        """Import a module of this import root; as `importlib.import_module`."""
+        """Import a module of this import root, like `importlib.import_module`."""
         full = importlib.util.resolve_name(name, package)
         if not self.owns(full):
             return _plain_import_module(name, package)
@@ -83,7 +83,7 @@ class IsolatedModules:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """Within it, its names stand for its modules, wherever one imports them."""
+        """Inside it, its names mean its modules in every import."""
         if self._lent:
             yield
             return
@@ -101,10 +101,10 @@ class IsolatedModules:
             sys.modules.update(others)
 
     def stay(self) -> None:
-        """Lend the names for as long as the process lives, which no other revision shares: then
-        also `sys.modules` and torch.compile find this import root's modules.
+        """Lend the names for the life of the process, if no other revision shares it: then
+        `sys.modules` and torch.compile find this import root's modules too.
 
-        Not where another package of the name is in use, as flashbench itself is.
+        Not if another package of that name is in use, as flashbench itself is.
         """
         if not any(self.owns(name) for name in sys.modules):
             sys.modules.update(self.modules)
@@ -162,14 +162,14 @@ class _Loader(SourceFileLoader):
 
 
 class _ExtensionLoader(ExtensionFileLoader):
-    """Gives an extension module a name that no other import root's has, for as long as it is made.
+    """Gives an extension module a unique name while it is created.
 
     pybind11 (3.0 and later) remembers modules by the name of their spec: the second revision would
     get the first one's functions. Python finds the init function by the last part of the name.
     """
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        alias = f"{self.path}.{spec.name}"  # a path is as good a name as any
+        alias = f"{self.path}.{spec.name}"  # any unique name will do
         self._alias = ModuleSpec(alias, self, origin=spec.origin)
         return super().create_module(self._alias)
 

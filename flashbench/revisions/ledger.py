@@ -1,7 +1,7 @@
-"""What became of each commit that was ever tried here: what `flashbench builds` lists.
+"""The last outcome of each commit ever tried here, for `flashbench builds`.
 
-`commits/REPOSITORY/COMMIT.json` in the build cache, one file a commit, each written in one step. It
-is a record for people: no build is found through it.
+`commits/REPOSITORY/COMMIT.json` in the build cache, one atomically written file per commit. It is a
+record for people: builds are not looked up through it.
 """
 
 import contextlib
@@ -16,31 +16,31 @@ import msgspec
 from flashbench.builds import Status
 from flashbench.files import replace_file
 
-# How far a revision is looked into: it builds, its callable imports, it computes the right thing.
+# How far a revision is checked: it builds, its callable imports, it computes correctly.
 Stage = Literal["build", "load", "correct"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 
 class RevisionOutcome(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """What became of one revision: of a commit, the last that is known."""
+    """The outcome of one revision; for a commit, the last known."""
 
     commit: str
     status: Status
-    reason: str = ""  # the first lines that say why; empty when built
-    stage: Stage  # how far it was looked into
+    reason: str = ""  # the first lines that explain a failure; empty when built
+    stage: Stage  # how far it was checked
     build: str  # key of the build
     toolchain: str  # digest of the one that it was built with
     seconds: float = 0.0  # that the build took, whichever commit it was made for
     tried: str = ""  # ISO 8601, UTC
     notes: tuple[str, ...] = ()
-    checked: str = ""  # the cases on which it is right; of older records not known
+    checked: str = ""  # the cases on which it is correct; unknown in older records
 
 
 _TRIED = msgspec.json.Decoder(RevisionOutcome)
 
 
 def record(cache: Path, repository: Path, tried: RevisionOutcome) -> None:
-    """Keep it, unless the same build was looked into further before. Raises OSError."""
+    """Store it, unless the same build was checked further before. Raises OSError."""
     path = _directory(cache, repository) / f"{tried.commit}.json"
     known = _read(path)
     if known is not None and (known.build, known.toolchain) == (tried.build, tried.toolchain):
@@ -52,7 +52,7 @@ def record(cache: Path, repository: Path, tried: RevisionOutcome) -> None:
 
 
 def everything(cache: Path, repository: Path) -> Iterator[RevisionOutcome]:
-    """Of all commits of the repository that were tried, in no order."""
+    """The outcomes of all tried commits of the repository, unordered."""
     with contextlib.suppress(OSError):
         for path in sorted(_directory(cache, repository).glob("[0-9a-f]*.json")):
             if (tried := _read(path)) is not None:
@@ -69,7 +69,7 @@ def failures(cache: Path, repository: Path) -> dict[str, str]:
 
 
 def digest(tools: dict[str, str]) -> str:
-    """Of `toolchain.describe`: what tells a build with other tools."""
+    """A digest of `toolchain.describe`, to detect a build with other tools."""
     return hashlib.sha256(msgspec.json.encode(sorted(tools.items()))).hexdigest()[:16]
 
 

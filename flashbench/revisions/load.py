@@ -1,4 +1,4 @@
-"""A revision's callable, loaded beside those of other revisions, and proven to be its own."""
+"""Load a revision's callable beside those of other revisions, and prove that it is its own."""
 
 import os
 import shutil
@@ -19,13 +19,13 @@ from flashbench.revisions.isolated_imports import IsolatedModules
 from flashbench.revisions.proof import Witness, mapped_files
 from flashbench.runfile import Candidate
 
-# They stay as long as the process: their functions are being measured.
+# Kept for the life of the process: their functions are being measured.
 _kept: list[IsolatedModules] = []
 
 
 @dataclass(frozen=True)
 class LoadedCallable:
-    """A callable of an import root, and the modules that were imported from there on the way."""
+    """A callable of an import root, and the modules imported from there on the way."""
 
     call: Callable[..., Any]
     modules: dict[str, ModuleType]
@@ -35,8 +35,8 @@ class LoadedCallable:
 def load_callable(directory: Path, spec: str, tree: str = "") -> LoadedCallable:
     """Import `module:function` from the import root `directory`, beside what is loaded already.
 
-    tree: the project's working tree, of which nothing may be imported on the way; empty: not known.
-    Raises NotMeasuredError when it cannot be imported, has no such function, or would run code of
+    tree: the project's working tree, of which nothing may be imported on the way; empty: unknown.
+    Raises NotMeasuredError if it cannot be imported, has no such function, or would run code of
     another import root.
     """
     module_name, _, function_name = spec.partition(":")
@@ -73,9 +73,9 @@ def load_copy(
 ) -> Loaded:
     """Load a candidate from a new copy of its import root in `copies`, as each launch does.
 
-    The copy's place in memory and on disk is then drawn anew each launch rather than sticking to
-    one revision. alone: no other revision is loaded in this process. Raises NotMeasuredError as
-    `load_callable`, and when the libraries of the copy are not those that were built.
+    The copy's place in memory and on disk is then new in each launch instead of sticking to one
+    revision. alone: no other revision is loaded in this process. Raises NotMeasuredError as
+    `load_callable`, and if the libraries of the copy are not those that were built.
     """
     place = Path(tempfile.mkdtemp(dir=copies)) / "site"
     try:
@@ -96,8 +96,8 @@ def load_copy(
 
 
 def left_behind() -> str:
-    """What revisions left where another finds it by name, in words; empty where nothing: a library
-    beside their extension modules, a module that is not known to be theirs."""
+    """What revisions left where another could find it by name, in words; empty if nothing: a
+    library beside their extension modules, a module not known to be theirs."""
     for isolated in _kept:
         own = {getattr(module, "__file__", None) for module in isolated.modules.values()}
         for file in sorted(mapped_files() - own):
@@ -106,7 +106,7 @@ def left_behind() -> str:
         for name, module in list(sys.modules.items()):
             if isolated.owns(name) or isolated.holds(
                 name
-            ):  # a path: what an extension module is also called
+            ):  # a path: another name of an extension module
                 continue
             if isolated.holds(str(getattr(module, "__file__", None))):
                 return f"the module {name} stays in sys.modules"
@@ -132,10 +132,10 @@ def _is_code(file: str) -> bool:
 
 
 def _refuse_borrowed_library(directory: Path) -> None:
-    """The dynamic linker loads one library a name: the second revision would get the first's.
+    """The dynamic linker loads one library per name: the second revision would get the first's.
 
-    Raises NotMeasuredError if a loaded library of `directory` wants one that lies there too, but
-    was loaded from another import root.
+    Raises NotMeasuredError if a loaded library of `directory` needs one that is there too, but was
+    loaded from another import root.
     """
     mapped = mapped_files()
     elsewhere = {Path(path).name for isolated in _kept for path in mapped if isolated.holds(path)}

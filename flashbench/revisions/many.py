@@ -1,4 +1,4 @@
-"""Many revisions prepared at once, in threads that mostly wait for compilers."""
+"""Prepare many revisions at once, in threads that mostly wait for compilers."""
 
 import contextlib
 import os
@@ -22,8 +22,8 @@ from flashbench.revisions.prepare import prepare
 from flashbench.revisions.project import Project
 from flashbench.revisions.revision import Revision
 
-_SILENCE_SECONDS = 30.0  # after which a word is due; twice as many from word to word
-_INNER_JOBS = "FLASHBENCH_JOBS"  # compilers that one build of ours may start
+_SILENCE_SECONDS = 30.0  # until the first progress line; the interval doubles each time
+_INNER_JOBS = "FLASHBENCH_JOBS"  # compilers that one flashbench build may start
 
 
 class Preparer:
@@ -42,7 +42,7 @@ class Preparer:
         cases: Sequence[str] = (),
         still: Callable[[Sequence[Revision]], None] = lambda revisions: None,
     ) -> None:
-        """still: called now and then while none gets ready, with those that are on their way."""
+        """still: called now and then while none gets ready, with those in progress."""
         self._project, self._cache = project, cache
         self._retry_failed, self._timeout = retry_failed, timeout
         self._cases, self._still = cases, still
@@ -70,9 +70,9 @@ class Preparer:
         stage: Stage,
         done: Callable[[Built], None] = lambda built: None,
     ) -> list[Built]:
-        """All of them, in their order. done: called in this thread as each is ready.
+        """Prepare all of them; results in order. done: called in this thread as each is ready.
 
-        One revision of each set of equal sources goes first, so that no thread waits for another's
+        One revision of each set of equal sources goes first, so no thread waits for another's
         build. Raises what `prepare` raises.
         """
         first, rest = self._by_sources(revisions)
@@ -125,7 +125,7 @@ class Preparer:
 
 @contextmanager
 def _shared_cores(jobs: int) -> Iterator[None]:
-    """Builds that run side by side share the cores, unless the user said how many each may have."""
+    """Parallel builds share the cores, unless the user set how many each may use."""
     if jobs == 1 or _INNER_JOBS in os.environ:
         yield
         return
@@ -137,10 +137,10 @@ def _shared_cores(jobs: int) -> Iterator[None]:
 
 
 def default_jobs() -> int:
-    """Builds at once where nobody says: compilers want memory, so not one a core everywhere."""
+    """The default number of parallel builds: compilers need memory, so not always one per core."""
     return min(os.cpu_count() or 1, 4)
 
 
 def refuse_interrupted() -> NotMeasuredError:
-    """What a command says after Ctrl-C: what was built is kept."""
+    """The message after Ctrl-C: finished builds are kept."""
     return NotMeasuredError("interrupted; what was built is kept, the same command goes on")

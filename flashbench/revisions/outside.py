@@ -12,7 +12,7 @@ _HARNESS = Path(flashbench.__file__).resolve().parent  # lies in the working tre
 @cache
 def lies_in(tree: str, file: str) -> bool:
     """Whether a file is the working tree's own code. Environments in it are not, nor is anything
-    hidden, as caches are. An empty tree holds nothing."""
+    hidden, such as caches. An empty tree contains nothing."""
     path = Path(file)
     if not tree or not path.is_absolute():
         return False
@@ -28,7 +28,7 @@ def lies_in(tree: str, file: str) -> bool:
 
 
 def describe(tree: str, file: str) -> str:
-    """What is wrong with a file of the working tree, and the fix, in words."""
+    """Explain what is wrong with a file of the working tree, and the fix."""
     inside = Path(file).resolve().relative_to(Path(tree).resolve())
     top = inside.parts[0]
     named = f"{top}/ is" if len(inside.parts) > 1 else f"{top} is"

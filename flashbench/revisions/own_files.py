@@ -1,10 +1,10 @@
-"""Files that flashbench itself writes into a working tree, which are no part of its sources."""
+"""Files that flashbench itself writes into a working tree, which are not sources."""
 
 from pathlib import Path, PurePath
 
 from flashbench.files import is_leftover
 
-# How they begin, whatever they are called.
+# How they begin, whatever their names.
 _RUN_FILE = b'{"format":"flashbench-run"'
 _LOCK = b'{"pid":'
 _HISTORY = ".asv"  # where asv and `flashbench record` keep results
@@ -14,8 +14,8 @@ def is_ours(repository: Path, name: str) -> bool:
     """Whether an untracked file, named from the root of its repository, is a run file, the lock of
     one, what a killed writer left, or part of a history in `.asv`.
 
-    A measurement that changed the sources could never be resumed. Of a file only its first bytes
-    are read; OSError where they cannot be.
+    A measurement that changed the sources could never be resumed. Reads only the first bytes of a
+    file; OSError if that fails.
     """
     path = repository / name
     if PurePath(name).parts[0] == _HISTORY or is_leftover(path.name):
@@ -24,6 +24,6 @@ def is_ours(repository: Path, name: str) -> bool:
         return False
     with path.open("rb") as file:
         head = file.read(len(_RUN_FILE))
-    # Between its making and the name of its holder a lock is empty.
+    # A lock is empty between its creation and the entry of its holder.
     is_lock = path.name.startswith(".") and path.suffix == ".lock"
     return head == _RUN_FILE or (is_lock and (not head or head.startswith(_LOCK)))

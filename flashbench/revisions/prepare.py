@@ -1,9 +1,9 @@
-"""A revision, built and checked, as a directory that a worker process can import from.
+"""Prepare a revision: built and checked, as a directory that a worker process can import from.
 
 In the cache, beside the builds (flashbench/builds/builder.py):
 
     site-KEY/site.json   the record (`ImportRecord`)
-    site-KEY/site/...    the import root: the revision's own files and what its build delivered
+    site-KEY/site/...    the import root: the revision's own files and its build
     known/...            which build and import root a commit's contents lead to, without a checkout
 
 A build is shared by revisions with equal sources, an import root by those with equal Python as
@@ -48,18 +48,18 @@ def prepare(
     checker: Checker | None = None,
     cases: Sequence[str] = (),
 ) -> Built:
-    """Build a revision, or find that this was done before, and check it as far as `stage`.
+    """Build a revision, or find an earlier build, and check it as far as `stage`.
 
-    A revision that does not build is an answer, not an exception; it is tried again when the
-    toolchain is another, or with `retry_failed`. What it contains runs in its build, and in the
-    process that checks it, alone. So is a commit that git cannot read. Several processes and
-    threads may call this at once. timeout: seconds of the build. checker: to share among calls.
-    cases: of stage "correct", the ones that are checked; none: small ones.
-    Raises NotMeasuredError when the cache cannot be written, StoppedError after `running.stop_all`.
+    A revision that does not build, or that git cannot read, is an answer, not an exception; it is
+    retried when the toolchain changes, or with `retry_failed`. Its code runs only in its build and
+    in the process that checks it. Several processes and threads may call this at once. timeout:
+    seconds for the build. checker: to share among calls. cases: for stage "correct", the ones to
+    check; none: small ones. Raises NotMeasuredError if the cache cannot be written, StoppedError
+    after `running.stop_all`.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        # Inside a working tree the cache is no part of it.
+        # A cache inside a working tree is not part of it.
         if not (cache / ".gitignore").is_file():
             (cache / ".gitignore").write_text("*\n")
         pruning.use(cache)
@@ -119,13 +119,13 @@ def _outcome(
 
 
 def _is_elsewhere(error: OSError, cache: Path) -> bool:
-    """Whether all that it names lies outside of the cache, as a file of the working tree does."""
+    """Whether everything it names is outside the cache, like a file of the working tree."""
     named = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if name]
     return bool(named) and not any(path.is_relative_to(cache) for path in named)
 
 
 def _told(error: OSError) -> str:
-    """In one line: of a tree that could not be copied, the first file."""
+    """One line; for a tree that could not be copied, the first file."""
     if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
         return str(error.args[0][0][-1])
     return error.strerror or str(error)
@@ -141,14 +141,14 @@ def recipe_of(project: Project) -> Recipe:
         path=project.path,
         sources=project.sources,
         variables=project.environment,
-        # Of a build by make, or a script, these may be only what pip would want.
+        # For a build by make or a script, these may be only what pip would need.
         requires=project.requires if project.build[:1] in (("python",), ("python3",)) else (),
     )
 
 
 @dataclass
 class _Preparation:
-    """One call of `prepare`. There is a checkout only where something is built or put together."""
+    """One call of `prepare`. It makes a checkout only to build or to assemble an import root."""
 
     project: Project
     revision: Revision
@@ -160,7 +160,7 @@ class _Preparation:
     cases: Sequence[str] = ()
     exported: Exported | None = None
     notes: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()  # of the notes, those that short cuts are told by
+    absent: tuple[str, ...] = ()  # the notes that are part of shortcut keys
     tried: bool = False  # something was built or checked for this call
 
     def run(self, at_end: ExitStack) -> Built:
@@ -210,7 +210,7 @@ class _Preparation:
         return made
 
     def _import_root(self, contents: Contents | None, made: Build) -> Path:
-        """The directory of the import root's record: known, or put together now."""
+        """The directory of the import root's record: known, or assembled now."""
         project = self.project
         shortcut: list[object] = []
         if contents is not None:
@@ -245,8 +245,8 @@ class _Preparation:
 
     @property
     def _is_told(self) -> bool:
-        """Whether all that the checkout lacks is in the short cut: what is not (a file in Git LFS)
-        may be fetched later, and is another build then."""
+        """Whether the shortcut key covers all that the checkout lacks: anything else (a file in Git
+        LFS) may be fetched later, which makes another build."""
         return self.notes == self.absent
 
     def _checkout(self) -> Path:

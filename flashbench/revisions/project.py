@@ -22,10 +22,9 @@ class Project:
     """A git repository whose revisions can be built, and how.
 
     build: an argument list; None is flashbench's own extension, built out of its tree.
-    path, sources: relative to `directory`, with forward slashes. No sources: all files decide.
-    requires: [build-system] requires, packages that a build by Python needs.
-    directory: where pyproject.toml lies in the repository, relative to its root; the build runs
-    there.
+    path, sources: relative to `directory`, with forward slashes. No sources: all files count.
+    requires: [build-system] requires, packages that a Python build needs. directory: the folder of
+    pyproject.toml, relative to the repository root; the build runs there.
     """
 
     repository: Path
@@ -39,14 +38,14 @@ class Project:
 
     @property
     def import_root(self) -> Path:
-        """Where imports start in the working tree."""
+        """The import root in the working tree."""
         return self.repository / self.directory / self.path
 
 
 def read(start: Path) -> Project:
     """The project whose pyproject.toml is nearest to `start`, upwards.
 
-    Raises InvalidInputError naming the file and the key that cannot be used, or what is missing.
+    Raises InvalidInputError naming the file and the invalid key, or what is missing.
     """
     file = find_pyproject(start.absolute())
     if file is None:
@@ -60,7 +59,7 @@ def read(start: Path) -> Project:
 def parse(file: Path) -> Project | None:
     """What a pyproject.toml says, without asking git: its folder stands for the repository.
 
-    None where it has no table and is not flashbench's own. Raises InvalidInputError as `read` does.
+    None if it has no table and is not flashbench's own. Raises InvalidInputError as `read` does.
     """
     document, table = _tables(file)
     metadata = document.get("project")
@@ -70,7 +69,7 @@ def parse(file: Path) -> Project | None:
 
 
 def find(start: Path) -> Project | None:
-    """As `read`, but None where no pyproject.toml has the table."""
+    """Like `read`, but None if no pyproject.toml has the table."""
     file = find_pyproject(start.absolute())
     if file is None:
         return None
@@ -96,7 +95,7 @@ def _in_git(project: Project, file: Path) -> Project:
 
 
 def _requires(document: dict[str, Any]) -> tuple[str, ...]:
-    """[build-system] requires, where it is a list; else pip, or the build, refuses it."""
+    """[build-system] requires, if it is a list; otherwise pip, or the build, refuses it."""
     table = document.get("build-system")
     found = table.get("requires") if isinstance(table, dict) else None
     return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()
