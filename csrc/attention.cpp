@@ -1,4 +1,4 @@
-// What every backend shares: the names of the dtypes, and what a mask leaves.
+// Shared by all backends: the names of the dtypes, and the problem that a mask leaves.
 #include "attention.h"
 
 #include <algorithm>

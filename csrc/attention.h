@@ -1,6 +1,6 @@
-// The one interface between the kernels and the rest of the world.
+// The interface between the kernels and the rest of the world.
 //
-// Kernels know nothing of torch or Python: they get pointers, shapes, strides and a stream.
+// Kernels know neither torch nor Python: they get pointers, shapes, strides and a stream.
 // `bindings.cpp` and `tensor_call.cpp` alone know Python.
 #pragma once
 
@@ -103,7 +103,7 @@ std::string selected_isa();
 // Throws std::invalid_argument when it was not compiled in or this CPU cannot run it.
 void select_isa(const std::string& name);
 
-// Floating-point operations a second that `threads` threads reach multiplying what the kernel of the
+// Floating-point operations per second of `threads` threads multiplying what the kernel of the
 // dtype multiplies, from registers: a ceiling for attention. Takes about 0.1 s.
 // Throws std::invalid_argument when the dtype was not compiled in.
 double peak(Dtype dtype, int threads);
@@ -125,8 +125,8 @@ bool is_current(int device);
 // That device. Throws std::runtime_error when there is no usable one.
 int current_device();
 
-// Gives so many bytes of GPU memory, 16-byte aligned, that nothing else uses until what the call
-// enqueues is done; null if there is none.
+// Returns that many bytes of GPU memory, 16-byte aligned, that nothing else uses until what the
+// call enqueues is done; null if there is none.
 using Scratch = std::function<void*(int64_t bytes)>;
 
 // Enqueues on `stream` (a cudaStream_t) of the current device and returns without waiting.
@@ -137,10 +137,10 @@ using Scratch = std::function<void*(int64_t bytes)>;
 // The same problem gives the same bits every time; with scratch memory other ones than without.
 // Throws std::invalid_argument when the problem is not supported, std::runtime_error on a CUDA error.
 void attention(const Attention& problem, const Scratch& scratch, void* stream);
-// The same by the plainest kernel there is, for tests: heads a multiple of kv_heads, fp16 or bf16.
+// The same by the simplest possible kernel, for tests: heads a multiple of kv_heads, fp16 or bf16.
 void reference_attention(const Attention& problem, void* stream);
 
-// Whether the e4m3 kernels were compiled in; they are for sm_90a alone.
+// Whether the e4m3 kernels were compiled in; they are for sm_90a only.
 bool has_e4m3();
 // One GPU operation, enqueued like those of `attention`. The scale must be positive and finite.
 // Throws std::invalid_argument and std::runtime_error as they do.

@@ -1,4 +1,4 @@
-// What this library was built from, and with what: constants of a file of its own, which is all that
+// The sources and tools of this build: constants in their own file, which is all that
 // is compiled again for a commit that changes nothing else.
 #pragma once
 

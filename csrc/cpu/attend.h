@@ -1,4 +1,4 @@
-// Rows of a task meet a block of keys: scores, softmax, weighted values.
+// Processes a task's rows with a block of keys: scores, softmax, weighted values.
 //
 // A row sees its first `visible` keys. Keys beyond get the weight 0, or are left out of the sum where
 // that is not the same: a NaN or infinity there must not get in (0 * inf is NaN).

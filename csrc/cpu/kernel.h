@@ -1,7 +1,7 @@
-// What a compiled unit (one dtype for one instruction set) offers to dispatch.cpp.
+// The interface of a compiled unit (one dtype for one instruction set) to dispatch.cpp.
 //
-// The units are compiled with flags that this CPU may not have. Two rules follow for everything
-// they include:
+// The units are compiled with flags for instructions that this CPU may lack. Two rules follow for
+// everything they include:
 //  - it lives in `namespace flashbench::cpu::FLASHBENCH_ISA`, so that each instruction set has
 //    symbols of its own, and
 //  - it uses no std template and no inline function from elsewhere: such a function is emitted by

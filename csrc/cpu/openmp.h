@@ -1,4 +1,4 @@
-// The threads of the OpenMP runtime that the process has already: torch's.
+// The threads of the OpenMP runtime already in the process: torch's.
 //
 // After an operation of torch its threads wait for the next one, spinning for milliseconds on all other
 // cores. Threads of our own would share the cores with them; those that spin take our work at once.

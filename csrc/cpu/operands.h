@@ -1,5 +1,6 @@
-// What the matrix products read. `Isa::operand` says which for a dtype: fp32 numbers, to which the
-// 16-bit dtypes are converted, unless the instruction set multiplies that dtype (isa/bf16_pairs.h).
+// The operands of the matrix products. `Isa::operand` selects one for a dtype: fp32 numbers, to
+// which the 16-bit dtypes are converted, unless the instruction set multiplies that dtype
+// (isa/bf16_pairs.h).
 //
 // An operand's elements are slots of 32 bits; matrices of slots are held as floats, whose bits are
 // only moved.

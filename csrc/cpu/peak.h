@@ -1,4 +1,4 @@
-// The most that one thread can multiply and add: a tile's products of operands in registers.
+// The peak multiply-add rate of one thread: a tile's products of operands in registers.
 #pragma once
 
 #include "operands.h"

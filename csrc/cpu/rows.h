@@ -1,4 +1,4 @@
-// Where the rows of a task are in the caller's memory.
+// Locates a task's rows in the caller's memory.
 #pragma once
 
 #include "kernel.h"

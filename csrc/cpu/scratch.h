@@ -1,4 +1,4 @@
-// A task's memory: packed keys and values, scores, and what is known of each row so far.
+// A task's memory: packed keys and values, scores, and the state of each row.
 #pragma once
 
 #include "pack.h"

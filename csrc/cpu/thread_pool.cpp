@@ -47,7 +47,7 @@ class ThreadPool {
         body(context);
         {
             const std::lock_guard<std::mutex> lock(state_);
-            open_places_ = 0;  // who has not come by now need not
+            open_places_ = 0;  // late threads are no longer needed
         }
         spin_until([this] { return running_ == 0; });
         std::unique_lock<std::mutex> lock(state_);
@@ -58,14 +58,14 @@ class ThreadPool {
     // Threads are never joined: they sleep until the process ends.
     void start_threads(int wanted) {
         if (threads_ >= wanted) return;
-        // Signals are for the threads of the program, e.g. Ctrl-C for Python's main thread.
+        // Signals belong to the program's threads, e.g. Ctrl-C to Python's main thread.
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
         try {
             for (; threads_ < wanted; ++threads_) std::thread([this] { work(); }).detach();
         } catch (const std::system_error&) {
-            // No more threads to be had: those that there are do the work, with the same result.
+            // No more threads available: the existing ones do the work, with the same result.
         }
         pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }
@@ -97,7 +97,7 @@ class ThreadPool {
 };
 
 // Of the process. Never destroyed, since its threads use it until the end.
-ThreadPool* the_pool = nullptr;  // for who holds `busy`
+ThreadPool* the_pool = nullptr;  // guarded by `busy`
 std::atomic<bool> busy{false};
 // A child of fork() has none of its parent's threads, and locks may have been held: it leaves the pool
 // behind and makes its own. OpenMP's runtime knows nothing of that, and would wait for ever.

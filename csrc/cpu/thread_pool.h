@@ -1,4 +1,4 @@
-// Work on several threads: torch's own where there are (openmp.h), else those of a pool.
+// Work on several threads: torch's own if available (openmp.h), else those of a pool.
 #pragma once
 
 namespace flashbench {

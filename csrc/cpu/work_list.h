@@ -1,4 +1,4 @@
-// How a problem is cut into tasks, and in which order threads take them.
+// Cuts a problem into tasks, in the order in which threads take them.
 //
 // The cut has no influence on the numbers. Tasks begin at multiples of the kernel's row_step, so each
 // row is computed in the same tile and the same order of operations whatever the task. Keys are
@@ -66,7 +66,7 @@ class WorkList {
 
     static int64_t up(int64_t n, int64_t divisor) { return (n + divisor - 1) / divisor; }
 
-    // Rows of a block if there are to be at least so many, of about one size.
+    // Rows per block for at least that many blocks of about one size.
     int64_t block_of(int64_t blocks, int64_t row_step) const {
         const int64_t longest = max_task_rows / row_step * row_step;
         const int64_t enough = std::max(blocks, up(rows_, longest));

@@ -1,4 +1,4 @@
-// Functions for the host and the GPU, in headers that plain C++ can read too: tests are.
+// Functions for host and GPU, in headers that plain C++, such as tests, can include.
 #pragma once
 
 #ifdef __CUDACC__

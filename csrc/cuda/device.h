@@ -1,4 +1,4 @@
-// What the host side has to know about the devices, and how CUDA's errors become exceptions.
+// Device properties for the host side, and the conversion of CUDA errors to exceptions.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,7 +23,7 @@ inline void check(cudaError_t status) {
     }
 }
 
-// Asked once a process.
+// Queried once per process.
 const Device& device_at(int index);
 
 // How many clusters of a size run at once: of so many blocks at [size], sizes from 1 on.

@@ -1,4 +1,5 @@
-// The host side of the CUDA backend: says what was compiled in, checks a problem, picks the kernel.
+// The host side of the CUDA backend: reports what was compiled in, checks a problem, picks the
+// kernel.
 //
 // The build defines FLASHBENCH_CUDA_FP16, FLASHBENCH_CUDA_BF16 and FLASHBENCH_CUDA_FP8 for the dtype
 // units it compiles, FLASHBENCH_CUDA_SM90 if those of sm90/ are among them, and FLASHBENCH_CUDA_ARCHS

@@ -1,4 +1,4 @@
-// The instructions of sm_80 and later that C++ has no name for: a small wrapper each, named after
+// PTX instructions of sm_80 and later without a C++ name: a small wrapper each, named after
 // it. sm90/ptx.h adds those of sm_90a. Shared-memory addresses are 32-bit, as
 // __cvta_generic_to_shared gives them.
 #pragma once

@@ -1,5 +1,5 @@
-// Forward attention for a few query rows and many keys: reads K and V once, as fast as memory gives
-// them.
+// Forward attention for a few query rows and many keys: reads K and V once, as fast as memory
+// delivers them.
 //
 // The query heads that share a key head are rows of one tile: row r is query r / group of the
 // head r % group of them ("pack-GQA"). The keys of a tile are divided among blocks of threads, those
@@ -38,7 +38,7 @@
 
 namespace flashbench::cuda::decode {
 
-// 32-bit counts: divisions of 64 bits take longer than a copy.
+// 32-bit counts: a 64-bit division takes longer than a copy.
 struct DecodeLaunch {
     Attention problem;
     Division division;
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const int rows = min(Tile::kRows, launch.rows - first_row);
     const int cluster = launch.division.cluster;
 
-    // Shuffled, so that the compiler knows it to be the same in the whole warp.
+    // The shuffle makes it provably warp-uniform.
     const int warp = __shfl_sync(0xffffffffu, threadIdx.x / kWarpSize, 0);
     const int lane = static_cast<int>(threadIdx.x % kWarpSize);
     const int group = warp / (Tile::kGroupThreads / kWarpSize);

@@ -1,4 +1,4 @@
-// How parts of a row, each computed from other keys, become one.
+// Merges parts of a row, each computed from different keys.
 #pragma once
 
 #include <cuda_runtime.h>

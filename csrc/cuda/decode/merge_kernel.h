@@ -1,4 +1,4 @@
-// The second kernel of a split that one cluster is too small for: adds up what the clusters of a
+// The second kernel, for splits over more than one cluster: adds up what the clusters of a
 // tile left in the workspace, one block of threads a row.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The reference version: what every CUDA kernel here computes, written to be read. The tests compare
+// The reference version: what every CUDA kernel here computes, in readable form. The tests compare
 // the others with it; nothing selects it. Two orders of magnitude slower than sm80.
 //
 // The online softmax (Milakov and Gimelshein 2018) as plain as it gets: a block of threads a query

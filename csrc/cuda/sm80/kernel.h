@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const int end_row = min(first_row + Tile::kRows, q_len);
     const int end_key = causal ? min(k_len, end_row + causal_offset) : k_len;
     const int first_position = first_row + causal_offset;
-    // Shuffled, so that the compiler knows it to be the same in the whole warp.
+    // The shuffle makes it provably warp-uniform.
     const int warp = __shfl_sync(0xffffffffu, threadIdx.x / kWarpSize, 0);
     const int group = Tile::kGroups == 1 ? 0 : warp / Tile::kRowWarps;
     const int row_warp = warp - group * Tile::kRowWarps;
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const float magnitude = fabsf(problem.scale) * kLog2E;
     const float scale_log2 = magnitude == 0.0f ? 1.401298464e-45f : magnitude;
 
-    // Not known to be the same each time: so what depends on the thread alone is computed where it
+    // Opaque to the compiler: so what depends only on the thread is computed where it
     // is used and stays out of the registers of the loop.
     const auto this_thread = [] {
         unsigned thread = threadIdx.x;

@@ -1,5 +1,5 @@
-// The sm_90a instructions that C++ has no name for, and those of sm_80 (../ptx.h): a small wrapper
-// each, named after it. The products (wgmma.mma_async) have a header of their own, wgmma.h.
+// PTX instructions of sm_90a without a C++ name, and those of sm_80 (../ptx.h): a small wrapper
+// each, named after it. The products (wgmma.mma_async) are in wgmma.h.
 // Shared-memory addresses are 32-bit, as __cvta_generic_to_shared gives them.
 #pragma once
 

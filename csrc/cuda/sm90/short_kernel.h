@@ -1,7 +1,7 @@
 // Forward attention for short sequences: a tile of 64 query rows has so little to do that its time
 // is the time of its first copies.
 //
-// So nothing stands before them: one thread computes where the tile is, with 32-bit divisions, and
+// So nothing comes before them: one thread computes where the tile is, with 32-bit divisions, and
 // starts the copies of Q and of the first K by the copy engine (TMA) while the others are still
 // setting up. There is no producer; a block of threads is one warpgroup (or two, see below) with
 // one buffer of K and V each, and three to five such blocks an SM hide each other's waits. Products
@@ -48,7 +48,7 @@
 
 namespace flashbench::cuda::sm90 {
 
-// 32-bit counts: divisions of 64 bits take longer than a product.
+// 32-bit counts: a 64-bit division takes longer than a product.
 struct ShortLaunch {
     CUtensorMap query;
     CUtensorMap key;

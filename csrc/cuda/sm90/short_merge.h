@@ -1,4 +1,4 @@
-// How warpgroups, each with its own part of the keys, put their results together.
+// Merges the results of warpgroups, each with its own part of the keys.
 //
 // Each block of threads of the cluster owns some of the rows. A warp sends what it has of 16 rows,
 // output, base and sum, to the block that owns them, in the order of its registers, so that stores
