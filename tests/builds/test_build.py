@@ -220,7 +220,7 @@ def test_killed_supervisor_is_not_remembered(project: Path, cache: Path) -> None
     made = build(project, cache)
     assert made.status == "build error"
     assert made.reason == (
-        "the build, or the system for want of memory, killed the process that supervises the "
+        "the build, or the system for lack of memory, killed the process that supervises the "
         "build; nothing of it is left running, so not kept"
     )
     assert not made.directory
