@@ -34,22 +34,27 @@ def inspect_case(
             with loaded.scope():
                 call()
                 found[loaded.name] = (
-                    Inspected(_peak_allocated(call), _kernel_names(call))
+                    _inspect_on_gpu(call)
                     if case.device == "cuda"
                     else Inspected(_peak_on_cpu(call), [])
                 )
     return found
 
 
-def _kernel_names(call: Call) -> list[str]:
-    """Kernels, copies and fills of one call, in their order."""
+def _inspect_on_gpu(call: Call) -> Inspected:
+    peak, kernels = _peak_allocated(call), kernels_of(call)
+    return Inspected(peak, [name for name, _ in kernels], [seconds for _, seconds in kernels])
+
+
+def kernels_of(call: Call) -> list[tuple[str, float]]:
+    """Kernels, copies and fills of one call, in their order, with the seconds of each."""
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
         call()
         torch.cuda.synchronize()
     events = [e for e in profiler.events() or [] if e.device_type.name == "CUDA"]
     events.sort(key=lambda event: event.time_range.start)
-    return [event.name for event in events]
+    return [(event.name, event.time_range.elapsed_us() * 1e-6) for event in events]
 
 
 def _peak_allocated(call: Call) -> int:

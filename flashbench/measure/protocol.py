@@ -82,10 +82,12 @@ class Done(msgspec.Struct, tag="done"):
 
 
 class Inspected(msgspec.Struct):
-    """Of one call: peak memory beyond the inputs (None: unknown), kernels in their order."""
+    """Of one call: peak memory beyond the inputs (None: unknown), kernels in their order, and how
+    long each took."""
 
     peak_memory_bytes: int | None
     kernels: list[str]
+    kernel_seconds: list[float] = msgspec.field(default_factory=list)
 
 
 class Inspection(msgspec.Struct, tag="inspection"):

@@ -18,7 +18,7 @@ if not torch.cuda.is_available():
 
 from flashbench import torch_attention
 from flashbench.case import Causal
-from flashbench.measure.inspect import _kernel_names
+from flashbench.measure.inspect import kernels_of
 
 if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
@@ -189,16 +189,16 @@ def test_a_call_is_one_operation_or_two(dtype: torch.dtype) -> None:
     """
     q, k, v = qkv(1, 8, 4, 5, 3, 128, dtype)
     grouped(q, k, v, "bottom_right")
-    assert len(_kernel_names(lambda: grouped(q, k, v, "bottom_right"))) == 2
+    assert len(kernels_of(lambda: grouped(q, k, v, "bottom_right"))) == 2
     q, k, v = qkv(1, 8, 4, 4, 4096, 128, dtype)
     grouped(q, k, v, "bottom_right")
-    assert len(_kernel_names(lambda: grouped(q, k, v, "bottom_right"))) == 1
+    assert len(kernels_of(lambda: grouped(q, k, v, "bottom_right"))) == 1
     q, k, v = qkv(1, 8, 4, 1, 4096, 128, dtype)
     grouped(q, k, v)
-    assert len(_kernel_names(lambda: grouped(q, k, v))) == 1
+    assert len(kernels_of(lambda: grouped(q, k, v))) == 1
     q, k, v = qkv(1, 1, 8, 1, 65536, 128, dtype)
     grouped(q, k, v)
-    assert 1 <= len(_kernel_names(lambda: grouped(q, k, v))) <= 2
+    assert 1 <= len(kernels_of(lambda: grouped(q, k, v))) <= 2
 
 
 def assert_graphs_replay_side_by_side(problems: Iterable[list[Tensor]]) -> None:

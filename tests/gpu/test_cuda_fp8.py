@@ -15,7 +15,7 @@ if torch.cuda.get_device_capability() != (9, 0):
 
 from flashbench import fp8, torch_attention
 from flashbench.case import Causal
-from flashbench.measure.inspect import _kernel_names
+from flashbench.measure.inspect import kernels_of
 
 if not torch_attention._C.has_cuda_e4m3():
     pytest.skip("flashbench._C was built without e4m3 kernels", allow_module_level=True)
@@ -116,7 +116,7 @@ def test_one_operation_a_call() -> None:
     """A call is one kernel, which a graph can hold."""
     quantized = fp8.quantize_e4m3(*tensors((4, 4), (300, 300), 64))
     expected = fp8.attention_e4m3(quantized)
-    assert len(_kernel_names(lambda: fp8.attention_e4m3(quantized))) == 1
+    assert len(kernels_of(lambda: fp8.attention_e4m3(quantized))) == 1
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         out = fp8.attention_e4m3(quantized)

@@ -19,7 +19,7 @@ if torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("tails are divided on Hopper GPUs alone", allow_module_level=True)
 
 from flashbench import torch_attention
-from flashbench.measure.inspect import _kernel_names
+from flashbench.measure.inspect import kernels_of
 
 if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
@@ -39,7 +39,7 @@ def qkv(
 
 def kernels(q: Tensor, k: Tensor, v: Tensor) -> int:
     grouped(q, k, v)
-    return len(_kernel_names(lambda: grouped(q, k, v)))
+    return len(kernels_of(lambda: grouped(q, k, v)))
 
 
 @DIMS
