@@ -10,17 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from flashbench.log_axis import LogAxis
 from flashbench.site.content import Spot
 from flashbench.table import digits, ratio_text
-
-_TICKS = 8  # on an axis, so that a phone has room for them
-# Of each decade, the finest first.
-_STEPS = (
-    (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 3, 4, 5, 6, 7, 8, 9),
-    (1, 1.2, 1.5, 2, 3, 5, 7),
-    (1, 2, 5),
-    (1,),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +40,6 @@ def peak_of(processor: str) -> Peak | None:
     return next((peak for name, peak in PEAKS.items() if name in words), None)
 
 
-class _Log:
-    """A log axis: from numbers to places, in percent."""
-
-    def __init__(self, numbers: Sequence[float], start: float = 0, end: float = 100) -> None:
-        self._low = math.log(min(numbers)) - 0.05
-        self._high = math.log(max(numbers)) + 0.05
-        self._start, self._end = start, end
-
-    def __call__(self, number: float) -> float:
-        part = (math.log(number) - self._low) / (self._high - self._low)
-        return round(self._start + part * (self._end - self._start), 2)
-
-    def ticks(self) -> list[dict[str, object]]:
-        """Round numbers, as many as there is room for."""
-        first, last = (math.floor(end / math.log(10)) for end in (self._low, self._high))
-        for steps in _STEPS:
-            inside = [
-                step * 10.0**power
-                for power in range(first, last + 1)
-                for step in steps
-                if self._low <= math.log(step * 10.0**power) <= self._high
-            ]
-            if len(inside) <= _TICKS:
-                break
-        return [{"at": self(number), "text": f"{number:.6g}"} for number in inside]
-
-
 def speedups(spots: Sequence[Spot]) -> dict[str, Any] | None:
     """A row a case: its speed-up with the table's interval, on a log axis; None without any."""
     timed = [(spot, spot.speedup) for spot in spots if spot.speedup is not None]
@@ -82,7 +47,7 @@ def speedups(spots: Sequence[Spot]) -> dict[str, Any] | None:
         return None
     several = len({spot.candidate for spot, _ in timed}) > 1
     values = [1.0, 0.9, 1.1, *(value for _, (value, _, _) in timed)]
-    axis = _Log([min(values) / 1.05, max(values) * 1.05])  # an interval may be endless
+    axis = LogAxis([min(values) / 1.05, max(values) * 1.05])  # an interval may be endless
     rows: list[dict[str, Any]] = []
     for spot, (value, least, most) in timed:
         text = f"{spot.case}, {spot.candidate}: {ratio_text(value)}"
@@ -107,7 +72,7 @@ def speedups(spots: Sequence[Spot]) -> dict[str, Any] | None:
     }
 
 
-def _whisker(axis: _Log, least: float | None, most: float | None) -> dict[str, Any] | None:
+def _whisker(axis: LogAxis, least: float | None, most: float | None) -> dict[str, Any] | None:
     """Where an interval lies, and which of its ends lie outside of the picture, or nowhere; None
     where it has no end at all."""
     if least is None and most is None:
@@ -133,8 +98,8 @@ def roofline(spots: Sequence[Spot], processor: str) -> dict[str, object] | None:
     x_values = [spot.flops / spot.bytes for spot in spots]
     y_values = [spot.flops / spot.seconds / 1e12 for spot in spots]
     highest = max([*y_values, *(rate / 1e12 for rate in rates.values())])
-    x = _Log([min(x_values) / 2, max(x_values) * 2])
-    y = _Log([min(y_values) / 2, highest * 2], 100, 0)
+    x = LogAxis([min(x_values) / 2, max(x_values) * 2])
+    y = LogAxis([min(y_values) / 2, highest * 2], 100, 0)
     roofs = []
     if peak is not None:
         ends = min(x_values) / 2, max(x_values) * 2
