@@ -7,30 +7,25 @@ cannot be understood is refused and left as it is. Nothing a run file names is i
 
 import datetime
 import json
-import re
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flashbench import locks
-from flashbench.baseline_names import SDPA, is_baseline_name
 from flashbench.damage import UNREADABLE
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import replace_file
 from flashbench.history import asv_row, machines, names
 from flashbench.history.asv_row import FAILED, SKIPPED, WRONG, Cell, Combination
+from flashbench.history.owners import owners
 from flashbench.launches import FloatArray, LaunchData, baseline_index, collect
 from flashbench.metric import METRICS
 from flashbench.other_tools import document
 from flashbench.other_tools.asv_file import VERSION, Decoder, damaged
 from flashbench.revisions import git
 from flashbench.revisions.commits import seconds_of
-from flashbench.revisions.revision import resolve
 from flashbench.runfile import Candidate, RunFile
-
-_FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # another name may stand for another one
 
 Tables = dict[str, dict[Combination, Cell]]  # by benchmark
 
@@ -52,11 +47,16 @@ def keep(
     Raises InvalidInputError for what belongs to no commit, or to another machine of that name;
     NotMeasuredError where there is nothing to keep; OSError.
     """
-    owners = _owners(run, name, repository, commit)
+    if run.pair is not None:
+        raise InvalidInputError(
+            f"{name}: two builds that were measured until they were decided, which favours large "
+            "changes; keep a file of `flashbench run`"
+        )
+    owned = owners(run.candidates, name, repository, commit)
     place = results / machines.choose(machine, run.environment.hostname, name).name
     written = []
     data = _data(run)
-    found = {revision: _tables(run, data, mine) for revision, mine in owners.items()}
+    found = {revision: _tables(run, data, mine) for revision, mine in owned.items()}
     if not any(found.values()):
         raise NotMeasuredError(f"{name}: nothing was measured, so there is nothing to keep")
     with locks.exclusive(results / ".flashbench.lock"):
@@ -65,67 +65,6 @@ def keep(
             written.append(_add(place, described, run, revision, repository, new))
         _describe_benchmarks(results, [new for new in found.values() if new])
     return written
-
-
-def _owners(
-    run: RunFile, name: str, repository: Path, commit: str | None
-) -> dict[str, list[Candidate]]:
-    """The candidates of each commit; without SDPA's, which were measured beside all of them."""
-    if run.pair is not None:
-        raise InvalidInputError(
-            f"{name}: two builds that were measured until they were decided, which favours large "
-            "changes; keep a file of `flashbench run`"
-        )
-    stated = _stated(repository, commit) if commit is not None else ""
-    owners: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in run.candidates:
-        if candidate.baseline:
-            continue
-        build = candidate.build
-        shown = f"{name}: {candidate.name!r}"
-        if build.commit and not _FULL_HASH.fullmatch(build.commit):
-            raise InvalidInputError(
-                f"{shown} was built from {build.commit[:100]!r}, which is no full hash of a "
-                "commit; measure again"
-            )
-        if build.dirty:
-            raise InvalidInputError(
-                f"{shown} was built with uncommitted changes, so its numbers are no commit's; "
-                "commit them and measure again"
-            )
-        if build.commit and stated not in ("", build.commit):
-            raise InvalidInputError(
-                f"{shown} was built from {build.commit[:12]}, not from {stated[:12]} (--commit)"
-            )
-        if not (build.commit or stated):
-            raise InvalidInputError(f"{shown} names no commit; say which one with --commit")
-        owners[resolve(repository, build.commit or stated).commit].append(candidate)
-    if not owners:
-        raise InvalidInputError(f"{name}: SDPA alone, which belongs to no commit")
-    for revision, mine in owners.items():
-        _require_own_names(mine, f"{name}: candidates of {revision[:12]}")
-    return dict(owners)
-
-
-def _require_own_names(mine: list[Candidate], where: str) -> None:
-    """Raise InvalidInputError where one would be kept in the place of another, or of SDPA."""
-    kept: dict[str, str] = {}
-    for candidate in mine:
-        series = names.series_of(candidate)
-        other = SDPA if is_baseline_name(series) else kept.get(series)
-        if other is not None:
-            raise InvalidInputError(
-                f"{where}: {candidate.name!r} and {other!r} would both be kept as {series!r}; "
-                "name them apart"
-            )
-        kept[series] = candidate.name
-
-
-def _stated(repository: Path, commit: str) -> str:
-    revision = resolve(repository, commit)
-    if revision.worktree:
-        raise InvalidInputError("--commit: the working tree is no commit; name the one measured")
-    return revision.commit
 
 
 def _data(run: RunFile) -> dict[str, LaunchData]:
