@@ -1,7 +1,7 @@
-"""Machine profile: the noise that `flashbench aa` measured on a machine, for planning.
+"""Machine profile: the noise and the peak rates that were measured on a machine.
 
-From it `run` and `compare` predict, before they start, what they can detect. It never affects a
-verdict.
+From the noise (`flashbench aa`) `run` and `compare` predict, before they start, what they can
+detect; from the peak rates (`info --peak`) `profile` computes floors. Neither affects a verdict.
 """
 
 import os
@@ -47,12 +47,37 @@ class Noise(msgspec.Struct, kw_only=True, frozen=True):
         return self.device, self.name, self.threads, self.metric
 
 
+class Ceilings(msgspec.Struct, kw_only=True, frozen=True):
+    """Of one device: what it was measured to do at most, a second. None: not known.
+
+    flops: operations of a matrix product by dtype. bytes_per_second: read and written by a copy;
+    cached_bytes_per_second: by one that stays in the cache of `cache_bytes`. launch_seconds: of a
+    call that does nothing, by metric.
+    """
+
+    device: str  # "cpu" or "cuda"
+    name: str
+    threads: int
+    measured: str  # ISO 8601
+    flops: dict[str, float]
+    bytes_per_second: float
+    cached_bytes_per_second: float | None = None
+    cache_bytes: int = 0
+    exponentials: float | None = None
+    launch_seconds: dict[str, float] = msgspec.field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.device, self.name, self.threads
+
+
 class Profile(msgspec.Struct, kw_only=True):
     """The document."""
 
     format: str = FORMAT
     version: int = VERSION
     noise: list[Noise] = msgspec.field(default_factory=list)
+    ceilings: list[Ceilings] = msgspec.field(default_factory=list)
 
 
 _PROFILE = msgspec.json.Decoder(Profile)
@@ -86,12 +111,17 @@ def load(file: Path) -> Profile:
     return profile
 
 
-def keep(noise: Noise, file: Path) -> None:
+def keep(learned: Noise | Ceilings, file: Path) -> None:
     """Store an entry in the profile, replacing the one for this device."""
     try:
         with locks.exclusive(file.with_name(f".{file.name}.lock")):
             profile = load(file)
-            profile.noise = [known for known in profile.noise if known.key != noise.key] + [noise]
+            if isinstance(learned, Noise):
+                others = [known for known in profile.noise if known.key != learned.key]
+                profile.noise = [*others, learned]
+            else:
+                kept = [known for known in profile.ceilings if known.key != learned.key]
+                profile.ceilings = [*kept, learned]
             write_file(file, msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n")
     except OSError as error:
         raise InvalidInputError(f"{file}: cannot be written: {error.strerror}") from None

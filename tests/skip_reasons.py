@@ -95,6 +95,7 @@ REASONS: dict[str, Evidence] = {
     "tails are divided on Hopper GPUs alone": no_hopper,
     "needs 25 GB of free GPU memory": little_gpu_memory,
     "compute-sanitizer is not installed": missing("compute-sanitizer"),
+    "perf is not installed": missing("perf"),
     # Only compute-sanitizer itself can know.
     "compute-sanitizer does not support this machine's driver": lambda: True,
     "no Chromium here": lambda: not any(map(shutil.which, _CHROMIUM)),

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import forks
 import pytest
 
+from flashbench import machine
 from flashbench.cli import COMMANDS, info, main
 
 
@@ -82,9 +84,16 @@ def test_info_says_what_was_built() -> None:
     assert "source hash" in done.stdout
 
 
-def test_info_measures_the_peak() -> None:
-    """`info --peak` gives a rate for each dtype."""
+def test_info_measures_the_peak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`info --peak` gives a rate for each dtype, and keeps what the machine does at most."""
+    machine_file = tmp_path / "machine.json"
+    monkeypatch.setenv("FLASHBENCH_MACHINE", str(machine_file))
     document = json.loads(_flashbench("info", "--peak", "--format", "json").stdout)
     assert set(document["cpu_peaks"]) == set(document["cpu_dtypes"])
     for rates in document["cpu_peaks"].values():
         assert all(rate > 1e8 for rate in rates.values())
+    kept = {one.device: one for one in machine.load(machine_file).ceilings}
+    assert [one["device"] for one in document["ceilings"]] == list(kept)
+    assert kept["cpu"].flops["fp32"] > 1e8
+    assert kept["cpu"].bytes_per_second > 1e8
+    assert 1e-8 < kept["cpu"].launch_seconds["wall"] < 1e-2

@@ -21,14 +21,15 @@ ALLOWED = {
     "fleet": "measure",
     "bisect": "builds cost measure revisions",
     "preflight": "builds revisions",
+    "profile": "measure",
     "gate": "builds preflight revisions",
     "other_tools": "stats",
     "history": "builds measure other_tools revisions stats",
-    "views": "bisect builds cost gate history other_tools preflight render revisions stats",
+    "views": "bisect builds cost gate history other_tools preflight profile render revisions stats",
     "site": "builds history other_tools render revisions views",
     "pytest_plugin": "measure other_tools",
-    "cli": "bisect builds cost fleet gate history measure other_tools preflight render revisions "
-    "site views",
+    "cli": "bisect builds cost fleet gate history measure other_tools preflight profile render "
+    "revisions site views",
 }
 # Single modules that import more, each for one reason.
 EXCEPTIONS = {

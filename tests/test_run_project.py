@@ -8,9 +8,11 @@ from pathlib import Path
 import forks
 import pytest
 from revisions.repository import Repository, fastattn
+from stored_profiles import ceilings_of_this_cpu
 
 from flashbench import runfile
 from flashbench.errors import Exit
+from flashbench.profile import model as profile_file
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +34,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 @pytest.fixture
 def flashbench(project: Repository):  # type: ignore[no-untyped-def]
     environment = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
+    environment["FLASHBENCH_MACHINE"] = str(project.root.parent / "machine.json")
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         return forks.run(arguments, project.root, environment)
@@ -165,3 +168,17 @@ def test_aa_measures_the_flashbench_that_runs(tmp_path: Path) -> None:
             text=True,
         )
         assert done.returncode in (Exit.PASS, Exit.REGRESSION), done.stderr
+
+
+def test_profile_of_two_revisions(project: Repository, flashbench) -> None:  # type: ignore[no-untyped-def]
+    """The working tree is profiled beside a commit, each by its own build."""
+    ceilings_of_this_cpu(project.root.parent / "machine.json")
+    path = project.root.parent / "profile.json"
+    case = "b1-h1-q16-d8-fp32-full-cpu"
+    done = flashbench("profile", case, "--against", "HEAD", "-o", path)
+    assert done.returncode == Exit.PASS, done.stderr
+    assert "WORKTREE against HEAD: " in done.stdout
+    tree, head = profile_file.load(path).subjects
+    assert (tree.candidate.build.revision, head.candidate.build.revision) == ("WORKTREE", "HEAD")
+    assert tree.status == head.status == "ok"
+    assert tree.times["wall"].median > 0

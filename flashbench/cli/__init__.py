@@ -34,6 +34,7 @@ COMMANDS = {
     "compare": "The gate: a candidate against SDPA, or B against A: run files, git revisions.",
     "aa": "A build against itself: this machine's false-alarm rate and smallest detectable change.",
     "gate": "Does it build, fit, compute correctly, run fast enough? Stop at the first failure.",
+    "profile": "Show where the time of one case goes: counters, floors, bottleneck, next step.",
     "build": "Build revisions, ranges or the working tree once; explain failures.",
     "builds": "List the builds of this repository's commits, with reasons for failures.",
     "bisect": "Find the commit that broke the build, the import, the result or the speed.",

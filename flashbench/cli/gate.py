@@ -118,7 +118,7 @@ def _levels(
     yield correct_level(built)
     if speeds:
         report = _measure(built, path, options)
-        yield from (speed_level(report, speed) for speed in speeds)
+        yield from (speed_level(report, speed, revision) for speed in speeds)
 
 
 def _kernels(built: "Built") -> "list[KernelUse] | CannotCheck":

@@ -1,22 +1,33 @@
-"""`flashbench info`: show what is built and loadable here. Does not import torch."""
+"""`flashbench info`: show what is built and loadable here. Does not import torch itself."""
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from flashbench import source_hash
 from flashbench.case import DTYPES
-from flashbench.errors import Exit
+from flashbench.cli.measuring import tell
+from flashbench.errors import Exit, NotMeasuredError
 from flashbench.extension import BuildInfo, Kernel, build_info, cpu_peaks, kernels, load
 
+if TYPE_CHECKING:
+    from flashbench.machine import Ceilings
+
+_GPU_DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # the second in WSL
 CUDA_DTYPES = ("fp16", "bf16")  # the units that csrc/cuda has
 
 
 @click.command()
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@click.option("--peak", is_flag=True, help="Measure this CPU's peak multiply-add rate (1 s).")
+@click.option(
+    "--peak",
+    is_flag=True,
+    help="Measure the peak rates of the CPU, and of the GPU if there is one (10 s), and keep them "
+    "for `profile`.",
+)
 def command(form: str, peak: bool) -> int:
     """Show what is built and loadable here.
 
@@ -26,6 +37,7 @@ def command(form: str, peak: bool) -> int:
     """
     info, resources = build_info(), kernels()
     peaks = cpu_peaks(info.cpu_dtypes) if peak else {}
+    ceilings = _ceilings() if peak else []
     if form == "json":
         document = msgspec.structs.asdict(info) | {
             "sources_match": sources_match(info),
@@ -33,9 +45,11 @@ def command(form: str, peak: bool) -> int:
         }
         if peak:
             document["cpu_peaks"] = peaks
+            document["ceilings"] = [msgspec.structs.asdict(one) for one in ceilings]
         click.echo(msgspec.json.format(msgspec.json.encode(document), indent=1).decode())
     else:
-        click.echo("\n".join([*describe(info), *_peaks(peaks), *_table(resources)]))
+        most = [*_peaks(peaks), *(line for one in ceilings for line in _most(one))]
+        click.echo("\n".join([*describe(info), *most, *_table(resources)]))
     return Exit.PASS
 
 
@@ -79,6 +93,39 @@ def _peaks(peaks: dict[str, dict[int, float]]) -> list[str]:
         rates = (f"{rate / 1e9:.1f} on {count} threads" for count, rate in by_threads.items())
         lines.append(f"{'peak ' + dtype:<12} {', '.join(rates)} (GFLOP/s)")
     return lines
+
+
+def _ceilings() -> "list[Ceilings]":
+    """Of the CPU, and of the GPU where the driver of one is loaded; what cannot be had is said on
+    stderr."""
+    from flashbench.profile import ceilings
+
+    devices = ["cpu", *(["cuda"] if any(path.exists() for path in _GPU_DRIVERS) else [])]
+    found = []
+    for device in devices:
+        try:
+            found.append(ceilings.measure(device))
+        except NotMeasuredError as error:
+            tell(f"warning: {error}")
+    return found
+
+
+def _most(one: "Ceilings") -> list[str]:
+    """What one device does at most, a line a kind of work."""
+    rates = ", ".join(f"{name} {rate / 1e12:.4g}" for name, rate in one.flops.items())
+    copies = f"{one.bytes_per_second / 1e9:.4g}"
+    if one.cached_bytes_per_second:
+        copies += f", in L2 {one.cached_bytes_per_second / 1e9:.4g}"
+    launches = ", ".join(
+        f"{metric} {seconds * 1e6:.3g}" for metric, seconds in one.launch_seconds.items()
+    )
+    rows = {
+        "product": f"{rates} (TFLOP/s, {one.name})",
+        "copy": f"{copies} (GB/s read and written)",
+        "exp": f"{one.exponentials / 1e12:.4g} (T/s)" if one.exponentials else "",
+        "no work": f"{launches} (us a call)",
+    }
+    return [f"{one.device + ' ' + name:<12} {text}" for name, text in rows.items() if text]
 
 
 def _table(resources: list[Kernel]) -> list[str]:

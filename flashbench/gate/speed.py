@@ -1,6 +1,7 @@
 """The speed levels: at least a multiple of the baseline, over the family of cases."""
 
 import math
+import shlex
 
 from flashbench.comparison import Comparison
 from flashbench.gate.level import Level, State
@@ -9,13 +10,13 @@ from flashbench.report import Report
 from flashbench.verdict import MAX_PLANNED_LAUNCHES, Outcome
 
 
-def speed_level(report: Report, threshold: float) -> Level:
+def speed_level(report: Report, threshold: float, revision: str) -> Level:
     """Whether the candidate has at least `threshold` times the baseline's speed (0.5 is half).
 
     Judged on the family-wise intervals: it fails if a case, or the geometric mean, is certainly
     below; it passes if no case is and the mean's interval begins at the threshold or above; else it
     is undecided. A case with too few launches for an interval must not have its estimate below. The
-    report has one candidate.
+    report has one candidate, built from `revision`.
     """
     name, limit = f"at least {threshold:g}x", math.log(threshold)
     unmeasured = _first(report, Outcome.NOT_MEASURED)
@@ -35,10 +36,10 @@ def speed_level(report: Report, threshold: float) -> Level:
             State.FAILED,
             f"{len(below)} of {len(measured)} cases below: {slowest.case.id} "
             f"{_ratio(shift.value, shift.low, shift.high)}; {said}",
-            _profile(slowest),
+            _profile(slowest, revision),
         )
     if mean.bounded and mean.high < limit:
-        return Level(name, State.FAILED, said, _profile(slowest))
+        return Level(name, State.FAILED, said, _profile(slowest, revision))
     if unmeasured:
         return Level(name, State.NOT_MEASURED, f"{unmeasured}; {said}")
     unknown = [c for c, s in measured if not s.bounded and s.value < limit]
@@ -70,9 +71,9 @@ def _first(report: Report, outcome: Outcome) -> str:
     return ""
 
 
-def _profile(comparison: Comparison) -> str:
-    tool = "ncu" if comparison.case.id.endswith("-cuda") else "perf"
-    return f"profile {comparison.case.id} with {tool}: find the bottleneck before changing it"
+def _profile(comparison: Comparison, revision: str) -> str:
+    command = f"flashbench profile {comparison.case.id} --candidate {shlex.quote(revision)}"
+    return f"find the bottleneck before changing it: {command} --against sdpa"
 
 
 def _ratio(value: float, low: float, high: float) -> str:

@@ -190,6 +190,22 @@ class _Worker:
         self._connection.send(Phase(candidate, doing))
 
 
+def load_one(setup: Setup, name: str, device: str) -> Loaded:
+    """One of the candidates of a launch, alone in this process and as it is called there."""
+    if setup.threads is not None:
+        torch.set_num_threads(setup.threads)
+    settings = torch_settings.current()
+    if setup.import_root:
+        sys.path.insert(0, setup.import_root)
+    offered = [*baselines(device, setup.backends), *setup.candidates]
+    candidate = next(one for one in offered if one.name == name)
+    loaded, _ = load(candidate, _revision_loader(setup, candidate))
+    chosen = torch_settings.set_aside(settings)
+    if chosen:
+        loaded.scope = _with_settings(loaded.scope, chosen)
+    return loaded
+
+
 def _revision_loader(setup: Setup, candidate: Candidate) -> Callable[[Candidate], Loaded] | None:
     """Of a candidate that is a built revision; None of any other."""
     place = setup.import_roots.get(candidate.name)

@@ -5,14 +5,19 @@ from pathlib import Path, PurePath
 from flashbench.files import is_leftover
 
 # How they begin, whatever their names.
-_RUN_FILE = b'{"format":"flashbench-run"'
+_HEADS = (
+    b'{"format":"flashbench-run"',
+    b'{"format":"flashbench-profile"',
+    b"<!-- flashbench roofline -->",
+)
+_REPORT = ".ncu-rep"  # Nsight Compute's, beside a profile
 _LOCK = b'{"pid":'
 _HISTORY = ".asv"  # where asv and `flashbench record` keep results
 
 
 def is_ours(repository: Path, name: str) -> bool:
-    """Whether an untracked file, named from the root of its repository, is a run file, the lock of
-    one, what a killed writer left, or part of a history in `.asv`.
+    """Whether an untracked file, named from the root of its repository, is a run file or profile,
+    what lies beside it, what a killed writer left, or part of a history in `.asv`.
 
     A measurement that changed the sources could never be resumed. Reads only the first bytes of a
     file; OSError if that fails.
@@ -23,7 +28,9 @@ def is_ours(repository: Path, name: str) -> bool:
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
-        head = file.read(len(_RUN_FILE))
+        head = file.read(max(map(len, _HEADS)))
     # A lock is empty between its creation and the entry of its holder.
     is_lock = path.name.startswith(".") and path.suffix == ".lock"
-    return head == _RUN_FILE or (is_lock and (not head or head.startswith(_LOCK)))
+    if path.suffix == _REPORT or head.startswith(_HEADS):
+        return True
+    return is_lock and (not head or head.startswith(_LOCK))

@@ -141,12 +141,13 @@ def test_correct() -> None:
 def test_speed(speedup: float | list[float], threshold: float, state: State) -> None:
     """A verdict on the family of cases: one case beyond doubt fails it, noise leaves it open."""
     run = make_run(np.random.default_rng(1), cases=make_cases(4), speedup=speedup)
-    level = speed_level(report_one(run), threshold)
+    level = speed_level(report_one(run), threshold, "v1")
     assert level.state is state
     assert level.name == f"at least {threshold:g}x"
     assert "geometric mean" in level.evidence
     if state is State.FAILED:
-        assert level.next.startswith("profile b1-h8-q")
+        assert "flashbench profile b1-h8-q" in level.next
+        assert "--candidate v1" in level.next
 
 
 def test_speed_of_a_wrong_result_is_none() -> None:
@@ -155,7 +156,7 @@ def test_speed_of_a_wrong_result_is_none() -> None:
     for launch in run.launches:
         wrong = next(one for one in launch.results if one.candidate == "ours")
         wrong.status, wrong.reason, wrong.timings = "wrong", "off by 2", []
-    level = speed_level(report_one(run), 1.0)
+    level = speed_level(report_one(run), 1.0, "WORKTREE")
     assert (level.name, level.state) == ("correct", State.FAILED)
     assert "off by 2" in level.evidence
     assert f"--case {make_cases(2)[0].id}" in level.next
@@ -164,7 +165,7 @@ def test_speed_of_a_wrong_result_is_none() -> None:
 def test_too_few_launches_are_undecided() -> None:
     """Two launches carry no interval: neither level of speed is passed or failed."""
     run = make_run(np.random.default_rng(1), cases=make_cases(2), speedup=2.0, launches=2)
-    level = speed_level(report_one(run), 1.0)
+    level = speed_level(report_one(run), 1.0, "WORKTREE")
     assert level.state is State.UNDECIDED
     assert level.next == "about 7 launches would decide: --launches 7"
 
@@ -177,7 +178,7 @@ def test_a_mean_that_is_above(slowest: float, state: State) -> None:
     run = make_run(np.random.default_rng(1), cases=make_cases(4), speedup=speedup, launches=6)
     report = report_one(run)
     assert not any(one.shift.bounded for one in report.comparisons if one.shift)
-    assert speed_level(report, 0.5).state is state
+    assert speed_level(report, 0.5, "WORKTREE").state is state
 
 
 def test_a_level_has_one_row() -> None:

@@ -1,0 +1,189 @@
+"""`flashbench profile`: where the time of one case goes, by the hardware's own counters."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flashbench.candidates import OURS, is_function, parse_candidate
+from flashbench.case import parse_case
+from flashbench.cli.measuring import tell
+from flashbench.cli.options import FORMATS, build_timeout_option, retry_build_option
+from flashbench.cli.output import deliver
+from flashbench.cli.parameter_types import Count, Duration, PathType
+from flashbench.errors import Exit, InvalidInputError
+from flashbench.metric import metric_of
+from flashbench.settings import SettingsCommand
+
+if TYPE_CHECKING:
+    from flashbench.case import Case
+    from flashbench.profile.collect import ToProfile
+    from flashbench.profile.model import CaseProfile
+
+_DEFAULT = "WORKTREE"
+
+
+@click.command(
+    "profile",
+    cls=SettingsCommand,
+    epilog="Exit codes: 0 profiled, also where timing alone could tell something, 1 the result is "
+    "wrong, 2 usage, 4 nothing could be measured. Settings: [tool.flashbench.profile].",
+)
+@click.argument("case", metavar="CASE|FILE")
+@click.option(
+    "--candidate",
+    metavar="WHAT",
+    help="[NAME=]MODULE:FUNCTION, flashbench, sdpa, sdpa:BACKEND, or a revision.  [default: the "
+    "callable of [tool.flashbench.project], built from the working tree; without that table "
+    "flashbench itself]",
+)
+@click.option("--against", metavar="WHAT", help="The same of another one, side by side.")
+@click.option("--cold", is_flag=True, help="With an empty L2 cache.  [default: a warm one]")
+@click.option("--threads", type=Count(1, 4096), help="CPU threads of torch.")
+@click.option("--seed", type=Count(0, 2**53), default=0, show_default=True)
+@click.option(
+    "--timeout",
+    type=Duration(),
+    default="120s",
+    show_default=True,
+    help="For one step: a launch, or the replays of one call.",
+)
+@build_timeout_option
+@retry_build_option
+@click.option(
+    "-o",
+    "--output",
+    type=PathType(folder=False),
+    help="The profile; the raw report and the picture go beside it.  "
+    "[default: profile-<date>-<time>.json]",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="Of the table on stdout.",
+)
+def command(case: str, output: Path | None, format_: str, **options: Any) -> int:
+    """Say where the time of one call goes, and what bounds it.
+
+    Nsight Compute reads the counters of exactly the measured call: the inputs and stream of a
+    launch, with a warm or cold L2 cache, clocks left alone. Beside them stand the floors by what
+    this machine was measured to do, the bottleneck by stated rules with the numbers that led to it,
+    and the usual next steps. Without ncu, or the permission to count, times alone tell what they
+    can; on a CPU `perf stat` counts.
+
+    With a FILE that was written before, print that profile again.
+    """
+    from flashbench.profile import model
+    from flashbench.views import profile as view
+
+    if case.endswith(".json"):
+        found = model.load(Path(case))
+    else:
+        found = _measure(case, output or _new_file(), options)
+    deliver(view.document(found), format_, None)
+    return Exit.REGRESSION if found.subjects[0].status == "wrong" else Exit.PASS
+
+
+def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
+    """Profile the case, and keep the document and its picture."""
+    from flashbench.profile import model
+    from flashbench.profile.collect import How, collect
+
+    case = parse_case(text)
+    if path.exists():
+        raise InvalidInputError(f"{path}: is there already; name another file with -o")
+    chosen = [options["candidate"] or _default(), options["against"]]
+    asked = [_asked(one, case, options) for one in chosen if one]
+    if len(asked) == 2 and asked[0].label == asked[1].label:
+        raise InvalidInputError(f"--against {asked[1].label} is the candidate itself")
+    how = How(
+        cold=options["cold"],
+        seed=options["seed"],
+        timeout=options["timeout"],
+        stem=path.with_suffix(""),
+        tell=tell,
+    )
+    found = collect(case, asked, how, ["flashbench", *sys.argv[1:]])
+    try:
+        model.save(found, path)
+        written = [path.name, *(one.report for one in found.subjects if one.report)]
+        written += _picture(found, path.with_suffix(".svg"))
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
+    tell(f"{path.parent}: wrote {', '.join(written)}")
+    return found
+
+
+def _picture(profile: "CaseProfile", path: Path) -> list[str]:
+    """Draw the roofline where there is one; the files written."""
+    from flashbench.files import write_file
+    from flashbench.profile.roofline import roofline
+    from flashbench.views.roofline import svg
+
+    line = roofline(profile)
+    if line is None:
+        return []
+    device = profile.environment.gpu or profile.environment.cpu
+    write_file(path, svg(line, f"{profile.case.id} on {device}").encode())
+    return [path.name]
+
+
+def _default() -> str:
+    """The project's callable of the working tree, or our own attention without a project."""
+    from flashbench.revisions import find
+
+    return OURS if find(Path.cwd()) is None else _DEFAULT
+
+
+def _asked(text: str, case: "Case", options: dict[str, Any]) -> "ToProfile":
+    """How what a user wrote is loaded. Raises InvalidInputError, NotMeasuredError."""
+    from flashbench.baseline_names import is_baseline_name
+    from flashbench.candidates import baselines
+    from flashbench.measure.protocol import Setup
+    from flashbench.profile.collect import ToProfile
+    from flashbench.revisions import find
+
+    setup = Setup(
+        device=case.device,
+        candidates=[],
+        backends="default",
+        threads=options["threads"],
+        samples=40,
+        min_sample_seconds=None,
+        metrics=[metric_of(case.device, "gpu_cold" if options["cold"] else None)],
+    )
+    if is_baseline_name(text):
+        setup.backends = text.partition(":")[2] or "default"
+        baselines(case.device, setup.backends)  # a name that is unknown is said before all
+        return ToProfile(setup, text, text)
+    project = find(Path.cwd())
+    setup.import_root = "" if project is None else str(project.import_root)
+    if text == OURS or "=" in text or is_function(text):
+        candidate = parse_candidate(text)
+        setup.candidates = [candidate]
+        return ToProfile(setup, candidate.name, candidate.name)
+    return _revision(text, setup, options)
+
+
+def _revision(text: str, setup: Any, options: dict[str, Any]) -> "ToProfile":
+    """A revision of the project here, built. Raises InvalidInputError, NotMeasuredError."""
+    from flashbench.cli.building import build_revision
+    from flashbench.profile.collect import ToProfile
+    from flashbench.revisions import read, resolve
+
+    project = read(Path.cwd())
+    built = build_revision(project, resolve(project.repository, text), text, options)
+    candidate = built.candidate("candidate")
+    setup.candidates = [candidate]
+    setup.sites = {candidate.name: str(built.require())}
+    setup.repository = str(project.repository)
+    return ToProfile(setup, candidate.name, text)
+
+
+def _new_file() -> Path:
+    return Path(f"profile-{datetime.now(UTC):%Y%m%d-%H%M%S}.json")

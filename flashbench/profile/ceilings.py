@@ -1,0 +1,74 @@
+"""The ceilings of this machine: measured once, in a process of their own, and kept beside its
+noise ($FLASHBENCH_MACHINE)."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+import flashbench
+from flashbench import machine
+from flashbench.errors import NotMeasuredError
+from flashbench.machine import Ceilings
+from flashbench.runfile import Environment
+
+_BOOTSTRAP = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.profile.ceilings import main; "
+    "main(sys.argv[2], int(sys.argv[3]))"
+)
+_SECONDS = 180
+_CEILINGS = msgspec.json.Decoder(Ceilings)
+
+
+def known(environment: Environment, device: str) -> Ceilings | None:
+    """Those of this device, where they were measured before. Raises InvalidInputError."""
+    key = (device, *machine.identify(environment, device))
+    kept = machine.load(machine.path()).ceilings
+    return next((one for one in kept if one.key == key), None)
+
+
+def measure(device: str, threads: int | None = None) -> Ceilings:
+    """Measure and keep them. threads: of torch, on a CPU; None: as many as it takes.
+
+    Raises NotMeasuredError where there is no such device, InvalidInputError where they cannot be
+    kept.
+    """
+    root = str(Path(flashbench.__file__).parents[1])
+    command = [sys.executable, "-P", "-c", _BOOTSTRAP, root, device, str(threads or 0)]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise NotMeasuredError(f"ceilings of {device}: no answer within {_SECONDS} s") from None
+    if done.returncode:
+        last = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
+        raise NotMeasuredError(f"ceilings of {device}: {last[:300]}")
+    found = _CEILINGS.decode(done.stdout)
+    machine.keep(found, machine.path())
+    return found
+
+
+def main(device: str, threads: int) -> None:
+    """The process that measures: it prints the ceilings as JSON."""
+    import torch
+
+    from flashbench.measure.environment import environment
+    from flashbench.profile import cpu_ceilings
+
+    if device == "cuda" and not torch.cuda.is_available():
+        sys.exit("torch finds no CUDA device")
+    if threads:
+        torch.set_num_threads(threads)
+    if device == "cuda":
+        from flashbench.profile import gpu_ceilings
+
+        measured = gpu_ceilings.measure()
+    else:
+        measured = cpu_ceilings.measure()
+    name, count = machine.identify(environment(device), device)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    ceilings = Ceilings(device=device, name=name, threads=count, measured=now, **measured)
+    sys.stdout.write(msgspec.json.encode(ceilings).decode())

@@ -1,0 +1,193 @@
+"""Profiles candidates on one case: a launch for times, one call for counters, the ceilings."""
+
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from flashbench import __version__
+from flashbench.case import Case
+from flashbench.errors import NotMeasuredError
+from flashbench.machine import Ceilings
+from flashbench.measure.protocol import Inspected, Setup
+from flashbench.profile import ceilings, counters, ncu, perf, target
+from flashbench.profile.model import CaseProfile, CountedKernel, Subject, Time
+from flashbench.profile.ncu_csv import KernelRow, parse
+from flashbench.profile.timing import Timed, time_case
+from flashbench.runfile import Candidate, Environment, Result
+
+_HAS_A_CALL = ("ok", "wrong")  # statuses of what can be called on the case
+
+
+@dataclass(frozen=True, slots=True)
+class ToProfile:
+    """A candidate to profile. setup: how a worker loads it; name: what it is called there; label:
+    what tables call it."""
+
+    setup: Setup
+    name: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """cold: with an empty L2 cache. seed: of the inputs. timeout: seconds a step. stem: where raw
+    reports go, without their ends. tell: says what is done."""
+
+    cold: bool
+    seed: int
+    timeout: float
+    stem: Path
+    tell: Callable[[str], None]
+
+
+def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]) -> CaseProfile:
+    """Profile every candidate; one that cannot be profiled says why and loses no other.
+
+    Raises NotMeasuredError where the first cannot be called at all.
+    """
+    subjects: list[Subject] = []
+    environment = Environment()
+    tool = _tool(case.device)
+    for one in asked:
+        how.tell(f"{one.label}: timing one launch")
+        try:
+            timed = time_case(one.setup, one.name, case, how.seed, how.timeout)
+        except NotMeasuredError as error:
+            if not subjects:
+                raise
+            subjects.append(_failed(one, str(error)))
+            continue
+        environment = timed.environment
+        subjects.append(_subject(case, one, timed, tool, how))
+    first = subjects[0]
+    if first.status not in _HAS_A_CALL:
+        raise NotMeasuredError(f"{first.candidate.name}: {first.status}: {first.reason}")
+    return CaseProfile(
+        flashbench=__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        environment=environment,
+        tool=tool.name,
+        case=case,
+        cold=how.cold,
+        ceilings=_ceilings(environment, case.device, how.tell),
+        subjects=subjects,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tool:
+    """What counts: a program and the counters it offers, or why there is none."""
+
+    path: str
+    name: str
+    metrics: tuple[str, ...] = ()
+    without: str = ""
+
+
+def _tool(device: str) -> _Tool:
+    try:
+        if device == "cpu":
+            return _Tool(perf.find(), "perf stat")
+        found = ncu.find()
+        return _Tool(found, f"ncu {ncu.version(found)}".strip(), tuple(ncu.offered(found)))
+    except ncu.CountersUnavailableError as error:
+        return _Tool("", "", without=str(error))
+
+
+def _failed(one: ToProfile, reason: str) -> Subject:
+    candidate = Candidate(name=one.label, spec=one.name)
+    return Subject(candidate=candidate, status="error", reason=reason, without=reason)
+
+
+def _subject(case: Case, one: ToProfile, timed: Timed, tool: _Tool, how: How) -> Subject:
+    """Times and kernels of a launch, and the counters of one more call where there are any."""
+    candidate = timed.candidate
+    candidate.name = one.label
+    subject = Subject(
+        candidate=candidate,
+        status=timed.result.status,
+        reason=timed.result.reason,
+        times=_times(timed.result),
+        kernels=_kernels(timed.inspected),
+        without=tool.without,
+    )
+    if subject.status not in _HAS_A_CALL:
+        subject.without = subject.reason
+    elif tool.path:
+        how.tell(f"{one.label}: {tool.name} on one call")
+        try:
+            _count(subject, case, one, tool, how)
+        except NotMeasuredError as error:
+            subject.without = str(error)
+    return subject
+
+
+def _count(subject: Subject, case: Case, one: ToProfile, tool: _Tool, how: How) -> None:
+    """Add the counters of one call to the subject. Raises NotMeasuredError."""
+    with tempfile.TemporaryDirectory(prefix="flashbench-profile-") as name:
+        folder = Path(name)
+        copies = folder / "copies"
+        copies.mkdir()
+        one.setup.copies = str(copies)
+        file = folder / "job.json"
+        job = target.Job(
+            setup=one.setup, candidate=one.name, case=case, seed=how.seed, cold=how.cold
+        )
+        target.write(job, file)
+        if case.device == "cpu":
+            subject.counters, subject.without = perf.collect(
+                tool.path, target.command(file), how.timeout
+            )
+            return
+        safe = "".join(c if c.isalnum() or c in "._-" else "-" for c in one.label)
+        report = how.stem.with_name(f"{how.stem.name}-{safe}.ncu-rep")
+        text = ncu.collect(
+            tool.path, report, target.command(file), tool.metrics, how.timeout, cold=how.cold
+        )
+    subject.report = report.name
+    counted = [_counted(row) for row in parse(text, str(report))]
+    if not counted:
+        raise NotMeasuredError(f"{report}: ncu saw no kernel in the call")
+    # ncu counts kernels; copies and fills between them stay as torch's profiler saw them.
+    others = [one for one in subject.kernels if one.name.startswith(("Memset", "Memcpy"))]
+    subject.kernels = [*counted, *others]
+
+
+def _counted(row: KernelRow) -> CountedKernel:
+    return CountedKernel(name=row.name, counters=counters.read(row.values))
+
+
+def _times(result: Result) -> dict[str, Time]:
+    found = {}
+    for timing in result.timings:
+        seconds = sorted(timing.seconds)
+        if len(seconds) >= 2:
+            low, median, high = statistics.quantiles(seconds, n=4, method="inclusive")
+            found[timing.metric] = Time(median=median, low=low, high=high)
+    return found
+
+
+def _kernels(inspected: Inspected | None) -> list[CountedKernel]:
+    if inspected is None:
+        return []
+    pairs = zip(inspected.kernels, inspected.kernel_seconds, strict=True)
+    return [CountedKernel(name=name, seconds=seconds) for name, seconds in pairs]
+
+
+def _ceilings(
+    environment: Environment, device: str, tell: Callable[[str], None]
+) -> Ceilings | None:
+    """Those of this machine, measured where they are not known; None where they cannot be."""
+    found = ceilings.known(environment, device)
+    if found is not None:
+        return found
+    tell("measuring what this machine does at most, once (`flashbench info --peak` again)")
+    try:
+        return ceilings.measure(device, environment.threads if device == "cpu" else None)
+    except NotMeasuredError as error:
+        tell(f"warning: no floors: {error}")
+        return None

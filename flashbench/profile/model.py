@@ -1,0 +1,149 @@
+"""CaseProfile: what was found out about one case, as one JSON document beside the run files."""
+
+from pathlib import Path
+
+import msgspec
+
+from flashbench.case import Case
+from flashbench.damage import UNREADABLE, damage
+from flashbench.errors import InvalidInputError
+from flashbench.files import write_file
+from flashbench.inputs import read_input
+from flashbench.machine import Ceilings
+from flashbench.runfile import Candidate, Environment
+
+FORMAT = "flashbench-profile"
+VERSION = 1
+_MAX_BYTES = 2**27
+_LARGEST = 1e30  # of a number that may be multiplied
+
+
+class CountedKernel(msgspec.Struct, kw_only=True):
+    """One kernel of the call, by the names of flashbench/profile/counters.py: seconds, bytes,
+    percent."""
+
+    name: str
+    seconds: float | None = None  # by torch's profiler: no counters are read then
+    counters: dict[str, float] = msgspec.field(default_factory=dict)
+
+    @property
+    def took(self) -> float:
+        """Seconds by ncu, else by torch's profiler."""
+        return self.counters.get("duration", self.seconds or 0.0)
+
+
+class Time(msgspec.Struct, kw_only=True):
+    """Seconds a call in the one launch that was timed: median and quartiles of its samples."""
+
+    median: float
+    low: float
+    high: float
+
+
+class Subject(msgspec.Struct, kw_only=True):
+    """One candidate on the case. status, reason: as in a run file. times: by metric.
+
+    counters: those of the process on a CPU. without: why there are no counters. report: the raw
+    report, a file beside the profile.
+    """
+
+    candidate: Candidate
+    status: str
+    reason: str = ""
+    times: dict[str, Time] = msgspec.field(default_factory=dict)
+    kernels: list[CountedKernel] = msgspec.field(default_factory=list)
+    counters: dict[str, float] = msgspec.field(default_factory=dict)
+    without: str = ""
+    report: str = ""
+
+    @property
+    def longest(self) -> CountedKernel | None:
+        """The kernel that most of the call's time goes to."""
+        return max(self.kernels, key=lambda kernel: kernel.took, default=None)
+
+    def seconds(self, metric: str) -> float | None:
+        """Of a call: by the clock; of a wrong result, which has no time, by its kernels."""
+        if metric in self.times:
+            return self.times[metric].median
+        return sum(kernel.took for kernel in self.kernels) or None
+
+
+class CaseProfile(msgspec.Struct, kw_only=True):
+    """The document. subjects: the candidate, then what it is held against. cold: with an empty L2
+    cache."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    flashbench: str = ""
+    created: str = ""
+    command: list[str] = msgspec.field(default_factory=list)
+    environment: Environment = msgspec.field(default_factory=Environment)
+    tool: str = ""  # "ncu 2025.3.1.0"
+    case: Case
+    cold: bool
+    ceilings: Ceilings | None = None
+    subjects: list[Subject]
+
+    @property
+    def metric(self) -> str:
+        """The time that stands beside the counters."""
+        if self.case.device == "cpu":
+            return "wall"
+        return "gpu_cold" if self.cold else "gpu_warm"
+
+
+class _Head(msgspec.Struct):
+    format: str = ""
+    version: int = 0
+
+
+_PROFILE = msgspec.json.Decoder(CaseProfile)
+_HEAD = msgspec.json.Decoder(_Head)
+
+
+def save(profile: CaseProfile, path: Path) -> None:
+    """Write the document in one step. Raises OSError."""
+    write_file(path, msgspec.json.encode(profile) + b"\n")
+
+
+def is_profile(path: Path) -> bool:
+    """Whether the file says that it is one."""
+    try:
+        return _HEAD.decode(read_input(path, _MAX_BYTES, "a profile")).format == FORMAT
+    except (InvalidInputError, *UNREADABLE):
+        return False
+
+
+def load(path: Path) -> CaseProfile:
+    """Read and check a profile; InvalidInputError says what is wrong with it."""
+    content = read_input(path, _MAX_BYTES, "a profile")
+    try:
+        head = _HEAD.decode(content)
+        if head.format != FORMAT:
+            raise InvalidInputError(f"{path}: not a profile of `flashbench profile`")
+        if head.version != VERSION:
+            raise InvalidInputError(
+                f"{path}: written by another flashbench (schema {head.version}, this one reads "
+                f"{VERSION}); upgrade flashbench, or profile again"
+            )
+        profile = _PROFILE.decode(content)
+    except UNREADABLE as error:
+        raise InvalidInputError(
+            f"{path}: damaged profile: {damage(error)}; profile again"
+        ) from None
+    if not profile.subjects:
+        raise InvalidInputError(f"{path}: damaged profile: it has no candidate; profile again")
+    if not all(abs(number) < _LARGEST for number in _numbers(profile)):
+        raise InvalidInputError(f"{path}: damaged profile: an impossible number; profile again")
+    return profile
+
+
+def _numbers(profile: CaseProfile) -> list[float]:
+    found = []
+    for subject in profile.subjects:
+        found += [*subject.counters.values()]
+        for kernel in subject.kernels:
+            found += [*kernel.counters.values(), kernel.seconds or 0.0]
+        for time in subject.times.values():
+            found += [time.median, time.low, time.high]
+    return found

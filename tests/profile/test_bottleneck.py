@@ -1,0 +1,167 @@
+"""The rules, on counters of kernels that were made to be bound by one thing each.
+
+The counters were read on an H200 (`python experiments/profile_fixtures.py FOLDER`).
+"""
+
+import pytest
+from stored_profiles import counted
+
+from flashbench.case import parse_case
+from flashbench.machine import Ceilings
+from flashbench.profile import gpu_rules
+from flashbench.profile.bottleneck import find
+from flashbench.profile.cpu_rules import of_call
+from flashbench.profile.gpu_rules import of_kernel, stalls
+from flashbench.profile.model import CaseProfile, CountedKernel, Subject, Time
+from flashbench.profile.rule import BUSY, UNKNOWN, Bottleneck
+from flashbench.runfile import Candidate
+
+H200 = Ceilings(
+    device="cuda",
+    name="NVIDIA H200",
+    threads=0,
+    measured="2026-11-22T15:08:00+00:00",
+    flops={"bf16": 800e12},
+    bytes_per_second=4.2e12,
+    launch_seconds={"gpu_warm": 1.45e-6},
+)
+CPU = Ceilings(
+    device="cpu", name="box", threads=4, measured="", flops={"fp32": 1e11}, bytes_per_second=1e10
+)
+
+
+def bound(
+    seconds: float | None, *kernels: dict[str, float], ceilings: Ceilings | None = H200
+) -> Bottleneck:
+    """What is said of a candidate with a time and kernels; its arithmetic takes 172 us at least."""
+    time = {} if seconds is None else {"gpu_warm": Time(median=seconds, low=seconds, high=seconds)}
+    subject = Subject(
+        candidate=Candidate(name="mine", spec="m:f"),
+        status="ok",
+        times=time,
+        kernels=[CountedKernel(name="k", counters=one) for one in kernels],
+    )
+    case = parse_case("b1-h16-q4096-d128-bf16-full-cuda")
+    profile = CaseProfile(case=case, cold=False, ceilings=ceilings, subjects=[subject])
+    return find(profile, subject)
+
+
+BOUND = (
+    ("dram", "memory"),
+    ("l2", "L2 cache"),
+    ("uncoalesced", "memory"),
+    ("mma_sync", "tensor cores"),
+    ("exp", "exponentials"),
+    ("fma", "FMA pipe"),
+    ("alu", "integer and logic pipe"),
+    ("conflicts", "bank conflicts"),
+    ("shared_memory", "shared memory"),
+    ("tail", "tail"),
+    ("few_blocks", "too few blocks"),
+    ("latency", "memory latency"),
+    ("barrier", "barriers"),
+    ("nothing", "launch"),
+    ("product", "tensor cores"),
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "kernel", "name"),
+    [(n, *b) for n, b in enumerate(BOUND) if b[0] != "shared_memory"],
+)
+def test_bound_by_design(number: int, kernel: str, name: str) -> None:
+    """Each kernel is said to be bound by what it was made to be bound by, with two numbers."""
+    found = bound(None, counted("bound-2025.3")[number])
+    assert found.name == name, kernel
+    assert len(found.because) == 2
+    assert all(any(c.isdigit() for c in part) for part in found.because)
+    assert found.next
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("ours", "tensor cores"),
+        ("sdpa", "tensor cores"),
+        ("sdpa_flash", "latency of arithmetic"),
+        ("triton", "memory latency"),
+        ("decode", "memory"),
+    ],
+)
+def test_attention(file: str, name: str) -> None:
+    """Attention kernels: what was seen of them by other means (docs/lab/cuda-kernels.md)."""
+    (kernel,) = counted(file)
+    assert of_kernel(kernel).name == name
+
+
+def test_the_longest_kernel_decides() -> None:
+    """Of several kernels of a call, the one with most of its time."""
+    short, long = counted("bound-2025.3")[0], counted("bound-2025.3")[3]
+    assert bound(1e-3, short, long).name == "tensor cores"
+
+
+def test_a_launch_is_said_by_the_clock() -> None:
+    """Twice the time of a call that does nothing is the launch, whatever the counters are."""
+    kernel = counted("ours")[0]
+    assert bound(2.9e-6, kernel).name == "launch"
+    assert bound(3.0e-6, kernel).name != "launch"
+
+
+def test_unknown_is_an_answer() -> None:
+    """Where no unit is busy and no wait stands out, the two busiest are named."""
+    idle = {"dram": 35.0, "l2": 30.0, "tensor": 40.0, "issue": 45.0, "warp_latency": 10.0}
+    idle |= {"stall_long_scoreboard": 2.5, "stall_wait": 2.5, "stall_not_selected": 4.0}
+    found = of_kernel(idle)
+    assert found.name == UNKNOWN
+    assert found.because == ("tensor cores 40 % of peak", "memory 35 % of peak")
+    assert of_kernel({}).name == UNKNOWN
+
+
+def test_the_limits_are_those_stated() -> None:
+    """A unit bounds from 70 % of its peak on; below, what warps wait for does."""
+    waits = {"warp_latency": 10.0, "stall_barrier": 5.0, "issue": 20.0}
+    assert of_kernel(waits | {"xu": BUSY}).name == "exponentials"
+    assert of_kernel(waits | {"xu": BUSY - 0.1}).name == "barriers"
+    busy = {"issue": gpu_rules.ISSUE, "alu": 60.0, "warp_latency": 10.0, "stall_barrier": 5.0}
+    assert of_kernel(busy).name == "instruction issue"
+
+
+def test_without_counters_the_floors_tell() -> None:
+    """A time near its largest floor is bound by that; another by nothing that a clock can see."""
+    assert bound(200e-6).name == "arithmetic"
+    assert bound(900e-6).name == UNKNOWN
+    assert bound(900e-6, ceilings=None).because == ("no ceiling is known",)
+    assert bound(None).because == ("no time was measured",)
+
+
+@pytest.mark.parametrize(
+    ("counters", "name"),
+    [
+        ({"seconds": 1e-3, "task-clock": 1e-3}, "idle threads"),
+        ({"seconds": 1e-3, "task-clock": 4e-3, "cache-misses": 1.2e5}, "memory"),
+        ({"seconds": 1e-3, "task-clock": 4e-3, "cycles": 1e6, "instructions": 9e5}, "latency"),
+        ({"seconds": 1e-3, "task-clock": 4e-3, "cycles": 1e6, "instructions": 2e6}, None),
+        ({"seconds": 1e-3, "task-clock": 4e-3}, None),
+        ({}, None),
+    ],
+)
+def test_cpu_rules(counters: dict[str, float], name: str | None) -> None:
+    """Made of numbers, as they are ratios: no machine of ours lets perf count its hardware."""
+    found = of_call(counters, CPU)
+    assert (found.name if found else None) == name
+    assert of_call({"cache-misses": 1e9}, None) is None
+
+
+def test_stalls_are_shares_of_a_warps_time() -> None:
+    """With the cycle in which it issues they add up to all of it, or nearly: each was counted in
+    another replay."""
+    for kernel in counted("bound-2025.3"):
+        shares = [share for _, share in stalls(kernel)]
+        assert shares == sorted(shares, reverse=True)
+        assert sum(shares) + 100 / kernel["warp_latency"] == pytest.approx(100, abs=3)
+
+
+def test_damaged_counters_are_no_bottleneck() -> None:
+    """Counters of a file may lack anything, or be 0 and negative."""
+    for broken in ({"elapsed_cycles": 0.0, "active_cycles": 1.0, "waves": 0.5}, {"dram": -5.0}):
+        assert of_kernel(broken).name == UNKNOWN

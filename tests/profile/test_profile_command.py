@@ -1,0 +1,204 @@
+"""`flashbench profile` whole: on this CPU with and without perf, of a GPU by what was kept."""
+
+import json
+import shutil
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import forks
+import msgspec
+import pytest
+from stored_profiles import ceilings_of_this_cpu
+
+from flashbench.errors import Exit, InvalidInputError
+from flashbench.profile import model
+from flashbench.revisions.own_files import is_ours
+
+GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
+CASE = "b1-h2-q64-d32-fp32-full-cpu"
+MINE = ("--candidate", "mine:attention", "-o", "p.json")
+COUNTED = """# started on Sun Nov 22 15:06:40 2026
+
+600.25;msec;task-clock;600250000;100.00;2.000;CPUs utilized
+0;;context-switches;600250000;100.00;0.000;/sec
+1800000000;;cycles:u;300000000;50.00;2.998;GHz
+3600000000;;instructions:u;300000000;50.00;2.00;insn per cycle
+9000;;cache-misses:u;300000000;50.00;;
+<not supported>;;L1-dcache-load-misses:u;0;100.00;;
+"""
+# Answers perf's marks, runs the target, and writes what a real perf wrote of one.
+PERF = f"""#!{sys.executable}
+import subprocess, sys, threading
+options, target = sys.argv[1:sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1:]
+control, answer = options[options.index("--control") + 1].removeprefix("fifo:").split(",")
+def serve():
+    with open(control) as asked, open(answer, "w") as answers:
+        for line in asked:
+            answers.write("ack\\n")
+            answers.flush()
+threading.Thread(target=serve, daemon=True).start()
+code = subprocess.call(target)
+with open(options[options.index("-o") + 1], "w") as out:
+    out.write({COUNTED!r})
+sys.exit(code)
+"""
+
+Flashbench = Callable[..., "CompletedProcess[str]"]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with candidates, and this machine's ceilings, so that none are measured."""
+    (tmp_path / "mine.py").write_text(
+        "from torch.nn.functional import scaled_dot_product_attention as attention\n"
+        "def wrong(q, k, v, is_causal=False):\n    return 0 * q\n"
+        "def fails(q, k, v, is_causal=False):\n    raise RuntimeError('not today')\n"
+    )
+    ceilings_of_this_cpu(tmp_path / "machine.json")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").symlink_to(shutil.which("git") or "git")
+    return tmp_path
+
+
+@pytest.fixture
+def flashbench(place: Path) -> Flashbench:
+    """Runs a command there; nothing but git is on its PATH, and in bin/."""
+
+    def run(*arguments: object) -> "CompletedProcess[str]":
+        given = {"FLASHBENCH_MACHINE": str(place / "machine.json"), "PATH": str(place / "bin")}
+        return forks.run(arguments, place, given)
+
+    return run
+
+
+def test_without_perf_floors_tell(place: Path, flashbench: Flashbench) -> None:
+    """Times, floors, the roofline and why there are no counters; the file prints the same again."""
+    done = flashbench("profile", CASE, *MINE, "--against", "sdpa")
+    assert done.returncode == Exit.PASS, done.stderr
+    assert "no-counters: attention: there is no perf here: install" in done.stdout
+    assert "arithmetic: " in done.stdout
+    assert "attention against sdpa: " in done.stdout
+    assert "roofline: sdpa: " in done.stdout
+    assert flashbench("profile", "p.json").stdout == done.stdout
+    assert all(is_ours(place, name) for name in ("p.json", "p.svg"))  # no sources of a build
+    assert not is_ours(place, "mine.py")
+    drawn = ElementTree.fromstring((place / "p.svg").read_text())  # noqa: S314  # our own
+    assert drawn.tag.endswith("svg")
+
+
+def test_with_perf(place: Path, flashbench: Flashbench) -> None:
+    """Counters of the calls between the marks, a call, extrapolated as perf did it."""
+    perf = place / "bin" / "perf"
+    perf.write_text(PERF)
+    perf.chmod(0o755)
+    done = flashbench("profile", CASE, *MINE, "--format", "json")
+    assert done.returncode == Exit.PASS, done.stderr
+    (subject,) = model.load(place / "p.json").subjects
+    assert subject.without == ""
+    assert subject.counters["instructions"] == 2 * subject.counters["cycles"]
+    assert "L1-dcache-load-misses" not in subject.counters
+    calls = 0.60025 / subject.counters["task-clock"]
+    assert calls == pytest.approx(round(calls))
+    rows = {row["counter"]: row for row in json.loads(done.stdout)["rows"]}
+    assert rows["instructions a cycle"]["value_1"] == 2
+
+
+def test_perf_really_counts(place: Path, flashbench: Flashbench) -> None:
+    """The real perf, where it is: what the system counts itself is there on any machine."""
+    perf = shutil.which("perf")
+    if perf is None:
+        pytest.skip("perf is not installed")
+    (place / "bin" / "perf").symlink_to(perf)
+    done = flashbench("profile", CASE, *MINE)
+    assert done.returncode == Exit.PASS, done.stderr
+    (subject,) = model.load(place / "p.json").subjects
+    if "may not count" not in subject.without:
+        assert 0 < subject.counters["task-clock"] < 60
+        assert subject.counters["seconds"] > 0
+
+
+def test_a_wrong_result_is_profiled_and_said(flashbench: Flashbench) -> None:
+    """It has no time, and the exit code of a wrong result."""
+    done = flashbench("profile", CASE, "--candidate", "mine:wrong", "-o", "p.json")
+    assert done.returncode == Exit.REGRESSION, done.stderr
+    assert "status: wrong is wrong: " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--candidate", "mine:fails"], Exit.NOT_MEASURED, "not today"),
+        (["--candidate", "mine:missing"], Exit.NOT_MEASURED, "no function 'missing'"),
+        (["--candidate", "sdpa:mine"], Exit.USAGE, "backend 'mine' is unknown"),
+        (["--against", "flashbench"], Exit.USAGE, "is the candidate itself"),
+        (["-o", "mine.py"], Exit.USAGE, "is there already"),
+    ],
+)
+def test_errors(flashbench: Flashbench, arguments: list[str], code: Exit, said: str) -> None:
+    """One line that says what is wrong."""
+    done = flashbench("profile", CASE, *arguments)
+    assert done.returncode == code
+    assert said in done.stderr.splitlines()[-1]
+    assert done.stdout == ""
+
+
+def test_against_that_cannot_be_measured(flashbench: Flashbench) -> None:
+    """The other one is said not to be; the candidate's profile is there all the same."""
+    done = flashbench(
+        "profile",
+        CASE,
+        "--candidate",
+        "mine:attention",
+        "--against",
+        "mine:missing",
+        "-o",
+        "p.json",
+    )
+    assert done.returncode == Exit.PASS, done.stderr
+    assert "status: missing is error: " in done.stdout
+    assert "attention: bound by " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: d | {"version": 2}, "schema 2, this one reads 1"),
+        (lambda d: d | {"format": "x"}, "not a profile"),
+        (lambda d: d | {"subjects": []}, "it has no candidate"),
+        (lambda d: d | {"subjects": 3}, "damaged profile"),
+        (lambda d: d | {"case": {**d["case"], "dtype": "int4"}}, "damaged profile"),
+    ],
+)
+def test_damaged_profiles(
+    tmp_path: Path, change: Callable[[dict[str, object]], dict[str, object]], said: str
+) -> None:
+    """A file is refused in one line that names it."""
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps(change(json.loads(GPU.read_text()))))
+    with pytest.raises(InvalidInputError, match=said):
+        model.load(path)
+
+
+def test_names_in_the_picture_are_escaped(tmp_path: Path) -> None:
+    """Candidates are called as users, or files, say."""
+    from flashbench.profile.roofline import roofline
+    from flashbench.views.roofline import svg
+
+    profile = model.load(GPU)
+    profile.subjects[0].candidate.name = "<script>&"
+    line = roofline(profile)
+    assert line is not None
+    drawn = svg(line, 'a "case" <b>')
+    ElementTree.fromstring(drawn)  # noqa: S314  # our own
+    assert "<script>" not in drawn
+
+
+def test_document_survives_its_file(tmp_path: Path) -> None:
+    """What is saved is what is loaded."""
+    profile = model.load(GPU)
+    model.save(profile, tmp_path / "p.json")
+    assert model.load(tmp_path / "p.json") == profile
+    assert msgspec.json.decode((tmp_path / "p.json").read_bytes())["version"] == 1
