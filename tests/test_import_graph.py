@@ -24,7 +24,7 @@ ALLOWED = {
     "profile": "measure",
     "gate": "builds preflight revisions",
     "other_tools": "stats",
-    "history": "builds measure other_tools revisions stats",
+    "history": "builds measure other_tools profile revisions stats",
     "views": "bisect builds cost gate history other_tools preflight profile render revisions stats",
     "site": "builds history other_tools render revisions views",
     "pytest_plugin": "measure other_tools",

@@ -89,6 +89,7 @@ def command(
     those that may be in the range.
     """
     from flashbench.builds.builder import cache_directory
+    from flashbench.history import profiles
     from flashbench.history.axis import axis
     from flashbench.history.changes import find
     from flashbench.history.folder import results_folder
@@ -119,6 +120,12 @@ def command(
             f"none of the {len(loaded.series)} series of the history match --case and --metric; "
             "drop them to show all"
         )
+    profile_notes: list[str] = []
+    kept = [
+        one
+        for one in profiles.read(folder, [one.name for one in loaded.machines], profile_notes)
+        if not cases or any(_matches(pattern, one.profile.case.id) for pattern in cases)
+    ]
     report = view.HistoryReport(
         loaded,
         chosen,
@@ -127,6 +134,7 @@ def command(
         revisions or "HEAD",
         tolerance,
         1 - confidence,
+        [*profiles.changes(kept, commits, since), *profile_notes],
     )
     deliver(view.document(report), output_format, output)
     return Exit.PASS if exit_zero else view.exit_code(report)
@@ -144,6 +152,8 @@ def _ends(text: str | None) -> tuple[str | None, str]:
 
 def _wanted(series: "Series", patterns: tuple[str, ...]) -> bool:
     names = (series.case, series.name)
-    return not patterns or any(
-        pattern in name or fnmatchcase(name, pattern) for pattern in patterns for name in names
-    )
+    return not patterns or any(_matches(pattern, name) for pattern in patterns for name in names)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return pattern in name or fnmatchcase(name, pattern)

@@ -1,4 +1,4 @@
-"""`flashbench record`: add run files to the project's history."""
+"""`flashbench record`: add run files and profiles to the project's history."""
 
 from pathlib import Path
 
@@ -42,17 +42,22 @@ def command(
     """Add run files of `flashbench run` to the history, beside the results of `asv run`.
 
     Numbers go to the commit that the run file names. Recording a file twice changes nothing;
-    `flashbench history` and `asv publish` read the result.
+    `flashbench history` and `asv publish` read the result. Profiles of `flashbench profile` are
+    kept too, with their raw reports; `flashbench history` says what changed between them.
     """
     from flashbench.history.doubts import doubts
     from flashbench.history.machines import choose
     from flashbench.history.to_asv import keep
+    from flashbench.profile.model import is_profile
     from flashbench.revisions import git
     from flashbench.run_reader import load
 
     repository = git.root_of(Path.cwd())
     folder = results or repository / ".asv" / "results"
     for file in files:
+        if is_profile(file):
+            _keep_profile(file, folder, repository, machine, commit)
+            continue
         run = load(file)
         wrong = "; ".join(doubts(run))
         if wrong and run.launches and run.pair is None and not anyway:
@@ -60,10 +65,7 @@ def command(
         try:
             written = keep(run, str(file), folder, repository, machine=machine, commit=commit)
         except OSError as error:
-            raise InvalidInputError(
-                f"{error.filename or folder}: cannot be written: {error.strerror}; fix that and "
-                f"record {file} again: earlier results are intact"
-            ) from None
+            raise _unwritten(error, folder, file) from None
         if wrong:
             tell(f"warning: {file}: {wrong}")
         named = choose(machine, run.environment.hostname, str(file))
@@ -71,3 +73,25 @@ def command(
         for path in written:
             tell(f"{file}: kept in {path}")
     return Exit.PASS
+
+
+def _keep_profile(
+    file: Path, folder: Path, repository: Path, machine: str | None, commit: str | None
+) -> None:
+    from flashbench.history import profiles
+    from flashbench.profile.model import load
+
+    try:
+        found = load(file)
+        written = profiles.keep(found, file, folder, repository, machine=machine, commit=commit)
+    except OSError as error:
+        raise _unwritten(error, folder, file) from None
+    for path in written:
+        tell(f"{file}: kept in {path}")
+
+
+def _unwritten(error: OSError, folder: Path, file: Path) -> InvalidInputError:
+    return InvalidInputError(
+        f"{error.filename or folder}: cannot be written: {error.strerror}; fix that and "
+        f"record {file} again: earlier results are intact"
+    )

@@ -32,7 +32,8 @@ _MOST_NOTES = 20  # of files that were passed over
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
     """What was asked for. series: the chosen ones, in the order of `found.changes`; since: indices
-    of commits before the range, whose changes are not shown; label: of the range."""
+    of commits before the range, whose changes are not shown; label: of the range; profiles: what
+    changed between profiles, a line each."""
 
     history: History
     series: Sequence[Series]
@@ -41,6 +42,7 @@ class HistoryReport:
     label: str
     tolerance: float
     alpha: float
+    profiles: Sequence[str] = ()
 
     def changes(self, index: int) -> list[Change]:
         """Of a series, those that may lie in the range."""
@@ -219,6 +221,7 @@ def _notes(report: HistoryReport, changes: list[Change]) -> list[Note]:
         count = len(report.history.off_axis)
         line = f"{count} commits that were measured are not of this history's line"
         found.append(Note("off-axis", line + report.history.off_axis_hint))
+    found += [Note("profile", text) for text in report.profiles[:_MOST_NOTES]]
     passed = report.history.notes
     found += [Note("passed-over", text) for text in passed[:_MOST_NOTES]]
     if len(passed) > _MOST_NOTES:
