@@ -77,7 +77,7 @@ def preparer_of(
 def seconds_of(builds: "Iterable[Built]") -> float:
     """Seconds that the builds made by this call took; revisions may share one."""
     made = {built.build.key: built.build for built in builds if not built.build.reused}
-    return sum(one.seconds for one in made.values())
+    return sum((one.seconds for one in made.values()), 0.0)
 
 
 def build_working_tree(project: "Project", options: dict[str, Any]) -> "Built":
