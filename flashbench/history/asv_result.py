@@ -1,4 +1,4 @@
-"""One asv result file as arrays, fast: of a thousand files only the numbers are decoded."""
+"""Read asv result files as arrays, fast: of a thousand files only the numbers are decoded."""
 
 import math
 from pathlib import Path

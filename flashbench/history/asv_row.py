@@ -1,4 +1,4 @@
-"""A benchmark's row in an asv result file as a table: a cell a case and candidate."""
+"""A benchmark's row in an asv result file as a table: one cell per case and candidate."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The commits of a repository in the order they came: the axis of every series."""
+"""The commits of a repository in order: the axis of every series."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Where the series of a history changed: on the ratio to SDPA, in commits, with what hides it."""
+"""Find where the series of a history changed, by the ratio to SDPA, with the commits that may hide
+it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

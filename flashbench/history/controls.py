@@ -1,4 +1,4 @@
-"""Puts SDPA, and the ratio to it, beside each series of a kernel."""
+"""Attach SDPA, and the ratio to it, to each series of a kernel."""
 
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What speaks against keeping a run in a history, where each point is held against the others."""
+"""Reasons against recording a run in a history, where points are compared with each other."""
 
 from flashbench.runfile import Launch, RunFile
 

@@ -1,4 +1,4 @@
-"""The files of asv's results folder. What is wrong with one is a note, and hides no other."""
+"""The files of asv's results folder. A damaged one becomes a note and does not hide the others."""
 
 from pathlib import Path
 

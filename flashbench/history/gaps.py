@@ -1,4 +1,4 @@
-"""Why commits have no numbers: what each machine recorded, and what is known here of any build."""
+"""Why commits have no numbers: from each machine's records, and from builds known here."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

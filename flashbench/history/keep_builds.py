@@ -1,5 +1,5 @@
-"""Keeps beside asv's results what became of building commits, so that a site shows why one has no
-numbers wherever it is made."""
+"""Record the outcomes of builds beside asv's results, so that a site made anywhere shows why a
+commit has no numbers."""
 
 from collections.abc import Iterable
 from pathlib import Path

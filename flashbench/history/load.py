@@ -1,7 +1,7 @@
 """Reads asv's results folder into a history: results/MACHINE/COMMIT-ENVIRONMENT.json.
 
-Nothing is imported, executed or opened that a file names. A file that cannot be read is passed over
-with a note: one damaged file must not hide two thousand good ones.
+Nothing that a file names is imported, executed or opened. An unreadable file is skipped with a
+note: one damaged file must not hide two thousand good ones.
 """
 
 from collections import defaultdict

@@ -1,4 +1,5 @@
-"""The machine that results are filed under: asv's, the host, or as the user says; held to be one.
+"""The machine that results are filed under: the user's choice, asv's or the host's; checked for
+consistency.
 
 asv names this user's machines in ~/.asv-machine.json. What it knows by a name is described here as
 it does, so that results of `asv run` and of run files are those of one machine.

@@ -1,4 +1,4 @@
-"""A history in memory: commits, machines, and what was measured of each commit, as arrays.
+"""A history in memory: commits, machines, and the measurements of each commit, as arrays.
 
 `flashbench.history.load` reads one from asv's results folder; `flashbench.history.changes` finds
 where a series changed. Every `commit` below is an index into `History.commits`, whose order is that

@@ -1,4 +1,4 @@
-"""What flashbench's own benchmarks are called in asv's results, and what the names say.
+"""The names of flashbench's own benchmarks in asv's results, and their meaning.
 
 The device's default metric has the names of the suites in benchmarks/, so that what `asv run` and
 what `flashbench record` keep is one series; other metrics have names of their own.

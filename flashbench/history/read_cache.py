@@ -1,9 +1,8 @@
-"""What was read of result files, kept by their content: of a long history only what is new is
-decoded.
+"""A cache of decoded result files, by content: of a long history only new files are decoded.
 
 An entry is named after the hash of a file's bytes and of the code that reads them, so it is never
-out of date. One that is damaged, or says something else than a result file could, counts as none.
-Entries that no file of the history has any more go.
+out of date. A damaged or impossible entry is ignored. Entries without a file in the history are
+removed.
 """
 
 import contextlib

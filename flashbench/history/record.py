@@ -1,4 +1,4 @@
-"""What asv has no column for: a commit's build, and why it failed or could not be measured.
+"""Records that asv has no column for: a commit's build, and why it failed or could not be measured.
 
 One JSON file a commit and environment: `.asv/flashbench/MACHINE/COMMIT-ENVIRONMENT.json`, of a
 results folder elsewhere `RESULTS/.flashbench/MACHINE/...`, and with `.cpu.json` and `.cuda.json`

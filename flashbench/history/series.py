@@ -1,4 +1,4 @@
-"""Rows of many result files, collected by what asv tells apart, and made series of."""
+"""Collect rows of many result files by asv's keys, and turn them into series."""
 
 import itertools
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What the asv suites in benchmarks/ call: measure a commit once, then serve the numbers.
+"""Called by the asv suites in benchmarks/: measure a commit once, then serve the numbers.
 
 `measure` runs in asv's `setup_cache`, once a commit: SDPA and the commit's kernel interleaved, by
 the worker processes and clocks of `flashbench run`. Its run files, one a device, are kept beside

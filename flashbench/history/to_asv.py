@@ -1,8 +1,8 @@
-"""Keeps what a run file measured in asv's results: results/MACHINE/COMMIT-run-pyX.Y.json.
+"""Store a run file's measurements in asv's results: results/MACHINE/COMMIT-run-pyX.Y.json.
 
-A sample is a launch's median, so asv's own statistics are over launches. A file is read, joined
-with what is new and replaced in one step, under a lock that processes of flashbench share; one that
-cannot be understood is refused and left as it is. Nothing a run file names is imported or executed.
+A sample is a launch's median, so asv's own statistics are over launches. A file is read, merged
+with the new results and replaced atomically, under a lock between flashbench processes; an invalid
+file is refused and left alone. Nothing a run file names is imported or executed.
 """
 
 import datetime

@@ -1,4 +1,4 @@
-"""The inputs of a case and what is right for them."""
+"""The inputs of a case and their correct result."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from flashbench.measure.plan import derive_seed
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
-# Query rows a head that are checked when not all of them are.
+# Query rows checked per head if not all are.
 SAMPLED_ROWS = 64
 # Multiply-adds of the float64 reference that the CPU is given for one case (some seconds); a
 # larger case is checked on sampled rows there.
@@ -47,8 +47,8 @@ def inputs_of(case: Case, seed: int) -> tuple[tuple[Tensor, Tensor, Tensor], dic
 class Problem:
     """N(0, 1) tensors q, k, v of a case, contiguous, and the float64 answer to compare with.
 
-    `flip` changes v in place to -v, and with it the right answer to its negative: so a candidate
-    that answers from memory is found out without another reference.
+    `flip` changes v in place to -v, which negates the correct answer: this exposes a candidate that
+    answers from memory, without another reference.
     """
 
     def __init__(self, case: Case, seed: int, full_check: bool) -> None:
@@ -63,16 +63,16 @@ class Problem:
 
     @property
     def rows_checked(self) -> int:
-        """Query rows a head that are compared; 0: all of them."""
+        """Query rows compared per head; 0: all of them."""
         return 0 if self._rows is None else len(self._rows)
 
     def flip(self) -> None:
-        """Change v to -v in place, past torch's version counter."""
+        """Change v to -v in place, without touching torch's version counter."""
         self.v.data.neg_()
         self.sign = -self.sign
 
     def unchanged(self) -> bool:
-        """Whether q, k and v are what they were, bit for bit (v up to `flip`)."""
+        """Whether q, k and v are unchanged, bit for bit (v up to `flip`)."""
         q, k, v = self._original
         original_v = v if self.sign > 0 else -v
         return torch.equal(self.q, q) and torch.equal(self.k, k) and torch.equal(self.v, original_v)
@@ -143,8 +143,8 @@ class Problem:
         """SDPA's output on the checked rows: by its default; of small fp32 problems by that or its
         math backend, whichever is farther from the truth.
 
-        An error in fp32 is a few roundings, so of few numbers one implementation may be right by
-        luck, and another that is no less exact then counts as wrong.
+        An error in fp32 is a few roundings, so with few numbers one implementation may be right by
+        luck, and an equally exact one would then count as wrong.
         """
         default = self._select(scaled_dot_product_attention(*self.inputs, **self.keywords))
         shape = self.case.shape

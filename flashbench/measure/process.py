@@ -50,7 +50,7 @@ _KEPT_ERROR_LINES = 50
 
 
 class WorkerDiedError(Exception):
-    """The worker ended, or was ended, before it answered.
+    """The worker died, or was killed, before it answered.
 
     candidate: what it was running ("" for flashbench itself); status and message say what happened.
     """
@@ -104,7 +104,7 @@ class Worker:
 
     @property
     def phase(self) -> Phase:
-        """What the worker does at the moment, as far as it said."""
+        """What the worker is doing, as far as it reported."""
         return self._phase
 
     def kill(self) -> None:
@@ -120,10 +120,10 @@ class Worker:
     def ask(self, request: Request, seconds_left: float | None = None) -> Reply:
         """Send a request and wait for its answer.
 
-        Every phase that the worker reports has `timeout` seconds, ten times that where it only
-        looks at a call that was timed before (a profiler takes its time). Raises WorkerDiedError
-        when the worker dies, hangs, or runs past the budget (`seconds_left` and a grace),
-        FlashbenchError when it cannot work at all.
+        Every phase that the worker reports has `timeout` seconds, ten times that if it only
+        inspects a call that was timed before (profilers are slow). Raises WorkerDiedError if the
+        worker dies, hangs, or runs past the budget (`seconds_left` and a grace), FlashbenchError if
+        it cannot work at all.
         """
         if isinstance(request, Setup) and request.import_roots:
             request = msgspec.structs.replace(request, copies=self._directory())
@@ -177,7 +177,7 @@ class Worker:
             raise self._died("crashed", "wrote into flashbench's own pipe") from None
 
     def _receive(self, seconds: float) -> bool:
-        """Wait for the worker's words and read them; False if there were none in time."""
+        """Wait for the worker's messages and read them; False if none came in time."""
         events = self._selector.select(max(0.0, seconds)) if seconds > 0 else []
         for key, _ in events:
             if key.fileobj is self._socket:
@@ -225,7 +225,7 @@ def _read(handle: int) -> bytes:
 
 
 def _oom_kills() -> int:
-    """How many processes this system has killed for memory so far (0 where it does not say)."""
+    """How many processes this system has killed for memory so far (0 if unknown)."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar with the time left on a terminal, else one line a launch."""
+"""Progress on stderr: a bar with the time left on a terminal, else one line per launch."""
 
 import sys
 from typing import Protocol, Self
@@ -7,23 +7,23 @@ from flashbench.render.escape import printable
 
 
 class Progress(Protocol):
-    """Told what happens; entered before the first launch and left after the last."""
+    """Receives events; entered before the first launch and left after the last."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def begin(self, steps: int) -> None:
-        """So many cases (a launch each) will be measured."""
+        """This many cases (one launch each) will be measured."""
 
     def case(self, launch: int, case: str) -> None:
-        """This case is measured now."""
+        """This case is being measured."""
 
     def step(self) -> None:
         """One case of one launch is done."""
 
     def note(self, text: str) -> None:
-        """Say a line: a launch is done, something failed. It may quote what a candidate printed."""
+        """Print a line: a launch is done, something failed. It may quote a candidate's output."""
 
 
 class LineProgress:

@@ -1,4 +1,4 @@
-"""What parent and worker say to each other: JSON lines over a socket pair. No pickle."""
+"""The protocol between parent and worker: JSON lines over a socket pair. No pickle."""
 
 import socket
 
@@ -9,7 +9,7 @@ from flashbench.runfile import Candidate, DeviceState, Environment, Result
 
 
 class Setup(msgspec.Struct, tag="setup", kw_only=True):
-    """First message: load the candidates and say what machine this is."""
+    """First message: load the candidates and describe the machine."""
 
     device: str  # "cpu", "cuda", or "auto"
     candidates: list[Candidate]  # without the baselines
@@ -20,7 +20,7 @@ class Setup(msgspec.Struct, tag="setup", kw_only=True):
     # Of candidates that are built revisions: the directory to import them from, by name.
     import_roots: dict[str, str] = msgspec.field(default_factory=dict)
     repository: str = ""  # their working tree: nothing of it may run in their place
-    import_root: str = ""  # where modules of other candidates are looked for before all
+    import_root: str = ""  # searched first for modules of other candidates
     copies: str = ""  # where the worker puts its copies of them; the parent removes it
     metrics: list[str] | None = None  # None: all; empty: the one of the verdicts
 
@@ -49,11 +49,11 @@ class Go(msgspec.Struct, tag="go"):
 
 
 class Audit(msgspec.Struct, tag="audit"):
-    """What the calls so far left in the process, looked at again."""
+    """Check again what the calls so far left in the process."""
 
 
 class Phase(msgspec.Struct, tag="phase"):
-    """What the worker does from now on: whom to blame for a crash or a hang."""
+    """The worker's new activity: shows which candidate to blame for a crash or a hang."""
 
     candidate: str  # empty: flashbench itself
     doing: str
@@ -75,7 +75,7 @@ class Turn(msgspec.Struct, tag="turn"):
 
 
 class Done(msgspec.Struct, tag="done"):
-    """Answer to Measure: one result a candidate."""
+    """Answer to Measure: one result per candidate."""
 
     results: list[Result]
     state: DeviceState
@@ -97,8 +97,8 @@ class Inspection(msgspec.Struct, tag="inspection"):
 
 
 class Audited(msgspec.Struct, tag="audited"):
-    """Answer to Audit: what revisions left where others find it, in words. Empty: nothing, or no
-    other revision is in this process."""
+    """Answer to Audit: what revisions left where others could find it, in words. Empty: nothing, or
+    no other revision is in this process."""
 
     trace: str
 
@@ -136,12 +136,12 @@ class WorkerEnd:
 
     def __init__(self, handle: int) -> None:
         self._socket = socket.socket(fileno=handle)
-        # What candidates start must not hold it, nor write there by chance.
+        # Processes started by candidates must not inherit it, or write there by accident.
         self._socket.set_inheritable(False)
         self._lines = self._socket.makefile("rb")
 
     def receive(self) -> Request | None:
-        """The next request; None when the parent has closed its end or is gone."""
+        """The next request; None if the parent has closed its end or is gone."""
         line = self._lines.readline()
         return _requests.decode(line) if line.endswith(b"\n") else None
 

@@ -1,4 +1,4 @@
-"""What a run has still to measure: launches of its plan, and cases of a launch."""
+"""What a run still has to measure: launches of its plan, and cases of a launch."""
 
 from collections.abc import Callable, Collection
 
@@ -7,12 +7,12 @@ from flashbench.measure.plan import Plan, case_order, launch_seed
 from flashbench.runfile import Launch, RunFile
 from flashbench.shard import cases_of_shard
 
-# Ids of the cases that need no more launches, from what was measured so far.
+# Ids of cases that need no more launches, from the measurements so far.
 Settled = Callable[[RunFile], Collection[str]]
 
 
 class Remaining:
-    """The rest of a plan. settled: asked for the cases that leave it."""
+    """The rest of a plan. settled: returns the cases that leave it."""
 
     def __init__(self, plan: Plan, settled: Settled) -> None:
         self._plan = plan
@@ -29,7 +29,7 @@ class Remaining:
         return [launch for launch in planned if not launch.complete]
 
     def cases(self, run: RunFile, launch: Launch) -> dict[Case, list[str]]:
-        """Cases in the launch's order, with the candidates that have no result there."""
+        """Cases in the launch's order, with the candidates that still lack a result."""
         there = {(result.case, result.candidate) for result in launch.results}
         names = [candidate.name for candidate in run.candidates]
         mine = set(cases_of_shard(run.cases, run.settings.shard))

@@ -1,18 +1,18 @@
-"""What happened to each candidate so far in a run, and who is not worth another try."""
+"""Track each candidate's failures in a run, and decide which are not worth another try."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 
 from flashbench.runfile import Result, Status
 
-# A result of these is not evidence of anything: it is measured when the run is resumed.
+# These statuses are not evidence of anything: a resumed run measures them.
 UNFINISHED: frozenset[Status] = frozenset({"interrupted", "over_budget"})
-# These say the same at every try; the others get a second one in a later launch.
+# These would fail again at every try; the others get a second one in a later launch.
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong"})
 _RETRIED: frozenset[Status] = frozenset({"error", "crashed", "timeout", "out_of_memory"})
 _DEADLY: frozenset[Status] = frozenset({"crashed", "timeout"})
 _TRIES = 2
-# A candidate that ended this many workers and never finished a case is given up altogether.
+# A candidate that killed this many workers and never finished a case is given up altogether.
 _HOPELESS = 4
 _NOT_AGAIN = " (not tried again)"
 
@@ -31,7 +31,7 @@ class Retries:
     def given_up(self, case: str, candidate: str) -> Result | None:
         """The result to record instead of another try, or None if it is worth one.
 
-        A hang must not cost its time-out once a launch, and what is unsupported stays so.
+        A hang must not cost its time-out in every launch, and an unsupported case stays so.
         """
         earlier = self._results[candidate][case]
         final = [result for result in earlier if result.status in _FINAL]

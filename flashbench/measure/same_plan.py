@@ -1,9 +1,9 @@
-"""Does a run file hold measurements of this plan, so that it may be resumed by it?
+"""Decide whether a run file holds measurements of this plan, and may be resumed with it.
 
-What is compared is what changes the numbers or what they are of: cases, shard, candidates with
-their builds, baselines, device, samples, seed, length of a sample, threads, metrics, and of two
-builds the rule that ends a case. Time-outs, budget, price and the words of the command may differ,
-and launches be added. What only a worker knows (the machine, the builds of functions that it
+Compares everything that changes the numbers or their subject: cases, shard, candidates with
+their builds, baselines, device, samples, seed, length of a sample, threads, metrics, and for two
+builds the rule that ends a case. Time-outs, budget, price and the command line may differ, and
+launches may be added. What only a worker knows (the machine, the builds of functions that it
 imports) is compared when it starts: flashbench/measure/identity.py.
 """
 
@@ -18,7 +18,7 @@ from flashbench.runfile import Candidate, RunFile
 
 
 def require_same(run: RunFile, plan: Plan, path: Path, flag: str, *, called: str) -> None:
-    """Raise InvalidInputError, with all that differs, where a run file is of another plan.
+    """Raise InvalidInputError, with all differences, if a run file is of another plan.
 
     flag: that named the file; called: what its candidates are for the user.
     """
@@ -30,7 +30,7 @@ def require_same(run: RunFile, plan: Plan, path: Path, flag: str, *, called: str
 
 
 def differences(run: RunFile, plan: Plan, called: str = "candidates") -> list[str]:
-    """What of a plan differs from the one that a run file was measured by; empty: nothing."""
+    """The differences between a plan and a run file's plan; empty: none."""
     if not run.cases:
         return ["cases (none)"]
     device, settings = run.cases[0].device, run.settings
@@ -76,6 +76,6 @@ def _same_metrics(run: RunFile, plan: Plan, device: str) -> bool:
     known = run.settings.metrics
     if known is not None or plan.metrics is None:
         return known == (None if plan.metrics is None else list(plan.metrics))
-    # A file of an older flashbench does not say; what it has been timed by does.
+    # An older file does not state its metrics; its timings do.
     found = {t.metric for launch in run.launches for r in launch.results for t in r.timings}
     return not found or found == set(plan.metrics or [DEFAULT_METRIC[device]])

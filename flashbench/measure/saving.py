@@ -1,4 +1,4 @@
-"""The run file while it grows: whole at any moment, written often but not at the cost of time."""
+"""Save the run file as it grows: whole at any moment, often but cheaply."""
 
 import secrets
 import time
@@ -12,13 +12,13 @@ _MIN_INTERVAL = 1.0
 
 
 class NotSavedError(NotMeasuredError):
-    """The run file cannot be written: nothing about what is measured, and no reason to go on."""
+    """The run file cannot be written: says nothing about the candidates, but ends the run."""
 
 
 class Saving:
-    """Where a run is saved, and when that was last done.
+    """Where a run is saved, and when it last was.
 
-    A device or pipe holds no document that could be replaced: it gets the run once, at the end.
+    A device or pipe has no document to replace: it gets the run once, at the end.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,18 +29,18 @@ class Saving:
 
     @property
     def due(self) -> bool:
-        """Whether it is time again: saving may take 5 % of the time at most."""
+        """Whether to save again: saving may take at most 5 % of the time."""
         return time.monotonic() - self._last > max(_MIN_INTERVAL, 20 * self._seconds)
 
     def save(self, run: RunFile) -> None:
-        """Replace the file; NotSavedError where that cannot be done."""
+        """Replace the file; NotSavedError if that fails."""
         if self._grows:
             self._write(run)
 
     def end(self, run: RunFile) -> None:
-        """Write what is no file; what refuses it loses nothing: a file here keeps the run.
+        """Write a device or pipe; if that fails, the run is kept in a file here.
 
-        Raises NotSavedError, also where that file was needed.
+        Raises NotSavedError, even if that file was needed.
         """
         if self._grows:
             return

@@ -37,10 +37,10 @@ _AUDIT_SECONDS = 5.0  # that it may take beyond the budget; it takes a tenth of 
 
 @dataclass
 class Scheduler:
-    """A run on its way: the launches of a plan, the worker at work, the file that grows.
+    """A run in progress: the launches of a plan, the current worker, the growing file.
 
-    settled: asked after each launch; cases that it names leave the plan. check: look at machine and
-    builds even where nothing is missing.
+    settled: called after each launch; cases that it returns leave the plan. check: compare machine
+    and builds even if nothing is missing.
     """
 
     plan: Plan
@@ -68,7 +68,7 @@ class Scheduler:
         self._resumed = self.run is not None
 
     def measure(self) -> None:
-        """Measure what the plan says and the file lacks, launch by launch."""
+        """Measure what the plan asks for and the file lacks, launch by launch."""
         if self.run is not None and not self._resume(self.run):
             return
         run = self._begin()
@@ -86,8 +86,8 @@ class Scheduler:
                 break
 
     def discard(self) -> None:
-        """Forget what a process measured that proves nothing: the launch of a file that was there
-        before, or the whole file."""
+        """Discard a process's measurements that lack proof: a launch of an existing file, or the
+        whole file."""
         self._end_worker()
         if not self._resumed:
             self.run = None
@@ -98,7 +98,7 @@ class Scheduler:
             self._save()
 
     def close(self, interrupted: bool) -> None:
-        """End the worker, say what was cut short, save."""
+        """End the worker, record what was cut short, save."""
         self._end_worker()
         if self.run is None or self._launch is None:
             return
@@ -110,7 +110,7 @@ class Scheduler:
     # ---- launches
 
     def _resume(self, run: RunFile) -> bool:
-        """Take up the file; False where it lacks nothing."""
+        """Resume the file; False if it lacks nothing."""
         forget_unfinished(run, self.plan)
         for launch in run.launches:
             for result in launch.results:
@@ -140,7 +140,7 @@ class Scheduler:
         return self.run
 
     def _settle(self, run: RunFile) -> int:
-        """Take the cases that need no more out of the plan; how many that are."""
+        """Take decided cases out of the plan; returns how many."""
         newly = self._remaining.settle(run)
         run.costs.saved_seconds = saved_seconds(run, self._remaining.settled)
         if newly:
@@ -157,7 +157,7 @@ class Scheduler:
         for place, (case, names) in enumerate(self._remaining.cases(run, launch).items()):
             self.progress.case(launch.index, case.id)
             self._measure_case(launch, case, names)
-            if place == 0:  # what is found now need not wait for the end of the launch
+            if place == 0:  # save now rather than at the end of the launch
                 self._audit()
             self.progress.step()
             if self.saving.due:
@@ -192,7 +192,7 @@ class Scheduler:
             try:
                 if self._worker is None:
                     self._start_worker()
-                    continue  # who is broken, and what is left of the budget, may have changed
+                    continue  # the broken candidates and the remaining budget may have changed
                 self._count_start(launch)
                 began = self._seconds.count()
                 done = self._worker.ask(
@@ -268,7 +268,7 @@ class Scheduler:
         return len(self.plan.import_roots) > 1 and self.plan.processes != "paired"
 
     def _audit(self) -> None:
-        """UnprovenError where revisions left something in a process that they share."""
+        """UnprovenError if revisions left something in a process that they share."""
         if self._worker is None or not self._revisions_share:
             return
         left = self._seconds.left()
@@ -289,7 +289,7 @@ class Scheduler:
     def _start_worker(self) -> Worker | Crew:
         """A new worker that is ready, on the machine and builds of this run.
 
-        A candidate that kills the worker when it is imported is left out and named as broken.
+        A candidate that kills the worker at import is left out and reported as broken.
         """
         while True:
             self._seconds.start()

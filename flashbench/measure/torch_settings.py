@@ -1,4 +1,4 @@
-"""Settings of torch that a candidate could change under all the others.
+"""torch settings that a candidate could change for all the others.
 
 One that leaves torch with a single thread, or without its fast SDPA backend, looks fast beside an
 SDPA that it has slowed down.
@@ -12,7 +12,7 @@ import torch
 
 Values = dict[str, Any]
 
-# What messages call it, how to read it, how to set it.
+# Name in messages, getter, setter.
 _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "threads": (torch.get_num_threads, torch.set_num_threads),
     "float32 matmul precision": (
@@ -39,7 +39,7 @@ def current() -> Values:
 
 
 def restore(before: Values) -> str:
-    """Put back what differs from `before`; says what did, as `threads: 2 -> 1`, or nothing."""
+    """Restore what differs from `before`; returns the differences, such as `threads: 2 -> 1`."""
     changed = []
     for name, value in current().items():
         if value != before[name]:
@@ -60,7 +60,7 @@ def set_aside(before: Values) -> Values:
 
 @contextmanager
 def applied(chosen: Values) -> Iterator[None]:
-    """While a candidate is called, the settings that it chose."""
+    """Apply a candidate's settings while it is called."""
     before = {name: _SETTINGS[name][0]() for name in chosen}
     for name, value in chosen.items():
         _SETTINGS[name][1](value)

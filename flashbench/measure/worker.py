@@ -82,7 +82,7 @@ def _with_settings(
 
 
 def _go_first() -> None:
-    """Be the first to go when memory runs out."""
+    """Be the first process to be killed when memory runs out."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # no such file in some sandboxes: nothing to prefer
             Path("/proc/self/oom_score_adj").write_text("1000")
@@ -133,7 +133,7 @@ class _Worker:
                 self._loaded[candidate.name] = loaded
             except (Exception, SystemExit) as error:
                 failures[candidate.name] = str(error) or type(error).__name__
-            # An import must not decide how the others run, but is part of its own candidate.
+            # An import must not affect the others, but is part of its own candidate.
             chosen = torch_settings.set_aside(settings)
             if loaded is not None and chosen:
                 loaded.scope = _with_settings(loaded.scope, chosen)
@@ -207,7 +207,7 @@ def load_one(setup: Setup, name: str, device: str) -> Loaded:
 
 
 def _revision_loader(setup: Setup, candidate: Candidate) -> Callable[[Candidate], Loaded] | None:
-    """Of a candidate that is a built revision; None of any other."""
+    """The loader for a candidate that is a built revision; None for any other."""
     place = setup.import_roots.get(candidate.name)
     if not place:
         return None

@@ -68,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give a test of attention the timer that tells our clock's times to pytest-benchmark."""
+    """Give an attention test the timer that passes our clock's times to pytest-benchmark."""
     if item.get_closest_marker(MARKER) is None or "benchmark" not in getattr(
         item, "fixturenames", ()
     ):

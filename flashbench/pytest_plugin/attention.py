@@ -1,4 +1,4 @@
-"""What the fixture `attention` gives: a problem of ours, and a candidate to call on it."""
+"""The value of the fixture `attention`: one of our problems, and a candidate to call on it."""
 
 import os
 from functools import lru_cache, partial

@@ -1,10 +1,10 @@
-"""The timer that pytest-benchmark asks, which tells it what our clock has measured already."""
+"""The timer for pytest-benchmark, which replays what our clock has already measured."""
 
 
 class Timer:
     """Shows a time that was measured elsewhere: what lies between `reset` and `show` is `seconds`.
 
-    Both ends are set, not added up, so that no digit is lost.
+    Both ends are set, not summed, so no digit is lost.
     """
 
     __name__ = "flashbench"  # what pytest-benchmark writes as the test's timer

@@ -1,7 +1,7 @@
 """Untrusted text: names and reasons from run files are escaped for each output.
 
-Terminals obey control characters, markdown and HTML their markup, spreadsheets a leading `=`,
-and the log of a CI job obeys what its runner takes for commands.
+Terminals obey control characters, markdown and HTML their markup, spreadsheets a leading `=`, and
+CI logs the runner's commands.
 """
 
 import re
@@ -17,7 +17,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[|~!])")
 _REFERENCE = re.compile(r"([@#])(?=\w)")
 _LINK = re.compile(r"(?<=[a-z]):(?=//)|(?<=www)\.", re.IGNORECASE)
 _BLOCK = re.compile(r"^\s*(?:[-+=#]|::|\d+[.)])")
-# GitHub's runner obeys `::command::` at the start of a printed line, and this one anywhere in it.
+# GitHub's runner obeys `::command::` at the start of a line, and this one anywhere in it.
 _OLD_COMMAND = "##["
 
 
@@ -29,7 +29,7 @@ def printable(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """`printable`, cut to what a column can bear."""
+    """`printable`, cut to the width of a column."""
     return printable(text if len(text) <= MAX_CELL else text[: MAX_CELL - 3] + "...")
 
 
@@ -41,33 +41,33 @@ def _visible(character: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """For a cell of markdown: neither markup nor HTML nor a mention or a link."""
+    """For a markdown cell: escapes markup, HTML, mentions and links."""
     escaped = _MARKUP.sub(r"\\\1", printable(text).translate(_HTML))
     escaped = _REFERENCE.sub(r"\1&#8203;", escaped)
     return _LINK.sub(lambda found: f"&#{ord(found[0])};", escaped)
 
 
 def markdown_line(text: str) -> str:
-    """`markdown` for a line of its own, which must not start a list, a heading or a command."""
+    """`markdown` for a whole line, which must not start a list, a heading or a command."""
     escaped = markdown(text)
     return f"&#8203;{escaped}" if _BLOCK.match(escaped) else escaped
 
 
 def spreadsheet(text: str) -> str:
-    """For a CSV cell: a spreadsheet must not take it for a formula."""
+    """For a CSV cell: must not become a formula in a spreadsheet."""
     plain = printable(text)
     return f"'{plain}" if plain.lstrip()[:1] in ("=", "+", "-", "@") else plain
 
 
 def log_line(text: str) -> str:
-    """For a printed line of its own: the runner of a CI job must not take it for a command."""
+    """For a whole printed line: must not become a command of a CI runner."""
     plain = printable(text)
     start = len(plain) - len(plain.lstrip())
     return f"{plain[:start]}\\x3a{plain[start + 1 :]}" if plain[start:][:2] == "::" else plain
 
 
 def attachment_free(text: str) -> str:
-    """For XML of test results: `[[ATTACHMENT|path]]` would have a file of the job uploaded."""
+    """For XML test results: `[[ATTACHMENT|path]]` would upload a file of the job."""
     return printable(text).replace("[[", r"[\x5b")
 
 

@@ -1,4 +1,4 @@
-"""GitHub Actions: annotations for the log, a summary for the page of the job.
+"""GitHub Actions: annotations for the log, a summary for the job page.
 
 The commands and their escaping are documented under "Workflow commands for GitHub Actions".
 """

@@ -1,4 +1,4 @@
-"""A page a commit: its build, its measurements, and the changes that it is held to have made."""
+"""One page per commit: its build, its measurements, and the changes attributed to it."""
 
 import hashlib
 import math

@@ -1,6 +1,6 @@
-"""What the site shows: a history, where its series changed, and the latest tables.
+"""The content of the site: a history, where its series changed, and the latest tables.
 
-Texts are untrusted; `shown` makes one harmless before it goes onto a page.
+Texts are untrusted; `shown` escapes one before it goes onto a page.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
-"""Numbers and texts as JavaScript files, which a page may load from a file: it may fetch nothing.
+"""Encode numbers and texts as JavaScript files, which a page opened from disk may load; it cannot
+fetch.
 
-What stands in such a file is a call with one JSON value. Texts are untrusted; the bytes that
-HTML or JavaScript could take for something else are escaped, though the files hold data alone.
+Such a file is a call with one JSON value. Texts are untrusted; bytes that HTML or JavaScript could
+misinterpret are escaped, although the files hold only data.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from flashbench.site.content import CONFIDENCE, Graph, shown, speedup
 from flashbench.site.templating import maker_key
 
 DIGITS = 5  # significant digits of a typical value of a series: far below any noise
-_LISTS_END = 2**53  # above it JavaScript counts no longer
+_LISTS_END = 2**53  # the largest integer that JavaScript counts exactly
 _ESCAPES = {b"<": b"\\u003c", b">": b"\\u003e", b"&": b"\\u0026"}
 _ESCAPES |= {b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
 _COLUMNS = {"v": "value", "lo": "low", "hi": "high", "q25": "q25", "q75": "q75"}

@@ -1,4 +1,4 @@
-"""Where everything lies in the pictures of a device: speed-ups and a roofline.
+"""The layout of a device's pictures: speed-ups and a roofline.
 
 Places are percent of the width or height, so that a picture fills its box on any screen while its
 texts keep their size.

@@ -1,4 +1,4 @@
-"""What the project calls itself in asv's configuration, a stranger's file."""
+"""The project's name in asv's configuration, an untrusted file."""
 
 import json
 import re

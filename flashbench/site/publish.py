@@ -1,4 +1,4 @@
-"""Writes the site of a content into a folder: only what changed since the last time."""
+"""Write the site of a content into a folder, only what changed since the last time."""
 
 import hashlib
 from dataclasses import dataclass

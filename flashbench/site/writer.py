@@ -1,4 +1,4 @@
-"""A folder of files: only those whose content changed are written.
+"""Write a folder of files, only those whose content changed.
 
 `.flashbench-site.json` in the folder lists the files of the site with the key of what each was
 made from. A file with the same key is neither made nor written again, one that is no longer part

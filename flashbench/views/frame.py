@@ -1,4 +1,4 @@
-"""What stands around every table: where the numbers come from, how to read them, what they cost."""
+"""The frame of every table: where the numbers come from, how to read them, what they cost."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -201,7 +201,7 @@ def cost_cells(data: LaunchData, candidate: int | None, case: int | None) -> dic
 
 
 def _answer(report: Report) -> str:
-    """What the exit code stands for; a wrong result is no regression."""
+    """The meaning of the exit code; a wrong result is not a regression."""
     outcomes = {verdict.outcome for verdict in report.verdicts}
     if Outcome.WRONG in outcomes:
         return "Wrong result and regression" if Outcome.SLOWER in outcomes else "Wrong result"

@@ -1,4 +1,4 @@
-"""The view of `flashbench aa`: false alarms of a build against itself, and what it can see."""
+"""The view of `flashbench aa`: false alarms of a build against itself, and what it can detect."""
 
 import math
 

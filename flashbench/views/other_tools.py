@@ -29,7 +29,7 @@ from flashbench.views.detail import QUANTILES, quantile_cell
 
 
 def document(judged: ForeignReport) -> Document:
-    """One row a benchmark: both numbers, their ratio and what may be said of it."""
+    """One row per benchmark: both numbers, their ratio and its verdict."""
     report, sets = judged.report, judged.sets
     rows = [
         _row(judged, pair, comparison, verdict)
