@@ -1,5 +1,7 @@
 """`flashbench profile`: where the time of one case goes, by the hardware's own counters."""
 
+import errno
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,7 +98,13 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
 
     case = parse_case(text)
     if path.exists():
-        raise InvalidInputError(f"{path}: is there already; name another file with -o")
+        raise InvalidInputError(f"{path}: already exists; name another file with -o")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(path.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
     chosen = [options["candidate"] or _default(), options["against"]]
     asked = [_asked(one, case, options) for one in chosen if one]
     if len(asked) == 2 and asked[0].label == asked[1].label:

@@ -12,6 +12,7 @@ import flashbench
 from flashbench import machine
 from flashbench.errors import NotMeasuredError
 from flashbench.machine import Ceilings
+from flashbench.profile.command import run
 from flashbench.runfile import Environment
 
 _BOOTSTRAP = (
@@ -38,9 +39,7 @@ def measure(device: str, threads: int | None = None) -> Ceilings:
     root = str(Path(flashbench.__file__).parents[1])
     command = [sys.executable, "-P", "-c", _BOOTSTRAP, root, device, str(threads or 0)]
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS
-        )
+        done = run(command, _SECONDS)
     except subprocess.TimeoutExpired:
         raise NotMeasuredError(f"ceilings of {device}: no answer within {_SECONDS} s") from None
     if done.returncode:

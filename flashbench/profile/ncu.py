@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flashbench.errors import NotMeasuredError
 from flashbench.profile import counters
+from flashbench.profile.command import run
 
 _PERMISSION = "ERR_NVGPUCTRPERM"
 _PERMISSION_FIX = (
@@ -20,7 +21,6 @@ _MISSING = (
     "$FLASHBENCH_NCU"
 )
 _QUERY_SECONDS = 60
-_ENVIRONMENT = {"LC_ALL": "C"}  # numbers without the separators of a language
 
 
 class CountersUnavailableError(NotMeasuredError):
@@ -49,7 +49,7 @@ def offered(ncu: str) -> list[str]:
     Versions before 2023 refuse a list with a name that they do not know.
     """
     try:
-        answer = _run([ncu, "--query-metrics"], _QUERY_SECONDS).stdout
+        answer = run([ncu, "--query-metrics"], _QUERY_SECONDS).stdout
     except (OSError, subprocess.SubprocessError):
         answer = ""
     return counters.wanted(frozenset(re.findall(r"^(\w+__\w+)\s", answer, re.MULTILINE)))
@@ -95,7 +95,7 @@ def collect(
     fails or nothing was profiled.
     """
     try:
-        done = _run(command(ncu, report, target, metrics, cold=cold), timeout)
+        done = run(command(ncu, report, target, metrics, cold=cold), timeout)
     except subprocess.TimeoutExpired:
         raise NotMeasuredError(f"ncu: no end within {timeout:g} s") from None
     except OSError as error:
@@ -112,7 +112,7 @@ def export(ncu: str, report: Path) -> str:
     """A report as CSV: one line a kernel, in base units. Raises NotMeasuredError."""
     shown = [ncu, "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
     try:
-        done = _run(shown, _QUERY_SECONDS)
+        done = run(shown, _QUERY_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
         raise NotMeasuredError(f"{report}: ncu cannot read it: {error}") from None
     if done.returncode:
@@ -123,7 +123,7 @@ def export(ncu: str, report: Path) -> str:
 def version(ncu: str) -> str:
     """As in "2025.3.1.0"; "" where it does not say."""
     try:
-        found = re.search(r"Version (\S+)", _run([ncu, "--version"], _QUERY_SECONDS).stdout)
+        found = re.search(r"Version (\S+)", run([ncu, "--version"], _QUERY_SECONDS).stdout)
     except (OSError, subprocess.SubprocessError):
         return ""
     return found[1] if found else ""
@@ -136,15 +136,3 @@ def _reason(said: str, code: int) -> str:
     others = [line for line in lines if not line.startswith("==")]
     found = (others or errors)[-1:] or [f"exit status {code}"]
     return found[0].removeprefix("==ERROR==").strip()[:300]
-
-
-def _run(command: list[str], timeout: float) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        command,
-        env=os.environ | _ENVIRONMENT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=timeout,
-    )

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from flashbench.errors import NotMeasuredError
+from flashbench.profile.command import run
 from flashbench.profile.ncu import CountersUnavailableError
 
 EVENTS = (
@@ -60,15 +61,7 @@ def collect(perf: str, target: Sequence[str], timeout: float) -> tuple[dict[str,
         marks = ["--delay", "-1", "--control", f"fifo:{control},{answer}"]
         command = [perf, "stat", "-x", ";", "-e", ",".join(EVENTS), *marks, "-o", str(counted)]
         try:
-            done = subprocess.run(
-                [*command, "--", *target, str(control), str(answer)],
-                env=os.environ | {"LC_ALL": "C"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=timeout,
-            )
+            done = run([*command, "--", *target, str(control), str(answer)], timeout)
         except (OSError, subprocess.SubprocessError) as error:
             raise NotMeasuredError(f"perf: {error}") from None
         if "perf_event_paranoid" in done.stderr or "No permission" in done.stderr:

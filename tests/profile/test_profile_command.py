@@ -134,7 +134,8 @@ def test_a_wrong_result_is_profiled_and_said(flashbench: Flashbench) -> None:
         (["--candidate", "mine:missing"], Exit.NOT_MEASURED, "no function 'missing'"),
         (["--candidate", "sdpa:mine"], Exit.USAGE, "backend 'mine' is unknown"),
         (["--against", "flashbench"], Exit.USAGE, "is the candidate itself"),
-        (["-o", "mine.py"], Exit.USAGE, "is there already"),
+        (["-o", "mine.py"], Exit.USAGE, "mine.py: already exists"),
+        (["-o", "mine.py/p.json"], Exit.USAGE, "mine.py/p.json: cannot be written"),
     ],
 )
 def test_errors(flashbench: Flashbench, arguments: list[str], code: Exit, said: str) -> None:
