@@ -1,6 +1,6 @@
 """Loading `flashbench._C`, and what it says of itself.
 
-A library that does not load is told in one line that names the missing file or symbol.
+A library that does not load is a one-line error that names the missing file or symbol.
 """
 
 import importlib

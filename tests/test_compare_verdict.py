@@ -187,7 +187,7 @@ def test_one_wrong_launch_is_wrong():
 
 
 def test_one_crashed_launch_leaves_the_others():
-    """A crash costs its launch; the rest is compared, and the crash is told."""
+    """A crash costs its launch; the rest is compared, and the crash is reported."""
     run = _run(1)
     _replace_result(run, 5, 1, "ours", _failed(run, 1, "crashed", "signal 11"))
     comparison = report_one(run).comparisons[1].pairing

@@ -92,7 +92,7 @@ def test_broken_links_are_found(tmp_path: Path) -> None:
 
 
 def test_pages_that_code_names_exist() -> None:
-    """A comment, a message or a page that names docs/x.md names one that is there."""
+    """Every docs/x.md named in a comment, a message or a page exists."""
     texts = [*files("*.py", "*.h", "*.cu", "*.cpp", "*.toml", "*.yml", "*.md"), ROOT / "Makefile"]
     texts = [path for path in texts if path.relative_to(ROOT).parts[0] != "tests"]  # own fixtures
     missing = [

@@ -99,7 +99,7 @@ def test_links_in_our_own_folders_are_not_followed(tmp_path):
 
 
 def test_loop_of_links_is_refused(tmp_path):
-    """It leads nowhere, and is told so."""
+    """It leads nowhere, and is reported so."""
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(OSError, match="symbolic links"):
@@ -107,7 +107,7 @@ def test_loop_of_links_is_refused(tmp_path):
 
 
 def test_device_is_written_to_and_stays(tmp_path, measured):
-    """A null device takes the table and is a null device after; a full one is told."""
+    """A null device takes the table and is a null device after; a full one is reported."""
     null = device(tmp_path / "null", 3)
     done = show(measured, "-o", null)
     assert (done.returncode, done.stderr) == (0, "")

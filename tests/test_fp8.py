@@ -101,7 +101,7 @@ def test_nonfinite_becomes_nan_alone(value: float) -> None:
 
 @pytest.mark.parametrize("size", [0.0, 1e-38, 1e38])
 def test_extreme_blocks_stay_finite(size: float) -> None:
-    """Zeros, the smallest and the largest of bfloat16 come back finite."""
+    """Zeros and the smallest and largest bfloat16 values stay finite."""
     q, k, v = (
         (x.float().clamp(-1, 1) * size).to(torch.bfloat16)
         for x in inputs("normal", (1, 1), (5, 7), 64)

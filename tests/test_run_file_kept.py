@@ -56,7 +56,7 @@ def path(tmp_path: Path, measured: bytes) -> Path:
 
 
 def test_the_same_command_again_prints_the_table(path: Path, measured: bytes) -> None:
-    """A complete file is told as that; nothing is measured again, and its table is printed."""
+    """A complete file is reported as that; nothing is measured again, and its table is printed."""
     done = run(path, "--format", "csv")
     assert done.returncode == 0, done.stderr
     assert f"{path}: resumed, with 2 of 2 launches" in done.stderr

@@ -174,7 +174,7 @@ def test_future_schema():
 
 
 def test_other_formats():
-    """Another tool's JSON is told as such."""
+    """Another tool's JSON is reported as such."""
     assert "not a flashbench run file" in _refusal({"benchmarks": []})
     assert "not a flashbench run file" in _refusal(_document() | {"format": "asv"})
 

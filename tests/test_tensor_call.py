@@ -123,7 +123,7 @@ def test_options_that_only_python_judges_are_left_to_it(options: dict[str, objec
 
 
 def test_shapes_that_do_not_fit_are_left_to_python() -> None:
-    """Lengths, batches and heads that differ are told by the checked way."""
+    """Lengths, batches and heads that differ are reported by the checked way."""
     q, k, v = tensors()
     assert plain(q, k, v[:, :, :-1]) is None
     assert plain(q, k.expand(2, -1, -1, -1), v.expand(2, -1, -1, -1)) is None

@@ -78,7 +78,7 @@ def build(
 
     Nothing is written into `checkout`. Several processes may call this at once: one builds, the
     others wait for it. A failure is an answer, kept like a success and tried again only with
-    `retry_failed`, or after a time-out with more time; one for want of memory, disk or a
+    `retry_failed`, or after a time-out with more time; one for lack of memory, disk or a
     compiler is not kept.
     Raises OSError when the cache cannot be written, or its disk is full, NotMeasuredError when this
     Python lacks what the build needs.
@@ -130,9 +130,9 @@ def build(
                 log = f"{made.reason}\n{read_log(work)}"
                 reason = ""
                 if line := diagnosis.passing(log):
-                    reason = f"for want of memory or disk, so not kept: {line}"
+                    reason = f"for lack of memory or disk, so not kept: {line}"
                 elif line := diagnosis.missing_tool(log):
-                    reason = f"for want of a tool on PATH, so not kept: {line}"
+                    reason = f"for lack of a tool on PATH, so not kept: {line}"
                 if reason:
                     return msgspec.structs.replace(made, status="build error", reason=reason)
             remove_tree(work / "work")

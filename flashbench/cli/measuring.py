@@ -58,7 +58,7 @@ def new_run_file(prefix: str) -> Path:
 
 
 def tell(text: str) -> None:
-    """A line on stderr."""
+    """Print a line on stderr."""
     # Reasons quote candidates' output and run files: nothing in them may control the terminal.
     click.echo(f"flashbench: {printable(text)}", err=True)
 

@@ -93,8 +93,8 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         (self._site / HOST).write_text(_host_packages())
 
     def _get_installed_commit_hash(self) -> str | None:
-        """None: a commit is prepared whenever asv needs it. Finding it again takes milliseconds;
-        the toolchain may be another by now, or the cache pruned."""
+        """None: prepare a commit whenever asv needs it. Finding it again takes milliseconds; the
+        toolchain may have changed since, or the cache been pruned."""
         return None
 
     def _set_commit_hash(self, commit_hash: str | None) -> None:

@@ -41,7 +41,7 @@ def choose(machine: str | None, host: str, name: str) -> Chosen:
     """The machine's name in the history: as the user says, else asv's name of this host, else the
     host's. host: that measured; name: of the run file.
 
-    Raises InvalidInputError for one that no folder can have, or that is obviously nobody's name.
+    Raises InvalidInputError for one that no folder can have, or that obviously names no machine.
     """
     chosen = Chosen(host, "the host's name")
     if machine is not None:

@@ -128,7 +128,7 @@ def seconds(case: str, candidate: str) -> Samples | float:
 
 
 def ratio(case: str, candidate: str) -> Samples | float:
-    """Time of the candidate over SDPA's, that of each launch (`LaunchData.speedups`); else as
+    """The candidate's time over SDPA's in each launch (`LaunchData.speedups`); otherwise like
     `seconds`."""
     data = _data(case)
     if data is None:

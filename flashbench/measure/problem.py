@@ -78,7 +78,7 @@ class Problem:
         return torch.equal(self.q, q) and torch.equal(self.k, k) and torch.equal(self.v, original_v)
 
     def restore(self) -> None:
-        """Put the inputs back after a candidate changed them."""
+        """Restore the inputs after a candidate changed them."""
         for x, original in zip(self.inputs, self._original, strict=True):
             x.data.copy_(original)
         self.sign = 1

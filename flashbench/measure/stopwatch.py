@@ -1,4 +1,4 @@
-"""Whose seconds they are, while a worker measures a case."""
+"""Attribute seconds to candidates while a worker measures a case."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
@@ -32,7 +32,7 @@ class Stopwatch:
         self._candidate, self._at_the_clock, self._since = candidate, at_the_clock, now
 
     def write(self, result: Result) -> None:
-        """Give a result its seconds."""
+        """Store a result's seconds."""
         self.switch()
         result.device_seconds = round(self._seconds[result.candidate], 6)
         result.sampling_seconds = min(

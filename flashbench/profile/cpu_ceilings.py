@@ -47,7 +47,7 @@ def _products(clock: CpuClock, dtype: str) -> float:
             code = ("fp32", "fp16", "bf16").index(dtype)  # the order of `enum class Dtype`
             best = max(best, float(load().cpu_peak(code, torch.get_num_threads())))
     except FlashbenchError:
-        pass  # no extension here: a stranger's project
+        pass  # no extension here: another project
     return best
 
 

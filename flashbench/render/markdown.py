@@ -1,7 +1,7 @@
 """Markdown for a README or a pull-request comment; nothing in a name becomes markup.
 
 A table without a verdict (`show`) is written whole. With one (`compare`) it is an answer to be read
-in a hurry: the verdict first, the rows that need somebody next, the others folded away.
+in a hurry: the verdict first, the rows that need attention next, the others folded away.
 """
 
 from flashbench.render.escape import MAX_CELL, markdown, markdown_line
@@ -89,7 +89,7 @@ class _Room:
 
 
 def _split(rows: list[Row]) -> tuple[list[Row], list[Row]]:
-    """Rows to show, rows to fold: of many rows only those that need somebody are shown."""
+    """Rows to show, rows to fold: of many rows only those that need attention are shown."""
     if len(rows) <= MANY_ROWS:
         return rows, []
     ranks = {outcome: rank for rank, outcome in enumerate(ATTENTION)}

@@ -124,7 +124,7 @@ def _judge_failed(found: Checked) -> None:
 
 
 def summarized(cases: Iterable[Case]) -> str:
-    """Ids of cases, those of one shape and device in one: b1-h2-q64-d64-{fp16,bf16}-full-cpu."""
+    """Case ids, merged by shape and device: b1-h2-q64-d64-{fp16,bf16}-full-cpu."""
     masks: dict[tuple[str, str, str], list[str]] = {}
     for case in cases:
         shape = case.id.rsplit("-", 3)[0]

@@ -76,7 +76,7 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Everything. graphs: in the order to show."""
+    """The whole content. graphs: in the order to show."""
 
     project: str
     history: History

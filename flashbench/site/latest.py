@@ -54,7 +54,7 @@ def latest_table(file: Path, machine: str, commit: int, device: str) -> Latest:
 def _run_file(
     history: History, machine: str, device: str, results: Path
 ) -> tuple[Path | None, int]:
-    """The newest commit's run file and the commit; (None, -1) where there is none."""
+    """The newest commit's run file, and the commit; (None, -1) if there is none."""
     index = {commit.id: place for place, commit in enumerate(history.commits)}
     folder = record.path_of(results, machine, "", "").parent
     files = [

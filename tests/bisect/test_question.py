@@ -1,4 +1,4 @@
-"""Ranges of a repository that lacks objects: what can be told is told, the rest is one line."""
+"""Ranges of a repository that lacks objects: what can be told is reported, the rest is one line."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def forget(repository: Repository, name: str) -> None:
 
 
 def test_commit_whose_tree_is_missing(repository: Repository) -> None:
-    """A commit that git cannot read is a build of its own, and the others are told as ever."""
+    """A commit that git cannot read is a build of its own, and the others are reported as ever."""
     whole = range_of(read(repository.root), "good", "HEAD")
     assert (whole.builds(), whole.changes()) == (2, [True, False, True])
     forget(repository, "HEAD~1^{tree}")
@@ -47,7 +47,7 @@ def test_commit_whose_tree_is_missing(repository: Repository) -> None:
 def test_commit_that_is_missing(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a history with a hole git's own words are told, and not that two commits are strangers."""
+    """A history with a hole reports git's own message, not that two commits are unrelated."""
     good, bad = repository.git("rev-parse", "good"), repository.git("rev-parse", "HEAD")
     forget(repository, "HEAD~1")
     for ask in (

@@ -39,7 +39,7 @@ def test_slowdown_is_found_among_broken_commits(merges: bool) -> None:
 @pytest.mark.parametrize("jobs", [1, 4])
 @pytest.mark.parametrize("merges", [False, True])
 def test_last_that_works_is_always_found(merges: bool, jobs: int) -> None:
-    """Whatever is broken and repaired before, the last commit that works is told, and of the first
+    """Whatever broke and was repaired, it reports the last commit that works, and of the first
     that does not nothing that descends works."""
     rng = np.random.default_rng([4, merges])
     assert all(simulated.fault_trial(rng, merges, jobs).right for _ in range(TRIALS))

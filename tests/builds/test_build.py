@@ -1,4 +1,4 @@
-"""Builds of a small C++ project: every way to fail is told apart, and nothing is built twice."""
+"""Builds of a small C++ project: every failure is distinguished, and nothing is built twice."""
 
 import multiprocessing
 import shutil
@@ -228,7 +228,7 @@ def test_killed_supervisor_is_not_remembered(project: Path, cache: Path) -> None
 
 
 def test_killed_compiler_is_not_remembered(project: Path, cache: Path) -> None:
-    """A build that somebody killed, as the kernel does where memory runs out, says nothing."""
+    """A killed build, as the kernel does where memory runs out, says nothing."""
     (project / "setup.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
     made = build(project, cache)
     assert "SIGKILL" in made.reason or "so not kept" in made.reason
@@ -237,7 +237,7 @@ def test_killed_compiler_is_not_remembered(project: Path, cache: Path) -> None:
 
 
 def test_full_disk_is_not_remembered(project: Path, cache: Path) -> None:
-    """A failure for want of disk or memory says nothing of the sources: the next call tries."""
+    """A failure for lack of disk or memory says nothing of the sources: the next call tries."""
     setup = (project / "setup.py").read_text()
     (project / "setup.py").write_text("raise SystemExit('as: No space left on device')\n")
     assert build(project, cache).status == "build error"

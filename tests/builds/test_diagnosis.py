@@ -28,11 +28,11 @@ from flashbench.builds.diagnosis import missing_tool, passing
         "  what():  std::bad_alloc",
         "fast.api cannot be imported: MemoryError: std::bad_alloc",
         "a call raised torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
-        "setup.py ended with SIGKILL, as for want of memory",
+        "setup.py ended with SIGKILL, as for lack of memory",
     ],
 )
 def test_want_of_memory_or_disk(line: str) -> None:
-    """What tools print for want of memory or disk is found among what else they print."""
+    """What tools print for lack of memory or disk is found among what else they print."""
     assert passing(f"c++ -c x.cpp\n{line}\nmake: *** [x.o] Error 1\n") == line.strip()
 
 

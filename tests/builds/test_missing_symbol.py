@@ -39,7 +39,7 @@ def test_unit_that_was_not_compiled(tmp_path: Path, symbol: str, text: str, says
 
 
 def test_unit_that_instantiates_others(tmp_path: Path) -> None:
-    """A compiled unit that instantiates the class for other arguments is told as such."""
+    """A compiled unit that instantiates the class for other arguments is reported as such."""
     (tmp_path / "compiled.cpp").write_text("void K<T>::run() {}\ntemplate struct K<float>;\n")
     found = should_have_held("undefined symbol: K<double>::run()", tmp_path, LOG)
     assert found == "compiled.cpp should hold it: it instantiates run for others"

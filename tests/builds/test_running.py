@@ -104,7 +104,8 @@ def is_alive(process: int) -> bool:
 @pytest.mark.skipif(sys.platform != "linux", reason="a keeper of orphans is Linux's")
 @pytest.mark.parametrize("levels", [1, 2])
 def test_a_build_that_kills_its_supervisors_leaves_nothing(tmp_path: Path, levels: int) -> None:
-    """Whether it kills its parent or that one's too: nothing of it is left, and it is said."""
+    """Whether it kills its parent or its grandparent too: nothing of it is left, and it is
+    reported."""
     ids = tmp_path / "ids"
     command = [sys.executable, "-c", KILLS, str(ids), str(levels), str(os.getpid())]
     with pytest.raises(running.KilledError, match="killed the process that supervises the build"):

@@ -1,7 +1,7 @@
 """A Slurm cluster of one node on loopback: private directories, keys, sockets and ports.
 
 Needs slurmctld, slurmd and munged (Debian: `apt-get install slurm-wlm munge`) and no setup at all.
-As root the daemons run as root, else as whoever runs the tests.
+As root the daemons run as root, else as the user who runs the tests.
 """
 
 import os

@@ -101,7 +101,7 @@ def test_waiting_outlives_a_controller_and_ends_with_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
     """A controller that does not answer is asked again; it is over when all tasks have ended, or
-    when Slurm has forgotten the job, and the last state seen is told of each shard."""
+    when Slurm has forgotten the job, and the last state seen is reported of each shard."""
     (tmp_path / "squeue").write_text(ANSWERS)
     (tmp_path / "squeue").chmod(0o755)
     (tmp_path / "squeue.n").write_text(str(first))

@@ -37,7 +37,8 @@ def _gate(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_every_level_passes(project: Repository) -> None:
-    """Levels and thresholds of the settings; a line a level on stderr; the measurements stay."""
+    """Levels and thresholds come from the settings; stderr has a line per level; the measurements
+    are kept."""
     few = ["--shape", "1,1,16,16", "--dtype", "fp32", "--causal", "full", "--samples", "2"]
     done = _gate(project.root, *few, "--run-file", "gate-run.json", "--format", "json")
     assert done.returncode == 0, done.stderr
@@ -83,8 +84,8 @@ def test_a_partial_clone_is_not_measured(project: Repository) -> None:
     ("script", "flags", "following"),
     [
         ("kill -9 $PPID", [], "killed the process that supervises the build"),
-        ("echo 'cc: No space left on device'; exit 1", [], "for want of memory or disk"),
-        ("clang-99 -c a.c", [], "for want of a tool on PATH"),
+        ("echo 'cc: No space left on device'; exit 1", [], "for lack of memory or disk"),
+        ("clang-99 -c a.c", [], "for lack of a tool on PATH"),
         ("sleep 60", ["--build-timeout", "1s"], "allow more with --build-timeout"),
         ("echo 'a.c:1:1: error: no'; exit 1", None, "bisect --for build"),
     ],

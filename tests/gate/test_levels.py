@@ -151,7 +151,7 @@ def test_speed(speedup: float | list[float], threshold: float, state: State) -> 
 
 
 def test_speed_of_a_wrong_result_is_none() -> None:
-    """A wrong result in a launch is told as such, not as a speed."""
+    """A wrong result in a launch is reported as such, not as a speed."""
     run = make_run(np.random.default_rng(1), cases=make_cases(2), speedup=2.0)
     for launch in run.launches:
         wrong = next(one for one in launch.results if one.candidate == "ours")

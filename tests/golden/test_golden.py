@@ -69,7 +69,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_golden(name):
-    """The command prints what it did and exits as it did."""
+    """The command's output and exit code match the golden file."""
     run = forks.run(shlex.split(COMMANDS[name]), HERE)
     found = (
         f"$ flashbench {COMMANDS[name]}\nexit code {run.returncode}\n"

@@ -183,7 +183,7 @@ def test_reason_of_a_failed_build_is_told_and_kept(history) -> None:
 
 
 def test_reason_of_a_failed_import_is_told_and_kept(history) -> None:
-    """As of a build that failed: what was built is not what is imported."""
+    """Like a failed build: what is imported is not what was built."""
     project, commits, output = history
     renamed = project.record(commits["renamed"])
     assert (renamed.status, renamed.build.status) == ("wrong module name", "built")

@@ -231,7 +231,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_file_hides_no_other(project, kind: str) -> None:
-    """One file that cannot be read is told; the others are read."""
+    """One file that cannot be read is reported; the others are read."""
     root, commits = project
     (path,) = (root / "results" / "box").glob(f"{commits[4][:8]}-*.json")
     content = json.loads(path.read_text())

@@ -53,7 +53,7 @@ def _same(root: Path) -> bool:
 
 
 def _decodings(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that are decoded from now on."""
+    """Record the files decoded from now on."""
     seen: list[Path] = []
     decode = Reader.decode
 
@@ -141,7 +141,7 @@ def _bare(content: bytes) -> bytes:
 
 
 def _odd(content: bytes) -> bytes:
-    """Numbers that are no whole number of columns."""
+    """Numbers that do not fill whole columns."""
     entry = msgspec.msgpack.decode(content[4:])
     entry[3] = entry[3][:-8]
     return _checked(msgspec.msgpack.encode(entry))

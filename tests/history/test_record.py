@@ -171,8 +171,8 @@ def test_a_doubtful_run_is_kept_only_with_a_flag(
 
 
 def test_a_run_s_own_threads_are_no_other_work(commits: Sequence[str]) -> None:
-    """From the second launch on the load average holds the run itself; a single busy launch of ten
-    does not move a median."""
+    """From the second launch on the load average includes the run itself; a single busy launch of
+    ten does not move a median."""
     run = run_of(commits[0])
     for launch in run.launches:
         launch.before = DeviceState(load_average=2.3)

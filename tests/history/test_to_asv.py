@@ -217,7 +217,7 @@ def test_a_machine_is_one_machine(root: Path) -> None:
 
 
 def test_what_is_damaged_is_left_as_it_is(root: Path) -> None:
-    """A result file that cannot be understood is told and not replaced."""
+    """A result file that cannot be understood is reported and not replaced."""
     kept(root, run_of(root))
     (path,) = (root / "results" / "box").glob("*-run-py3.11.json")
     good = json.loads(path.read_text())

@@ -146,7 +146,7 @@ def reuses_memory(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
 
 
 def returns_stale_memory(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
-    """Hopes that the allocator gives it the memory of somebody's right answer."""
+    """Hopes that the allocator gives it the memory of another candidate's correct answer."""
     return torch.empty_like(q)
 
 
@@ -186,6 +186,6 @@ def falls_back(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
 
 
 def changes_threads(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
-    """Slows down whoever is timed after it."""
+    """Slows down the candidate timed after it."""
     torch.set_num_threads(3)
     return correct(q, k, v, **keywords)

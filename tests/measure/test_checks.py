@@ -74,7 +74,7 @@ def test_right_candidate_is_measured() -> None:
     ],
 )
 def test_wrong_or_dishonest_candidate_gets_no_time(function: str, words: str) -> None:
-    """Each way to be wrong is told by name, costs its speed, and no other candidate anything."""
+    """Each way to be wrong is named and costs its speed, but no other candidate anything."""
     sdpa, bad, good = measured(function, "correct")
     assert bad.status == "wrong"
     assert words in bad.reason

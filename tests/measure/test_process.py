@@ -111,7 +111,7 @@ with Worker(timeout=1) as worker:
     ],
 )
 def test_end_of_a_worker_is_told(function: str, status: str, words: str) -> None:
-    """Signal, exit status, last line and time-out are told, with the candidate to blame."""
+    """Signal, exit status, last line and time-out are reported, with the candidate to blame."""
     process = forks.start([forks.ROOT / "tests", function], forks.ROOT, script=DIES)
     stdout, stderr = process.communicate()
     assert process.returncode == 0, stderr
@@ -121,7 +121,7 @@ def test_end_of_a_worker_is_told(function: str, status: str, words: str) -> None
 
 
 def test_crash_at_import_names_the_candidate() -> None:
-    """A candidate that ends the process when it is imported is told by name."""
+    """A candidate that ends the process when it is imported is reported by name."""
     with Worker(timeout=60) as worker, pytest.raises(WorkerDiedError) as caught:
         worker.ask(setup(f"{FUNCTIONS}:correct", "tests.measure.crashes_at_import:f"))
     assert caught.value.candidate == "f"

@@ -70,7 +70,7 @@ def test_sdpa_beside_them_is_the_control():
 
 
 def test_a_slower_machine_is_no_slower_kernel(tmp_path):
-    """A machine that is half as fast in B moves SDPA too: nothing is called slower."""
+    """A machine at half the speed in B slows SDPA too: nothing is called slower."""
     for file in (INPUTS / "door_a").glob("*.json"):
         content = json.loads(file.read_text())
         for benchmark in content["benchmarks"]:

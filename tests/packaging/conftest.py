@@ -16,7 +16,7 @@ VERSIONS = sorted({HERE, "3.13"})
 
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The working tree as git would clone it, without anything that is ignored, nor results."""
+    """The working tree as git would clone it, without ignored files or results."""
     target = tmp_path_factory.mktemp("pristine") / "clone"
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed += ["--", ":!results"]

@@ -44,7 +44,8 @@ def few(browser: "Browser", tmp_path: Path) -> "Iterator[Page]":
 
 @pytest.fixture
 def visit(browser: "Browser", site: Path) -> "Iterator[Callable[..., Page]]":
-    """Opens pages; in the end none of them complained, or asked for what is not in the folder."""
+    """Opens pages; fails at the end if any logged an error, or requested something outside the
+    folder."""
     from pages.browser import Visit
 
     visits: list[Visit] = []

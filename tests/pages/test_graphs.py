@@ -236,7 +236,7 @@ def test_the_address_keeps_the_state(visit: Open) -> None:
     figures(again, 2)
 
 
-def test_an_address_of_strangers_is_harmless(visit: Open) -> None:
+def test_an_untrusted_address_is_harmless(visit: Open) -> None:
     """Values that are no choice filter nothing, and none of them is taken for markup."""
     page = visit("graphs.html#dtype=int4&show=%3Cimg%20src=x%3E&from=zz&to=2025-10-12&bogus=1")
     first = figures(page, 8).first

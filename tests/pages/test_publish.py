@@ -83,7 +83,7 @@ def test_one_commit_more_writes_what_it_changes(tmp_path: Path) -> None:
 
 
 def test_what_is_no_longer_part_of_it_is_removed(tmp_path: Path) -> None:
-    """A commit that is gone takes its page along; what somebody else put there stays."""
+    """A commit that is gone takes its page along; other files stay."""
     publish(longer(SAMPLE), tmp_path)
     (tmp_path / "CNAME").write_text("example.org")
     assert publish(SAMPLE, tmp_path).removed == 1
@@ -152,7 +152,7 @@ def test_a_publisher_that_dies_leaves_nothing_stale(
 def test_a_folder_that_is_no_site_is_refused(
     tmp_path: Path, manifest: bytes | None, said: str
 ) -> None:
-    """Files of somebody else, or a list that leads out of the folder: nothing is touched."""
+    """Foreign files, or a list that leads out of the folder: nothing is touched."""
     (tmp_path / "precious").write_text("mine")
     folder = tmp_path / "site"
     folder.mkdir()
@@ -184,7 +184,7 @@ class _Markup(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-def test_pages_hold_no_markup_of_strangers(tmp_path: Path) -> None:
+def test_pages_escape_untrusted_markup(tmp_path: Path) -> None:
     """No page has an inline script, style or handler, and every address stays in the folder."""
     publish(SAMPLE, tmp_path)
     pages = list(tmp_path.rglob("*.html"))

@@ -72,7 +72,7 @@ def test_broken_settings_are_a_finding(tmp_path: Path) -> None:
 
 
 def test_from_a_folder_below(tmp_path: Path) -> None:
-    """The project is the one around the working directory."""
+    """The project is found from a folder below it."""
     done = _preflight(_broken(tmp_path / "flash").root / "csrc")
     assert done.stdout.startswith("preflight of flash, level source: 1 error ")
 

@@ -61,7 +61,7 @@ def test_is_rebuilt_by_the_project_s_own_build(tmp_path: Path) -> None:
 
 
 def test_build_that_does_not_help(tmp_path: Path) -> None:
-    """A build that takes the library for new is told as such; the finding stays."""
+    """A build that takes the library for new is reported as such; the finding stays."""
     found, report = _checked(_project(tmp_path / "flash", "true"), fix=True)
     assert len(found) == 1
     (line,) = report.fixed

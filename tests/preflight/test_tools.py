@@ -1,4 +1,4 @@
-"""The build level of preflight: tools that are missing or of somebody else, and HEAD's build."""
+"""The build level of preflight: tools that are missing or of another Python, and HEAD's build."""
 
 import os
 import stat
@@ -96,7 +96,7 @@ def test_list_of_architectures_without_this_chip(
 def test_pip_of_another_python(
     subject: BuildSubject, bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pip3 on PATH installs for somebody else."""
+    """The pip3 on PATH installs for another Python."""
     _program(bare, "pip3", "pip 20.0.2 from /usr/lib/python3/dist-packages/pip (python 3.8)")
     monkeypatch.setenv("PATH", f"{bare}:/usr/bin:/bin")
     (finding,) = tools.pip(subject)

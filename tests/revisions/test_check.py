@@ -71,7 +71,7 @@ def test_imports_are_told_apart(
 
 
 def test_import_that_kills_its_server(bare_checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    """It is told as what the import did."""
+    """It is reported as what the import did."""
     place = import_root(tmp_path, KILL)
     found = bare_checker.loads(place, "kernel:attention", tmp_path / "log")
     told = "loading ended the process that checks it: it ended with SIGKILL"
@@ -172,7 +172,8 @@ def test_nothing_outlives_a_check_that_kills_its_server(bare_checker, tmp_path: 
 
 
 def test_named_cases_have_to_be_supported(checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    """What is right on small cases may be wrong on a named one; there a refusal is no pass."""
+    """A kernel correct on small cases may be wrong on a named one; there a refusal is not a
+    pass."""
     text = (
         "from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
         "def attention(q, k, v, is_causal=False, enable_gqa=False):\n"

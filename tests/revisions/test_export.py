@@ -133,7 +133,7 @@ def test_attributes_do_not_change_a_commit(repository: Repository, tmp_path: Pat
 
 def test_large_file_storage(repository: Repository, tmp_path: Path) -> None:
     """A file in Git LFS has its content where that is here; where it is not, or
-    not what it should be, that is told."""
+    not what it should be, that is reported."""
     content = b"weights" * 1000
     digest = hashlib.sha256(content).hexdigest()
     head = "version https://git-lfs.github.com/spec/v1\noid sha256:"
@@ -190,7 +190,7 @@ def test_ignored_submodules_are_compared(
 
 
 def test_submodules(repository: Repository, tmp_path: Path) -> None:
-    """A submodule that is here comes with its own commit; one that is not is told."""
+    """A submodule that is here comes with its own commit; one that is not is reported."""
     library = Repository(tmp_path / "library")
     library.write("library.h", "old")
     library.commit("Old")
@@ -312,7 +312,7 @@ def test_link_that_leads_to_no_path(repository: Repository, tmp_path: Path, text
 def test_file_that_git_cuts_short(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A git that is ended in the middle of a file, as for want of memory, makes no shorter file."""
+    """A git that is ended in the middle of a file, as for lack of memory, makes no shorter file."""
     repository.write("file", "x" * 100_000)
     repository.commit("File")
     real = shutil.which("git")

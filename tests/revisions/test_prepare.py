@@ -1,4 +1,4 @@
-"""Revisions of somebody else's project are built, or it is said why not."""
+"""Revisions of another project are built, or the reason is given."""
 
 import os
 import shutil
@@ -222,7 +222,7 @@ def test_damaged_site_is_made_again(
 def test_unwritable_cache_is_one_line(
     repository: Repository, prepared: Prepared, tmp_path: Path
 ) -> None:
-    """A cache that cannot be written is told with the variable that moves it."""
+    """A cache that cannot be written is reported with the variable that moves it."""
     (tmp_path / "file").write_text("")
     with pytest.raises(NotMeasuredError, match="FLASHBENCH_CACHE"):
         prepared(repository, tmp_path / "file" / "cache")
@@ -231,7 +231,7 @@ def test_unwritable_cache_is_one_line(
 def test_unreadable_file_is_one_line(
     repository: Repository, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file of the working tree that cannot be read is told by its name; the cache is not
+    """A file of the working tree that cannot be read is reported by its name; the cache is not
     blamed."""
 
     def refuse(source: Path, place: Path, **_: object) -> None:

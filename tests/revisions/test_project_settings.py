@@ -1,4 +1,4 @@
-"""[tool.flashbench.project]: what it says of a project, and what is told of a mistake in it."""
+"""[tool.flashbench.project]: what it says of a project, and what is reported of a mistake in it."""
 
 import subprocess
 from pathlib import Path

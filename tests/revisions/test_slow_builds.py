@@ -39,7 +39,7 @@ def hanging(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 def test_a_long_build_is_told_of(
     hanging: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While nothing gets ready, those that are being built are told, and not those that wait."""
+    """While nothing gets ready, running builds are reported, but not waiting ones."""
     monkeypatch.setattr("flashbench.revisions.many._SILENCE_SECONDS", 0.2)
     told: list[Sequence[Revision]] = []
     asked = [resolve(hanging.root, text) for text in ("HEAD~1", "HEAD")]

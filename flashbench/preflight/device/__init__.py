@@ -23,7 +23,7 @@ CHECKS: tuple[Check[Answers], ...] = (
     Check("compute mode", "only one process, or none, may use the GPU", gpu.compute_mode),
     Check("ECC", "results may be wrong, or the GPU about to be lost", gpu.ecc),
     Check("throttling", "the chip is measured slower than it is", gpu.throttling),
-    Check("clocks", "the chip is measured at a speed that somebody chose", gpu.clocks),
+    Check("clocks", "the chip would be measured at a fixed clock", gpu.clocks),
     Check("power limit", "long kernels are slower than on other machines", gpu.power),
     Check("persistence", "each first call pays for waking the driver", gpu.persistence),
     Check("free memory", "long cases end with out of memory", gpu.memory),

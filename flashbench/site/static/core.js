@@ -11,7 +11,7 @@ const flashbench = { content: null };
 
   flashbench.graph = (graph) => { graphs.get(graph.id)?.resolve(graph); };
 
-  /** The numbers of a graph; its file is loaded once, when somebody asks first. */
+  /** The numbers of a graph; its file is loaded once, on first use. */
   flashbench.load = (id) => {
     if (!graphs.has(id)) {
       const waiting = {};
