@@ -42,7 +42,7 @@ def test_each_command_explains_itself(name: str) -> None:
     "arguments", [["nosuch"], ["--nosuch"], ["info", "--format", "yaml"], ["info", "extra"]]
 )
 def test_wrong_usage_is_one_line_and_exit_2(arguments: list[str]) -> None:
-    """What cannot be understood is reported in one line on stderr, nothing on stdout, exit code 2."""
+    """Wrong usage is reported in one line on stderr, nothing on stdout, exit code 2."""
     done = _flashbench(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("flashbench: ")

@@ -46,7 +46,7 @@ def test_an_error_comes_through():
 
 @several
 def test_a_killed_process_is_one_line():
-    """A process that the system kills, as for lack of memory, is reported in a line with the fix."""
+    """A process killed for lack of memory is reported in one line with the fix."""
 
     def dies(number: int) -> None:
         if number == 30:

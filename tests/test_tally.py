@@ -54,7 +54,7 @@ def test_wrong_once_is_wrong(run: RunFile) -> None:
 
 
 def test_a_launch_that_failed_is_made_up_for_by_another(run: RunFile) -> None:
-    """A case with a time lacks nothing; a case without one is reported beside those that have some."""
+    """A case with a time lacks nothing; a case without one is reported beside the others."""
     fail(run, "crashed", launches=1)
     assert fate_of(run, OURS).fate is Fate.MEASURED
     assert not fate_of(run, OURS).reason

@@ -68,6 +68,6 @@ def test_what_cannot_be_called_is_told(tmp_path: Path, modules, words: str) -> N
 
 
 def test_another_flashbench_is_not_taken_for_the_commit(tmp_path: Path) -> None:
-    """A commit without a package is reported, though a flashbench can be imported from elsewhere."""
+    """A commit without a package is reported even if a flashbench is importable elsewhere."""
     with pytest.raises(NotMeasuredError, match="No module named 'flashbench'"):
         load_callable(tmp_path, OUR_CALLABLE)
