@@ -7,6 +7,7 @@ from flashbench.profile.roofline import Roofline
 
 _WIDTH, _HEIGHT = 760, 460
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 40, 60
+_ROOM = 3  # times the flat roof: names stand above it
 _COLOURS = ("#0b62a8", "#b3460b", "#2f7d32", "#6a3d9a")
 _STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#222}.grid{stroke:#ddd}.roof{stroke:#222;"
@@ -21,7 +22,7 @@ def svg(line: Roofline, title: str) -> str:
     rates = [point.rate for point in line.points]
     least = min([*rates, line.roof(low)]) / 2
     x = LogAxis([low, high], _LEFT, _WIDTH - _RIGHT)
-    y = LogAxis([least / 1e12, line.flat * 1.5 / 1e12], _HEIGHT - _BOTTOM, _TOP)
+    y = LogAxis([least / 1e12, line.flat * _ROOM / 1e12], _HEIGHT - _BOTTOM, _TOP)
     parts = [
         "<!-- flashbench roofline -->",  # no source of a build (flashbench/revisions/own_files.py)
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
@@ -44,7 +45,7 @@ def _axes(x: LogAxis, y: LogAxis) -> list[str]:
         parts.append(_text(tick["at"], floor + 18, str(tick["text"]), "middle"))
     for tick in y.ticks():
         parts.append(f'<path class="grid" d="M{_LEFT} {tick["at"]}H{end}"/>')
-        parts.append(_text(_LEFT - 6, tick["at"], str(tick["text"]), "end"))
+        parts.append(_text(_LEFT - 6, tick["at"], str(tick["text"]), "end", middle=True))
     middle = (_LEFT + end) / 2
     parts.append(_text(middle, _HEIGHT - 18, "FLOP a byte of device memory", "middle"))
     parts.append(_text(6, _TOP - 4, "TFLOP/s", "start"))
@@ -57,18 +58,12 @@ def _roofs(line: Roofline, low: float, high: float, x: LogAxis, y: LogAxis) -> l
     parts = [f'<polyline class="roof" points="{places}"/>']
     flat = f"{line.dtype} matrix product: {line.flat / 1e12:.4g} TFLOP/s"
     parts.append(_text(x(high) - 4, y(line.flat / 1e12) - 8, flat, "end"))
-    if line.cached_slope and line.cached_slope > line.slope:
-        turn = line.flat / line.cached_slope
-        start = max(low, turn / 1e3)
-        if turn > low:
-            rate = start * line.cached_slope
-            parts.append(
-                f'<path class="cached" d="M{x(start)} {y(rate / 1e12)}'
-                f'L{x(turn)} {y(line.flat / 1e12)}"/>'
-            )
     slope = f"copy: {line.slope / 1e12:.3g} TB/s"
-    if line.cached_slope:
-        slope += f"; in L2, dashed: {line.cached_slope / 1e12:.3g} TB/s"
+    cached = line.cached_slope or 0.0
+    if cached > line.slope and (turn := line.flat / cached) > low:
+        start = f"{x(low)} {y(low * cached / 1e12)}"
+        parts.append(f'<path class="cached" d="M{start}L{x(turn)} {y(line.flat / 1e12)}"/>')
+        slope += f"; in L2, dashed: {cached / 1e12:.3g} TB/s"
     parts.append(_text(x(high) - 4, _HEIGHT - _BOTTOM - 8, slope, "end"))
     return parts
 
@@ -95,5 +90,6 @@ def _marks(line: Roofline, x: LogAxis, y: LogAxis) -> list[str]:
     return parts
 
 
-def _text(x: object, y: object, text: str, anchor: str) -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'
+def _text(x: object, y: object, text: str, anchor: str, *, middle: bool = False) -> str:
+    shift = ' dy="4"' if middle else ""
+    return f'<text x="{x}" y="{y}"{shift} text-anchor="{anchor}">{escape(text)}</text>'
