@@ -88,14 +88,15 @@ def main(arguments: list[str] | None = None) -> None:
     # through all of it again and again.
     gc.set_threshold(_COLLECT_AFTER)
     guard()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments:  # what click makes of this differs by its version
+        click.echo(click.Context(cli, info_name="flashbench").get_help(), err=True)
+        sys.exit(Exit.USAGE)
     try:
         result = cli.main(arguments, standalone_mode=False)
         sys.stdout.flush()
     except FlashbenchError as error:
         _fail(str(error), error.exit_code)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else str(error), err=True)
-        sys.exit(Exit.USAGE)
     except click.ClickException as error:
         _fail(error.format_message(), Exit.USAGE)
     except (click.Abort, KeyboardInterrupt):

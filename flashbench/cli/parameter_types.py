@@ -3,19 +3,29 @@
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flashbench.cost.money import Money, parse_money
 from flashbench.errors import InvalidInputError
 
+if TYPE_CHECKING:
+    from click import ParamType
+else:
+
+    class ParamType(click.ParamType):
+        """Takes a type in brackets, as click's own does from 8.4 on."""
+
+        def __class_getitem__(cls, _converted):
+            return cls
+
 _UNITS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MONEY = re.compile(r"[0-9.]+ *[a-zA-Z]{3}")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(us|ms|s|m|h|)")
 
 
-class Duration(click.ParamType[float]):
+class Duration(ParamType[float]):
     """`200us`, `250ms`, `60s`, `5m`, `1h`, or a number of seconds; more than zero."""
 
     name = "duration"
@@ -30,7 +40,7 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-class BudgetType(click.ParamType["float | Money"]):
+class BudgetType(ParamType["float | Money"]):
     """A `Duration`, in seconds, or money with its currency: `0.50usd`; more than nothing."""
 
     name = "time or money"
@@ -46,7 +56,7 @@ class BudgetType(click.ParamType["float | Money"]):
         return money
 
 
-class HourlyRate(click.ParamType[Money]):
+class HourlyRate(ParamType[Money]):
     """The price of an hour: `2.50usd`, or a number whose currency is not said."""
 
     name = "money"
@@ -72,7 +82,7 @@ class Count(click.IntRange):
             self.fail(f"{value!r} is not a whole number {bounds}", param, ctx)
 
 
-class Number(click.ParamType[float]):
+class Number(ParamType[float]):
     """A finite number that is zero or more, or above zero."""
 
     name = "number"
@@ -93,7 +103,7 @@ class Number(click.ParamType[float]):
         return number
 
 
-class Fraction(click.ParamType[float]):
+class Fraction(ParamType[float]):
     """`1%` or `0.01`, between two bounds, exclusive."""
 
     name = "fraction"
