@@ -28,7 +28,7 @@ MACHINE ?= $(shell hostname)
 HISTORY := results/history
 SOURCES := $(shell find csrc build_support -type f -not -name '*.pyc') setup.py flashbench/source_hash.py
 
-.PHONY: bench build test lint gpu wheel bundle clean sanitize-cpu history site
+.PHONY: bench build test lint gpu wheel bundle clean cloud sanitize-cpu history site
 
 bench: $(VENV)/.built-$(BENCH_CUDA)
 	$(VENV)/bin/flashbench run $(BENCH) -o bench.json $(FORCE)
@@ -80,6 +80,10 @@ bundle: $(VENV)/.has-bench
 wheel:
 	@$(PYTHON) build_support/environment.py build/wheels/tools build release
 	@build/wheels/tools/bin/python scripts/build_wheels.py $(PYTHONS)
+
+# SkyPilot in an environment of its own, for the tests of what is sent to it.
+cloud:
+	@$(PYTHON) build_support/environment.py .venv-cloud cloud
 
 $(VENV)/.has-bench: pyproject.toml constraints.txt
 	@$(PYTHON) build_support/prerequisites.py

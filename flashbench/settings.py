@@ -61,7 +61,7 @@ def defaults(command: click.Command, path: Path, commands: Sequence[str] = ()) -
     A key is an option's long name without dashes; the value is what would follow the flag, or a
     list for repeatable options. Raises InvalidInputError naming file and key.
     """
-    name = str(command.name)
+    name = command.table if isinstance(command, SettingsCommand) else str(command.name)
     options = {
         flag.removeprefix("--"): parameter
         for parameter in command.params
@@ -104,6 +104,11 @@ def _as_written(option: click.Option, value: Any, where: str) -> Any:
 class SettingsCommand(click.Command):
     """A command whose defaults come from pyproject.toml."""
 
+    @property
+    def table(self) -> str:
+        """Of [tool.flashbench]."""
+        return str(self.name)
+
     def settings(self, path: Path, commands: Sequence[str]) -> dict[str, Any]:
         return defaults(self, path, commands)
 
@@ -115,8 +120,9 @@ class SettingsCommand(click.Command):
         **extra: Any,
     ) -> click.Context:
         path = find_pyproject(Path.cwd())
-        group = parent.command if parent else None
-        commands = group.list_commands(parent) if parent and isinstance(group, click.Group) else ()
+        root = parent.find_root() if parent else None
+        group = root.command if root else None
+        commands = group.list_commands(root) if root and isinstance(group, click.Group) else ()
         extra["default_map"] = self.settings(path, commands) if path else {}
         try:
             return super().make_context(info_name, args, parent, **extra)
@@ -125,7 +131,7 @@ class SettingsCommand(click.Command):
             if setting is None:
                 raise
             raise InvalidInputError(
-                f"{path}: [tool.flashbench.{self.name}] {setting}: {error.message}"
+                f"{path}: [tool.flashbench.{self.table}] {setting}: {error.message}"
             ) from None
 
 

@@ -28,8 +28,19 @@ def page() -> str:
     for name in COMMANDS:
         command = cli.get_command(context, name)
         assert command is not None
-        parts.append(section(name, command, click.Context(command, info_name=name, parent=context)))
+        parts += sections(name, command, click.Context(command, info_name=name, parent=context))
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def sections(name: str, command: click.Command, context: click.Context) -> list[str]:
+    """Of a command, or of a group the group and each command of it."""
+    if not isinstance(command, click.Group):
+        return [section(name, command, context)]
+    head = [f"## {name}", *(_text(paragraph) for paragraph in _paragraphs(command.help))]
+    return ["\n\n".join(head)] + [
+        section(f"{name} {one}", part, click.Context(part, info_name=one, parent=context))
+        for one, part in command.commands.items()
+    ]
 
 
 def section(name: str, command: click.Command, context: click.Context) -> str:
@@ -49,7 +60,7 @@ def section(name: str, command: click.Command, context: click.Context) -> str:
         *(_text(paragraph) for paragraph in _paragraphs(command.epilog)),
     ]
     if isinstance(command, SettingsCommand):
-        parts.append(f"Settings: `[tool.flashbench.{command.name}]`.")
+        parts.append(f"Settings: `[tool.flashbench.{command.table}]`.")
     return "\n\n".join(parts)
 
 

@@ -101,6 +101,8 @@ REASONS: dict[str, Evidence] = {
     "no Chromium here": lambda: not any(map(shutil.which, _CHROMIUM)),
     "no playwright": uninstalled("playwright"),
     "no Slurm here": lambda: bool(lacking()),
+    "no sshd here": lambda: not shutil.which("sshd", path=f"{_CUDA}:/usr/sbin:/sbin"),
+    "no SkyPilot here": lambda: not (Path(__file__).parents[1] / ".venv-cloud").exists(),
     "submitit is not installed": uninstalled("submitit"),
     "no asv": uninstalled("asv"),
     "PyYAML comes with asv": uninstalled("yaml"),

@@ -39,6 +39,7 @@ COMMANDS = {
     "builds": "List the builds of this repository's commits, with reasons for failures.",
     "bisect": "Find the commit that broke the build, the import, the result or the speed.",
     "publish": "Publish the history as an offline site: graphs, changes, failed builds.",
+    "cloud": "Run a command on a rented machine, or one reached by ssh; it stops by itself.",
     "merge": "Join the run files of `run --shard i/n`.",
     "record": "Add run files to the history, beside the results of `asv run`.",
     "backfill": "Build and measure many commits side by side, and add them to the history.",

@@ -20,6 +20,7 @@ else:
         def __class_getitem__(cls, _converted):
             return cls
 
+
 _UNITS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MONEY = re.compile(r"[0-9.]+ *[a-zA-Z]{3}")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(us|ms|s|m|h|)")

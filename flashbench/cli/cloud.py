@@ -1,0 +1,352 @@
+"""`flashbench cloud`: a command of flashbench on a rented machine, or on one reached by ssh."""
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flashbench.cli.measuring import is_given, tell
+from flashbench.cli.parameter_types import Count, Duration, Number, PathType
+from flashbench.cloud.sky import GPUS
+from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
+from flashbench.files import remove_tree
+from flashbench.render.escape import printable
+from flashbench.settings import SettingsCommand
+
+if TYPE_CHECKING:
+    from flashbench.cloud.errand import Errand
+    from flashbench.cloud.job import RemoteJob
+    from flashbench.cloud.order import Order
+    from flashbench.cloud.record import Record
+    from flashbench.cloud.sky import Rental
+
+_LAST_LINES = 40  # of what a command said there on stderr
+
+
+@click.group("cloud", no_args_is_help=False)
+def command() -> None:
+    """Run a command of flashbench on a machine that one rents or reaches by ssh.
+
+    The machine gets a wheel and the commits, gates, measures, keeps its limits and ends by itself,
+    whether or not anybody is still there; the same command again finds the job and its results.
+    """
+
+
+class _Run(SettingsCommand):
+    """`cloud run`: [tool.flashbench.run] is that of the command at home."""
+
+    @property
+    def table(self) -> str:
+        return "cloud"
+
+
+@command.command(
+    "run",
+    cls=_Run,
+    epilog="Exit codes: those of the command that was run, or 2 usage, 4 no machine, no connection "
+    "or a limit that was reached. Everything is shown, and nothing started, with --dry-run.",
+)
+@click.argument("words", metavar="-- COMMAND...", nargs=-1, type=click.UNPROCESSED)
+@click.option("--gpu", type=click.Choice(GPUS), help="Rent a machine with one, by SkyPilot.")
+@click.option("--ssh", metavar="[USER@]HOST", help="Use this machine instead.")
+@click.option(
+    "--time-limit",
+    type=Duration(),
+    default="1h",
+    show_default=True,
+    help="Of a rented machine's whole life, of the job on any other: kept on the machine.",
+)
+@click.option(
+    "--money-limit",
+    type=Number(above_zero=True),
+    metavar="USD",
+    help="Rent no machine whose whole life could cost more (disk and traffic aside).",
+)
+@click.option("--spot", is_flag=True, help="A spot machine; the job resumes on another.")
+@click.option("--disk", type=Count(20, 16_384), default=100, show_default=True, metavar="GB")
+@click.option("--infra", default="", metavar="CLOUD[/REGION]", help="As SkyPilot's.")
+@click.option("--image", default="", help="As SkyPilot's image_id, e.g. docker:NAME.")
+@click.option("--bucket", default="", metavar="URL", help="Keeps the results, e.g. s3://mine/runs.")
+@click.option(
+    "--down",
+    is_flag=True,
+    help="Remove the machine at its end also without --bucket; what is not home by then is lost.",
+)
+@click.option("--ssh-config", type=PathType(folder=False), help="Of ssh, in the place of yours.")
+@click.option("--python", default="", help="On the machine.  [default: one of 3.11 or later]")
+@click.option("--shutdown", is_flag=True, help="With --ssh: shut the machine down at the end.")
+@click.option(
+    "--wheel",
+    "wheels",
+    type=PathType(folder=False),
+    multiple=True,
+    help="Of flashbench, to send; repeatable.  [default: those of `make wheel`]",
+)
+@click.option("--no-preflight", is_flag=True, help="Do not look for what would fail, here.")
+@click.option("--no-gate", is_flag=True, help="Do not gate the new revision before `compare`.")
+@click.option("--no-wait", is_flag=True, help="Start the job, and go.")
+@click.option("--dry-run", is_flag=True, help="Show task, commands, limits, price; start nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Rent without asking.")
+@click.pass_context
+def run(context: click.Context, /, **options: Any) -> int:
+    """Measure on another machine: flashbench cloud run --gpu H100 -- compare main HEAD.
+
+    Looks for what would fail here, shows plan and price, starts one machine, sends wheel and
+    commits (the working tree only for a command that measures it), gates, measures, brings the run
+    file home, and ends the machine.
+    """
+    from flashbench.cli import cli
+    from flashbench.cloud.errand import parse
+    from flashbench.cloud.order import prepare
+
+    _choose_machine(context, options)
+    wanted = parse(cli, click.Context(cli, info_name="flashbench"), options["words"])
+    job, record = _job(wanted, options), _record(wanted, options)
+    if not options["no_preflight"]:
+        _preflight()
+    order = prepare(job, record, tell)
+    if options["dry_run"]:
+        _show(order, job)
+        return Exit.PASS
+    if order.begun:
+        tell(f"{order.record.name} was begun before; to measure again: rm -r {order.record.place}")
+        if order.record.code is not None:
+            return _printed(order)
+    if order.record.machine is None:
+        order.begin()
+    elif not (order.begun and order.answers()):
+        _agree(order, yes=options["yes"])
+        order.begin()
+    name = order.record.name
+    tell(f"{name} runs, whatever happens here; its results: flashbench cloud fetch {name}")
+    return Exit.PASS if options["no_wait"] else _awaited(order)
+
+
+@command.command("fetch", epilog="Exit codes: those of the command that was run, or 2, 4.")
+@click.argument("name")
+def fetch(name: str) -> int:
+    """Wait for a job, bring its results home, and end its machine. NAME: as `cloud run` says it."""
+    order = _found(name)
+    if order.record.code is not None:
+        return _printed(order)
+    if order.record.machine is not None and not order.answers():
+        raise NotMeasuredError(f"{name} does not answer; {order.where()}")
+    return _awaited(order)
+
+
+@command.command("stop", epilog="Exit codes: 0 stopped, 2 usage, 4 the machine cannot be reached.")
+@click.argument("name")
+def stop(name: str) -> int:
+    """End a job now: it saves what it has, which is brought home, and its machine ends."""
+    order = _found(name)
+    if order.record.code is None:
+        order.record.remote.stop()
+        order.finish()
+    tell(f"{name} has ended with exit code {order.record.code}")
+    return Exit.PASS
+
+
+def _found(name: str) -> "Order":
+    from flashbench.cloud.order import find
+    from flashbench.cloud.record import home
+
+    order = find(name, tell)
+    if order is None:
+        raise InvalidInputError(f"no job {name}; those that were begun are in {home()}")
+    return order
+
+
+def _awaited(order: "Order") -> int:
+    """Its results at home, and printed. Ctrl-C leaves the job as it is."""
+    name = order.record.name
+    try:
+        order.finish()
+    except KeyboardInterrupt:
+        raise NotMeasuredError(
+            f"interrupted; the job goes on: flashbench cloud fetch {name}, or cloud stop {name}"
+        ) from None
+    return _printed(order)
+
+
+def _printed(order: "Order") -> int:
+    """What the command printed there, and its last words where it failed; its exit code."""
+    code = order.record.code
+    assert code is not None
+    if code in (Exit.USAGE, Exit.NOT_MEASURED):
+        for line in _lines(order.results / "stderr.txt")[-_LAST_LINES:]:
+            click.echo(printable(line), err=True)
+    for line in _lines(order.results / "stdout.txt"):
+        click.echo(printable(line))
+    return code
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
+
+
+_RENTED = ("gpu", "money_limit", "spot", "infra", "image", "bucket", "down")
+_REACHED = ("ssh", "ssh_config", "shutdown")
+
+
+def _choose_machine(context: click.Context, options: dict[str, Any]) -> None:
+    """One to rent, or one that is there: settings of the other kind do not count, options are
+    refused."""
+    given = [name for name in ("gpu", "ssh") if is_given(context, name)]
+    chosen = given or [name for name in ("gpu", "ssh") if options[name]]
+    if len(chosen) != 1:
+        raise InvalidInputError("name a GPU to rent with --gpu, or a machine with --ssh")
+    for name in _RENTED if chosen == ["ssh"] else _REACHED:
+        if is_given(context, name):
+            flag = f"--{name.replace('_', '-')}"
+            kind = "rented" if chosen == ["ssh"] else "reached by ssh"
+            raise InvalidInputError(f"{flag} is for a machine that is {kind}; drop it")
+        options[name] = type(options[name])() if options[name] is not None else None
+
+
+def _machine(options: dict[str, Any]) -> "Rental":
+    from flashbench.cloud.sky import SHORTEST_LIFE, Rental
+
+    life, most = int(options["time_limit"]), options["money_limit"]
+    if life < SHORTEST_LIFE:
+        raise InvalidInputError(
+            f"--time-limit: a rented machine needs {SHORTEST_LIFE // 60}m or more, to start, to "
+            "measure and to end"
+        )
+    return Rental(
+        name="",
+        gpu=options["gpu"],
+        life=life,
+        spot=options["spot"],
+        disk=options["disk"],
+        infra=options["infra"],
+        image=options["image"],
+        bucket=options["bucket"].rstrip("/"),
+        most_hourly=most and round(most * 3600 / life, 4),
+        # A spot machine cannot be stopped everywhere; another keeps its disk until it is fetched.
+        down=bool(options["down"] or options["bucket"] or options["spot"]),
+    )
+
+
+def _job(wanted: "Errand", options: dict[str, Any]) -> "RemoteJob":
+    from flashbench.cloud.job import RemoteJob
+    from flashbench.cloud.wheels import find_wheels
+    from flashbench.revisions import read
+
+    project = read(Path.cwd())
+    name, run_file = wanted.words[0], wanted.run_file
+    extras = [*(["gpu"] if options["gpu"] else []), *(["history"] if name == "backfill" else [])]
+    return RemoteJob(
+        repository=project.repository,
+        command=wanted.words,
+        run_file=(wanted.flag, _called(wanted)) if wanted.flag else ("", ""),
+        revisions=wanted.texts,
+        worktree=wanted.worktree,
+        folder=project.directory,
+        gate="" if options["no_gate"] else wanted.gate,
+        budget=wanted.budget,
+        python=options["python"],
+        extras=f"[{','.join(extras)}]" if extras else "",
+        off=options["shutdown"],
+        wheels=find_wheels(options["wheels"]),
+        earlier=[run_file] if run_file is not None and run_file.exists() else [],
+    )
+
+
+def _called(wanted: "Errand") -> str:
+    """The run file's name there."""
+    return wanted.run_file.name if wanted.run_file else f"{wanted.words[0]}.json"
+
+
+def _record(wanted: "Errand", options: dict[str, Any]) -> "Record":
+    from flashbench.cloud.record import Record
+
+    config = options["ssh_config"]
+    return Record(
+        name="",
+        folder="",
+        command=list(options["words"]),
+        created=time.time(),
+        seconds=options["time_limit"],
+        machine=_machine(options) if options["gpu"] else None,
+        ssh=options["ssh"] or "",
+        config=str(config.absolute()) if config else "",
+        result=_called(wanted) if wanted.flag else "",
+        run_file=str(wanted.run_file.absolute()) if wanted.run_file else "",
+    )
+
+
+def _preflight() -> None:
+    from flashbench.preflight import run as preflight
+    from flashbench.views import preflight as view
+
+    report = preflight(Path.cwd(), "source")
+    if report.errors:
+        click.echo(view.text(report), err=True, nl=False)
+        raise NotMeasuredError(
+            f"preflight found {len(report.errors)} errors, which would fail on a machine that is "
+            "paid for; --no-preflight goes on nevertheless"
+        )
+
+
+def _agree(order: "Order", *, yes: bool) -> None:
+    """Show what would be rented and what it costs, and ask."""
+    from flashbench.cloud import sky
+
+    machine = order.record.machine
+    assert machine is not None
+    if order.begun and order.left < sky.SHORTEST_LIFE:
+        raise NotMeasuredError(f"its time is over; {order.where()}")
+    task = order.write_tasks(machine)[1]
+    sky.call(sky.dry_run(machine.name, task))
+    for line in _plan(machine):
+        tell(line)
+    if not yes and not (sys.stdin.isatty() and click.confirm("Rent it?", err=True)):
+        if not order.begun:
+            remove_tree(order.record.place)
+        raise InvalidInputError("nothing was rented; --yes rents without asking")
+
+
+def _plan(machine: "Rental") -> list[str]:
+    """What the limits come to."""
+    limits, hours = machine.limits, machine.life / 3600
+    most = "its hourly price, above"
+    if machine.most_hourly is not None:
+        most = f"{machine.most_hourly:g} USD, so {machine.most_hourly * hours:.2f} USD in all"
+    after = "is removed" if machine.down else "is stopped, and its disk stays until it is fetched"
+    return [
+        f"the machine lives for {machine.life / 60:.0f} minutes at the most, the job for "
+        f"{limits.seconds / 60:.0f} of them, and {after}",
+        f"an hour costs at the most {most}",
+    ]
+
+
+def _show(order: "Order", job: "RemoteJob") -> None:
+    """Everything that would be sent and started. Leaves nothing."""
+    from flashbench.cloud import sky
+
+    record, machine, remote = order.record, order.record.machine, order.record.remote
+    try:
+        tasks = order.write_tasks(machine) if machine else []
+        for file in sorted(filter(Path.is_file, order.payload.rglob("*"))):
+            click.echo(f"# sent: {file.relative_to(order.payload)}, {file.stat().st_size} bytes")
+        click.echo(f"# parameters\n{job.parameters().rstrip()}")
+        for file in (order.payload / "limits", *tasks):
+            click.echo(f"# {file.name}\n{file.read_text().rstrip()}")
+        click.echo("# started by")
+        if machine is None:
+            click.echo(shlex.join(remote.command(remote.starting)))
+            return
+        for file in tasks:
+            click.echo(shlex.join(["sky", *sky.launching(machine.name, file)]))
+        for line in _plan(machine):
+            click.echo(f"# {line}")
+        try:
+            sky.call(sky.dry_run(machine.name, tasks[-1]))
+        except (InvalidInputError, NotMeasuredError) as error:
+            tell(f"the price is not known: {error}")
+    finally:
+        if not order.begun:
+            remove_tree(record.place)

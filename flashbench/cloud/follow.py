@@ -1,0 +1,97 @@
+"""Waiting for a job elsewhere, and taking its results home."""
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashbench.cloud.record import Record
+from flashbench.cloud.remote import ConnectionLostError, Remote, Status
+from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
+from flashbench.fleet.merge import lost
+from flashbench.runfile import load
+
+_FIRST_POLL, _LONGEST_POLL = 0.5, 15.0
+_PULL_SECONDS = 60.0
+_DEAD_POLLS = 3
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Follower:
+    """Waits for a job. patience: seconds without a connection after which it gives up. pull: a
+    folder that gets the results so far, for a machine that may be taken away."""
+
+    remote: Remote
+    tell: Tell
+    patience: float
+    pull: Path | None = None
+
+    def wait(self) -> Status:
+        """Until the job has ended. ConnectionLostError after `patience`; NotMeasuredError where the
+        job is not there, or died."""
+        last, dead = "", 0
+        gone: float | None = None
+        poll, pulled = _FIRST_POLL, time.monotonic()
+        while True:
+            try:
+                status = self.remote.status()
+                if self.pull and time.monotonic() - pulled > _PULL_SECONDS:
+                    self.remote.fetch(self.pull)
+                    pulled = time.monotonic()
+            except ConnectionLostError as error:
+                now = time.monotonic()
+                if gone is None:
+                    gone = now
+                    self.tell(f"{error}; the job goes on without us, trying again")
+                if now - gone > self.patience:
+                    raise
+            else:
+                if gone is not None:
+                    self.tell("connected again")
+                gone = None
+                if status is None:
+                    raise NotMeasuredError(f"{self.remote.host}: the job is not there")
+                if status.ended is not None:
+                    return status
+                if status.last != last:
+                    last = status.last
+                    self.tell(f"{self.remote.host}: {last}")
+                dead = 0 if status.running else dead + 1
+                if dead > _DEAD_POLLS:
+                    raise NotMeasuredError(f"{self.remote.host}: the job died: {last}")
+            time.sleep(poll)
+            poll = min(_LONGEST_POLL, poll * 1.2)
+
+
+def collect(record: Record, status: Status, tell: Tell) -> int:
+    """Bring all results home, the run file to where it was asked for; the exit code of the job."""
+    assert status.ended is not None
+    code, why = status.ended
+    place = record.place / "results"
+    record.remote.fetch(place)
+    if record.result:
+        take_home(place / record.result, Path(record.run_file), tell)
+    if why:
+        tell(f"{record.remote.host}: {why}")
+    return code if code in list(Exit) else Exit.NOT_MEASURED
+
+
+def take_home(fetched: Path, target: Path, tell: Tell) -> None:
+    """Put a run file where it was asked for, unless a file there has results that it lacks."""
+    if not fetched.is_file():
+        tell(f"warning: no run file came back; what was said is in {fetched.parent}")
+        return
+    run = load(fetched)
+    if target.exists():
+        try:
+            missing = lost(load(target), run)
+        except InvalidInputError:
+            missing = 1
+        if missing:
+            tell(f"warning: {target} has other results, and stays; those of the job: {fetched}")
+            return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(fetched, target)
+    tell(f"{target}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")

@@ -1,0 +1,100 @@
+"""A job: one command of flashbench, what it needs, and the limits it keeps by itself."""
+
+import hashlib
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from flashbench.cloud.sources import head_of, write_bundle, write_worktree
+from flashbench.files import remove_tree, replace_file
+from flashbench.revisions.revision import resolve
+
+_SCRIPTS = ("job.sh", "measure.sh")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a job keeps by itself. seconds: of the job; life: of its machine up to the job's end,
+    from its first minute on, 0 for one that is not rented. grace: from SIGTERM to SIGKILL, in
+    which flashbench saves. bucket: a folder on the machine that gets the results, each `every`
+    seconds and at the end."""
+
+    seconds: int
+    life: int = 0
+    grace: int = 60
+    every: int = 60
+    bucket: str = ""
+
+    def write(self, payload: Path) -> None:
+        """Beside the parameters of a packed job."""
+        replace_file(payload / "limits", _assigned(asdict(self)).encode())
+
+
+def _assigned(values: Mapping[str, object]) -> str:
+    """Assignments of a shell, each value quoted."""
+    return "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in values.items())
+
+
+@dataclass(frozen=True)
+class RemoteJob:
+    """What runs on the machine. command: of flashbench, without its run file.
+
+    run_file: option and name of the run file, ("", "") for a command that has none. revisions:
+    those that the command names; worktree: whether it needs the working tree. folder: of
+    pyproject.toml in the repository. gate: the revision to gate first, "" for none. budget:
+    whether the command takes a --budget that was not given. python: the one on the machine, "" for
+    any. extras: of the wheel. off: shut the machine down at the end. earlier: run files to resume.
+    """
+
+    repository: Path
+    command: Sequence[str]
+    run_file: tuple[str, str] = ("", "")
+    revisions: Sequence[str] = ()
+    worktree: bool = False
+    folder: str = "."
+    gate: str = ""
+    budget: bool = False
+    python: str = ""
+    extras: str = ""
+    off: bool = False
+    wheels: Sequence[Path] = ()
+    earlier: Sequence[Path] = ()
+
+    def parameters(self) -> str:
+        """Assignments for the scripts, each value quoted."""
+        values = {
+            "head": head_of(self.repository).commit,
+            "folder": self.folder,
+            "gate": self.gate,
+            "budget": "yes" if self.budget else "",
+            "python": self.python,
+            "extras": self.extras,
+            "off": "yes" if self.off else "",
+        }
+        return f"{_assigned(values)}command=({self._typed()})\n"
+
+    def _typed(self) -> str:
+        flag, name = self.run_file
+        words = shlex.join(self.command)
+        return f'{words} {flag} "$PWD/results/"{shlex.quote(name)}' if flag else words
+
+    def pack(self, target: Path) -> str:
+        """Write all that the machine needs into the new folder `target`; a hash of what is measured
+        there, and of the sources that it is measured of."""
+        remove_tree(target)
+        target.mkdir(parents=True, mode=0o700)
+        for name in _SCRIPTS:
+            shutil.copy(Path(__file__).with_name(name), target / name)
+        for folder, files in (("wheels", self.wheels), ("earlier", self.earlier)):
+            (target / folder).mkdir()
+            for file in files:
+                shutil.copy(file, target / folder / file.name)
+        head = head_of(self.repository).commit
+        write_bundle(self.repository, head, self.revisions, target / "sources.bundle")
+        tree = write_worktree(self.repository, target / "worktree.tar") if self.worktree else ""
+        replace_file(target / "parameters", self.parameters().encode())
+        commits = [resolve(self.repository, text).commit for text in (head, *self.revisions)]
+        what = [str(self.repository), self.folder, *self.command, *commits, tree]
+        return hashlib.sha256("\0".join(what).encode(errors="surrogateescape")).hexdigest()

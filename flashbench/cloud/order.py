@@ -1,0 +1,190 @@
+"""A job from its packing to its results: begun once, found again by the same words."""
+
+import hashlib
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from flashbench.cloud import record as records
+from flashbench.cloud import sky
+from flashbench.cloud.follow import Follower, collect
+from flashbench.cloud.job import Limits, RemoteJob
+from flashbench.cloud.record import Record
+from flashbench.cloud.remote import ConnectionLostError
+from flashbench.errors import NotMeasuredError
+from flashbench.files import remove_tree, replace_file
+
+# Without a connection for so long a spot machine counts as taken away, and another, once the job
+# must have ended, as out of reach.
+_TAKEN_SECONDS, _OUT_OF_REACH_SECONDS = 180.0, 600.0
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Order:
+    """A job and where it runs. begun: whether an earlier command began it."""
+
+    record: Record
+    begun: bool
+    tell: Tell
+
+    @property
+    def payload(self) -> Path:
+        return self.record.place / "payload"
+
+    @property
+    def results(self) -> Path:
+        return self.record.place / "results"
+
+    def begin(self) -> None:
+        """Start the job, on a machine that is rented for it or reached by ssh. A job that is there
+        already goes on as it was."""
+        machine = self.record.machine
+        self.record.save()  # first: a kill in between must not hide a machine that costs
+        if machine is None:
+            self.record.remote.send(self.payload)
+            self.record.remote.start()
+            return
+        if self.begun:
+            machine = replace(machine, life=min(machine.life, self.left))
+            for file in self.results.glob("*.json"):
+                shutil.copy(file, self.payload / "earlier" / file.name)
+        self.begun = True
+        for task in self.write_tasks(machine):
+            try:
+                sky.call(sky.launch(machine.name, task))
+            except BaseException:
+                # A machine that failed halfway is kept by SkyPilot, for its owner to look at.
+                self.tell(f"removing {machine.name}, which did not start")
+                sky.call(sky.down(machine.name), quiet=True)
+                (self.record.place / "job.json").unlink()
+                raise
+
+    def answers(self) -> bool:
+        """Whether the job is where it was begun. A rented machine that was stopped when the job
+        ended is started again."""
+        machine, remote = self.record.machine, self.record.remote
+        try:
+            return remote.status() is not None
+        except ConnectionLostError:
+            if machine is None or machine.down:
+                return False
+        try:
+            sky.call(sky.start(machine.name), quiet=True)
+            return remote.status() is not None
+        except NotMeasuredError:
+            return False
+
+    @property
+    def left(self) -> int:
+        """Seconds that are left of the limit."""
+        return int(self.record.created + self.record.seconds - time.time())
+
+    def write_tasks(self, machine: sky.Rental) -> list[Path]:
+        """The tasks for SkyPilot as files: what arms the machine, and the job."""
+        machine.limits.write(self.payload)
+        found = []
+        for name, task in (("armed", machine.armed()), ("task", machine.task(self.payload))):
+            path = self.record.place / f"{name}.yaml"
+            replace_file(path, sky.to_yaml(task).encode())
+            found.append(path)
+        return found
+
+    def finish(self) -> int:
+        """Wait for the job, bring its results home, end its machine; the job's exit code."""
+        record, machine = self.record, self.record.machine
+        while True:
+            patience = self.left + _OUT_OF_REACH_SECONDS
+            spot = machine is not None and machine.spot
+            follower = Follower(
+                record.remote,
+                self.tell,
+                _TAKEN_SECONDS if spot else max(patience, _TAKEN_SECONDS),
+                self.results if spot else None,
+            )
+            try:
+                status = follower.wait()
+                break
+            except ConnectionLostError as error:
+                if not spot or not self._again():
+                    raise NotMeasuredError(f"{error}; {self.where()}") from None
+        code = collect(record, status, self.tell)
+        self.record = msgspec.structs.replace(record, code=code)
+        self.record.save()
+        if machine is not None:
+            sky.call(sky.down(machine.name), quiet=True)
+            self.tell(f"{machine.name} is removed")
+        else:
+            record.remote.remove()
+        remove_tree(self.payload)
+        return code
+
+    def _again(self) -> bool:
+        """Go on with another spot machine, with the results so far, in the time that is left."""
+        machine = self.record.machine
+        assert machine is not None
+        left = self.left
+        if left < sky.SHORTEST_LIFE:
+            self.tell(f"the spot machine is gone, and {left} s are too few for another")
+            return False
+        self.tell(f"the spot machine is gone; going on with another, for {left} s at the most")
+        self.begin()
+        return True
+
+    def where(self) -> str:
+        """Where the results may be, of a machine that does not answer."""
+        machine = self.record.machine
+        again = f"flashbench cloud fetch {self.record.name}"
+        if machine is not None and machine.bucket:
+            return f"what it kept is in {machine.bucket}/{machine.name}"
+        if machine is not None:
+            return f"see `sky status`; its results, if it is there: {again}"
+        return f"its results, when it answers: {again}"
+
+
+def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
+    """Pack a job, and name it by what it measures and where: the same again is the same job.
+
+    record: without its name. A job that was begun before keeps what it was begun with.
+    """
+    base = records.home()
+    base.mkdir(parents=True, exist_ok=True, mode=0o700)
+    staged = base / f"new-{time.time_ns()}"
+    try:
+        machine = record.machine
+        where = record.ssh or f"{machine and (machine.gpu, machine.spot, machine.infra)}"
+        content = "\0".join((job.pack(staged), where, record.run_file))
+        name = f"flashbench-{hashlib.sha256(content.encode()).hexdigest()[:10]}"
+        known = records.read(name)
+        if known is not None:  # another way there may be the one that works
+            return Order(msgspec.structs.replace(known, config=record.config), True, tell)
+        if record.result and not record.run_file:
+            stem, mark = Path(record.result).stem, name.rpartition("-")[2]
+            record = msgspec.structs.replace(
+                record, run_file=str(Path(f"{stem}-{mark}.json").absolute())
+            )
+        record = msgspec.structs.replace(
+            record,
+            name=name,
+            folder="sky_workdir" if machine else f"flashbench-cloud/{name}",
+            machine=machine and replace(machine, name=name),
+        )
+        remove_tree(record.place)
+        record.place.mkdir(mode=0o700)
+        staged.rename(record.place / "payload")
+    finally:
+        remove_tree(staged)
+    order = Order(record, False, tell)
+    if record.machine is None:
+        Limits(int(record.seconds)).write(order.payload)
+    return order
+
+
+def find(name: str, tell: Tell) -> Order | None:
+    """The job of that name; None where there is none."""
+    known = records.read(name)
+    return None if known is None else Order(known, True, tell)

@@ -1,0 +1,65 @@
+"""What is known at home of a job: enough to find it again after home was away."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from flashbench.cloud.remote import Remote
+from flashbench.cloud.sky import Rental
+from flashbench.damage import UNREADABLE, damage
+from flashbench.errors import InvalidInputError
+from flashbench.files import replace_file
+from flashbench.inputs import read_input
+
+_MOST_BYTES = 1 << 20
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A job that was begun. machine: the one that SkyPilot rents for it, None for `ssh`, with its
+    configuration file, "" for the user's. folder: on the machine. created: seconds since 1970.
+    seconds: its limit. result: the name of its run file there, "" for none; run_file: where that
+    goes at home. code: its exit code, once its results are at home."""
+
+    name: str
+    folder: str
+    command: list[str]
+    created: float
+    seconds: float
+    machine: Rental | None = None
+    ssh: str = ""
+    config: str = ""
+    result: str = ""
+    run_file: str = ""
+    code: int | None = None
+
+    @property
+    def place(self) -> Path:
+        return home() / self.name
+
+    @property
+    def remote(self) -> Remote:
+        config = Path(self.config) if self.config else None
+        return Remote(self.ssh or self.name, self.folder, config)
+
+    def save(self) -> None:
+        replace_file(self.place / "job.json", msgspec.json.format(msgspec.json.encode(self)))
+
+
+def home() -> Path:
+    """The folder of all jobs, outside of any repository."""
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "flashbench" / "cloud"
+
+
+def read(name: str) -> Record | None:
+    """The job of that name; None where there is none. InvalidInputError for one that is damaged."""
+    if not name.replace("-", "").isalnum():
+        raise InvalidInputError(f"{name[:100]!r} is no name of a job; see {home()}")
+    path = home() / name / "job.json"
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(read_input(path, _MOST_BYTES, "a job"), type=Record)
+    except (*UNREADABLE, msgspec.DecodeError) as error:
+        raise InvalidInputError(f"{path}: cannot be read: {damage(error)}") from None

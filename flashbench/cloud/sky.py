@@ -1,0 +1,185 @@
+"""A machine rented by SkyPilot: its task, and the few commands of `sky` that are used.
+
+`sky` is run as a program, with the user's own configuration; clouds' credentials are its business
+alone. Everything that limits what a machine costs is in the task and on the machine:
+
+- `autostop` is set when the machine is up, before anything is sent to it (`armed`), since SkyPilot
+  sets it after setup and file mounts, and a machine that fails there would stay;
+- it waits for jobs alone: an ssh session that hangs at home keeps no machine;
+- the job is under `timeout`; there is no `setup`, so everything that can take long is in the job;
+- `shutdown` is planned for the end of the machine's life, should SkyPilot's daemon on it have died;
+- `max_hourly_cost` keeps SkyPilot from a machine whose whole life costs more than the limit.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flashbench.cloud.job import Limits
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.render.escape import printable
+
+GPUS = ("L4", "A100", "A100-80GB", "H100", "H200")
+IDLE_MINUTES = 5
+# Paid for, but not the job's: a machine that starts; the idle minutes, in which its daemon looks
+# once a minute; what a job may take to save.
+BOOT_SECONDS, AROUND_SECONDS = 300, IDLE_MINUTES * 60 + 60 + 60
+SHORTEST_LIFE = 1200
+MOUNT = "/flashbench-bucket"
+WORKDIR = "sky_workdir"  # in the home directory of the machine
+_NO_CLOUD = ("NoCloudAccessError", "No cloud access", "No enabled cloud", "No cloud is enabled")
+
+
+@dataclass(frozen=True)
+class Rental:
+    """What to rent. life: seconds that it may live; most_hourly: dollars that an hour of it may
+    cost, disk and traffic aside. bucket: a URL of one that gets the results. down: remove the
+    machine at the end; else it is stopped, and its disk stays."""
+
+    name: str
+    gpu: str
+    life: int
+    spot: bool = False
+    disk: int = 100
+    infra: str = ""
+    image: str = ""
+    bucket: str = ""
+    most_hourly: float | None = None
+    down: bool = True
+
+    @property
+    def limits(self) -> Limits:
+        """Those of the job on it."""
+        seconds = self.life - BOOT_SECONDS - AROUND_SECONDS
+        return Limits(seconds, self.life - AROUND_SECONDS, bucket=self.mounted)
+
+    def resources(self) -> dict[str, Any]:
+        """As the task has them."""
+        found: dict[str, Any] = {"accelerators": f"{self.gpu}:1", "disk_size": self.disk}
+        if self.infra:
+            found["infra"] = self.infra
+        if self.image:
+            found["image_id"] = self.image
+        if self.spot:
+            found["use_spot"] = True
+        if self.most_hourly is not None:
+            found["max_hourly_cost"] = self.most_hourly
+        found["autostop"] = {"idle_minutes": IDLE_MINUTES, "down": self.down, "wait_for": "jobs"}
+        return found
+
+    def armed(self) -> dict[str, Any]:
+        """The first task: nothing to send, so that autostop is set as soon as the machine is up."""
+        minutes = (self.life - BOOT_SECONDS) // 60
+        born = f"date -d '-{BOOT_SECONDS} sec' +%s >~/.flashbench-born"
+        return {
+            "name": self.name,
+            "resources": self.resources(),
+            "run": f"[ -e ~/.flashbench-born ] || {born}\n"
+            f"sudo -n shutdown -h +{minutes} 2>/dev/null || true\n",
+        }
+
+    def task(self, payload: Path) -> dict[str, Any]:
+        """The second: the job. payload: the folder that is sent."""
+        found: dict[str, Any] = {
+            "name": self.name,
+            "resources": self.resources(),
+            "workdir": str(payload),
+        }
+        if self.bucket:
+            store = "/".join(self.bucket.split("/")[:3])
+            found["file_mounts"] = {MOUNT: {"source": store, "mode": "MOUNT"}}
+        return found | {"run": "bash ./job.sh\n"}
+
+    @property
+    def mounted(self) -> str:
+        """Where on the machine the results go, "" without a bucket."""
+        if not self.bucket:
+            return ""
+        inside = "/".join(self.bucket.split("/")[3:]).strip("/")
+        return "/".join(filter(None, (MOUNT, inside, self.name)))
+
+
+def to_yaml(task: Mapping[str, Any], indent: str = "") -> str:
+    """A task as YAML: mappings, texts of several lines as blocks, all else as in JSON."""
+    lines = []
+    for key, value in task.items():
+        if isinstance(value, Mapping):
+            lines.append(f"{indent}{key}:\n{to_yaml(value, indent + '  ')}")
+        elif isinstance(value, str) and value.endswith("\n"):
+            block = "".join(f"{indent}  {line}\n" for line in value.splitlines())
+            lines.append(f"{indent}{key}: |\n{block}")
+        else:
+            lines.append(f"{indent}{key}: {json.dumps(value)}\n")
+    return "".join(lines)
+
+
+def program() -> str:
+    """`sky`, beside this Python or on PATH. InvalidInputError says what to install."""
+    beside = Path(sys.executable).with_name("sky")
+    found = str(beside) if beside.is_file() else shutil.which("sky")
+    if found is None:
+        raise InvalidInputError(
+            "SkyPilot is not installed: pip install 'flashbench[cloud]' 'skypilot[aws]' (or "
+            "another cloud of it), then: sky check"
+        )
+    return found
+
+
+def launching(name: str, task: Path) -> list[str]:
+    """The words that start a machine, or a job on one that is up, and do not wait for it."""
+    return ["launch", "--yes", "--detach-run", "--cluster", name, str(task)]
+
+
+def launch(name: str, task: Path) -> list[str]:
+    """The command of these words."""
+    return [program(), *launching(name, task)]
+
+
+def dry_run(name: str, task: Path) -> list[str]:
+    """The command that shows what would be rented, and its price."""
+    return [program(), "launch", "--yes", "--dryrun", "--cluster", name, str(task)]
+
+
+def start(name: str) -> list[str]:
+    """The command that starts a machine that was stopped, to be removed when it is idle."""
+    idle = ["--idle-minutes-to-autostop", str(IDLE_MINUTES), "--down"]
+    return [program(), "start", "--yes", *idle, name]
+
+
+def down(name: str) -> list[str]:
+    """The command that removes a machine."""
+    return [program(), "down", "--yes", name]
+
+
+def call(command: list[str], *, quiet: bool = False) -> None:
+    """Run a command of sky; what it says goes to stderr. NotMeasuredError with its error."""
+    lines = []
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=os.environ | {"SKYPILOT_DISABLE_USAGE_COLLECTION": "1"},
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(printable(click.unstyle(line).rstrip()))
+            if not quiet:
+                print(lines[-1], file=sys.stderr)
+    if process.returncode:
+        if any(words in line for words in _NO_CLOUD for line in lines):
+            raise NotMeasuredError("SkyPilot has no cloud enabled; see: sky check")
+        said = (
+            [line for line in lines if "Error" in line] or list(filter(None, lines)) or ["nothing"]
+        )
+        raise NotMeasuredError(f"sky {command[1]} failed: {said[0][:300]}")

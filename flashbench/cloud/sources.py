@@ -1,0 +1,105 @@
+"""The sources that a job needs, in two files: commits as a git bundle, the working tree as a tar.
+
+The user's repository is only read: what the bundle needs in refs is kept in a repository beside it,
+which borrows the objects.
+"""
+
+import hashlib
+import os
+import re
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.revisions import git
+from flashbench.revisions.export import export
+from flashbench.revisions.revision import WORKTREE, Revision, is_shallow, resolve
+
+_TREE = ".tree"
+# What of a revision's text is the name of a ref: `main` of main~3 and main^{commit}.
+_NAME = re.compile(r"[^~^@:]+")
+
+
+def write_bundle(repository: Path, head: str, texts: Sequence[str], target: Path) -> None:
+    """A bundle in which `head` is HEAD and each of `texts` names the commit that it names here.
+
+    texts: revisions, without WORKTREE. InvalidInputError for one that names nothing here, or that
+    means nothing elsewhere (`main@{yesterday}`).
+    """
+    if is_shallow(repository):
+        raise InvalidInputError(
+            f"{repository}: a shallow clone cannot be sent; fetch the rest: git fetch --unshallow"
+        )
+    commits = {text: resolve(repository, text).commit for text in texts}
+    with tempfile.TemporaryDirectory() as folder:
+        beside = Path(folder) / "refs"
+        git.ask(repository, "init", "-q", "--bare", str(beside))
+        objects = git.ask(repository, "rev-parse", "--git-path", "objects").removesuffix(b"\n")
+        place = (repository / os.fsdecode(objects)).resolve()
+        (beside / "objects/info/alternates").write_bytes(os.fsencode(place) + b"\n")
+        (beside / "HEAD").write_text(f"{head}\n")
+        git.ask(beside, "update-ref", f"refs/flashbench/{head}", head)
+        for text, commit in commits.items():
+            for name, of in _refs(repository, text, commit).items():
+                git.ask(beside, "update-ref", name, of)
+        for text, commit in commits.items():
+            if _commit(beside, text) != commit:
+                raise InvalidInputError(
+                    f"revision {text!r} means nothing in a copy of the repository; write {commit}"
+                )
+        try:
+            git.ask(beside, "bundle", "create", "-q", str(target), "--all", "HEAD")
+        except git.GitError as error:
+            raise NotMeasuredError(f"the commits cannot be bundled: {error}") from None
+
+
+def _refs(repository: Path, text: str, commit: str) -> dict[str, str]:
+    """The refs that a revision needs to be found by the same words, and their commits."""
+    found = {f"refs/flashbench/{commit}": commit}  # one that no ref below reaches
+    for name in filter(None, [text, *_NAME.findall(text)[:1]]):
+        try:
+            full = git.ask(repository, "rev-parse", "--symbolic-full-name", name).decode().strip()
+        except (git.GitError, UnicodeError):
+            continue
+        if full.startswith("refs/"):
+            found[full] = git.ask(repository, "rev-parse", f"{full}").decode().strip()
+    return found
+
+
+def _commit(repository: Path, text: str) -> str:
+    try:
+        return resolve(repository, text).commit
+    except InvalidInputError:
+        return ""
+
+
+def write_worktree(repository: Path, target: Path) -> str:
+    """The working tree as it is, but for what git ignores and flashbench's own files; a hash of its
+    content. Nothing is written, and the hash is "", where it does not differ from HEAD."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / _TREE
+        if not export(repository, resolve(repository, WORKTREE), tree).dirty:
+            return ""
+        with tarfile.open(target, "w") as tar:
+            tar.add(tree, ".")
+        return _content(tree)
+
+
+def _content(tree: Path) -> str:
+    """A hash of all names and files."""
+    found = hashlib.sha256()
+    for path in sorted(tree.rglob("*")):
+        if path.is_symlink():
+            content = os.fsencode(path.readlink())
+        else:
+            content = path.read_bytes() if path.is_file() else b""
+        name = os.fsencode(path.relative_to(tree))
+        found.update(b"%d %d %b%b" % (len(name), len(content), name, content))
+    return found.hexdigest()
+
+
+def head_of(repository: Path) -> Revision:
+    """The commit that is checked out. InvalidInputError before the first one."""
+    return resolve(repository, "HEAD")

@@ -1,0 +1,76 @@
+"""A machine reached by a real sshd, a project to measure there, and a stand-in for flashbench."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cloud.machine import Machine
+from revisions.repository import Repository
+from synthetic import make_cases, make_run
+
+from flashbench.runfile import save
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """One sshd for all."""
+    found = Machine(tmp_path_factory.mktemp("machine"))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Options by which the machine has the stand-in: its Python installs nothing, and makes
+    environments that hold it."""
+    folder = tmp_path_factory.mktemp("sent")
+    script = Path(__file__).with_name("stand_in.py")
+    python, wheel_ = folder / "python", folder / "flashbench-0-py3-none-any.whl"
+    python.write_text(
+        f"""#!/bin/sh
+case "$*" in
+-m\\ pip*) ;;
+-m\\ venv*)
+    mkdir -p env/bin env/lib/python3/site-packages
+    ln -s {sys.executable} env/bin/python
+    printf '#!/bin/sh\\nexec {sys.executable} {script} "$@"' >env/bin/flashbench
+    chmod +x env/bin/flashbench
+    ;;
+*) exec {sys.executable} "$@" ;;
+esac
+"""
+    )
+    python.chmod(0o755)
+    wheel_.touch()
+    return ["--python", str(python), "--wheel", str(wheel_)]
+
+
+@pytest.fixture
+def machine(server: Machine) -> Machine:
+    """The machine with the file that a measurement leaves, done in a moment."""
+    run = make_run(np.random.default_rng(0), cases=make_cases(2), launches=2, samples=3)
+    save(run, server.home / "sample.json")
+    (server.home / "seconds").write_text("0.1")
+    for name in ("said", "bad"):
+        (server.home / name).unlink(missing_ok=True)
+    shutil.rmtree(server.home / "flashbench-cloud", ignore_errors=True)
+    return server
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A project of two commits, and the current folder; what is known of jobs is beside it."""
+    repository = Repository(tmp_path / "project")
+    repository.write("pyproject.toml", '[tool.flashbench.project]\ncallable = "k:f"\nbuild = []\n')
+    repository.write("k.py", "f = None\n")
+    repository.write("NOTES", "first")
+    repository.commit("One")
+    repository.git("tag", "first")
+    repository.write("NOTES", "second")
+    repository.commit("Two")
+    monkeypatch.chdir(repository.root)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return repository

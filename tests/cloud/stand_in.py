@@ -1,0 +1,35 @@
+"""What stands in for flashbench on a machine: it notes its words, gates by a file, and measures for
+as many seconds as another says. It saves a run file at its end or at SIGTERM, as flashbench does.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import time
+
+HOME, WORDS = pathlib.Path(os.environ["HOME"]), sys.argv[1:]
+
+
+def save(*signalled: object) -> None:
+    shutil.copy(HOME / "sample.json", WORDS[WORDS.index("--run-file") + 1])
+    print("a table")
+    sys.exit(4 if signalled else 3)
+
+
+def main() -> None:
+    with (HOME / "said").open("a") as said:
+        print(WORDS[0], pathlib.Path("NOTES").read_text().strip(), *WORDS[1:3], file=said)
+    if WORDS[0] == "gate":
+        sys.exit((HOME / "bad").exists())
+    signal.signal(signal.SIGTERM, save)
+    print("flashbench: working", file=sys.stderr, flush=True)
+    end = time.monotonic() + float((HOME / "seconds").read_text())
+    while time.monotonic() < end:
+        time.sleep(0.05)
+    save()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,311 @@
+"""`flashbench cloud run --gpu`: the tasks for SkyPilot, what it is told, what ends a machine."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cloud.commands import COMPARE, flashbench, said, until
+from cloud.machine import SSHD, Machine
+from revisions.repository import Repository
+
+from flashbench.cloud import order, sky
+from flashbench.runfile import load
+
+HERE = Path(__file__).parent
+# `make cloud` fills it: SkyPilot's dependencies are not ours.
+SKYPILOT = HERE.parents[1] / ".venv-cloud" / "bin" / "python"
+needs_sshd = pytest.mark.skipif(SSHD is None, reason="no sshd here")
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a `sky` that rents nothing; the first on PATH."""
+    place = tmp_path / "fake"
+    (place / "bin").mkdir(parents=True)
+    program = place / "bin" / "sky"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {HERE / "fake_sky.py"} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("FAKE_SKY", str(place))
+    monkeypatch.setenv("PATH", f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    return place
+
+
+@pytest.fixture
+def rented(fake: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The machine that the `sky` rents; any host is reached there."""
+    (fake / "home").write_text(str(machine.home))
+    config = fake / "ssh_config"
+    config.write_text(machine.config.read_text().replace("Host machine", "Host *"))
+    ssh = fake / "bin" / "ssh"
+    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {config} "$@"\n')
+    ssh.chmod(0o755)
+    shutil.rmtree(machine.home / "sky_workdir", ignore_errors=True)
+    return machine
+
+
+def calls(fake: Path) -> list[str]:
+    """What `sky` was told, without what is in every call."""
+    file = fake / "said"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [" ".join(w for w in line.split() if w[:11] != "flashbench-") for line in lines]
+
+
+START = [
+    "launch --yes --dryrun --cluster task.yaml",
+    "launch --yes --detach-run --cluster armed.yaml",
+    "launch --yes --detach-run --cluster task.yaml",
+]
+
+
+def test_the_task_is_as_recorded() -> None:
+    """What SkyPilot gets: UPDATE_GOLDEN=1 writes it anew; then run the test of its own parser."""
+    machine = sky.Rental(
+        "flashbench-0123456789",
+        "H100",
+        7200,
+        spot=True,
+        disk=200,
+        infra="aws/us-east-1",
+        image="docker:example/image",
+        bucket="s3://mine/runs",
+        most_hourly=2.5,
+    )
+    texts = [sky.to_yaml(task) for task in (machine.armed(), machine.task(Path("/payload")))]
+    golden = HERE / "task.golden.yaml"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text("---\n".join(texts))
+    assert golden.read_text() == "---\n".join(texts)
+
+
+def test_what_the_limits_leave_for_the_job() -> None:
+    """The job ends early enough for idle minutes, their check, and saving; shutdown comes last."""
+    machine = sky.Rental("flashbench-x", "L4", 3600)
+    limits = machine.limits
+    assert limits.life + 60 * sky.IDLE_MINUTES + 60 + limits.grace <= machine.life
+    assert limits.seconds + sky.BOOT_SECONDS <= limits.life
+    assert "shutdown -h +55 " in machine.armed()["run"]
+
+
+@pytest.mark.skipif(not SKYPILOT.exists(), reason="no SkyPilot here (make cloud)")
+def test_skypilot_reads_the_tasks_as_they_are_meant(tmp_path: Path) -> None:
+    """Its parser finds the limits, its optimizer the GPUs, its dry run passes, and a machine that
+    is dearer than the limit is refused."""
+    payload = tmp_path / "payload"
+    payload.mkdir()
+    tasks = {}
+    for gpu in sky.GPUS:
+        tasks[gpu] = sky.Rental("flashbench-x", gpu, 3600).task(payload)
+    spot = sky.Rental("flashbench-x", "H100", 3600, spot=True, bucket="s3://mine/runs", disk=50)
+    tasks |= {"armed": spot.armed(), "spot": spot.task(payload)}
+    tasks["kept"] = sky.Rental("flashbench-x", "L4", 3600, down=False).task(payload)
+    tasks["dear"] = sky.Rental("flashbench-x", "H100", 3600, most_hourly=3.0).task(payload)
+    files = []
+    for name, task in tasks.items():
+        files.append(tmp_path / f"{name}.yaml")
+        files[-1].write_text(sky.to_yaml(task))
+    done = subprocess.run(
+        [str(SKYPILOT), str(HERE / "sky_oracle.py"), *map(str, files)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"HOME": str(tmp_path)},
+    )
+    lines = [line[line.index("{") :] for line in done.stdout.splitlines() if '{"name"' in line]
+    assert len(lines) == len(files), done.stderr[-2000:]
+    found = dict(zip(tasks, map(json.loads, lines), strict=True))
+    for gpu in sky.GPUS:
+        assert found[gpu]["accelerators"] == {gpu: 1}
+        assert found[gpu]["chosen"].startswith("gpu_1x_")
+        assert found[gpu]["dry"]
+        assert found[gpu]["autostop"] == [True, sky.IDLE_MINUTES, True, "jobs"]
+        assert found[gpu]["workdir"] == str(payload)
+    assert found["spot"]["hourly"] == 1.5
+    assert found["spot"]["disk"] == 50
+    assert found["spot"]["autostop"] == [True, sky.IDLE_MINUTES, True, "jobs"]
+    assert found["spot"]["mounts"] == {sky.MOUNT: ["s3://mine", "MOUNT"]}
+    assert found["armed"]["workdir"] is None
+    assert found["kept"]["autostop"] == [True, sky.IDLE_MINUTES, False, "jobs"]
+    assert found["dear"]["refused"]
+    assert all(one["setup"] is None for one in found.values())
+
+
+def test_a_dry_run_shows_everything_and_starts_nothing(
+    fake: Path, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tasks, parameters, limits, price and commands; nothing is kept."""
+    options = ["--gpu", "H100", "--time-limit", "2h", "--money-limit", "5", "--dry-run"]
+    assert flashbench("cloud", "run", *options, *sent, *COMPARE) == 0
+    shown = capsys.readouterr()
+    for part in (
+        "max_hourly_cost: 2.5",
+        "idle_minutes: 5",
+        "seconds=",
+        "sources.bundle",
+        "5.00 USD",
+    ):
+        assert part in shown.out
+    assert "$4.00" in shown.err
+    assert calls(fake) == START[:1]
+    assert not list(Path(os.environ["XDG_STATE_HOME"]).rglob("flashbench-*"))
+
+
+def test_settings_say_what_to_rent(
+    fake: Path, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """[tool.flashbench.cloud]; they do not stand in the way of a machine that is named."""
+    text = (project.root / "pyproject.toml").read_text()
+    project.write("pyproject.toml", f'{text}[tool.flashbench.cloud]\ngpu = "H200"\nspot = true\n')
+    assert flashbench("cloud", "run", "--dry-run", *sent, *COMPARE) == 0
+    assert 'accelerators: "H200:1"' in capsys.readouterr().out
+    assert flashbench("cloud", "run", "--dry-run", "--ssh", "there", *sent, *COMPARE) == 0
+    assert "-- there 'sh -c" in capsys.readouterr().out
+
+
+def test_nothing_is_rented_without_a_yes(
+    fake: Path, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where nobody can be asked."""
+    assert flashbench("cloud", "run", "--gpu", "L4", *sent, *COMPARE) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert calls(fake) == START[:1]
+
+
+@needs_sshd
+def test_a_machine_is_armed_first_used_and_removed(
+    fake: Path, rented: Machine, project: Repository, sent: list[str]
+) -> None:
+    """Autostop is set before anything is sent; once the results are home, the machine goes."""
+    options = ["--gpu", "L4", "--yes", *sent]
+    assert flashbench("cloud", "run", *options, *COMPARE) == 3
+    assert calls(fake) == [*START, "down --yes"]
+    assert len(load(Path("out.json")).launches) == 2
+
+
+@pytest.mark.parametrize("task", ["armed.yaml", "task.yaml"])
+def test_a_machine_that_fails_to_start_is_removed(
+    fake: Path, project: Repository, sent: list[str], task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SkyPilot would keep it for its owner to look at. Afterwards the command starts anew."""
+    (fake / "fail").write_text(f"{task} no capacity")
+    if task == "task.yaml":
+        (fake / "fail").write_text("--detach-run no capacity")
+    assert flashbench("cloud", "run", "--gpu", "L4", "--yes", *sent, *COMPARE) == 4
+    assert calls(fake)[-1] == "down --yes"
+    assert "no capacity" in capsys.readouterr().err
+    assert not list(Path(os.environ["XDG_STATE_HOME"]).rglob("job.json"))
+
+
+@needs_sshd
+def test_a_spot_machine_that_is_taken_away_is_replaced(
+    fake: Path,
+    rented: Machine,
+    project: Repository,
+    sent: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Another one goes on with the results so far, within what is left of the limits."""
+    monkeypatch.setattr(order, "_TAKEN_SECONDS", 1.0)
+    wait = order.Follower.wait
+
+    def lose(follower: order.Follower) -> object:
+        """Of the first machine: its results so far come home, then it is gone with its disk."""
+        if not (fake / "lost").exists():
+            (fake / "lost").touch()
+            until(lambda: "compare" in said(rented))
+            assert follower.pull is not None
+            follower.pull.mkdir(exist_ok=True)
+            shutil.copy(rented.home / "sample.json", follower.pull / "out.json")
+            rented.kill()
+            shutil.rmtree(rented.home / "sky_workdir")
+            try:
+                return wait(follower)
+            finally:
+                rented.start()
+        return wait(follower)
+
+    monkeypatch.setattr(order.Follower, "wait", lose)
+    options = ["--gpu", "L4", "--spot", "--yes", "--time-limit", "1h", *sent]
+    assert flashbench("cloud", "run", *options, *COMPARE) == 3
+    assert calls(fake) == [*START, *START[1:], "down --yes"]
+    assert "going on with another" in capsys.readouterr().err
+    assert (rented.home / "sky_workdir" / "earlier" / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--gpu", "L4", "--ssh", "me@there"], "name a GPU to rent with --gpu, or a machine"),
+        (["--ssh", "me@there", "--spot"], "--spot is for a machine that is rented"),
+        (["--ssh", "-oProxyCommand=x"], "names no host"),
+        (["--gpu", "L4", "--time-limit", "10m"], "needs 20m or more"),
+        (["--gpu", "L4", "--wheel", "none.whl"], "no wheel is there"),
+    ],
+)
+def test_a_wrong_option_is_one_line(
+    words: list[str], says: str, project: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is packed, asked or rented."""
+    wheel = Path("w.whl")
+    wheel.touch()
+    sent = [] if "--wheel" in words else ["--wheel", str(wheel)]
+    assert flashbench("cloud", "run", *words, *sent, *COMPARE) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ([], "no command"),
+        (["show", "a.json"], "is no command to run on another machine"),
+        (["compare", "first", "HEAD", "-o", "t.md"], "-o names something of this machine"),
+        (["compare", "first", "HEAD", "--launches", "x"], "'x' is not a whole number"),
+        (["compare", "first", "nowhere"], "is no commit"),
+        (["compare", "first", "HEAD@{0}"], "means nothing in a copy of the repository"),
+    ],
+)
+def test_a_command_that_makes_no_sense_there_is_refused_here(
+    command: list[str], says: str, project: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before a machine is paid for."""
+    Path("w.whl").touch()
+    sent = ["--gpu", "L4", "--wheel", "w.whl", "--no-preflight"]
+    assert flashbench("cloud", "run", *sent, "--", *command) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_without_skypilot_it_says_what_to_install(
+    project: Repository,
+    sent: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And without a cloud, what to ask."""
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert flashbench("cloud", "run", "--gpu", "L4", *sent, *COMPARE) == 2
+    assert "pip install 'flashbench[cloud]'" in capsys.readouterr().err
+
+
+def test_without_a_cloud_it_says_what_to_ask(
+    fake: Path, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In SkyPilot's own words of an error, and ours."""
+    (fake / "fail").write_text("--dryrun sky.exceptions.NoCloudAccessError: not set up.")
+    assert flashbench("cloud", "run", "--gpu", "L4", "--yes", *sent, *COMPARE) == 4
+    assert "SkyPilot has no cloud enabled; see: sky check" in capsys.readouterr().err
+
+
+def test_errors_of_preflight_stop_before_anything_is_rented(
+    fake: Path, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What would fail on a machine that is paid for."""
+    project.write(
+        "pyproject.toml", '[tool.flashbench.project]\ncallable = "k:f"\nbuild = ["gone"]\n'
+    )
+    assert flashbench("cloud", "run", "--gpu", "L4", "--yes", *sent, *COMPARE) == 4
+    assert "--no-preflight goes on" in capsys.readouterr().err
+    assert calls(fake) == []

@@ -1,0 +1,189 @@
+"""`flashbench cloud run --ssh` on a real sshd: what ends, what comes home, whoever is killed."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cloud import wheel
+from cloud.commands import COMPARE, alive, flashbench, job_of, jobs, said, started, until
+from cloud.machine import SSHD, Machine
+from revisions.repository import Repository
+from synthetic import make_cases, make_run
+
+from flashbench.runfile import load, save
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(SSHD is None, reason="no sshd here"),
+]
+
+
+def words(machine: Machine, sent: Sequence[str], *more: str) -> list[str]:
+    found = ["cloud", "run", "--ssh", "machine", "--ssh-config", str(machine.config)]
+    return [*found, *sent, *more]
+
+
+def kill_home_while_it_measures(machine: Machine, arguments: Sequence[str]) -> str:
+    """Start the command, kill it without a warning once the machine works; the job's name."""
+    with started(arguments) as home:
+        until(lambda: "compare" in said(machine))
+        home.send_signal(signal.SIGKILL)
+    return job_of(machine).name
+
+
+def test_a_command_is_gated_and_measured_there_and_its_run_file_comes_home(
+    machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The new revision is gated, then all is as if it ran here: run file, table, exit code.
+    HEAD is sent, not what was changed since. The machine keeps nothing; the same command again
+    measures nothing."""
+    project.write("NOTES", "changed since")
+    assert flashbench(*words(machine, sent), *COMPARE) == 3
+    assert said(machine).splitlines() == [
+        "gate second HEAD --no-speed",
+        "compare second first HEAD",
+    ]
+    assert len(load(Path("out.json")).launches) == 2
+    assert capsys.readouterr().out == "a table\n"
+    assert not jobs(machine)
+    assert flashbench(*words(machine, sent), *COMPARE) == 3
+    assert "begun before" in capsys.readouterr().err
+    assert len(said(machine).splitlines()) == 2
+
+
+def test_a_gate_that_fails_ends_the_job_before_it_measures(
+    machine: Machine, project: Repository, sent: list[str]
+) -> None:
+    """Exit code 1, and no time is spent."""
+    (machine.home / "bad").touch()
+    assert flashbench(*words(machine, sent), *COMPARE) == 1
+    assert "compare" not in said(machine)
+    assert not Path("out.json").exists()
+
+
+def test_the_working_tree_is_sent_to_a_command_that_measures_it(
+    machine: Machine, project: Repository, sent: list[str]
+) -> None:
+    """Files that changed, are new or were removed."""
+    project.write("NOTES", "changed since")
+    project.write("new.py", "")
+    (project.root / "k.py").unlink()
+    command = ["--", "compare", "first", "--run-file", "out.json"]
+    there = words(machine, sent, "--no-wait", "--no-preflight")  # it misses k.py
+    assert flashbench(*there, *command) == 0
+    until(lambda: (job_of(machine) / "ended").exists())
+    assert "compare changed since first" in said(machine)
+    tree = job_of(machine) / "repo"
+    assert sorted(p.name for p in tree.iterdir()) == [".git", "NOTES", "new.py", "pyproject.toml"]
+    assert flashbench("cloud", "fetch", job_of(machine).name) == 3
+
+
+def test_home_killed_in_the_middle_loses_nothing(
+    machine: Machine, project: Repository, sent: list[str]
+) -> None:
+    """The job ends by itself and writes its run file; fetching takes it home."""
+    (machine.home / "seconds").write_text("1")
+    name = kill_home_while_it_measures(machine, [*words(machine, sent), *COMPARE])
+    until(lambda: (job_of(machine) / "ended").exists())
+    assert not Path("out.json").exists()
+    assert flashbench("cloud", "fetch", name) == 3
+    assert len(load(Path("out.json")).launches) == 2
+
+
+def test_the_limit_of_time_holds_without_home(
+    machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What would run for an hour is ended, with what it measured; the same command gets it."""
+    (machine.home / "seconds").write_text("3600")
+    command = [*words(machine, sent, "--time-limit", "10s", "--no-gate"), *COMPARE]
+    kill_home_while_it_measures(machine, command)
+    begun = time.monotonic()
+    until(lambda: (job_of(machine) / "ended").exists(), 40)
+    assert time.monotonic() - begun < 20
+    until(lambda: not alive(job_of(machine)), 10)
+    assert flashbench(*command) == 4
+    assert "the limit of time was reached" in capsys.readouterr().err
+    assert len(load(Path("out.json")).launches) == 2
+
+
+def test_sshd_killed_in_the_middle_ends_nothing(
+    machine: Machine, project: Repository, sent: list[str]
+) -> None:
+    """The command waits until the machine answers again, and has all results then."""
+    (machine.home / "seconds").write_text("3")
+    with started([*words(machine, sent), *COMPARE]) as home:
+        until(lambda: "compare" in said(machine))
+        machine.kill()
+        errors = home.stderr
+        assert errors is not None
+        try:
+            assert any("the job goes on without us" in line for line in errors)
+        finally:
+            machine.start()
+        assert any("connected again" in line for line in errors)
+        assert home.wait(60) == 3
+    assert len(load(Path("out.json")).launches) == 2
+
+
+def test_a_connection_that_drops_while_sending_leaves_no_half_job(
+    machine: Machine, project: Repository, sent: list[str], tmp_path: Path
+) -> None:
+    """Nothing runs there; the same command over a better line sends all, and measures."""
+    project.write("large", os.urandom(2_000_000).hex())
+    project.commit("Large")
+    proxy = Path(__file__).with_name("dropping_proxy.py")
+    drops = tmp_path / "drops"
+    drops.write_text(
+        f"{machine.config.read_text()}"
+        f"  ProxyCommand {sys.executable} {proxy} {machine.port} 500000\n"
+    )
+    lossy = words(machine, sent)
+    lossy[lossy.index(str(machine.config))] = str(drops)
+    assert flashbench(*lossy, *COMPARE) == 4
+    assert said(machine) == ""
+    assert all(path.suffix == ".part" for path in jobs(machine))
+    assert flashbench(*words(machine, sent), *COMPARE) == 3
+
+
+def test_stop_ends_a_job_that_saves_what_it_has(
+    machine: Machine, project: Repository, sent: list[str]
+) -> None:
+    """Its run file is home, and no process of it is left."""
+    (machine.home / "seconds").write_text("3600")
+    assert flashbench(*words(machine, sent, "--no-wait"), *COMPARE) == 0
+    until(lambda: "compare" in said(machine))
+    job = job_of(machine)
+    assert flashbench("cloud", "stop", job.name) == 0
+    assert len(load(Path("out.json")).launches) == 2
+    assert not job.exists()
+
+
+def test_a_run_file_at_home_with_other_results_stays(
+    machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is sent to be resumed; what comes back replaces it only if it holds all of it."""
+    other = make_run(np.random.default_rng(1), cases=make_cases(2), launches=2, samples=3)
+    save(other, Path("out.json"))
+    kept = Path("out.json").read_bytes()
+    assert flashbench(*words(machine, sent), *COMPARE) == 3
+    assert Path("out.json").read_bytes() == kept
+    assert "has other results, and stays" in capsys.readouterr().err
+
+
+def test_flashbench_itself_measures_there(
+    machine: Machine, project: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The real thing, installed from its wheel: SDPA on one case."""
+    command = ["--", "run", "--baseline-only", "--device", "cpu", "--dtype", "fp32"]
+    command += ["--causal", "full", "--shape", "1,1,16,8", "--launches", "1", "--samples", "2"]
+    sent = ["--wheel", str(wheel.checkout(tmp_path)), "--python", sys.executable]
+    assert flashbench(*words(machine, sent), *command, "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out)
+    (file,) = Path().glob("run-*.json")
+    assert load(file).launches[0].complete
