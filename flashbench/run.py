@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
+from flashbench.cost.learn import learn
 from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
 from flashbench.measure.plan import Plan
 from flashbench.measure.progress import Progress
@@ -67,6 +68,7 @@ def measure(
             f"{path}: was measured with --processes {resumed.settings.processes}; drop the flag, "
             "or measure into a new file"
         )
+    before = [launch.index for launch in resumed.launches] if resumed is not None else []
     scheduler = Scheduler(plan, path, progress, resumed, settled, check=check)
     outcome = RunEnd(None)
     with progress:
@@ -79,6 +81,7 @@ def measure(
             ) from None
     outcome.run = scheduler.run
     if outcome.run is not None:
+        learn(outcome.run, before, scheduler.decided)
         scheduler.saving.end(outcome.run)
     outcome.over_budget = scheduler.over_budget
     return outcome

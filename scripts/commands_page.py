@@ -56,12 +56,20 @@ def section(name: str, command: click.Command, context: click.Context) -> str:
         f"## {name}",
         f"```\n{context.command_path} {usage}\n```",
         *(_text(paragraph) for paragraph in _paragraphs(command.help)),
-        "\n".join(["| option | meaning |", "|---|---|", *rows]),
+        "\n".join(["| option | meaning |", "|---|---|", *rows] if rows else _commands(command)),
         *(_text(paragraph) for paragraph in _paragraphs(command.epilog)),
     ]
     if isinstance(command, SettingsCommand):
         parts.append(f"Settings: `[tool.flashbench.{command.table}]`.")
     return "\n\n".join(parts)
+
+
+def _commands(command: click.Command) -> list[str]:
+    """Those below a command, which have the options of others."""
+    assert isinstance(command, click.Group)
+    context = click.Context(command)
+    below = ((name, command.get_command(context, name)) for name in command.list_commands(context))
+    return [f"- `{command.name} {name}`: {_text(one.help or '')}" for name, one in below if one]
 
 
 def _paragraphs(text: str | None) -> list[str]:

@@ -29,6 +29,7 @@ _COLLECT_AFTER = 200_000  # new containers, in place of 700
 COMMANDS = {
     "info": "What is built and loadable here: backends, dtypes, archs, commit, kernel resources.",
     "preflight": "Find what would fail before you pay for a GPU; each finding has its fix.",
+    "plan": "What a run, compare, bisect or backfill would take: seconds, builds, money.",
     "run": "Measure candidates against SDPA over a grid of cases; write a run file; print a table.",
     "show": "Print the table of a run file, in any format.",
     "compare": "The gate: a candidate against SDPA, or B against A: run files, git revisions.",

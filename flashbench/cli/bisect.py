@@ -40,14 +40,12 @@ if TYPE_CHECKING:
     from flashbench.bisect.found import Found
     from flashbench.bisect.question import Range
     from flashbench.case import Case
-    from flashbench.measure.plan import Plan
     from flashbench.revisions.many import Preparer
 
 _OF_SPEED = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
 _OF_SPEED |= {"threads", "seed", "timeout", "launches", "metric", "tolerance"}
 _OF_SPEED |= {"confidence", "processes", "resume", "force"}
 _OF_GRID = {"presets", "shapes", "dtypes", "causal", "device"}
-_STARTING_SECONDS = 4.0  # of a launch: a process that imports torch; for the estimate alone
 
 
 @click.command(
@@ -190,8 +188,9 @@ def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str
     most = halving if options["quick"] else builds
     tell(
         f"{asked.graph.size} commits, {builds} different builds; at least "
-        f"{min(halving, builds)} builds, {most} at the most, {jobs} at once{_each(asked)}"
+        f"{min(halving, builds)} builds, {most} at the most, {jobs} at once"
     )
+    _tell_plan(asked, options)
     return find_breakage(
         asked,
         options["purpose"],
@@ -230,7 +229,7 @@ def _slowdown(
         options = options | {"device": cases[0].device}
     options = options | {"processes": processes_of(asked.project, options)}
     plan = Plan(**plan_options(options), candidates=[], launches=1, chosen=cases)
-    _estimate(asked, suspects, plan)
+    _tell_plan(asked, options)
     ends = preparer.prepare([asked.good, asked.bad], "correct")
     for name, built in zip(("good", "bad"), ends, strict=True):
         for note in built.outcome.notes:
@@ -259,33 +258,12 @@ def _slowdown(
         return search.find(ends[1], options["launches"], make_progress())
 
 
-def _estimate(asked: "Range", suspects: int, plan: "Plan") -> None:
-    """The estimated cost, before it starts."""
-    from flashbench.measure.plan import MIN_SAMPLE_SECONDS
+def _tell_plan(asked: "Range", options: dict[str, Any]) -> None:
+    """What it will cost, before it starts."""
+    from flashbench.cli.forecasts import of_bisection
+    from flashbench.views.plan import line
 
-    commits = math.ceil(math.log2(suspects + 1)) + 4
-    device = "cpu" if plan.device == "auto" else plan.device
-    count = len(plan.cases(device))
-    sample = plan.min_sample_seconds or MIN_SAMPLE_SECONDS[device]
-    ends = _STARTING_SECONDS + count * 3 * plan.samples * sample
-    later = _STARTING_SECONDS + 3 * plan.samples * sample
-    tell(
-        f"{asked.graph.size} commits, of which {suspects} change what is measured; about "
-        f"{min(commits, suspects)} builds{_each(asked)}; about 10 launches of the ends and 15 of "
-        f"others, {10 * ends + 15 * later:.0f} device seconds where a call is short"
-    )
-
-
-def _each(asked: "Range") -> str:
-    """How long earlier builds took here, if known."""
-    from statistics import median
-
-    from flashbench.builds import cache_directory
-    from flashbench.revisions import ledger
-
-    known = list(ledger.everything(cache_directory(), asked.project.repository))
-    seconds = [one.seconds for one in known if one.status == "built" and one.seconds]
-    return f" of about {median(seconds):.0f} s" if seconds else ""
+    tell(line(of_bisection(asked, options)))
 
 
 def _digest(asked: "Range", options: dict[str, Any]) -> str:

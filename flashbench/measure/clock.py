@@ -1,15 +1,13 @@
 """The clock interface: turns a call into samples of one metric, in seconds per call."""
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from torch import Tensor
 
 Call = Callable[[], Tensor]
-_SLOWER = 4
-_LEAST_SECONDS = 0.1
 
 
 class MetricUnavailableError(Exception):
@@ -58,21 +56,3 @@ def no_garbage_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def affordable_samples(
-    clock: Clock, samplers: Mapping[str, Sampler], wanted: int
-) -> dict[str, int]:
-    """`wanted` samples of each, or as many as time allows; at least two.
-
-    Time allows what the clock's limit allows; a candidate far slower than the fastest, as SDPA can
-    be on a busy machine, gets `_SLOWER` times the fastest one's time.
-    """
-    if not samplers:
-        return {}
-    fastest = min(wanted * sampler.sample_seconds for sampler in samplers.values())
-    seconds = min(clock.max_metric_seconds, max(_LEAST_SECONDS, _SLOWER * fastest))
-    return {
-        name: max(2, min(wanted, int(seconds / sampler.sample_seconds)))
-        for name, sampler in samplers.items()
-    }

@@ -6,6 +6,7 @@ from time import perf_counter, sleep
 
 from torch import Tensor
 
+from flashbench.effort import MAX_METRIC_SECONDS
 from flashbench.measure.clock import Call, Sampler, no_garbage_collection
 from flashbench.metric import metrics_of
 
@@ -22,7 +23,7 @@ class CpuClock:
     """Metric `wall`: the time a caller waits, including allocation and release of the output."""
 
     metrics = metrics_of("cpu")
-    max_metric_seconds = 2.0
+    max_metric_seconds = MAX_METRIC_SECONDS["cpu"]
 
     def __init__(self, min_sample_seconds: float) -> None:
         self._min_sample_seconds = min_sample_seconds

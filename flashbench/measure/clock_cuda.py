@@ -13,6 +13,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from flashbench.effort import MAX_METRIC_SECONDS
 from flashbench.measure.clock import Call, MetricUnavailableError, Sampler, no_garbage_collection
 from flashbench.metric import metrics_of
 
@@ -33,7 +34,7 @@ class CudaClock:
     """Metrics `wall`, `gpu_warm`, `gpu_cold`, `graph` on the current device and stream."""
 
     metrics = metrics_of("cuda")
-    max_metric_seconds = 0.25
+    max_metric_seconds = MAX_METRIC_SECONDS["cuda"]
 
     def __init__(self, min_sample_seconds: float) -> None:
         self.min_sample_seconds = min_sample_seconds

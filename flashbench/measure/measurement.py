@@ -14,13 +14,14 @@ from torch import Tensor
 
 from flashbench.candidates import Loaded, reason
 from flashbench.case import Case
+from flashbench.effort import affordable_samples, split_samples
 from flashbench.errors import InvalidInputError
 from flashbench.measure import torch_settings
 from flashbench.measure.checks import WrongError, check_candidate, check_inputs, check_output
-from flashbench.measure.clock import Clock, MetricUnavailableError, Sampler, affordable_samples
+from flashbench.measure.clock import Clock, MetricUnavailableError, Sampler
 from flashbench.measure.clock_cpu import CpuClock
 from flashbench.measure.environment import throttled
-from flashbench.measure.plan import derive_seed, passes, split_samples
+from flashbench.measure.plan import derive_seed, passes
 from flashbench.measure.problem import Problem
 from flashbench.measure.stopwatch import Stopwatch
 from flashbench.metric import DEFAULT_METRIC
@@ -233,7 +234,9 @@ def _time_metric(
                 subject.miss(metric, error)
                 continue
             samplers[subject.loaded.name] = sampler
-    for name, wanted in affordable_samples(clock, samplers, options.samples).items():
+    lengths = {name: sampler.sample_seconds for name, sampler in samplers.items()}
+    affordable = affordable_samples(lengths, options.samples, clock.max_metric_seconds)
+    for name, wanted in affordable.items():
         shares[name] = split_samples(wanted)
     ready = [subject for subject in subjects if subject.loaded.name in samplers]
     for subject in ready:

@@ -7,13 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from flashbench.case import Case, Causal, DtypeName, Shape, grid
+from flashbench.effort import PASSES
 from flashbench.runfile import Candidate, Pair, Processes
-
-# Passes over the candidates per case, metric and launch: A B | B A | A B | B A.
-PASSES = 8
-
-# Minimum seconds of a sample: long compared with the clock's resolution and cost.
-MIN_SAMPLE_SECONDS = {"cpu": 2e-3, "cuda": 100e-6}
 
 DEFAULT_DTYPES: dict[str, tuple[DtypeName, ...]] = {
     "cpu": ("fp32", "fp16", "bf16"),
@@ -101,13 +96,3 @@ def passes(count: int, seed: int, number: int = PASSES) -> list[list[int]]:
         order = [(first + place) % count for place in range(count)]
         orders.append(order if index % 2 == 0 else order[::-1])
     return orders
-
-
-def split_samples(samples: int, number: int = PASSES) -> list[int]:
-    """Samples per pass; they sum to `samples`, and passes without any are left out.
-
-    The number of passes stays even as long as there are two samples, so every A/B has its B/A.
-    """
-    number = min(number, samples)
-    number -= number % 2 if number > 1 else 0
-    return [samples // number + (index < samples % number) for index in range(number)]

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flashbench.candidates import baselines
+from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import InvalidInputError
-from flashbench.measure.plan import MIN_SAMPLE_SECONDS, Plan
+from flashbench.measure.plan import Plan
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Candidate, RunFile
 

@@ -14,6 +14,7 @@ from time import monotonic
 import torch
 
 from flashbench.candidates import Loaded, baselines, load
+from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import Exit, FlashbenchError
 from flashbench.measure import torch_settings
 from flashbench.measure.clock import Clock
@@ -25,7 +26,6 @@ from flashbench.measure.measurement import (
     make_clock,
     measure_case,
 )
-from flashbench.measure.plan import MIN_SAMPLE_SECONDS
 from flashbench.measure.protocol import (
     Audit,
     Audited,

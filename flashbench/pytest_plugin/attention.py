@@ -10,10 +10,11 @@ from torch import Tensor
 
 from flashbench.candidates import BACKENDS, SDPA, Loaded, load, parse_candidate
 from flashbench.case import Case, Causal, DtypeName, Shape, grid
+from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import NotMeasuredError
 from flashbench.measure.clock import Clock
 from flashbench.measure.measurement import make_clock
-from flashbench.measure.plan import MIN_SAMPLE_SECONDS, derive_seed
+from flashbench.measure.plan import derive_seed
 from flashbench.measure.problem import Problem
 from flashbench.runfile import Candidate
 

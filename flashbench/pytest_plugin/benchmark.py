@@ -11,11 +11,11 @@ from torch import Tensor
 
 from flashbench.baseline_names import is_baseline_name
 from flashbench.candidates import reason
+from flashbench.effort import affordable_samples, split_samples
 from flashbench.measure import torch_settings
 from flashbench.measure.checks import WrongError, check_candidate, check_inputs, check_output
-from flashbench.measure.clock import Call, MetricUnavailableError, affordable_samples
+from flashbench.measure.clock import Call, MetricUnavailableError
 from flashbench.measure.environment import throttled
-from flashbench.measure.plan import split_samples
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.other_tools.pytest_benchmark import EXTRA
 from flashbench.pytest_plugin.attention import Attention, call_of, clock_of
@@ -90,7 +90,9 @@ class AttentionBenchmark(BenchmarkFixture):
         dropped = 0
         try:
             sampler = clock.prepare(self.metric, call)
-            wanted = affordable_samples(clock, {"": sampler}, self.samples)[""]
+            wanted = affordable_samples(
+                {"": sampler.sample_seconds}, self.samples, clock.max_metric_seconds
+            )[""]
             for share in split_samples(wanted):
                 problem.flip()  # an output that was kept is found out by its sign
                 slow = throttled(self._device)

@@ -13,6 +13,7 @@ well.
 import datetime
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from flashbench.builds.builder import TIMEOUT_SECONDS, find, is_answer
 from flashbench.builds.command import Command
 from flashbench.builds.recipe import OwnExtension, Recipe
 from flashbench.builds.scratch import scratch
+from flashbench.cost import store
 from flashbench.errors import NotMeasuredError, is_out_of_files
 from flashbench.revisions import git, ledger
 from flashbench.revisions import import_root as roots
@@ -68,7 +70,10 @@ def prepare(
             work = _Preparation(
                 project, revision, cache, checker, stage, retry_failed, timeout, cases
             )
+            began = time.monotonic()
             built = work.run(at_end)
+            if work.tried:
+                _note_seconds(project, built, time.monotonic() - began)
         if not revision.worktree and built.kept and not (cases and built.import_root):
             ledger.record(cache, project.repository, built.outcome)
     except git.GitError as error:
@@ -86,6 +91,19 @@ def prepare(
             f"the build cache {cache} cannot be used ({_told(error)}); set FLASHBENCH_CACHE"
         ) from None
     return built
+
+
+def _note_seconds(project: Project, built: Built, seconds: float) -> None:
+    """For the next estimate: what the build took, and what came beside it."""
+    made, repository = built.build, str(project.repository)
+
+    def add(costs: store.CostRecords) -> None:
+        taken = 0.0 if made.reused else made.seconds
+        if taken and made.status == "built":
+            costs.builds.setdefault(repository, []).append(taken)
+        costs.checks.setdefault(repository, []).append(round(max(0.0, seconds - taken), 3))
+
+    store.update(add)
 
 
 def _unreadable(project: Project, revision: Revision, reason: str, stage: Stage) -> Built:

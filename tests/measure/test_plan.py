@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashbench.case import GRID, grid
+from flashbench.effort import split_samples
 from flashbench.measure.plan import (
     candidate_order,
     case_order,
     derive_seed,
     launch_seed,
     passes,
-    split_samples,
 )
 
 CASES = grid(GRID, ["fp32", "bf16"], [False, True], "cpu")

@@ -1,0 +1,299 @@
+"""What each command that measures would take, from its options."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flashbench.candidates import OURS, baselines, parse_candidates
+from flashbench.cli.measuring import device_of, is_given, plan_options, processes_of, rate_of
+from flashbench.cost import store
+from flashbench.cost.estimate import Seconds, Work, slowest_share
+from flashbench.cost.forecast import Forecast, Part, measuring_parts, source, until_decided
+from flashbench.cost.known import Experience
+from flashbench.cost.money import Money
+from flashbench.errors import InvalidInputError
+from flashbench.machine import name_of
+from flashbench.measure.plan import Plan
+from flashbench.metric import metrics_of
+from flashbench.shard import Shard, cases_of_shard
+
+if TYPE_CHECKING:
+    from flashbench.bisect.question import Range
+    from flashbench.case import Case
+    from flashbench.revisions import Project, Revision
+
+# Where a repository has no build or check that was timed.
+_BUILD, _CHECK = Seconds(5, 60, 600), Seconds(1, 3, 15)
+_LATER_LAUNCHES = Seconds(5, 15, 60)  # of a bisection, beside those of its ends
+
+
+def run(context: click.Context, options: dict[str, Any]) -> Forecast:
+    """Of `flashbench run`, or of what a run file lacks."""
+    from flashbench.revisions import WORKTREE, find, resolve
+    from flashbench.run_reader import load
+
+    if options["baseline_only"] and options["candidates"]:
+        raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
+    project = find(Path.cwd())
+    texts = list(options["candidates"])
+    specs = [one.spec for one in parse_candidates(texts)]
+    builds_tree = project is not None and not texts and not options["baseline_only"]
+    if not texts and not options["baseline_only"]:
+        specs = [project.callable if project is not None else OURS]
+    device = device_of(options["device"])
+    plan = Plan(**plan_options(options), candidates=parse_candidates(texts or [OURS]))
+    cases, done, launches = plan.cases(device), 0, options["launches"]
+    if (file := options["resume"] or options["output"]) is not None and file.is_file():
+        there = load(file)
+        cases, done = list(there.cases), sum(launch.complete for launch in there.launches)
+        if options["resume"] and not is_given(context, "launches"):
+            launches = there.settings.launches
+    if options["shard"]:
+        cases = cases_of_shard(cases, options["shard"])
+    work = Work(
+        cases=cases,
+        candidates=[one.spec for one in baselines(device, options["backends"])] + specs,
+        launches=max(0, launches - done),
+        samples=plan.samples,
+        min_sample_seconds=plan.min_sample_seconds,
+        metrics=len(metrics_of(device)),
+        first=done == 0,
+    )
+    known = _experience(device, options)
+    found = _forecast("run", work, known, plan, options)
+    if done:
+        found.sources.append(("resumed", f"{file} has {done} of {launches} launches"))
+    if builds_tree and project is not None:
+        _add_builds(found, project, [resolve(project.repository, WORKTREE)], 1)
+    found.parts += measuring_parts(work, known)
+    found.sources.append(source(known, work))
+    found.work, found.known = work, known
+    if shares := _shares(options, work.cases):
+        _share(found, shares, work, known)
+    return found
+
+
+def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
+    """Of two revisions; files that are compared take no device."""
+    from flashbench.cli.compare import _is_file
+    from flashbench.revisions import WORKTREE, read, resolve
+
+    a, b = options["a"], options["b"] or WORKTREE
+    if _is_file(a) or _is_file(b):
+        raise InvalidInputError(
+            f"{a}: to compare files measures nothing, so there is nothing to plan; name revisions"
+        )
+    project = read(Path.cwd())
+    revisions = [resolve(project.repository, text) for text in (a, b)]
+    device = device_of(options["device"])
+    plan = Plan(**plan_options(options), candidates=[])
+    work = _paired(project, plan, device, options, 2)
+    known = _experience(device, options)
+    found = _forecast("compare", work, known, plan, options)
+    _add_builds(found, project, revisions, 1)
+    parts, launches = until_decided(work, known, options["tolerance"], options["confidence"])
+    found.parts += parts
+    found.sources += [source(known, work), launches]
+    found.work, found.known = work, known
+    return found
+
+
+def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
+    """Of all its commits in the same launches."""
+    from flashbench.cli.backfill import _chosen
+    from flashbench.revisions import read
+    from flashbench.revisions.many import default_jobs
+
+    project = read(Path.cwd())
+    chosen = _chosen(project, options["revisions"], options["listed"])
+    device = device_of(options["device"])
+    plan = Plan(**plan_options(options), candidates=[])
+    work = _paired(project, plan, device, options, len(chosen), len(options["metrics"]) or 1)
+    known = _experience(device, options)
+    found = _forecast("backfill", work, known, plan, options)
+    _add_builds(found, project, chosen, options["jobs"] or default_jobs())
+    found.parts += measuring_parts(work, known)
+    found.sources.append(source(known, work))
+    found.work, found.known = work, known
+    return found
+
+
+def bisect(context: click.Context, options: dict[str, Any]) -> Forecast:
+    """Of the range of commits between --good and --bad."""
+    from flashbench.bisect.question import range_of
+    from flashbench.revisions import read
+
+    ends = options["good"], options["bad"]
+    return of_bisection(
+        range_of(read(Path.cwd()), *ends, first_parent=options["first_parent"]), options
+    )
+
+
+def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
+    """Of a search whose length is not known: as many commits as halving needs, and some more."""
+    from flashbench.case import parse_case
+    from flashbench.revisions.many import default_jobs
+
+    project = asked.project
+    speed = options["purpose"] == "speed"
+    cases = [parse_case(text) for text in options["cases"]]
+    device = cases[0].device if cases else device_of(options["device"])
+    plan = Plan(**plan_options(options), candidates=[], chosen=cases)
+    known = _experience(device, options)
+    ends = _paired(project, plan, device, options, 2)
+    found = _forecast("bisect", ends, known, plan, options)
+    suspects = sum(asked.changes()) if speed else asked.builds()
+    halving = math.ceil(math.log2(suspects + 1))
+    found.what = f"{asked.graph.size} commits, {suspects} that change what is built or imported"
+    most = suspects if speed or not options["quick"] else halving + 2
+    count = Seconds(min(2, suspects), min(halving + 4, most), most)
+    jobs = options["jobs"] or (1 if speed else default_jobs())
+    everything = [asked.good, *(commit.revision for commit in asked.commits)]
+    _add_builds(found, project, everything, jobs, count)
+    if speed and suspects:
+        parts, launches = until_decided(ends, known, options["tolerance"], options["confidence"])
+        later = Work(
+            cases=ends.cases[:1],
+            candidates=ends.candidates,
+            launches=1,
+            samples=plan.samples,
+            min_sample_seconds=plan.min_sample_seconds,
+            processes=ends.processes,
+            first=True,
+        )
+        each = known.seconds(later)
+        counted = _LATER_LAUNCHES
+        seconds = Seconds(
+            counted.low * each.low, counted.likely * each.likely, counted.high * each.high
+        )
+        found.parts += [*parts, Part("launches of commits between", counted.likely, seconds)]
+        words = f"{counted.likely:.0f} ({counted.low:.0f} to {counted.high:.0f})"
+        found.sources += [
+            source(known, ends),
+            launches,
+            ("guess", f"then about {words} launches of commits between the ends: as noise has it"),
+        ]
+    return found
+
+
+def _forecast(
+    command: str, work: Work, known: Experience, plan: Plan, options: dict[str, Any]
+) -> Forecast:
+    sizes = [
+        (len(work.cases), "case"),
+        (len(work.candidates), "candidate"),
+        (work.launches, "launch"),
+    ]
+    words = [
+        f"{count} {noun}{('es' if noun == 'launch' else 's') * (count != 1)}"
+        for count, noun in sizes
+    ]
+    budget = options["budget"]
+    told = str(budget) if isinstance(budget, Money) else f"{budget:g}s" if budget else ""
+    threads = known.machine.threads if known.machine and known.device == "cpu" else 0
+    return Forecast(
+        command,
+        " x ".join(words),
+        name_of(known.device) + (f", {threads} threads" if threads else ""),
+        rate=rate_of(options),
+        budget=told,
+        budget_seconds=plan.budget_seconds,
+        builds_count=isinstance(budget, Money),
+    )
+
+
+def _experience(device: str, options: dict[str, Any]) -> Experience:
+    machine = store.load().find(device, name_of(device), options["threads"])
+    return Experience(device, machine)
+
+
+def _paired(
+    project: "Project",
+    plan: Plan,
+    device: str,
+    options: dict[str, Any],
+    revisions: int,
+    metrics: int = 1,
+) -> Work:
+    """Launches of so many revisions with SDPA: beside all of them, or beside each."""
+    paired = processes_of(project, options) == "paired"
+    processes = revisions if paired else 1
+    return Work(
+        cases=plan.cases(device),
+        candidates=["sdpa"] * processes + [project.callable] * revisions,
+        launches=options["launches"],
+        samples=plan.samples,
+        min_sample_seconds=plan.min_sample_seconds,
+        metrics=metrics,
+        processes=processes,
+    )
+
+
+def _add_builds(
+    found: Forecast,
+    project: "Project",
+    revisions: "Sequence[Revision]",
+    jobs: int,
+    tried: Seconds | None = None,
+) -> None:
+    """The builds that are not in the cache, and the checks of what is built. tried: how many of the
+    revisions a search looks at."""
+    from flashbench.builds import cache_directory
+    from flashbench.revisions import outlook
+
+    cache, costs = cache_directory(), store.load()
+    missing = outlook.to_build(project, revisions, cache)
+    count = Seconds(missing, missing, missing)
+    if tried is not None:
+        share = missing / max(1, len(revisions))
+        count = Seconds(*(math.ceil(n * share) for n in (tried.low, tried.likely, tried.high)))
+    each, check = (
+        outlook.build_seconds(project, cache, costs),
+        outlook.check_seconds(project, costs),
+    )
+    for what, one, default, noun in (
+        ("builds", each, _BUILD, "build"),
+        ("checks of builds", check, _CHECK, "import"),
+    ):
+        if not count.high:
+            break
+        if one is None:
+            found.sources.append(("guess", f"no {noun} of this repository was timed here: a guess"))
+        taken = one or default
+        seconds = Seconds(
+            count.low * taken.low / jobs,
+            count.likely * taken.likely / min(jobs, max(1, count.likely)),
+            count.high * taken.high,
+        )
+        found.parts.append(Part(what, count.likely, seconds, device=False))
+    if not missing:
+        found.parts.append(Part("builds", 0, Seconds(), device=False))
+
+
+def _share(found: Forecast, shares: "list[list[Case]]", work: Work, known: Experience) -> None:
+    """Several machines or GPUs, each with its share of the cases and all launches of it."""
+    low, high = known.spread(known.level_of(work))
+    longest = slowest_share(shares, work, known)
+    count = (len(shares) - 1) * work.launches
+    starts = count * known.start(1)
+    found.wall_device = Seconds(longest * low, longest, longest * high)
+    found.parts.append(
+        Part("starts on the others", count, Seconds(starts * low, starts, starts * high))
+    )
+    words = f"{len(shares)} share the cases, like this machine; each starts every launch"
+    found.sources.append(("shared", words))
+
+
+def _shares(options: dict[str, Any], cases: "Sequence[Case]") -> "list[list[Case]]":
+    """The cases of each of several machines or GPUs; none where one has all."""
+    count = options["slurm"] or 0
+    text = options["gpus"] or ""
+    if text and text != "all":
+        count = int(text) if text.isdecimal() else len(text.split(","))
+    count = min(count, len(cases))
+    return [cases_of_shard(cases, str(Shard(n, count))) for n in range(1, count + 1)][
+        : count * (count > 1)
+    ]

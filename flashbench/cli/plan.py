@@ -1,0 +1,73 @@
+"""`flashbench plan COMMAND`: what a command would take, in seconds and money."""
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from flashbench.cli.options import FORMATS
+from flashbench.cli.output import deliver
+from flashbench.errors import Exit
+from flashbench.settings import SettingsCommand
+
+_PLANNED = {
+    "run": "What `flashbench run` would take.",
+    "compare": "What `flashbench compare` of two revisions would take.",
+    "bisect": "What `flashbench bisect` would take.",
+    "backfill": "What `flashbench backfill` would take.",
+}
+# Options about the report of the command itself, in place of which the plan has its own.
+_REPORT = {"format_", "output_format"}
+
+
+class _Plans(click.Group):
+    """The commands that can be planned, each with its own options, read when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_PLANNED)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _PLANNED:
+            return None
+        planned: click.Command = import_module(f"flashbench.cli.{cmd_name}").command
+        return _plan_of(planned)
+
+
+def _plan_of(planned: click.Command) -> click.Command:
+    @click.pass_context
+    def command(context: click.Context, /, plan_format: str, **options: Any) -> int:
+        from flashbench.cli import forecasts
+        from flashbench.views import plan
+
+        found = getattr(forecasts, str(planned.name))(context, options)
+        deliver(plan.document(found), plan_format, None)
+        return Exit.PASS
+
+    asked = click.Option(
+        ["--format", "plan_format"],
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="How to print the plan.",
+    )
+    return SettingsCommand(
+        planned.name,
+        callback=command,
+        params=[*(one for one in planned.params if one.name not in _REPORT), asked],
+        help=f"{_PLANNED[str(planned.name)]} All its options are taken; no file is written, and "
+        "nothing is built or measured.",
+    )
+
+
+@click.command(
+    "plan",
+    cls=_Plans,
+    epilog="Exit codes: 0, also where it is over --budget; 2 usage. docs/cost.md says how the "
+    "estimate is made.",
+)
+def command() -> None:
+    """Device seconds, time, builds and money that a command would take, with their range.
+
+    Estimated from earlier runs on this machine; where there are none, the plan says so. Of a plan
+    over --budget it says what fits.
+    """

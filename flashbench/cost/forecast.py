@@ -1,0 +1,165 @@
+"""An estimate of a whole command: its parts, what they are known from, and what a budget buys."""
+
+from dataclasses import dataclass, field
+
+from flashbench.case import Case
+from flashbench.cost.estimate import (
+    Seconds,
+    Work,
+    case_seconds,
+    cases_within,
+    first_seconds,
+    launches_within,
+)
+from flashbench.cost.known import Basis, Experience
+from flashbench.cost.money import DevicePrice
+
+# Of a command itself, beside builds and workers: to start, to judge, to write.
+_COMMAND = Seconds(0.5, 1.5, 4.0)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A line of a plan. count: how many of it; device: whether workers live meanwhile."""
+
+    name: str
+    count: float
+    seconds: Seconds
+    device: bool = True
+
+
+@dataclass
+class Forecast:
+    """What a command will take. what: its size in words; machine: where; sources: what the estimate
+    is made of, a line each; side_by_side: devices that share the work; rate, budget_seconds: None
+    without one. fits: what of a plan over its budget fits, in words."""
+
+    command: str
+    what: str
+    machine: str
+    parts: list[Part] = field(default_factory=list)
+    sources: list[tuple[str, str]] = field(default_factory=list)
+    rate: DevicePrice | None = None
+    budget: str = ""
+    budget_seconds: float | None = None
+    builds_count: bool = False  # the budget pays for builds
+    work: Work | None = None  # all of it, where every launch is alike
+    known: Experience | None = None
+    wall_device: Seconds | None = None  # of the device that ends last, where several share
+
+    @property
+    def device(self) -> Seconds:
+        """Seconds that workers live, on all devices together."""
+        return sum((one.seconds for one in self.parts if one.device), Seconds())
+
+    @property
+    def builds(self) -> Seconds:
+        """By the clock, with the checks that follow."""
+        return sum((one.seconds for one in self.parts if not one.device), Seconds())
+
+    @property
+    def wall(self) -> Seconds:
+        """From the start of the command to its end."""
+        return self.builds + (self.wall_device or self.device) + _COMMAND
+
+    @property
+    def counted(self) -> Seconds:
+        """What the budget is for."""
+        return self.device + self.builds if self.builds_count else self.device
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether the budget is likely spent before the end."""
+        return self.budget_seconds is not None and self.counted.likely > self.budget_seconds
+
+    def launches_that_fit(self) -> int | None:
+        """Of all cases; None where that cannot be said."""
+        if self.work is None or self.known is None or self.budget_seconds is None:
+            return None
+        return launches_within(self._left(), self.work, self.known)
+
+    def cases_that_fit(self) -> list[Case] | None:
+        """With all their launches; None as above."""
+        if self.work is None or self.known is None or self.budget_seconds is None:
+            return None
+        return cases_within(self._left(), self.work, self.known)
+
+    def _left(self) -> float:
+        assert self.budget_seconds is not None
+        return self.budget_seconds - (self.builds.likely if self.builds_count else 0.0)
+
+
+def measuring_parts(work: Work, known: Experience) -> list[Part]:
+    """Launches that are alike, as starts, cases and what the first does more."""
+    low, high = known.spread(known.level_of(work))
+
+    def part(name: str, count: float, likely: float) -> Part:
+        return Part(name, count, Seconds(likely * low, likely, likely * high))
+
+    if not work.cases or not work.launches:
+        return []
+    cases = sum(case_seconds(work, case, known) for case in work.cases)
+    count = work.launches * work.processes
+    parts = [
+        part("starts of workers", count, work.launches * known.start(work.processes)),
+        part("cases", work.launches * len(work.cases), work.launches * cases),
+    ]
+    if work.first:
+        first = sum(first_seconds(work, case, known) for case in work.cases)
+        parts.append(part("more checks in the first launch", len(work.cases), first))
+    return parts
+
+
+def until_decided(
+    work: Work, known: Experience, tolerance: float, confidence: float
+) -> tuple[list[Part], tuple[str, str]]:
+    """Launches of two builds until each case is decided, `work.launches` at the most; and where the
+    number is from."""
+    counts, is_known = known.launches(work.cases, tolerance, confidence, work.launches)
+    low, high = known.spread(known.level_of(work))
+    total = Seconds()
+    for case, count in zip(work.cases, counts, strict=True):
+        each = case_seconds(work, case, known)
+        total += Seconds(count.low * each, count.likely * each, count.high * each)
+    longest = Seconds(
+        *(max((getattr(c, end) for c in counts), default=0.0) for end in ("low", "likely", "high"))
+    )
+    starts = longest * known.start(work.processes)
+    first = sum(first_seconds(work, case, known) for case in work.cases)
+    parts = [
+        Part("starts of workers", longest.likely * work.processes, starts.spread(low, high)),
+        Part("cases", sum(count.likely for count in counts), total.spread(low, high)),
+        Part(
+            "more checks in the first launch",
+            len(work.cases),
+            Seconds(first * low, first, first * high),
+        ),
+    ]
+    where = "earlier comparisons here by the same rule"
+    if not is_known:
+        where = "no comparison by this rule was made here: a guess"
+    likely = f"{longest.likely:.0f} ({longest.low:.0f} to {longest.high:.0f})"
+    return parts, (
+        "launches" if is_known else "guess",
+        f"about {likely} launches until every case is decided, from {where}",
+    )
+
+
+def source(known: Experience, work: Work) -> tuple[str, str]:
+    """What the seconds of some work are estimated from: a code, and words."""
+    level = known.level_of(work)
+    machine = known.machine
+    if level is Basis.GUESS or machine is None:
+        return "guess", (
+            "no earlier run on this machine: a guess from the cases' operations; measure once to "
+            "know"
+        )
+    since = f"{machine.launches} launches on this machine, the last on {machine.updated[:10]}"
+    if level is Basis.KNOWN:
+        return "known", f"from {since}"
+    levels = [known.level(case, work.candidates) for case in work.cases]
+    unknown = sum(one is not Basis.KNOWN for one in levels)
+    return "near", (
+        f"from {since}, which had not all of it: {unknown} of {len(levels)} cases are estimated "
+        "from the cases most like them"
+    )

@@ -1,0 +1,160 @@
+"""What is known of a device: from its earlier runs, from cases like the one asked for, or nothing
+but the case's operations."""
+
+import contextlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from flashbench.case import Case, parse_case
+from flashbench.cost.estimate import Around, Seconds, Speed, Work, total_seconds
+from flashbench.cost.store import CaseCost, MachineCosts
+from flashbench.errors import InvalidInputError
+
+
+class Basis(StrEnum):
+    """KNOWN: these cases were measured here; NEAR: others on this machine; GUESS: none."""
+
+    KNOWN = "known"
+    NEAR = "near"
+    GUESS = "guess"
+
+
+# What runs took over their estimates, where too few runs say it: the range of an estimate.
+_RANGES = {Basis.KNOWN: (0.75, 1.35), Basis.NEAR: (0.5, 2.0), Basis.GUESS: (0.3, 3.0)}
+_NARROWEST = (0.9, 1.1)
+_ENOUGH = 5  # runs
+
+# Guesses, on purpose round: operations a second, seconds of a call that computes next to nothing,
+# of a launch's start, of a turn at the clock beside its samples.
+_FLOPS = {"cpu": 3e10, "cuda": 5e13}
+_CALL = {"cpu": 1e-5, "cuda": 1e-5}
+_START = {"cpu": 3.0, "cuda": 8.0}
+_TURN = {"cpu": 6e-3, "cuda": 1e-3}
+_REFERENCE_FLOPS = {"cpu": 5e9, "cuda": 1e12}  # of float64, with its inputs
+_CHECK_CALLS, _WARM_UP_CALLS, _WARM_UP_SECONDS = 5, 7, 0.5  # of a launch, beside its turns
+
+DECIDED_AFTER = Seconds(3, 10, 40)  # launches, where no comparison was made here
+
+
+@dataclass
+class Experience:
+    """`estimate.Known` of one device. machine: None where nothing was ever measured."""
+
+    device: str
+    machine: MachineCosts | None = None
+    _like: dict[tuple[Case, str], tuple[Case, CaseCost] | None] = field(default_factory=dict)
+
+    def level(self, case: Case, specs: Sequence[str]) -> Basis:
+        """How much is known of these candidates on a case."""
+        if self.machine is None or not self.machine.cases:
+            return Basis.GUESS
+        known = self.machine.cases.get(case.id)
+        return Basis.KNOWN if known and set(specs) <= set(known.candidates) else Basis.NEAR
+
+    def level_of(self, work: Work) -> Basis:
+        """Of all cases of some work: the least."""
+        levels = {self.level(case, work.candidates) for case in work.cases}
+        return next((one for one in reversed(Basis) if one in levels), Basis.GUESS)
+
+    def spread(self, level: Basis) -> tuple[float, float]:
+        """Factors of the range of an estimate, by how well those before it met the facts."""
+        ratios = sorted(self.machine.ratios.get(level, [])) if self.machine else []
+        if len(ratios) < _ENOUGH:
+            return _RANGES[level]
+        cut = len(ratios) // 10
+        return min(_NARROWEST[0], ratios[cut]), max(_NARROWEST[1], ratios[-1 - cut])
+
+    def seconds(self, work: Work) -> Seconds:
+        """Device seconds of some work with their range."""
+        likely = total_seconds(work, self)
+        return Seconds(likely, likely, likely).spread(*self.spread(self.level_of(work)))
+
+    def start(self, processes: int) -> float:
+        starts = self.machine.starts if self.machine else {}
+        if str(processes) in starts:
+            return starts[str(processes)]
+        if starts:  # of other numbers of processes: they import side by side, or on busy cores
+            nearest = min(starts, key=lambda text: abs(int(text) - processes))
+            return starts[nearest] * (1 + 0.5 * (processes - int(nearest)) / int(nearest))
+        return _START[self.device] * (1 + 0.5 * (processes - 1))
+
+    def around(self, case: Case) -> Around:
+        known = self.machine.cases.get(case.id) if self.machine else None
+        if known is not None:
+            return Around(known.every, known.first)
+        if (like := self._nearest(case, "")) is not None:
+            other, cost = like
+            factor = max(0.3, case.flops / other.flops)
+            return Around(cost.every * factor, cost.first * factor)
+        reference = min(case.flops / _REFERENCE_FLOPS[self.device], 3.0)
+        return Around(0.01 + reference, 0.05 + reference)
+
+    def speed(self, case: Case, spec: str) -> Speed:
+        known = self.machine.cases.get(case.id) if self.machine else None
+        if known is not None and known.candidates:
+            one = known.candidates.get(spec) or next(iter(known.candidates.values()))
+            return Speed(one.call, one.fixed, one.turn, one.stretch)
+        if (like := self._nearest(case, spec) or self._nearest(case, "")) is not None:
+            other, cost = like
+            one = cost.candidates.get(spec) or next(iter(cost.candidates.values()))
+            call = max(one.call * case.flops / other.flops, min(one.call, _CALL[self.device]))
+            more = call - one.call
+            fixed = max(0.3 * one.fixed, one.fixed + _fixed(call) - _fixed(one.call))
+            return Speed(call, fixed, max(0.3 * one.turn, one.turn + more), one.stretch)
+        call = _CALL[self.device] + case.flops / _FLOPS[self.device]
+        return Speed(call, _fixed(call), _TURN[self.device] + call)
+
+    def launches(
+        self, cases: Sequence[Case], tolerance: float, confidence: float, most: int
+    ) -> tuple[list[Seconds], bool]:
+        """Launches until each case of two builds is decided, and whether that is known from earlier
+        comparisons by the same rule."""
+        made = self.machine.decided if self.machine else []
+        rule = [one for one in made if (one.tolerance, one.confidence) == (tolerance, confidence)]
+        found = []
+        for case in cases:
+            same = sorted(one.launches for one in rule if one.case == case.id)
+            counts = same or sorted(one.launches for one in rule)
+            found.append(_count(counts, most))
+        return found, bool(rule)
+
+    def _nearest(self, case: Case, spec: str) -> tuple[Case, CaseCost] | None:
+        """The known case with most nearly as many operations; spec "": of any candidate."""
+        if (case, spec) not in self._like:
+            fitting = [one for one in self._measured if not spec or spec in one[2].candidates]
+            wanted = math.log(case.flops)
+            nearest = min(
+                fitting,
+                key=lambda one: abs(wanted - one[0]) + 2 * (one[1].dtype != case.dtype),
+                default=None,
+            )
+            self._like[case, spec] = nearest and nearest[1:]
+        return self._like[case, spec]
+
+    @cached_property
+    def _measured(self) -> list[tuple[float, Case, CaseCost]]:
+        """log(operations), case and costs of each that any candidate has a time of."""
+        found = []
+        for name, cost in (self.machine.cases if self.machine else {}).items():
+            with contextlib.suppress(InvalidInputError):  # of a damaged file
+                case = parse_case(name)
+                if cost.candidates:
+                    found.append((math.log(case.flops), case, cost))
+        return found
+
+
+def _fixed(call: float) -> float:
+    return _CHECK_CALLS * call + min(_WARM_UP_CALLS * call, _WARM_UP_SECONDS)
+
+
+def _count(counts: list[int], most: int) -> Seconds:
+    if not counts:
+        guess = DECIDED_AFTER
+    else:
+        cut = len(counts) // 10
+        guess = Seconds(counts[cut], sum(counts) / len(counts), counts[-1 - cut])
+    low, likely, high = (min(value, most) for value in (guess.low, guess.likely, guess.high))
+    return Seconds(low, likely, high)

@@ -1,0 +1,154 @@
+"""From a run that was measured to what the next one will take."""
+
+from collections.abc import Collection, Sequence
+from statistics import fmean
+
+from flashbench.case import Case
+from flashbench.cost.estimate import Work, total_seconds
+from flashbench.cost.known import Experience
+from flashbench.cost.store import (
+    CandidateCost,
+    CaseCost,
+    CostRecords,
+    Decided,
+    MachineCosts,
+    touch,
+    update,
+)
+from flashbench.runfile import Launch, Pair, Result, RunFile
+
+_NEW = 0.5  # what the latest run counts against all before it
+
+
+def learn(run: RunFile, before: Collection[int], settled: Collection[str] = ()) -> None:
+    """Add the launches of a run to what is known of its machine. before: indices of those that were
+    there already; settled: cases that were decided. Never raises for what it cannot keep."""
+    launches = [one for one in run.launches if one.index not in before and one.case_seconds]
+    if not launches:
+        return
+    device = run.cases[0].device
+
+    def add(costs: CostRecords) -> None:
+        machine = costs.of(run.environment, device)
+        _compare(machine, device, run, launches)
+        count = processes_of(run)
+        if starts := [one.start_seconds for one in launches if one.start_seconds]:
+            machine.starts[str(count)] = _blend(machine.starts.get(str(count)), fmean(starts))
+        for case in run.cases:
+            _learn_case(machine, case, run, launches, count)
+        if run.pair is not None:
+            machine.decided += _decided(run, run.pair, settled)
+        touch(machine, len(launches))
+
+    update(add)
+
+
+def _decided(run: RunFile, pair: Pair, settled: Collection[str]) -> list[Decided]:
+    return [
+        Decided(
+            case=case,
+            tolerance=pair.tolerance,
+            confidence=pair.confidence,
+            launches=sum(case in launch.case_seconds for launch in run.launches),
+        )
+        for case in settled
+    ]
+
+
+def processes_of(run: RunFile) -> int:
+    """Worker processes of a launch."""
+    own = sum(not candidate.baseline for candidate in run.candidates)
+    return max(1, own) if run.settings.processes == "paired" else 1
+
+
+def _compare(machine: MachineCosts, device: str, run: RunFile, launches: Sequence[Launch]) -> None:
+    """Note what whole launches took over what had been estimated for them."""
+    whole = [one for one in launches if one.complete and not one.lost_seconds and one.start_seconds]
+    experience = Experience(device, machine)
+    estimated = 0.0
+    levels = set()
+    for launch in whole:
+        cases = [case for case in run.cases if case.id in launch.case_seconds]
+        metrics = {t.metric for r in launch.results for t in r.timings}
+        work = Work(
+            cases=cases,
+            candidates=[candidate.spec for candidate in run.candidates],
+            launches=1,
+            samples=run.settings.samples,
+            min_sample_seconds=run.settings.min_sample_seconds,
+            metrics=max(1, len(metrics)),
+            processes=processes_of(run),
+            first=launch.index == 0,
+        )
+        estimated += total_seconds(work, experience)
+        levels.add(experience.level_of(work))
+    if estimated and len(levels) == 1:
+        ratio = sum(one.device_seconds for one in whole) / estimated
+        machine.ratios.setdefault(levels.pop(), []).append(round(ratio, 4))
+
+
+def _learn_case(
+    machine: MachineCosts, case: Case, run: RunFile, launches: Sequence[Launch], processes: int
+) -> None:
+    there = [one for one in launches if case.id in one.case_seconds]
+    later = [one for one in there if one.index != 0] or there
+    if not there:
+        return
+    known = machine.cases.pop(case.id, None)  # to the end: what is not used is forgotten first
+    results = {
+        id(one): [result for result in one.results if result.case == case.id] for one in there
+    }
+    around = [
+        one.case_seconds[case.id] - sum(result.device_seconds for result in results[id(one)])
+        for one in later
+    ]
+    every = max(0.0, fmean(around)) / processes
+    cost = CaseCost(
+        every=_blend(known.every if known else None, every),
+        first=known.first if known else 0.0,
+        candidates=known.candidates if known else {},
+    )
+    for first in (one for one in there if one.index == 0):
+        more = first.inspect_seconds.get(case.id, 0.0)
+        if len(there) > 1:
+            more += first.case_seconds[case.id] - fmean(one.case_seconds[case.id] for one in later)
+        cost.first = _blend(known.first if known else None, max(0.0, more) / processes)
+    spec_of = {candidate.name: candidate.spec for candidate in run.candidates}
+    for spec in dict.fromkeys(spec_of.values()):
+        found = [
+            _of_result(result, run.settings.min_sample_seconds)
+            for one in later
+            for result in results[id(one)]
+            if spec_of[result.candidate] == spec and result.status == "ok" and result.timings
+        ]
+        if found:
+            cost.candidates[spec] = _mean(found, cost.candidates.get(spec))
+    machine.cases[case.id] = cost
+
+
+def _of_result(result: Result, min_sample: float) -> CandidateCost:
+    timings = [timing for timing in result.timings if timing.seconds]
+    call = fmean(fmean(timing.seconds) for timing in timings) if timings else min_sample
+    sample = fmean(timing.calls * fmean(timing.seconds) for timing in timings) if timings else call
+    sampled = sum(timing.calls * sum(timing.seconds) for timing in timings)
+    turns = sum(len(set(timing.block)) or 1 for timing in timings) or 1
+    return CandidateCost(
+        call=call,
+        fixed=max(0.0, result.device_seconds - result.sampling_seconds),
+        turn=max(0.0, result.sampling_seconds - sampled) / turns,
+        stretch=sample / max(call, min_sample),
+    )
+
+
+def _mean(found: Sequence[CandidateCost], known: CandidateCost | None) -> CandidateCost:
+    values = {
+        name: _blend(
+            getattr(known, name) if known else None, fmean(getattr(one, name) for one in found)
+        )
+        for name in CandidateCost.__struct_fields__
+    }
+    return CandidateCost(**values)
+
+
+def _blend(known: float | None, new: float) -> float:
+    return new if known is None else (1 - _NEW) * known + _NEW * new

@@ -1,0 +1,137 @@
+"""What measuring took on this machine so far: one file in the cache, which any run adds to.
+
+It makes estimates better and enters no verdict; it may be deleted at any time.
+"""
+
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from flashbench import locks
+from flashbench.builds import cache_directory
+from flashbench.damage import UNREADABLE
+from flashbench.files import replace_file
+from flashbench.machine import identify
+from flashbench.runfile import Environment
+
+FORMAT, VERSION = "flashbench-costs", 1
+_MOST_CASES, _MOST_DECIDED, _MOST_RATIOS = 5000, 500, 40
+
+
+class CandidateCost(msgspec.Struct, kw_only=True, frozen=True):
+    """As `estimate.Speed`."""
+
+    call: float
+    fixed: float
+    turn: float
+    stretch: float
+
+
+class CaseCost(msgspec.Struct, kw_only=True):
+    """As `estimate.Around`, and what each candidate took, by its spec."""
+
+    every: float
+    first: float
+    candidates: dict[str, CandidateCost] = msgspec.field(default_factory=dict)
+
+
+class Decided(msgspec.Struct, kw_only=True, frozen=True):
+    """How many launches it took until a case of two builds was decided."""
+
+    case: str
+    tolerance: float
+    confidence: float
+    launches: int
+
+
+class MachineCosts(msgspec.Struct, kw_only=True):
+    """Of one device. ratios: of runs, what they took over what was estimated, by what the estimate
+    was made of."""
+
+    device: str
+    name: str
+    threads: int
+    updated: str = ""  # ISO 8601, UTC
+    launches: int = 0
+    starts: dict[str, float] = msgspec.field(default_factory=dict)  # by processes of a launch
+    cases: dict[str, CaseCost] = msgspec.field(default_factory=dict)
+    decided: list[Decided] = msgspec.field(default_factory=list)
+    ratios: dict[str, list[float]] = msgspec.field(default_factory=dict)
+
+
+class CostRecords(msgspec.Struct, kw_only=True):
+    """The document. Of revisions, by repository: seconds of builds, and what each took beside."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    machines: list[MachineCosts] = msgspec.field(default_factory=list)
+    builds: dict[str, list[float]] = msgspec.field(default_factory=dict)
+    checks: dict[str, list[float]] = msgspec.field(default_factory=dict)
+
+    def of(self, environment: Environment, device: str) -> MachineCosts:
+        """Of the machine of a run; new where nothing is known."""
+        name, threads = identify(environment, device)
+        for one in self.machines:
+            if (one.device, one.name, one.threads) == (device, name, threads):
+                return one
+        self.machines.append(MachineCosts(device=device, name=name, threads=threads))
+        return self.machines[-1]
+
+    def find(self, device: str, name: str, threads: int | None) -> MachineCosts | None:
+        """Of a device by its name; threads None: as they were the last time."""
+        found = [
+            one
+            for one in self.machines
+            if (one.device, one.name) == (device, name) and threads in (None, 0, one.threads)
+        ]
+        return max(found, key=lambda one: one.updated, default=None)
+
+
+_COSTS = msgspec.json.Decoder(CostRecords)
+
+
+def path() -> Path:
+    """Beside the builds in the cache."""
+    return cache_directory().with_name("costs.json")
+
+
+def load() -> CostRecords:
+    """What is known; nothing where there is no file, or no good one."""
+    with contextlib.suppress(OSError, *UNREADABLE):
+        costs = _COSTS.decode(path().read_bytes())
+        if (costs.format, costs.version) == (FORMAT, VERSION):
+            return costs
+    return CostRecords()
+
+
+def update(change: Callable[[CostRecords], None]) -> None:
+    """Have `change` add to what is known, and keep it. Where it cannot be kept, nothing is said: no
+    command depends on it."""
+    file = path()
+    with contextlib.suppress(OSError, locks.BusyError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with locks.exclusive(file.with_name(f".{file.name}.lock")):
+            costs = load()
+            change(costs)
+            for one in costs.machines:
+                _forget(one)
+            for table in (costs.builds, costs.checks):
+                table.update({name: kept[-_MOST_RATIOS:] for name, kept in table.items()})
+            replace_file(file, msgspec.json.encode(costs), durable=False)
+
+
+def touch(machine: MachineCosts, launches: int) -> None:
+    """Note that so many launches were added now."""
+    machine.launches += launches
+    machine.updated = datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _forget(machine: MachineCosts) -> None:
+    """The oldest of what there is too much of."""
+    for case in list(machine.cases)[: max(0, len(machine.cases) - _MOST_CASES)]:
+        del machine.cases[case]
+    machine.decided = machine.decided[-_MOST_DECIDED:]
+    machine.ratios = {level: values[-_MOST_RATIOS:] for level, values in machine.ratios.items()}

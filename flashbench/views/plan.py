@@ -1,0 +1,130 @@
+"""The view of `flashbench plan`: a line a part, with its range and its price."""
+
+from flashbench.cost.estimate import Seconds
+from flashbench.cost.forecast import Forecast
+from flashbench.cost.money import money_text
+from flashbench.table import Cell, Column, Document, Note, Value, name_column, text_cell
+
+_NAMED = 6  # cases
+
+
+def document(found: Forecast) -> Document:
+    """The parts, then device time and the whole by the clock."""
+    currency = found.rate.currency if found.rate else ""
+    columns = [
+        name_column("what", "what"),
+        Column("count", "count"),
+        Column("seconds", "seconds"),
+        Column("seconds_low", "at least"),
+        Column("seconds_high", "at most"),
+    ]
+    if found.rate:
+        columns.append(Column("cost", f"cost {currency}".rstrip()))
+    rows = [_row(found, part.name, part.count, part.seconds) for part in found.parts]
+    rows.append(_row(found, "device time", None, found.device))
+    rows.append(_row(found, "all, by the clock", None, found.wall))
+    return Document(
+        view="plan",
+        header=[
+            f"plan of `flashbench {found.command}`: {found.what}",
+            f"on {found.machine or 'an unknown machine'}; nothing was measured",
+        ],
+        columns=columns,
+        rows=rows,
+        summary=_summary(found),
+        footer=[*_money(found), *_budget(found)],
+        notes=[Note(code, message) for code, message in found.sources],
+    )
+
+
+def line(found: Forecast) -> str:
+    """The plan in one line, for a command that says it before it starts."""
+    parts = [found.what]
+    for part in found.parts:
+        if part.name == "builds" and part.count:
+            parts.append(f"about {part.count:.0f} builds")
+    told = []
+    for what, seconds in (("device seconds", found.device), ("seconds in all", found.wall)):
+        if seconds.likely:
+            range_ = f"{_seconds(seconds.low).text} to {_seconds(seconds.high).text}"
+            told.append(f"{_seconds(seconds.likely).text} {what} ({range_})")
+    if found.rate:
+        told.append(money_text(found.rate.price_of(found.wall.likely), found.rate.currency))
+    guess = "; partly a guess" if any(code == "guess" for code, _ in found.sources) else ""
+    return f"plan: {', '.join(parts)}; about {', '.join(told)}{guess}"
+
+
+def _row(found: Forecast, name: str, count: float | None, seconds: Seconds) -> dict[str, Cell]:
+    row = {
+        "what": text_cell(name),
+        "count": Cell(None, "") if count is None else Cell(count, f"{count:.0f}"),
+        "seconds": _seconds(seconds.likely),
+        "seconds_low": _seconds(seconds.low),
+        "seconds_high": _seconds(seconds.high),
+    }
+    if found.rate:
+        money = found.rate.price_of(seconds.likely)
+        row["cost"] = Cell(money, money_text(money, ""))
+    return row
+
+
+def _seconds(value: float) -> Cell:
+    return Cell(value, f"{value:.0f}" if value >= 10 else f"{value:.1f}")
+
+
+def _money(found: Forecast) -> list[str]:
+    """The price of the machine, by the clock: it costs also while it builds."""
+    rate = found.rate
+    if rate is None:
+        return ["no price: --hourly-rate, or [tool.flashbench.prices], would say the money"]
+    likely, low, high = (
+        money_text(rate.price_of(value), rate.currency)
+        for value in (found.wall.likely, found.wall.low, found.wall.high)
+    )
+    source = f" ({rate.source})" if rate.source else ""
+    hourly = money_text(rate.hourly, rate.currency)
+    return [f"money: about {likely}, {low} to {high}, at {hourly} an hour{source}"]
+
+
+def _budget(found: Forecast) -> list[str]:
+    if found.budget_seconds is None:
+        return []
+    if not found.over_budget:
+        risk = found.counted.high > found.budget_seconds
+        return [f"within --budget {found.budget}" + (", if it takes no more than likely" * risk)]
+    lines = [f"over --budget {found.budget}: {found.budget_seconds:.0f} s of it would be measured"]
+    launches, cases = found.launches_that_fit(), found.cases_that_fit()
+    if launches is None or cases is None or found.work is None:
+        return lines
+    named = ", ".join(case.id for case in cases[:_NAMED])
+    more = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
+    total = len(found.work.cases)
+    lines.append(
+        f"fits: {launches} of {found.work.launches} launches of all cases, or all launches of "
+        f"{len(cases)} of {total} case{'s' * (total != 1)}" + (f": {named}{more}" if cases else "")
+    )
+    return lines
+
+
+def _summary(found: Forecast) -> dict[str, Value | dict[str, Value]]:
+    summary: dict[str, Value | dict[str, Value]] = {
+        "command": found.command,
+        "machine": found.machine,
+        "hourly_rate": found.rate.hourly if found.rate else None,
+        "currency": (found.rate.currency if found.rate else "") or None,
+        "price": (found.rate.source if found.rate else "") or None,
+        "budget_seconds": found.budget_seconds,
+        "over_budget": found.over_budget if found.budget_seconds is not None else None,
+        "launches_that_fit": found.launches_that_fit(),
+        "based_on": found.sources[0][0] if found.sources else None,
+    }
+    for name, seconds in (
+        ("device", found.device),
+        ("build", found.builds),
+        ("wall", found.wall),
+    ):
+        summary[f"{name}_seconds"] = seconds.likely
+        summary[f"{name}_seconds_low"] = seconds.low
+        summary[f"{name}_seconds_high"] = seconds.high
+        summary[f"{name}_cost"] = found.rate.price_of(seconds.likely) if found.rate else None
+    return summary

@@ -1,0 +1,138 @@
+"""What is learned from a run: the next one's estimate is what this one took."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import make_cases, make_run
+
+from flashbench.cost import store
+from flashbench.cost.estimate import Work, total_seconds
+from flashbench.cost.known import Basis, Experience
+from flashbench.cost.learn import learn
+from flashbench.runfile import Pair, RunFile
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def run() -> RunFile:
+    """Of three launches; 40 samples in 20 turns take 0.2 s, checks 0.05 s, the reference 0.1 s."""
+    found = make_run(np.random.default_rng(0), cases=make_cases(3), launches=3, samples=40)
+    found.environment.cpu, found.environment.threads = "A CPU", 2
+    found.settings.min_sample_seconds, found.settings.samples = 1e-3, 40
+    for launch in found.launches:
+        launch.start_seconds = 2.0
+        for result in launch.results:
+            for timing in result.timings:
+                timing.calls = 1
+                timing.seconds = [4e-3] * 40
+                timing.block = [place // 5 for place in range(40)]
+            result.sampling_seconds = 0.2
+            result.device_seconds = 0.25
+        launch.case_seconds = {case.id: 0.1 + 2 * 0.25 for case in found.cases}
+        launch.device_seconds = 2.0 + 3 * 0.6
+    first = found.launches[0]
+    first.case_seconds = {case: seconds + 0.3 for case, seconds in first.case_seconds.items()}
+    first.inspect_seconds = {case.id: 0.2 for case in found.cases}
+    first.device_seconds += 3 * 0.5
+    return found
+
+
+def experience(threads: int | None = None, name: str = "A CPU") -> Experience:
+    return Experience("cpu", store.load().find("cpu", name, threads))
+
+
+def work_of(run: RunFile, **changed: object) -> Work:
+    values = {
+        "cases": run.cases,
+        "candidates": [one.spec for one in run.candidates],
+        "launches": 3,
+        "samples": 40,
+        "min_sample_seconds": 1e-3,
+    }
+    return Work(**{**values, **changed})
+
+
+def test_same_run_again_takes_what_it_took(run: RunFile) -> None:
+    """Starts, cases, and what the first launch does more."""
+    learn(run, before=[])
+    known = experience()
+    assert known.level_of(work_of(run)) is Basis.KNOWN
+    assert total_seconds(work_of(run), known) == pytest.approx(run.device_seconds)
+
+
+def test_other_efforts_follow_from_it(run: RunFile) -> None:
+    """Half the samples in as many turns; more launches without a first one."""
+    learn(run, before=[])
+    half = total_seconds(work_of(run, samples=20, launches=1, first=False), experience())
+    assert half == pytest.approx(2.0 + 3 * (0.1 + 2 * (0.25 - 20 * 4e-3)))
+
+
+def test_launches_of_an_earlier_call_are_learned_once(run: RunFile) -> None:
+    """A resumed run adds what is new."""
+    learn(run, before=[launch.index for launch in run.launches])
+    assert not store.path().exists()
+    learn(run, before=[0, 1])
+    assert store.load().machines[0].launches == 1
+
+
+def test_range_comes_from_how_estimates_met_the_facts(run: RunFile) -> None:
+    """Runs that took 1.5 times as long each time widen it; the first has nothing to be held to."""
+    learn(run, before=[])
+    assert experience().spread(Basis.KNOWN) == (0.75, 1.35)
+    costs = store.load()
+    costs.machines[0].ratios["known"] = [1.0, 1.1, 1.5, 1.2, 0.7]
+    store.path().write_bytes(store.msgspec.json.encode(costs))
+    assert experience().spread(Basis.KNOWN) == (0.7, 1.5)
+
+
+def test_cases_like_it_are_estimated_from_it(run: RunFile) -> None:
+    """Others on the same machine are near; of another machine or thread count nothing is known."""
+    learn(run, before=[])
+    others = work_of(run, cases=make_cases(5))
+    assert experience().level_of(others) is Basis.NEAR
+    grown = total_seconds(others, experience()) / total_seconds(work_of(run), experience())
+    assert 1 < grown < 5
+    assert experience(threads=64).level_of(others) is Basis.GUESS
+    assert experience(name="NVIDIA H999").level_of(others) is Basis.GUESS
+
+
+def test_launches_until_decided_are_known_by_rule(run: RunFile) -> None:
+    """Of the case where it was compared, else of all cases that were; never more than allowed."""
+    run.pair = Pair(old="sdpa", new="ours", tolerance=0.01, confidence=0.95)
+    learn(run, before=[], settled=[run.cases[0].id])
+    counts, known = experience().launches(run.cases, 0.01, 0.95, 40)
+    assert known
+    assert [count.likely for count in counts] == [3, 3, 3]
+    counts, _ = experience().launches(run.cases, 0.01, 0.95, 2)
+    assert [count.high for count in counts] == [2, 2, 2]
+    counts, known = experience().launches(run.cases, 0.02, 0.95, 40)
+    assert not known
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"format": "another", "version": 1}'])
+def test_damaged_file_is_nothing_known(content: bytes, run: RunFile) -> None:
+    """It is of the cache: it is written anew, and no command fails for it."""
+    store.path().parent.mkdir(parents=True)
+    store.path().write_bytes(content)
+    assert experience().machine is None
+    learn(run, before=[])
+    assert experience().level_of(work_of(run)) is Basis.KNOWN
+
+
+def test_cache_that_cannot_be_written_is_no_error(run: RunFile, tmp_path: Path) -> None:
+    """A run is worth more than what would be learned from it."""
+    (tmp_path / "cache").write_text("a file, where the cache should be")
+    learn(run, before=[])
+
+
+def test_run_without_an_account_teaches_nothing(run: RunFile) -> None:
+    """Files of older versions do not say what went where."""
+    for launch in run.launches:
+        launch.case_seconds = {}
+    learn(run, before=[])
+    assert not store.path().exists()

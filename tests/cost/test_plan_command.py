@@ -1,0 +1,129 @@
+"""`flashbench plan`: what it prints, what it refuses, and that it measures nothing."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from flashbench import machine
+from flashbench.cli import cli
+from flashbench.cost import store
+from flashbench.cost.store import CandidateCost, CaseCost, CostRecords, MachineCosts
+
+Plan = Callable[..., Result]
+
+CASES = ("b1-h1-q32-d64-fp32-full-cpu", "b1-h1-q32-d64-fp32-causal-cpu")
+TWO = ["--shape", "1,1,32,64", "--dtype", "fp32", "--launches", "10"]
+
+TEXT = """\
+plan of `flashbench run`: 2 cases x 3 candidates x 10 launches
+on Test CPU, 2 threads; nothing was measured
+
+what                             count  seconds  at least  at most  cost usd
+-------------------------------  -----  -------  --------  -------  --------
+starts of workers                   10       20        15       27      0.10
+cases                               20      6.4       4.8      8.6     0.032
+more checks in the first launch      2      1.0       0.8      1.4    0.0050
+device time                                  27        21       37      0.14
+all, by the clock                            29        21       41      0.14
+
+known: from 12 launches on this machine, the last on 2026-01-31
+money: about 0.14 usd, 0.11 usd to 0.20 usd, at 18.00 usd an hour
+over --budget 0.1usd: 20 s of it would be measured
+fits: 7 of 10 launches of all cases, or all launches of 0 of 2 cases
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """The command, in an empty directory of a machine that measured two cases before."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(machine, "cpu_name", lambda: "Test CPU")
+    monkeypatch.setattr(machine, "ask_nvidia_smi", lambda *_: [""])
+    one = CandidateCost(call=1e-3, fixed=0.02, turn=2e-3, stretch=1.0)
+    specs = ("sdpa", "sdpa:math", "flashbench")
+    case = CaseCost(every=0.092, first=0.5, candidates=dict.fromkeys(specs, one))
+    known = MachineCosts(
+        device="cpu",
+        name="Test CPU",
+        threads=2,
+        updated="2026-01-31T00:00:00",
+        launches=12,
+        starts={"1": 2.0},
+        cases=dict.fromkeys(CASES, case),
+    )
+    store.path().parent.mkdir(parents=True)
+    store.path().write_bytes(store.msgspec.json.encode(CostRecords(machines=[known])))
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(cli, ["plan", *arguments], standalone_mode=False)
+
+    return run
+
+
+def test_text_is_what_it_was(plan: Plan) -> None:
+    """The whole table, with its money and what fits the budget."""
+    found = plan("run", *TWO, "--samples", "20", "--hourly-rate", "18usd", "--budget", "0.1usd")
+    assert found.stdout == TEXT
+
+
+def test_json_has_the_numbers(plan: Plan, tmp_path: Path) -> None:
+    """For programs: estimates with ranges; nothing was written but the plan."""
+    before = sorted(tmp_path.rglob("*"))
+    found = plan("run", *TWO, "-o", "new.json", "--format", "json")
+    summary = json.loads(found.stdout)["summary"]
+    assert summary["based_on"] == "known"
+    assert summary["device_seconds_low"] < summary["device_seconds"]
+    assert summary["device_seconds"] < summary["device_seconds_high"]
+    assert summary["wall_seconds"] > summary["device_seconds"]
+    assert summary["wall_cost"] is None
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_missing_knowledge_is_said(plan: Plan) -> None:
+    """A case like those that were measured, and a GPU that never was."""
+    assert "1 of 2 cases are estimated" not in plan("run", *TWO).stdout
+    near = plan("run", *TWO, "--shape", "1,8,512,64").stdout
+    assert "2 of 4 cases are estimated from the cases most like them" in near
+    guess = plan("run", "--device", "cuda", "--shape", "1,1,32,64").stdout
+    assert "no earlier run on this machine: a guess" in guess
+
+
+def test_prices_of_the_settings_count(plan: Plan, tmp_path: Path) -> None:
+    """By the name of the device, with the source; a device that is not there has no money."""
+    entry = '{ hourly = "3.60usd", date = "2026-01-31", source = "example.com" }'
+    (tmp_path / "pyproject.toml").write_text(f'[tool.flashbench.prices]\n"Test CPU" = {entry}\n')
+    assert "3.60 usd an hour (Test CPU, 2026-01-31, example.com)" in plan("run", *TWO).stdout
+    assert "no price" in plan("run", "--device", "cuda", "--shape", "1,1,32,64").stdout
+
+
+def test_shares_end_sooner_and_cost_more(plan: Plan) -> None:
+    """Two GPUs take each half of the cases, and start every launch both."""
+    asked = ["run", "--device", "cuda", "--preset", "small", "--format", "json"]
+    alone = json.loads(plan(*asked).stdout)["summary"]
+    both = json.loads(plan(*asked, "--gpus", "2").stdout)["summary"]
+    assert both["wall_seconds"] < alone["wall_seconds"]
+    assert both["device_seconds"] > alone["device_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "--budget", "0.50usd"], "costs is not known"),
+        (["run", "--budget", "0.50abc"], "is no currency"),
+        (["run", "--budget", "1usd", "--hourly-rate", "1eur"], "one currency"),
+        (["run", "--nonsense"], "--nonsense"),
+        (["compare", "a.json", "b.json"], "nothing to plan"),
+        (["show"], "show"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(plan: Plan, arguments: list[str], words: str) -> None:
+    """As the command itself would, or because it measures nothing."""
+    error = plan(*arguments).exception
+    assert error is not None
+    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    assert words in text
