@@ -21,6 +21,7 @@ from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.case import Case
+    from flashbench.measure.protocol import Setup
     from flashbench.profile.collect import ToProfile
     from flashbench.profile.model import CaseProfile
 
@@ -178,7 +179,7 @@ def _asked(text: str, case: "Case", options: dict[str, Any]) -> "ToProfile":
     return _revision(text, setup, options)
 
 
-def _revision(text: str, setup: Any, options: dict[str, Any]) -> "ToProfile":
+def _revision(text: str, setup: "Setup", options: dict[str, Any]) -> "ToProfile":
     """A revision of the project here, built. Raises InvalidInputError, NotMeasuredError."""
     from flashbench.cli.building import build_revision
     from flashbench.profile.collect import ToProfile
@@ -188,7 +189,7 @@ def _revision(text: str, setup: Any, options: dict[str, Any]) -> "ToProfile":
     built = build_revision(project, resolve(project.repository, text), text, options)
     candidate = built.candidate("candidate")
     setup.candidates = [candidate]
-    setup.sites = {candidate.name: str(built.require())}
+    setup.import_roots = {candidate.name: str(built.require())}
     setup.repository = str(project.repository)
     return ToProfile(setup, candidate.name, text)
 
