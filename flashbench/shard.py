@@ -3,11 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 from flashbench.case import Case
 from flashbench.errors import InvalidInputError
 
+_Work = TypeVar("_Work")
+_Worker = TypeVar("_Worker")
 _SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 
@@ -55,3 +57,11 @@ def cases_of_shard(cases: Sequence[Case], shard: str) -> list[Case]:
         if (seat if round_ % 2 == 0 else wanted.count - 1 - seat) == wanted.index - 1:
             mine.add(case)
     return [case for case in cases if case in mine]
+
+
+def deal(works: Sequence[_Work], workers: Sequence[_Worker]) -> list[list[tuple[_Worker, _Work]]]:
+    """Rounds in which each worker takes one work at the most, until all are dealt."""
+    return [
+        list(zip(workers, works[start : start + len(workers)], strict=False))
+        for start in range(0, len(works), len(workers))
+    ]

@@ -10,9 +10,10 @@ from pathlib import Path
 from threading import Thread
 
 from flashbench.errors import Exit, FlashbenchError
-from flashbench.fleet.parts import Parts, budget_flag, over_budget
+from flashbench.fleet.parts import Parts, budget_flag, over_budget, share
 from flashbench.run import Plan, RunEnd, signals_as_interrupt, signals_ignored
 from flashbench.runfile import RunFile
+from flashbench.shard import deal
 
 # After SIGTERM a task ends its worker and saves; a hanging task is killed: its last save counts.
 _GRACE_SECONDS = 60.0
@@ -61,12 +62,23 @@ def measure_on_slots(
     parts = Parts(path, len(slots))
     indices = parts.pending(plan, resumed)
     parts.begin(plan, resumed)
-    flags = [*flags, *budget_flag(plan.budget_seconds, len(indices))]
+    budgeted = [*flags, *budget_flag(plan.budget_seconds, len(indices))]
     used = [slots[place] for place in range(len(indices))]
     ended = run_on_slots(
-        [(slot, parts.task(index, flags)) for slot, index in zip(used, indices, strict=True)], tell
+        [(slot, parts.task(index, budgeted)) for slot, index in zip(used, indices, strict=True)],
+        tell,
     )
     run, wrong = parts.merge(plan)
+    lost = {
+        index: used[place]
+        for place, index in enumerate(indices)
+        if index in wrong and ended.codes[place] != Exit.USAGE
+    }
+    takers = [slot for slot, index in zip(used, indices, strict=True) if index not in wrong]
+    if lost and takers and not ended.interrupted:
+        share_of_each = share(plan.budget_seconds, len(indices))
+        ended.interrupted = _hand_over(parts, lost, takers, flags, share_of_each, tell)
+        run, wrong = parts.merge(plan)
     if run is not None or ended.interrupted:
         for place, index in enumerate(indices):
             if index in wrong and not ended.interrupted:
@@ -78,6 +90,30 @@ def measure_on_slots(
     raise FlashbenchError(
         f"{used[0].name}: {ended.how(0)}", Exit.USAGE if code == Exit.USAGE else Exit.NOT_MEASURED
     )
+
+
+def _hand_over(
+    parts: Parts,
+    lost: Mapping[int, Slot],
+    takers: Sequence[Slot],
+    flags: Sequence[str],
+    budget: float | None,
+    tell: Tell,
+) -> bool:
+    """Resume each lost part once on a slot that finished its own; whether that was interrupted.
+
+    budget: device seconds of a part, of which it has spent some.
+    """
+    for batch in deal(list(lost), takers):
+        tasks = []
+        for slot, index in batch:
+            left = [] if budget is None else budget_flag(budget - parts.spent(index), 1)
+            if budget is None or parts.spent(index) < budget:
+                tell(f"{lost[index].name} was lost; {slot.name} takes its cases")
+                tasks.append((slot, parts.task(index, [*flags, *left])))
+        if tasks and run_on_slots(tasks, tell).interrupted:
+            return True
+    return False
 
 
 def run_on_slots(tasks: Sequence[tuple[Slot, Sequence[str]]], tell: Tell) -> Ended:

@@ -118,6 +118,11 @@ class Parts:
             ) from None
         return merged, wrong
 
+    def spent(self, index: int) -> float:
+        """Device seconds of a part so far."""
+        path = self.path(index)
+        return load(path).device_seconds if path.exists() else 0.0
+
     def end(self) -> None:
         """Remove the parts, which are now in the output. Other files (logs) keep the directory."""
         for index in range(1, self.count + 1):

@@ -121,11 +121,32 @@ def test_two_slots_measure_the_whole_grid(tmp_path: Path) -> None:
     assert {entry.name for entry in tmp_path.iterdir()} == {"0", "1", "run.json"}
 
 
-def test_crash_of_one_slot_loses_nothing_and_is_resumed(tmp_path: Path) -> None:
-    """A task killed in its third launch: its two launches and all of the others are in the file;
-    a resumed run starts a task for its cases alone."""
-    doomed = {"FLASHBENCH_TEST_COUNT": str(tmp_path / "count"), "FLASHBENCH_TEST_LIMIT": "2"}
-    slots = [Slot("cpu 0", {}), Slot("cpu 1", doomed)]
+def counting(place: Path, limit: int) -> dict[str, str]:
+    """The environment of a slot that dies when it starts more workers than `limit`."""
+    return {"FLASHBENCH_TEST_COUNT": str(place), "FLASHBENCH_TEST_LIMIT": str(limit)}
+
+
+def test_cases_of_a_lost_slot_go_to_another(tmp_path: Path) -> None:
+    """A task killed in its third launch: the other slot measures what it left, and no more."""
+    slots = [Slot("cpu 0", {}), Slot("cpu 1", counting(tmp_path / "count", 2))]
+    path = tmp_path / "run.json"
+    outcome = measured(path, slots, [*COUNTED, "--launches", "3"])
+    assert not outcome.failed
+    assert "cpu 1 was lost; cpu 0 takes its cases" in outcome.told
+    run = runfile.load(path)
+    assert [len(launch.results) for launch in run.launches] == [8, 8, 8]
+    assert all(launch.complete for launch in run.launches)
+    assert (tmp_path / "count").read_text() == "xxx"
+    assert {entry.name for entry in tmp_path.iterdir()} == {"count", "run.json"}
+
+
+def test_crash_of_all_slots_loses_nothing_and_is_resumed(tmp_path: Path) -> None:
+    """A task killed in its third launch, and again where another slot took it: its two launches
+    and all of the others are in the file; a resumed run starts a task for its cases alone."""
+    slots = [
+        Slot("cpu 0", counting(tmp_path / "other", 3)),
+        Slot("cpu 1", counting(tmp_path / "count", 2)),
+    ]
     path = tmp_path / "run.json"
     outcome = measured(path, slots, [*COUNTED, "--launches", "3"])
     assert outcome.failed
