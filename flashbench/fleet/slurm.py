@@ -30,6 +30,7 @@ _ENDED = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
     "PREEMPTED", "REVOKED", "SPECIAL_EXIT", "TIMEOUT",
 }  # fmt: skip
+_NODE_LOST = ("BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REVOKED")
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 1.0, 15.0
 _OPTION = re.compile(r"[a-z][a-z-]*")
 
@@ -194,15 +195,20 @@ def measure_on_slurm(
     if not wait:
         print(job)
         return None
-    try:
-        with signals_as_interrupt():
-            states = cluster.wait(job, shards)
-    except KeyboardInterrupt:
-        raise NotMeasuredError(f"interrupted; job {job} goes on: {how}") from None
+    where = {shard: (job, place, len(shards)) for place, shard in enumerate(shards)}
+    states = _awaited(cluster, job, shards, how)
     run, wrong = parts.merge(plan)
-    for place, shard in enumerate(shards):
+    # Their nodes are gone, and Slurm requeues only what asks for it. Sent once more, to any others.
+    lost = [shard for shard in shards if shard in wrong and states[shard].startswith(_NODE_LOST)]
+    if lost:
+        job = cluster.submit([commands[shards.index(shard)] for shard in lost])
+        tell(f"job {job} takes the cases of shards {', '.join(map(str, lost))}, which were lost")
+        where |= {shard: (job, place, len(lost)) for place, shard in enumerate(lost)}
+        states |= _awaited(cluster, job, lost, how)
+        run, wrong = parts.merge(plan)
+    for shard in shards:
         if shard in wrong:
-            last = cluster.last_line(job, place, len(shards))
+            last = cluster.last_line(*where[shard])
             # Slurm's early SIGTERM lets a task end before the limit, so its state hides the reason.
             timely = last.startswith("interrupted") and states[shard].startswith("COMPLETED")
             hint = "its time was up, give more --slurm-time; " if timely else ""
@@ -217,6 +223,15 @@ def measure_on_slurm(
         shutil.rmtree(cluster.folder)
     parts.end()
     return RunEnd(run, False, over_budget(run), bool(wrong))
+
+
+def _awaited(cluster: Cluster, job: str, shards: Sequence[int], how: str) -> dict[int, str]:
+    """The last state of each shard. NotMeasuredError after Ctrl-C, which leaves the job."""
+    try:
+        with signals_as_interrupt():
+            return cluster.wait(job, shards)
+    except KeyboardInterrupt:
+        raise NotMeasuredError(f"interrupted; job {job} goes on: {how}") from None
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from synthetic import make_cases, make_run
 
 from flashbench.fleet import slurm
+from flashbench.fleet.merge import split
 from flashbench.fleet.parts import Parts
+from flashbench.measure.plan import Plan
+from flashbench.runfile import save
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install flashbench[slurm]")
 ROOT = Path(__file__).parents[2]
@@ -118,3 +123,39 @@ def test_waiting_outlives_a_controller_and_ends_with_the_job(
     else:
         assert told[:2] == ["shard 2/4: RUNNING (n1)", "shard 4/4: PENDING (Resources)"]
         assert last == {2: "COMPLETED (n1)", 4: "PREEMPTED (n2)"}
+
+
+def test_shards_of_a_lost_node_are_sent_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second job has the shards alone whose node failed; the run is whole."""
+    cases = make_cases(2)
+    run = make_run(np.random.default_rng(0), cases=cases, launches=2, samples=3)
+    sent: list[list[str]] = []
+    parts = Parts(tmp_path / "run.json", 2)
+
+    def submit(cluster: slurm.Cluster, commands: list[list[str]]) -> str:
+        """Slurm, whose second node fails before it measures anything."""
+        cluster.folder.mkdir(exist_ok=True)
+        sent.append([word for command in commands for word in command if word in ("1/2", "2/2")])
+        for shard in sent[-1]:
+            index = int(shard[0])
+            if shard == "1/2" or len(sent) == 2:
+                save(split(run, 2)[index - 1], parts.path(index))
+        return str(len(sent))
+
+    def wait(cluster: slurm.Cluster, job: str, shards: list[int]) -> dict[int, str]:
+        lost = "NODE_FAIL (n2)" if job == "1" else "COMPLETED (n3)"
+        return {shard: "COMPLETED (n1)" if shard == 1 else lost for shard in shards}
+
+    monkeypatch.setattr(slurm.Cluster, "submit", submit)
+    monkeypatch.setattr(slurm.Cluster, "wait", wait)
+    told: list[str] = []
+    plan = Plan(shapes=[case.shape for case in cases], candidates=[], device="cpu", launches=2)
+    ended = slurm.measure_on_slurm(plan, slurm.Cluster(parts, slurm.Request(60), told.append), [])
+    assert sent == [["1/2", "2/2"], ["2/2"]]
+    assert ended is not None
+    assert not ended.failed
+    assert ended.run is not None
+    assert all(launch.complete for launch in ended.run.launches)
+    assert any("takes the cases of shards 2" in line for line in told)
