@@ -1,0 +1,102 @@
+"""A grid on many GPUs: wall time and GPU time by the real planner, with and without lost GPUs.
+
+    python experiments/fleet_simulation.py [--cases 1000] [--launches 12] [--gpus 1 10 100 200]
+
+Shards are those of `run --shard`, and a lost GPU's shard goes where `run --gpus` sends it: once
+more, to a GPU that has finished, which measures the launches that are missing. What a launch costs
+is fitted to the run files of one H200 in results/: a start, and seconds a case. Single cases differ
+from their mean by a log-normal factor, whatever their operations, which the planner cannot know.
+Builds, queues and the start of machines are left out.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from flashbench.case import Case, Shape
+from flashbench.run_reader import load
+from flashbench.shard import cases_of_shard, deal
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = ("h200", "h200-models", "h200-decode")
+SPREAD = 0.5  # of the log of a case's seconds
+
+
+def fitted() -> tuple[float, float, float]:
+    """Seconds of a launch's start, of a case in it, and of a case's first checks."""
+    runs = [load(ROOT / "results" / f"{name}.json") for name in FILES]
+    counts = [len(run.cases) for run in runs]
+    later = [np.median([launch.device_seconds for launch in run.launches[1:]]) for run in runs]
+    case, start = np.polyfit(counts, later, 1)
+    first = [run.launches[0].device_seconds - one for run, one in zip(runs, later, strict=True)]
+    return float(start), float(case), float(np.mean(np.array(first) / counts))
+
+
+def grid(count: int) -> list[Case]:
+    """So many cases whose operations span three orders of magnitude."""
+    lengths = [64 * (1 + place % 64) for place in range(count)]
+    return [
+        Case(Shape(1 + place // 64, 8, 8, length, length, 64), "bf16", False, "cuda")
+        for place, length in enumerate(lengths)
+    ]
+
+
+def simulate(
+    cases: list[Case], gpus: int, launches: int, lost: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Wall seconds until all is measured, and seconds of all GPUs together."""
+    start, mean, check = fitted()
+    factor = np.exp(rng.normal(-(SPREAD**2) / 2, SPREAD, len(cases)))
+    seconds = dict(zip(cases, mean * factor, strict=True))
+    launch, extra = [], []  # of each shard
+    for index in range(1, gpus + 1):
+        mine = cases_of_shard(cases, f"{index}/{gpus}")
+        launch.append(start + sum(seconds[case] for case in mine))
+        extra.append(check * len(mine))
+    ends = launches * np.array(launch) + extra
+    dead = rng.choice(gpus, lost, replace=False)
+    total = float(ends.sum())
+    done = rng.uniform(0, 1, lost)  # of its work, when a GPU is lost
+    left = {}
+    for gpu, share in zip(dead, done, strict=True):
+        whole = int(share * launches)
+        left[gpu] = (launches - whole) * launch[gpu] + (0 if whole else extra[gpu])
+        total += left[gpu] - (1 - share) * ends[gpu]
+    alive = sorted(set(range(gpus)) - set(dead))
+    wall = float(max(ends[alive]))
+    for batch in deal(sorted(left), alive):  # after all others have ended
+        wall += max(left[gpu] for _, gpu in batch)
+    return wall, total
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--launches", type=int, default=12)
+    parser.add_argument("--gpus", type=int, nargs="+", default=[1, 10, 50, 100, 200])
+    parser.add_argument("--repeats", type=int, default=20)
+    options = parser.parse_args()
+    start, case, check = fitted()
+    print(f"a launch: {start:.1f} s, and {case:.2f} s a case; first checks: {check:.2f} s a case")
+    print(f"{options.cases} cases, {options.launches} launches, {options.repeats} simulations")
+    print("GPUs  lost  wall min (largest)  GPU hours  of the wall of one GPU")
+    cases = grid(options.cases)
+    one = None
+    for gpus in options.gpus:
+        for lost in sorted({0, gpus // 20}):
+            rng = np.random.default_rng(0)
+            runs = [
+                simulate(cases, gpus, options.launches, lost, rng) for _ in range(options.repeats)
+            ]
+            walls, totals = np.array(runs).T
+            one = one or walls.mean()
+            speedup = one / walls.mean()
+            print(
+                f"{gpus:4d}  {lost:4d}  {walls.mean() / 60:8.1f} ({walls.max() / 60:5.1f})  "
+                f"{totals.mean() / 3600:9.2f}  1/{speedup:.0f}"
+            )
+
+
+if __name__ == "__main__":
+    main()
