@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # Where a repository has no build or check that was timed.
 _BUILD, _CHECK = Seconds(5, 60, 600), Seconds(1, 3, 15)
+_COPY = Seconds(0.05, 0.2, 2)  # where nothing is compiled
 _LATER_LAUNCHES = Seconds(5, 15, 60)  # of a bisection, beside those of its ends
 
 
@@ -255,7 +256,7 @@ def _add_builds(
         outlook.check_seconds(project, costs),
     )
     for what, one, default, noun in (
-        ("builds", each, _BUILD, "build"),
+        ("builds", each, _BUILD if project.build != () else _COPY, "build"),
         ("checks of builds", check, _CHECK, "import"),
     ):
         if not count.high:

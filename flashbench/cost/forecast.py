@@ -15,7 +15,7 @@ from flashbench.cost.known import Basis, Experience
 from flashbench.cost.money import DevicePrice
 
 # Of a command itself, beside builds and workers: to start, to judge, to write.
-_COMMAND = Seconds(0.5, 1.5, 4.0)
+_COMMAND = Seconds(0.3, 0.6, 3.0)
 
 
 @dataclass(frozen=True)
