@@ -33,13 +33,11 @@ def page() -> str:
 
 
 def sections(name: str, command: click.Command, context: click.Context) -> list[str]:
-    """Of a command, or of a group the group and each command of it."""
-    if not isinstance(command, click.Group):
-        return [section(name, command, context)]
-    head = [f"## {name}", *(_text(paragraph) for paragraph in _paragraphs(command.help))]
-    return ["\n\n".join(head)] + [
+    """Of a command, and of those of its own below it."""
+    below = command.commands if isinstance(command, click.Group) else {}
+    return [section(name, command, context)] + [
         section(f"{name} {one}", part, click.Context(part, info_name=one, parent=context))
-        for one, part in command.commands.items()
+        for one, part in below.items()
     ]
 
 

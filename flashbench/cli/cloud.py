@@ -311,15 +311,21 @@ def _agree(order: "Order", *, yes: bool) -> None:
 
 def _plan(machine: "Rental") -> list[str]:
     """What the limits come to."""
-    limits, hours = machine.limits, machine.life / 3600
-    most = "its hourly price, above"
+    from flashbench.cost.money import money_text, price_of, read_prices
+
+    rate = price_of(read_prices(Path.cwd()), machine.gpu)
+    money = "no limit in money: the hourly price is SkyPilot's"
     if machine.most_hourly is not None:
-        most = f"{machine.most_hourly:g} USD, so {machine.most_hourly * hours:.2f} USD in all"
+        whole = machine.most_hourly * machine.life / 3600
+        money = f"an hour may cost {machine.most_hourly:g} USD, its whole life {whole:.2f} USD"
+    elif rate is not None:
+        price = money_text(rate.price_of(machine.life), rate.currency)
+        money = f"its whole life costs {price} by [tool.flashbench.prices]; SkyPilot's may differ"
     after = "is removed" if machine.down else "is stopped, and its disk stays until it is fetched"
     return [
-        f"the machine lives for {machine.life / 60:.0f} minutes at the most, the job for "
-        f"{limits.seconds / 60:.0f} of them, and {after}",
-        f"an hour costs at the most {most}",
+        f"the machine lives for {machine.life / 60:.0f} minutes at most, the job for "
+        f"{machine.limits.seconds / 60:.0f} of them, and {after}",
+        money,
     ]
 
 

@@ -152,6 +152,18 @@ def test_a_dry_run_shows_everything_and_starts_nothing(
     assert not list(Path(os.environ["XDG_STATE_HOME"]).rglob("flashbench-*"))
 
 
+def test_the_price_of_the_settings_is_shown(
+    fake: Path, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the machine's whole life, where there is no limit in money."""
+    text = (project.root / "pyproject.toml").read_text()
+    price = 'L4 = { hourly = "1.50eur", date = "2026-01-31", source = "an example" }'
+    project.write("pyproject.toml", f"{text}[tool.flashbench.prices]\n{price}\n")
+    dry = ["cloud", "run", "--gpu", "L4", "--time-limit", "2h", "--dry-run"]
+    assert flashbench(*dry, *sent, *COMPARE) == 0
+    assert "its whole life costs 3.00 eur" in capsys.readouterr().out
+
+
 def test_settings_say_what_to_rent(
     fake: Path, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
