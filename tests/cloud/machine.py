@@ -1,5 +1,6 @@
 """A machine to reach by ssh: a real sshd on loopback, with its own keys and its own home."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -60,8 +61,9 @@ class Machine:
         """sshd and all its connections, at once; what they started lives on."""
         assert self._sshd is not None
         for pid in _descendants(self._sshd.pid):
-            if "sshd" in Path(f"/proc/{pid}/comm").read_text():
-                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                if "sshd" in Path(f"/proc/{pid}/comm").read_text():
+                    os.kill(pid, signal.SIGKILL)
         self._sshd.kill()
         self._sshd.wait()
         self._sshd = None
@@ -74,7 +76,8 @@ class Machine:
 def _descendants(pid: int) -> list[int]:
     children: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        children += map(int, task.read_text().split())
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            children += map(int, task.read_text().split())
     return [*children, *(far for child in children for far in _descendants(child))]
 
 
