@@ -65,10 +65,7 @@ BOUND = (
 )
 
 
-@pytest.mark.parametrize(
-    ("number", "kernel", "name"),
-    [(n, *b) for n, b in enumerate(BOUND) if b[0] != "shared_memory"],
-)
+@pytest.mark.parametrize(("number", "kernel", "name"), [(n, *b) for n, b in enumerate(BOUND)])
 def test_bound_by_design(number: int, kernel: str, name: str) -> None:
     """Each kernel is said to be bound by what it was made to be bound by, with two numbers."""
     found = bound(None, counted("bound-2025.3")[number])

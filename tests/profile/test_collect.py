@@ -1,0 +1,103 @@
+"""A profile on a GPU, put together from what a launch and ncu said on an H200."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from stored_profiles import STORED
+
+from flashbench import machine
+from flashbench.case import Case, parse_case
+from flashbench.measure.protocol import Setup
+from flashbench.profile import collect, model
+from flashbench.profile.target import Job
+from flashbench.profile.timing import Timed
+
+GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
+CASE = parse_case("b1-h16-q4096-d128-bf16-full-cuda")
+# ncu, as far as `collect` asks it; the job that it would have run is kept.
+NCU = """#!/bin/sh
+case "$*" in
+*--version*) echo "Version 2025.3.1.0 (build 1) (public-release)";;
+*--query-metrics*) cat {stored}/query-2022.3-gh100.txt;;
+*--import*-sdpa.ncu-rep*) cat {stored}/sdpa.csv;;
+*--import*) cat {stored}/ours.csv;;
+*) while [ "$1" != --export ]; do shift; done; echo raw > "$2"
+   for job in "$@"; do :; done; cp "$job" "$2.job";;
+esac
+"""
+
+
+@pytest.fixture
+def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine whose launches and ncu say what those of an H200 said."""
+    program = tmp_path / "ncu"
+    program.write_text(NCU.format(stored=STORED))
+    program.chmod(0o755)
+    monkeypatch.setenv("FLASHBENCH_NCU", str(program))
+    monkeypatch.setenv("FLASHBENCH_MACHINE", str(tmp_path / "machine.json"))
+    ceilings = model.load(GPU).ceilings
+    assert ceilings is not None
+    machine.keep(ceilings, tmp_path / "machine.json")
+
+    def timed(setup: Setup, name: str, case: Case, seed: int, timeout: float) -> Timed:
+        file = STORED / f"{'sdpa' if name == 'sdpa' else 'ours'}.timed.json"
+        return msgspec.json.decode(file.read_bytes(), type=Timed)
+
+    monkeypatch.setattr(collect, "time_case", timed)
+    return tmp_path
+
+
+def profile(place: Path, *names: str, cold: bool = False) -> model.CaseProfile:
+    """Of candidates by these names."""
+    setup = Setup(
+        device="cuda",
+        candidates=[],
+        backends="default",
+        threads=None,
+        samples=40,
+        min_sample_seconds=None,
+    )
+    how = collect.How(cold=cold, seed=7, timeout=30, stem=place / "p", tell=lambda text: None)
+    asked = [collect.ToProfile(msgspec.structs.replace(setup), name, name) for name in names]
+    return collect.collect(CASE, asked, how, ["flashbench", "profile"])
+
+
+def test_times_counters_ceilings_and_reports(gpu: Path) -> None:
+    """What a launch, ncu and the machine's profile say stands in one document."""
+    found, stored = profile(gpu, "flashbench", "sdpa"), model.load(GPU)
+    assert found.tool == "ncu 2025.3.1.0"
+    assert found.environment.gpu == "NVIDIA H200"
+    assert found.ceilings == stored.ceilings
+    for one, expected in zip(found.subjects, stored.subjects, strict=True):
+        assert one.times == expected.times
+        assert one.kernels == expected.kernels
+        assert one.without == ""
+        assert (gpu / one.report).read_text() == "raw\n"
+    assert [one.report for one in found.subjects] == ["p-flashbench.ncu-rep", "p-sdpa.ncu-rep"]
+
+
+def test_the_call_under_ncu_is_that_of_the_launch(gpu: Path) -> None:
+    """The job has the case, the seed and the candidate of the launch, and the cache as asked."""
+    profile(gpu, "flashbench", cold=True)
+    job = msgspec.json.decode((gpu / "p-flashbench.ncu-rep.job").read_bytes(), type=Job)
+    assert (job.case, job.seed, job.candidate, job.cold) == (CASE, 7, "flashbench", True)
+
+
+def test_copies_and_fills_are_kept_beside_counted_kernels(gpu: Path) -> None:
+    """ncu does not see them, torch's profiler does."""
+    (sdpa,) = profile(gpu, "sdpa").subjects
+    assert [bool(kernel.counters) for kernel in sdpa.kernels] == [True, False]
+    assert sdpa.kernels[1].name.startswith("Memset")
+    assert sdpa.kernels[1].seconds is not None
+
+
+def test_no_permission_loses_no_times(gpu: Path) -> None:
+    """The reason is there, with the kernels of the call by torch's profiler."""
+    (gpu / "ncu").write_text("#!/bin/sh\necho '==ERROR== ERR_NVGPUCTRPERM - denied'; exit 1\n")
+    (one,) = profile(gpu, "flashbench").subjects
+    assert "may not read the GPU's counters" in one.without
+    assert one.times
+    (kernel,) = one.kernels
+    assert kernel.seconds == pytest.approx(200e-6, rel=0.1)
+    assert not kernel.counters
