@@ -18,13 +18,13 @@ import sample_noise
 from families import ALPHA, alarms, judge_family, rate
 from simulated_noise import FloatArray, Noise, autoregressive
 
-from flashbench.stats.sequential import t_mixture
+from flashbench.stats.sequential import anytime_shifts
 
 CASES = 64
 LOOKS = range(2, 41)
 SAMPLES = 20  # of a launch and build
 # A look at which no case's evidence is within a factor of 4 of enough is not worth judging in
-# full: nothing that the rule does beyond the t-mixture makes up for that.
+# full: nothing that the rule does beyond the intervals makes up for that.
 _NEAR = 4
 
 
@@ -33,21 +33,11 @@ def ever_alarmed(speedups: FloatArray) -> bool:
     near = ALPHA / len(speedups) * _NEAR
     for launches in range(LOOKS[0], speedups.shape[1] + 1):
         seen = speedups[:, :launches]
-        if not (_rough_p(seen) <= near).any():
+        if not any(shift.p <= near for shift in anytime_shifts(seen, near)):
             continue
         if alarms(judge_family([seen], anytime=True)):
             return True
     return False
-
-
-def _rough_p(seen: FloatArray) -> FloatArray:
-    """The t-mixture's p where it could matter; 1 where the t statistic is nothing to look at."""
-    n = seen.shape[1]
-    error = seen.std(axis=1, ddof=1) / math.sqrt(n)
-    p = np.ones(len(seen))
-    for row in np.flatnonzero(np.abs(seen.mean(axis=1)) >= 2.5 * error):
-        p[row] = t_mixture(seen[row], 0.5).p
-    return p
 
 
 def ours(

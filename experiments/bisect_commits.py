@@ -18,6 +18,7 @@ import numpy as np
 from flashbench.bisect.culprit import Search
 from flashbench.bisect.faults import FaultSearch
 from flashbench.bisect.graph import CommitGraph, graph_of
+from flashbench.bisect.launches_on_demand import ENOUGH, SLOWER
 from flashbench.comparison import decide_family
 from flashbench.pairing import Pairing
 from flashbench.verdict import Outcome, judge
@@ -73,7 +74,7 @@ def ends_differ(tell: Callable[[], float]) -> tuple[Outcome, list[float]]:
     """The comparison of good and bad, until it is decided: its verdict and its launches."""
     launches: list[float] = []
     outcome = Outcome.UNDECIDED
-    while outcome == Outcome.UNDECIDED and len(launches) < MOST_LAUNCHES:
+    while outcome not in ENOUGH and len(launches) < MOST_LAUNCHES:
         launches.append(tell())
         speedups = -np.array(launches)
         blank = Pairing(
@@ -107,7 +108,7 @@ def speed_trial(rng: np.random.Generator, merges: bool, noise: Noise = normal) -
     culprit = int(rng.integers(graph.size))
     has = graph.descendants(culprit)
     outcome, launches = ends_differ(lambda: math.log1p(SLOWDOWN) + noise(rng))
-    if outcome != Outcome.SLOWER:
+    if outcome not in SLOWER:
         return Trial(False, len(launches), 1, False)
     search = Search(graph, np.ones(graph.size), float(np.mean(launches)))
     for value in launches:

@@ -12,12 +12,12 @@ from families import rate, trials_argument
 
 from flashbench.stats.bootstrap import bootstrap_median_ratio, bootstrap_quantile
 from flashbench.stats.quantile import launch_quantile
-from flashbench.stats.sequential import anytime_shift, sign_mixture, t_mixture
+from flashbench.stats.sequential import anytime_shift
 from flashbench.stats.shift import Shift, paired_shift, unpaired_shift
 
 FAMILY = 64
 Method = Callable[[noises.FloatArray, float], Shift]
-METHODS: tuple[Method, ...] = (anytime_shift, t_mixture, sign_mixture, normal_mixture)
+METHODS: tuple[Method, ...] = (anytime_shift, normal_mixture)
 
 
 def simultaneous(noise: noises.Noise, files: int, launches: int, trials: int) -> int:

@@ -43,10 +43,13 @@ def no_change(
     return out
 
 
+DIFFERENT = (Outcome.FASTER, Outcome.SLOWER, Outcome.PERHAPS_FASTER, Outcome.PERHAPS_SLOWER)
+
+
 def alarms(verdicts: Sequence[Verdict]) -> int:
-    """Cases called FASTER or SLOWER."""
+    """Cases called different, if perhaps by less than the tolerance."""
     counts = Counter(verdict.outcome for verdict in verdicts)
-    return counts[Outcome.FASTER] + counts[Outcome.SLOWER]
+    return sum(counts[outcome] for outcome in DIFFERENT)
 
 
 def rate(successes: int, trials: int) -> str:

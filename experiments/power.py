@@ -21,7 +21,7 @@ def outcomes(
     deviation: float = 0.01,
     cases: int = 64,
 ) -> tuple[int, int, int, int]:
-    """(found, called the opposite or SAME, unchanged called SAME, mean detectable in 1e-6).
+    """(SLOWER or SLOWER?, the opposite or SAME, unchanged called SAME, mean detectable in 1e-6).
 
     deviation: of each build's launches. One file: both of the pair have it, independently. Two
     files: each file's log speed-up has it (SDPA's own noise is in it).
@@ -36,7 +36,7 @@ def outcomes(
             sides = [sides[1] - sides[0]]
         sides[-1][0] += slower
         verdicts = judge_family(sides)
-        found += verdicts[0].outcome is Outcome.SLOWER
+        found += verdicts[0].outcome in (Outcome.SLOWER, Outcome.PERHAPS_SLOWER)
         missed += verdicts[0].outcome in (Outcome.SAME, Outcome.FASTER)
         same += verdicts[1].outcome is Outcome.SAME
         detectable += verdicts[0].detectable or math.nan

@@ -18,7 +18,14 @@ from flashbench.verdict import Outcome
 
 DIRECTORY = Path(__file__).parents[1] / "results" / "machines"
 LAUNCHES = 7  # of a comparison of a build with itself
-VERDICTS = (Outcome.SLOWER, Outcome.SAME, Outcome.UNDECIDED, Outcome.FASTER)
+VERDICTS = (
+    Outcome.SLOWER,
+    Outcome.PERHAPS_SLOWER,
+    Outcome.SAME,
+    Outcome.UNDECIDED,
+    Outcome.PERHAPS_FASTER,
+    Outcome.FASTER,
+)
 
 
 def main() -> None:
@@ -53,7 +60,7 @@ def slowdown(file: Path) -> list[object]:
     run = runfile.load(file)
     report = report_one(run)
     counts = Counter(verdict.outcome for verdict in report.verdicts)
-    launches = sum(min(c.launches, default=0) for c in report.comparisons)
+    launches = sum(min(c.pairing.launches, default=0) for c in report.comparisons)
     return [
         device(run),
         planted(file)[1],

@@ -18,13 +18,13 @@ from flashbench.launches import Failure, LaunchData
 from flashbench.pairing import Pairing
 from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.proportion import Rate
-from flashbench.stats.sequential import excludes_no_change, launches_needed_anytime
-from flashbench.verdict import Outcome, judge
+from flashbench.stats.sequential import exceeds, launches_needed_anytime
+from flashbench.verdict import DECIDED, Outcome, judge
 
 FloatArray = NDArray[np.float64]
 MOST_LAUNCHES = 40  # for a planned comparison
 POWERS = (0.8, 0.95)
-_ALARMS = (Outcome.FASTER, Outcome.SLOWER)
+_ALARMS = (Outcome.FASTER, Outcome.SLOWER, Outcome.PERHAPS_FASTER, Outcome.PERHAPS_SLOWER)
 _DRAWS = 200  # resamples of a comparison's launches, for the smallest detectable change
 _STEPS = 6  # changes tried per doubling
 _SURE = 0.05  # how often a machine that keeps the promised rate is reported to miss it
@@ -34,10 +34,10 @@ _SURE = 0.05  # how often a machine that keeps the promised rate is reported to 
 class CaseNoise:
     """What comparing a build with itself showed about one case.
 
-    alarms: comparisons that were called FASTER or SLOWER at any look. deviation: standard deviation
-    of one launch's log-ratio; None with fewer than two. detectable: by power, (MOST_LAUNCHES,): the
-    smallest change (0.02 is 2 %) that this many launches find, along with all larger ones; infinite
-    if there is none.
+    alarms: comparisons that were called FASTER or SLOWER, perhaps with "?", at any look. deviation:
+    standard deviation of one launch's log-ratio; None with fewer than two. detectable: by power,
+    (MOST_LAUNCHES,): the smallest change (0.02 is 2 %) that is FASTER or SLOWER after that
+    many launches, as are all larger ones; infinite if there is none.
     """
 
     case: Case
@@ -95,18 +95,24 @@ def compare_with_itself(
     pairings = [comparison.pairing for comparison in whole]
     groups = list(_groups(pairings, launches, len(data.run.launches)))
     looked = [_at_any_look(group, launches, tolerance, alpha) for group in groups]
-    once = [_outcomes(group, tolerance, alpha, anytime=False) for group in groups]
+    once = [
+        {
+            index: _Looked(outcome, outcome in _ALARMS)
+            for index, outcome in _outcomes(group, tolerance, alpha, anytime=False).items()
+        }
+        for group in groups
+    ]
     cases = []
     for index, comparison in enumerate(whole):
         if comparison.failure is not None:
             continue
         ratios = comparison.pairing.sides[0]
-        outcomes = [outcome[index] for outcome in looked if index in outcome]
+        outcomes = [comparison[index] for comparison in looked if index in comparison]
         cases.append(
             CaseNoise(
                 data.run.cases[data.case_index[comparison.case.id]],
-                Rate(sum(outcome in _ALARMS for outcome in outcomes), len(outcomes)),
-                outcomes.count(Outcome.UNDECIDED),
+                Rate(sum(outcome.alarm for outcome in outcomes), len(outcomes)),
+                sum(outcome.last not in DECIDED for outcome in outcomes),
                 float(np.std(ratios, ddof=1)) if len(ratios) > 1 else None,
                 detectable_changes(ratios, len(whole), tolerance, alpha),
             )
@@ -139,8 +145,7 @@ def detectable_changes(
     for n in range(launches_needed_anytime(level), MOST_LAUNCHES + 1):
         change, draw = np.nonzero(~found)
         rows = draws[draw, :n] + shifts[change, None]
-        beyond = np.abs(rows.mean(axis=1)) > limit
-        found[change, draw] = beyond & excludes_no_change(rows, level)
+        found[change, draw] = exceeds(rows, limit, level)
         share[n - 1] = found.mean(axis=1)
     return {power: _smallest(share >= power, changes) for power in POWERS}
 
@@ -160,8 +165,16 @@ def _smallest(enough: NDArray[np.bool_], changes: FloatArray) -> FloatArray:
     return smallest
 
 
-def _families(comparisons: Sequence[dict[int, Outcome]]) -> Rate:
-    alarmed = [any(outcome in _ALARMS for outcome in found.values()) for found in comparisons]
+@dataclass(slots=True)
+class _Looked:
+    """What a case was called at the last look, and whether at any look it was called different."""
+
+    last: Outcome
+    alarm: bool
+
+
+def _families(comparisons: Sequence[dict[int, _Looked]]) -> Rate:
+    alarmed = [any(one.alarm for one in found.values()) for found in comparisons]
     return Rate(sum(alarmed), len(alarmed))
 
 
@@ -185,26 +198,28 @@ def _cut(pairing: Pairing, start: int, stop: int) -> Pairing:
 
 def _at_any_look(
     group: Sequence[Pairing], launches: int, tolerance: float, alpha: float
-) -> dict[int, Outcome]:
-    """The verdict of each measured case, by index, at the look that decided it.
+) -> dict[int, _Looked]:
+    """What became of each case that was measured, by its index.
 
     As `compare` does: looks after each launch, and a decided case is measured no more.
     """
     kept = list(group)
     open_cases = {index for index, p in enumerate(group) if p.failure is None}
-    outcomes = dict.fromkeys(sorted(open_cases), Outcome.UNDECIDED)
+    found = {index: _Looked(Outcome.UNDECIDED, alarm=False) for index in sorted(open_cases)}
     # Before that no interval is bounded, so nothing is decided.
     first = launches_needed_anytime(simultaneous_alpha(alpha, len(group)))
     for look in range(first, launches + 1):
         cut = [_cut(pairing, 0, look) for pairing in kept]
         for index, outcome in _outcomes(cut, tolerance, alpha, anytime=True).items():
-            if index in open_cases and outcome is not Outcome.UNDECIDED:
-                outcomes[index] = outcome
+            if index not in open_cases:
+                continue
+            found[index] = _Looked(outcome, found[index].alarm or outcome in _ALARMS)
+            if outcome in DECIDED:
                 open_cases.remove(index)
                 kept[index] = cut[index]
         if not open_cases:
             break
-    return outcomes
+    return found
 
 
 def _outcomes(

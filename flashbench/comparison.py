@@ -13,7 +13,7 @@ import numpy as np
 
 from flashbench.launches import Failure, FloatArray, LaunchData
 from flashbench.pairing import Identified, Pairing, of_builds, of_runs, with_sdpa
-from flashbench.stats.family import holm, simultaneous_alpha
+from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.modes import Modes, two_modes
 from flashbench.stats.order import (
     SIGNIFICANCE,
@@ -22,8 +22,8 @@ from flashbench.stats.order import (
     stretch,
     widened,
 )
-from flashbench.stats.sequential import anytime_shift
-from flashbench.stats.shift import Shift, paired_shift, unpaired_shift
+from flashbench.stats.sequential import anytime_shift, anytime_shifts
+from flashbench.stats.shift import Shift, paired_shift, smallest_p, unpaired_shift
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class Estimate:
 
     shift: Shift  # of confidence 1 - alpha
     alpha: float  # of this interval, already divided by the family
-    p_family: float  # Holm-adjusted
+    p_family: float  # times the number of comparisons: at most alpha exactly if `shift` excludes 0
+    least_p: bool  # this many launches cannot give a smaller one
     modes: Modes | None  # of the log speed-up across launches, per side
     correlation: float  # of neighbouring launches over the family; the interval allows for it
     anytime: bool  # the interval holds at any stopping time, see stats/sequential.py
@@ -64,6 +65,10 @@ class Comparison:
     @property
     def p_family(self) -> float | None:
         return self.estimate.p_family if self.estimate else None
+
+    @property
+    def least_p(self) -> bool:
+        return self.estimate is not None and self.estimate.least_p
 
 
 def against_sdpa(
@@ -173,22 +178,35 @@ def decide_family(
     assert not anytime or all(len(pairing.sides) == 1 for pairing in compared)
     # With looks as it grows, the family must be the planned one: later failures count too.
     level = simultaneous_alpha(alpha, choices * len(pairings if anytime else compared))
-    correlations: dict[int | None, float] = {}
+    lasts = [int(pairing.launch_numbers(0)[-1]) if anytime else None for pairing in compared]
+    correlation = {last: _launch_correlation(compared, last) for last in set(lasts)}
+    correlations = [correlation[last] for last in lasts]
+    if anytime:
+        shifts = _anytime([pairing.sides[0] for pairing in compared], level, correlations)
+    else:
+        shifts = [
+            _allowing_for_order(pairing.sides, level, one)
+            for pairing, one in zip(compared, correlations, strict=True)
+        ]
 
-    def estimated(pairing: Pairing) -> Estimate:
-        until = int(pairing.launch_numbers(0)[-1]) if anytime else None
-        if until not in correlations:
-            correlations[until] = _launch_correlation(compared, until)
-        correlation = correlations[until]
-        shift = _allowing_for_order(pairing.sides, level, correlation, anytime=anytime)
+    def estimated(pairing: Pairing, shift: Shift, correlation: float) -> Estimate:
         modes = [two_modes(side, math.log1p(tolerance)) for side in pairing.sides]
         found = next((m for m in modes if m), None)
-        return Estimate(shift, level, shift.p, found, correlation, anytime)
+        least = not anytime and shift.p <= smallest_p(*pairing.launches) < 1
+        p = min(1.0, shift.p * alpha / level)
+        return Estimate(shift, level, p, least, found, correlation, anytime)
 
-    estimates = [estimated(pairing) for pairing in compared]
-    adjusted = holm([choices * estimate.shift.p for estimate in estimates])
-    decided = iter(
-        replace(estimate, p_family=min(1.0, p))
-        for estimate, p in zip(estimates, adjusted, strict=True)
-    )
-    return [Comparison(p, next(decided) if p.failure is None else None) for p in pairings]
+    estimates = map(estimated, compared, shifts, correlations)
+    return [Comparison(p, next(estimates) if p.failure is None else None) for p in pairings]
+
+
+def _anytime(sides: list[FloatArray], alpha: float, correlations: list[float]) -> list[Shift]:
+    """Of cases that may have left the plan at different launches."""
+    alike: dict[tuple[int, float], list[int]] = {}
+    for place, (side, correlation) in enumerate(zip(sides, correlations, strict=True)):
+        alike.setdefault((len(side), correlation), []).append(place)
+    shifts: dict[int, Shift] = {}
+    for (_, correlation), places in alike.items():
+        rows = np.stack([sides[place] for place in places])
+        shifts |= dict(zip(places, anytime_shifts(rows, alpha, correlation), strict=True))
+    return [shifts[place] for place in range(len(sides))]

@@ -12,7 +12,7 @@ Shown = Literal["text", "wide", "data"]
 Value = str | float | int | bool | None
 
 # Verdicts that need attention, most urgent first; the first three fail a gate.
-ATTENTION = ("WRONG", "SLOWER", "FAILED", "NOT MEASURED", "UNDECIDED")
+ATTENTION = ("WRONG", "SLOWER", "FAILED", "NOT MEASURED", "SLOWER?", "UNDECIDED")
 FAILED = frozenset(ATTENTION[:3])
 
 
@@ -127,8 +127,9 @@ def speedup_cell(shift: Shift | None, *, interval: bool = True) -> Cell:
     return Cell(ratio, f"{ratio_text(ratio)} [{ends}]")
 
 
-def p_cell(p: float | None) -> Cell:
-    return NONE if p is None else Cell(p, f"{p:.2g}")
+def p_cell(p: float | None, *, least: bool = False) -> Cell:
+    """least: that so many launches can give no smaller one is marked."""
+    return NONE if p is None else Cell(p, f"{p:.2g}{' (least)' * least}")
 
 
 def bounds_cells(key: str, shift: Shift | None) -> dict[str, Cell]:

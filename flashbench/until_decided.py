@@ -1,6 +1,6 @@
 """Measure two builds against each other in the same launches until each case is decided."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from flashbench.measure.plan import Plan
@@ -8,9 +8,8 @@ from flashbench.measure.progress import Progress
 from flashbench.report import report_builds
 from flashbench.run import RunEnd, measure
 from flashbench.runfile import RunFile
-from flashbench.verdict import Outcome
+from flashbench.verdict import DECIDED, Outcome
 
-_DECIDED = (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME, Outcome.WRONG)
 _TRIES = 2  # launches in which a case may fail before it is given up
 
 
@@ -21,8 +20,10 @@ def measure_pair(
     resumed: RunFile | None = None,
     *,
     check: bool = False,
+    enough: Collection[Outcome] = DECIDED,
 ) -> RunEnd:
-    """Measure `plan.pair` into the run file `path`, launch by launch; decided cases leave the plan.
+    """Measure `plan.pair` into the run file `path`, launch by launch; cases with a verdict that is
+    `enough` leave the plan.
 
     It may stop and resume at any time: the verdicts hold at every look. Errors as for
     `run.measure`.
@@ -30,13 +31,12 @@ def measure_pair(
     assert plan.pair is not None
     alpha, tolerance = 1 - plan.pair.confidence, plan.pair.tolerance
     metric = plan.pair.metric or None
-    return measure(
-        plan, path, progress, resumed, decided_cases(metric, tolerance, alpha), check=check
-    )
+    decided = decided_cases(metric, tolerance, alpha, enough)
+    return measure(plan, path, progress, resumed, decided, check=check)
 
 
 def decided_cases(
-    metric: str | None, tolerance: float, alpha: float
+    metric: str | None, tolerance: float, alpha: float, enough: Collection[Outcome] = DECIDED
 ) -> Callable[[RunFile], set[str]]:
     """For `Bench` to call after each launch: the cases with a verdict, or without hope of one."""
 
@@ -51,7 +51,7 @@ def decided_cases(
             hopeless = failure is not None and (
                 failure.status in ("unsupported", "control") or failure.launches >= _TRIES
             )
-            if verdict.outcome in _DECIDED or hopeless:
+            if verdict.outcome in enough or hopeless:
                 found.add(comparison.case.id)
         return found
 

@@ -2,8 +2,10 @@
 
 The rule, on the family-wise interval of the log speed-up:
   inside +-tolerance                                     -> SAME
-  excludes 0 and is centred beyond the tolerance         -> FASTER or SLOWER
-  anything else                                          -> UNDECIDED, with what would decide it
+  beyond the tolerance                                   -> FASTER or SLOWER
+  excludes 0, and its centre is beyond the tolerance     -> FASTER? or SLOWER?
+  anything else                                          -> UNDECIDED
+The last two come with the number of launches that would decide.
 """
 
 import math
@@ -23,8 +25,9 @@ from flashbench.stats.sequential import (
     expected_half_width,
     launches_needed_anytime,
     launches_needed_tight,
+    spread,
 )
-from flashbench.stats.shift import launches_needed
+from flashbench.stats.shift import Shift, launches_needed
 
 # More launches than this are not a plan: the change practically equals the tolerance.
 MAX_PLANNED_LAUNCHES = 1000
@@ -36,22 +39,47 @@ class Outcome(StrEnum):
 
     FASTER = "FASTER"
     SLOWER = "SLOWER"
+    PERHAPS_FASTER = "FASTER?"  # faster, but perhaps by less than the tolerance
+    PERHAPS_SLOWER = "SLOWER?"
     SAME = "SAME"
     UNDECIDED = "UNDECIDED"
     WRONG = "WRONG"
     NOT_MEASURED = "NOT MEASURED"
 
 
+# More launches would not change these.
+DECIDED = frozenset((Outcome.FASTER, Outcome.SLOWER, Outcome.SAME, Outcome.WRONG))
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """outcome and reason; detectable: smallest change (0.02 is 2 %) that these launches would have
-    flagged with 80 % power, None without an interval; launches: how many would decide, None if
-    decided or if no number would."""
+    called FASTER or SLOWER with 80 % power, None without an interval; launches: how many would
+    decide, None if decided or if no number would; side: of each file, not of one."""
 
     outcome: Outcome
     reason: str
     detectable: float | None = None
     launches: int | None = None
+    side: bool = False
+
+    @property
+    def advice(self) -> str:
+        """The reason, and how many launches would do."""
+        if self.launches is None:
+            return self.reason
+        return f"{self.reason}; about {self.launches} launches{' a side' * self.side} would do"
+
+
+def outcome_of(shift: Shift, limit: float) -> Outcome:
+    """The rule. limit: log(1 + tolerance). The interval is bounded."""
+    if -limit <= shift.low and shift.high <= limit:
+        return Outcome.SAME
+    if shift.low > limit or shift.high < -limit:
+        return Outcome.FASTER if shift.value > 0 else Outcome.SLOWER
+    if abs(shift.value) > limit and (shift.low > 0 or shift.high < 0):
+        return Outcome.PERHAPS_FASTER if shift.value > 0 else Outcome.PERHAPS_SLOWER
+    return Outcome.UNDECIDED
 
 
 def judge(comparison: Comparison, tolerance: float) -> Verdict:
@@ -80,22 +108,21 @@ def judge(comparison: Comparison, tolerance: float) -> Verdict:
             "find what sets the mode (clocks, placement, autotuning)",
             detectable,
         )
-    if -limit <= shift.low and shift.high <= limit:
+    outcome = outcome_of(shift, limit)
+    if outcome is Outcome.SAME:
         real = shift.low > 0 or shift.high < 0
         small = f"a real change, but below the tolerance of {100 * tolerance:.6g} %"
-        return Verdict(
-            Outcome.SAME,
-            small if real else f"within {100 * tolerance:.6g} % either way",
-            detectable,
-        )
-    if abs(shift.value) > limit and (shift.low > 0 or shift.high < 0):
-        outcome = Outcome.FASTER if shift.value > 0 else Outcome.SLOWER
-        return Verdict(outcome, "the interval excludes no change", detectable)
-    return _undecided(pairing, estimate, limit, detectable, least)
+        reason = small if real else f"within {100 * tolerance:.6g} % either way"
+    elif outcome in (Outcome.FASTER, Outcome.SLOWER):
+        reason = f"the interval is beyond the tolerance of {100 * tolerance:.6g} %"
+    else:
+        return _open(outcome, pairing, estimate, limit, detectable, least)
+    return Verdict(outcome, reason, detectable)
 
 
 def exit_code(verdicts: Iterable[Verdict], allow: Collection[str] = ()) -> Exit:
-    """The worst of all: a regression (SLOWER, WRONG), then not measured, then undecided.
+    """The worst of all: a regression (SLOWER, WRONG), then not measured, then undecided, which
+    SLOWER? is as well; FASTER? passes.
 
     allow: "undecided" and "not-measured" let these pass, but never when nothing was compared.
     """
@@ -106,7 +133,7 @@ def exit_code(verdicts: Iterable[Verdict], allow: Collection[str] = ()) -> Exit:
         return Exit.NOT_MEASURED
     if Outcome.NOT_MEASURED in outcomes and "not-measured" not in allow:
         return Exit.NOT_MEASURED
-    if Outcome.UNDECIDED in outcomes and "undecided" not in allow:
+    if outcomes & {Outcome.UNDECIDED, Outcome.PERHAPS_SLOWER} and "undecided" not in allow:
         return Exit.UNDECIDED
     return Exit.PASS
 
@@ -119,23 +146,15 @@ def _least(pairing: Pairing, estimate: Estimate) -> int:
 
 def _unbounded(pairing: Pairing, estimate: Estimate, least: int) -> Verdict:
     now = min(pairing.launches)
+    sides = len(pairing.sides) > 1
     if now < least:
         have = " + ".join(str(n) for n in pairing.launches)
-        side = "" if len(pairing.sides) == 1 else " a side"
-        return Verdict(
-            Outcome.UNDECIDED,
-            f"{have} {'launch is' if have == '1' else 'launches are'} too few for any verdict; "
-            f"{least}{side} would do",
-            launches=least,
-        )
+        reason = f"{have} {'launch is' if have == '1' else 'launches are'} too few for any verdict"
+        return Verdict(Outcome.UNDECIDED, reason, launches=least, side=sides)
     enough = launches_needed_tight(estimate.alpha)
     if estimate.anytime and now < enough:
-        return Verdict(
-            Outcome.UNDECIDED,
-            f"{now} launches this similar may all be in one mode, or on one clock tick; {enough} "
-            "would be enough",
-            launches=enough,
-        )
+        reason = f"{now} launches this similar may all be in one mode, or on one clock tick"
+        return Verdict(Outcome.UNDECIDED, reason, launches=enough)
     return Verdict(
         Outcome.UNDECIDED,
         f"each launch is so similar to the one before (autocorrelation {estimate.correlation:.2f}) "
@@ -143,13 +162,17 @@ def _unbounded(pairing: Pairing, estimate: Estimate, least: int) -> Verdict:
     )
 
 
-def _undecided(
-    pairing: Pairing, estimate: Estimate, limit: float, detectable: float, least: int
+def _open(
+    outcome: Outcome,
+    pairing: Pairing,
+    estimate: Estimate,
+    limit: float,
+    detectable: float,
+    least: int,
 ) -> Verdict:
     shift = estimate.shift
-    beyond = abs(shift.value) > limit
-    # Beyond the tolerance the interval must exclude 0; inside it, the tolerance's bounds.
-    target = abs(shift.value) if beyond else limit - abs(shift.value)
+    # The interval must come to lie on the side of the tolerance where the estimate is.
+    target = abs(abs(shift.value) - limit)
     half_width = max(shift.high - shift.value, shift.value - shift.low)
     now = min(pairing.launches)
     if target <= 0:
@@ -158,7 +181,11 @@ def _undecided(
         needed = _anytime_launches(pairing, estimate, target)
     else:
         needed = now * (half_width / target) ** 2
-    if beyond:
+    if outcome is Outcome.PERHAPS_FASTER:
+        reason = "faster, but perhaps by less than the tolerance"
+    elif outcome is Outcome.PERHAPS_SLOWER:
+        reason = "slower, but perhaps by less than the tolerance"
+    elif abs(shift.value) > limit:
         reason = "the interval includes no change"
     elif shift.low > 0 or shift.high < 0:
         reason = "a real change, but the interval reaches beyond the tolerance"
@@ -167,19 +194,10 @@ def _undecided(
     if pairing.time_modes:
         reason += "; times have two modes across launches"
     if needed > MAX_PLANNED_LAUNCHES:
-        return Verdict(
-            Outcome.UNDECIDED,
-            f"{reason}; more than {MAX_PLANNED_LAUNCHES} launches would be needed",
-            detectable,
-        )
+        reason += f"; more than {MAX_PLANNED_LAUNCHES} launches would be needed"
+        return Verdict(outcome, reason, detectable)
     launches = max(least, now + 1, math.ceil(needed))
-    side = "" if len(pairing.sides) == 1 else " a side"
-    return Verdict(
-        Outcome.UNDECIDED,
-        f"{reason}; about {launches} launches{side} would do",
-        detectable,
-        launches,
-    )
+    return Verdict(outcome, reason, detectable, launches, len(pairing.sides) > 1)
 
 
 def _anytime_launches(pairing: Pairing, estimate: Estimate, half_width: float) -> float:
@@ -189,7 +207,7 @@ def _anytime_launches(pairing: Pairing, estimate: Estimate, half_width: float) -
     An estimate from the spread so far; unlike with a fixed number of launches, the interval narrows
     more slowly than with the square root.
     """
-    deviation = float(np.std(pairing.sides[0], ddof=1))
+    deviation = spread(pairing.sides[0])
 
     def narrow(launches: int) -> bool:
         width = expected_half_width(launches, estimate.alpha, estimate.correlation)
@@ -200,12 +218,12 @@ def _anytime_launches(pairing: Pairing, estimate: Estimate, half_width: float) -
 
 
 def _detectable(pairing: Pairing, estimate: Estimate, limit: float) -> float:
-    """Smallest change found with 80 % power by this many launches: the centre must clear the
-    interval's half width and the tolerance, and misses its true value by one standard error times
-    the 80 % quantile."""
+    """Smallest change that this many launches call FASTER or SLOWER with 80 % power: the centre
+    must clear the tolerance by the interval's half width, and misses its true value by one
+    standard error times the 80 % quantile."""
     error = math.sqrt(sum(_variance_of_mean(side) for side in pairing.sides))
     error *= inflation(estimate.correlation)
-    bar = max((estimate.shift.high - estimate.shift.low) / 2, limit)
+    bar = limit + (estimate.shift.high - estimate.shift.low) / 2
     return math.expm1(min(bar + _Z_POWER * error, 700.0))
 
 

@@ -21,11 +21,19 @@ from flashbench.stats.shift import Shift
 from flashbench.verdict import Outcome, Verdict, exit_code, judge
 from flashbench.views import speedup
 
+TURNED = {
+    Outcome.FASTER: Outcome.SLOWER,
+    Outcome.SLOWER: Outcome.FASTER,
+    Outcome.PERHAPS_FASTER: Outcome.PERHAPS_SLOWER,
+    Outcome.PERHAPS_SLOWER: Outcome.PERHAPS_FASTER,
+}
+
 
 def _judge(low: float, value: float, high: float, tolerance: float = 0.01) -> Outcome:
     case = make_cases(1)[0]
     sides = (np.linspace(value - 0.01, value + 0.01, 20),)
-    estimate = Estimate(Shift(value, low, high, 0.5), 0.05, 0.5, None, 0.0, anytime=False)
+    shift = Shift(value, low, high, 0.5)
+    estimate = Estimate(shift, 0.05, 0.5, False, None, 0.0, anytime=False)
     comparison = Comparison(Pairing(case, "ours", "sdpa", "wall", sides=sides), estimate)
     return judge(comparison, tolerance).outcome
 
@@ -35,8 +43,10 @@ def _judge(low: float, value: float, high: float, tolerance: float = 0.01) -> Ou
     [
         (-0.005, 0.0, 0.005, Outcome.SAME),
         (0.001, 0.003, 0.005, Outcome.SAME),  # real, but too small to matter
-        (0.005, 0.02, 0.03, Outcome.FASTER),
-        (-0.03, -0.02, -0.005, Outcome.SLOWER),
+        (0.012, 0.02, 0.03, Outcome.FASTER),
+        (-0.03, -0.02, -0.012, Outcome.SLOWER),
+        (0.005, 0.02, 0.03, Outcome.PERHAPS_FASTER),
+        (-0.03, -0.02, -0.005, Outcome.PERHAPS_SLOWER),
         (0.001, 0.008, 0.02, Outcome.UNDECIDED),  # real, perhaps below the tolerance
         (-0.001, 0.02, 0.05, Outcome.UNDECIDED),
         (-0.02, 0.0, 0.02, Outcome.UNDECIDED),
@@ -44,7 +54,8 @@ def _judge(low: float, value: float, high: float, tolerance: float = 0.01) -> Ou
     ],
 )
 def test_the_rule(low, value, high, expected):
-    """SAME inside the tolerance; FASTER or SLOWER beyond it and off 0; anything else UNDECIDED."""
+    """SAME inside the tolerance; FASTER or SLOWER beyond it, with "?" where it reaches into it, but
+    not to 0; anything else UNDECIDED."""
     assert _judge(low, value, high) is expected
 
 
@@ -52,9 +63,8 @@ def test_the_rule(low, value, high, expected):
 def test_the_rule_is_symmetric(ends):
     """Mirroring an interval turns FASTER into SLOWER and leaves the rest."""
     low, value, high = ends
-    turned = {Outcome.FASTER: Outcome.SLOWER, Outcome.SLOWER: Outcome.FASTER}
     outcome = _judge(low, value, high)
-    assert _judge(-high, -value, -low) is turned.get(outcome, outcome)
+    assert _judge(-high, -value, -low) is TURNED.get(outcome, outcome)
 
 
 def _run(seed: int, **options: object) -> RunFile:
@@ -72,9 +82,8 @@ def test_swapping_the_files_turns_the_verdicts(seed, speedup):
     """What is FASTER from A to B is SLOWER from B to A, and the ratio is the inverse."""
     a, b = _run(seed), _run(seed + 1, speedup=speedup)
     there, back = report_two(a, b), report_two(b, a)
-    turned = {Outcome.FASTER: Outcome.SLOWER, Outcome.SLOWER: Outcome.FASTER}
     assert _outcomes(there.verdicts) == [
-        turned.get(outcome, outcome) for outcome in _outcomes(back.verdicts)
+        TURNED.get(outcome, outcome) for outcome in _outcomes(back.verdicts)
     ]
     for one, other in zip(there.comparisons, back.comparisons, strict=True):
         assert one.shift is not None
@@ -121,7 +130,7 @@ def test_too_few_launches_are_never_a_verdict(launches):
     for verdict in report_one(run).verdicts:
         assert verdict.outcome is Outcome.UNDECIDED
         assert verdict.launches == 7  # 2 / 2**7 <= 0.05 / 3
-        assert "7 would do" in verdict.reason
+        assert "7 launches would do" in verdict.advice
     again = report_one(_run(1, speedup=0.1, launches=7))
     assert set(_outcomes(again.verdicts)) == {Outcome.SLOWER}
 

@@ -20,8 +20,12 @@ from flashbench.revisions.built import side_by_side
 from flashbench.run import Plan, RunEnd, measure
 from flashbench.runfile import Pair, RunFile
 from flashbench.until_decided import measure_pair
+from flashbench.verdict import DECIDED, Outcome
 
 OLD, NEW = "A", "B"
+# Certainly slower, though perhaps by less than the tolerance: there is a commit to find.
+SLOWER = frozenset((Outcome.SLOWER, Outcome.PERHAPS_SLOWER))
+ENOUGH = DECIDED | SLOWER  # to know whether to search
 _TRIES = 2  # failed launches after which a commit is given up
 
 
@@ -93,7 +97,7 @@ class LaunchesOnDemand:
         resumed = self._known(bad)
         plan = self._plan(bad, (), launches)
         done = Spent.of(resumed) if resumed else Spent()
-        outcome = measure_pair(plan, path, progress, resumed)
+        outcome = measure_pair(plan, path, progress, resumed, enough=ENOUGH)
         self.saved = outcome.run.costs.saved_seconds if outcome.run else 0.0
         self._finish(outcome, done)
         return self._report(runfile.load(path))
@@ -204,10 +208,9 @@ class LaunchesOnDemand:
         return [-float(value) for value in sides[0]] if sides else []
 
 
-def slowest(report: Report, outcomes: tuple[str, ...]) -> int | None:
-    """The comparison that is certainly slower by the most; None if none is. outcomes: the
-    verdicts', in the report's order."""
-    slower = [place for place, outcome in enumerate(outcomes) if outcome == "SLOWER"]
+def slowest(report: Report) -> int | None:
+    """The comparison that is certainly slower by the most; None if none is."""
+    slower = [place for place, v in enumerate(report.verdicts) if v.outcome in SLOWER]
     if not slower:
         return None
 

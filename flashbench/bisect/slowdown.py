@@ -9,7 +9,7 @@ import numpy as np
 from flashbench.bisect.breakage import count
 from flashbench.bisect.culprit import Search
 from flashbench.bisect.found import Conclusion, Cost, Found, TriedCommit
-from flashbench.bisect.launches_on_demand import LaunchesOnDemand, SpentError, slowest
+from flashbench.bisect.launches_on_demand import SLOWER, LaunchesOnDemand, SpentError, slowest
 from flashbench.bisect.question import Range
 from flashbench.case import Case
 from flashbench.errors import Exit, NotMeasuredError
@@ -17,7 +17,7 @@ from flashbench.measure.progress import Progress
 from flashbench.report import Report
 from flashbench.revisions import Built
 from flashbench.revisions.many import Preparer
-from flashbench.verdict import exit_code
+from flashbench.verdict import Outcome, exit_code
 
 _MOST = 400  # launches of a bisection: more than any that terminates needs
 
@@ -56,14 +56,14 @@ class Slowdown:
         finally:
             self._account()
         self.cost.launches = len(report.data[0].run.launches)
-        place = slowest(report, tuple(verdict.outcome.value for verdict in report.verdicts))
+        place = slowest(report)
         if place is None:
             return self._no_slowdown(report)
         comparison = report.comparisons[place]
         case = next(c for c in report.data[0].run.cases if c.id == comparison.case.id)
         ratios = [-float(value) for value in comparison.pairing.sides[0]]
         slowdown = float(np.mean(ratios))
-        others = sum(verdict.outcome.value == "SLOWER" for verdict in report.verdicts) - 1
+        others = sum(verdict.outcome in SLOWER for verdict in report.verdicts) - 1
         more = f" ({others} more cases are slower, too)" if others else ""
         self.tell(f"{case.id}: slower by {percent(slowdown)}{more}; bisecting on it")
         search = Search(self.asked.graph, np.array(self.weights), slowdown)
@@ -175,7 +175,8 @@ class Slowdown:
             return self._result(
                 Conclusion.NONE, f"no regression in this range: {ends}: no case is slower"
             )
-        reasons = [v.reason for v in report.verdicts if v.outcome.value not in ("SAME", "FASTER")]
+        fine = (Outcome.SAME, Outcome.FASTER, Outcome.PERHAPS_FASTER)
+        reasons = [v.advice for v in report.verdicts if v.outcome not in fine]
         if code == Exit.UNDECIDED:
             return self._result(Conclusion.UNDECIDED, f"{ends}: undecided: {reasons[0]}")
         raise NotMeasuredError(f"{ends}: {reasons[0] if reasons else 'nothing to compare'}")

@@ -46,6 +46,9 @@ class Record(msgspec.Struct, frozen=True):
         replace_file(self.place / "job.json", msgspec.json.format(msgspec.json.encode(self)))
 
 
+_DECODER = msgspec.json.Decoder(Record)
+
+
 def home() -> Path:
     """The folder of all jobs, outside of any repository."""
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -60,6 +63,6 @@ def read(name: str) -> Record | None:
     if not path.exists():
         return None
     try:
-        return msgspec.json.decode(read_input(path, _MOST_BYTES, "a job"), type=Record)
+        return _DECODER.decode(read_input(path, _MOST_BYTES, "a job"))
     except (*UNREADABLE, msgspec.DecodeError) as error:
         raise InvalidInputError(f"{path}: cannot be read: {damage(error)}") from None

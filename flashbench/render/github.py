@@ -18,8 +18,9 @@ def render(document: Document) -> str:
 
 def annotations(document: Document) -> str:
     """One command a line: the verdict, titled with its first words, then errors for WRONG, SLOWER
-    and NOT MEASURED, warnings for UNDECIDED. The verdict is of the worst kind below it, a notice
-    where there is none. Of more than ten of a kind the last stands for the rest."""
+    and NOT MEASURED, warnings for UNDECIDED and SLOWER?. The verdict is of the worst kind
+    below it, a notice where there is none. Of more than ten of a kind the last stands for the
+    rest."""
     judged = [row for row in document.rows if "verdict" in row and _text(row) in ATTENTION]
     judged.sort(key=lambda row: ATTENTION.index(_text(row)))
     kinds = [_kind(row) for row in judged]
@@ -44,7 +45,7 @@ def annotations(document: Document) -> str:
 
 
 def _kind(row: dict[str, Cell]) -> str:
-    return "warning" if _text(row) == "UNDECIDED" else "error"
+    return "warning" if _text(row) in ("UNDECIDED", "SLOWER?") else "error"
 
 
 def _command(kind: str, title: str, message: str) -> str:

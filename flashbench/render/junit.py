@@ -11,14 +11,15 @@ from flashbench.table import FAILED, Cell, Document, Value, significant
 
 # Time of what is judged: of the candidate, of B, of any candidate (view detail), of SDPA alone.
 _TIMES = ("candidate_us", "b_us", "p50_us", "sdpa_us")
-_SKIPPED = ("UNDECIDED", "NOT REACHED")
-_FINE = ("FASTER", "SAME", "PASSED", "ok", "")
+_SKIPPED = ("UNDECIDED", "SLOWER?", "NOT REACHED")
+_FINE = ("FASTER", "FASTER?", "SAME", "PASSED", "ok", "")
 
 Row = dict[str, Cell]
 
 
 def render(document: Document) -> str:
-    """A failure for SLOWER and WRONG, skipped for UNDECIDED, an error for NOT MEASURED.
+    """A failure for SLOWER and WRONG, skipped for UNDECIDED and
+    SLOWER?, an error for NOT MEASURED.
 
     The verdicts alone decide, not `--allow`, which is for the exit code. Control characters, which
     XML cannot hold, are shown as \\x1b.

@@ -6,76 +6,101 @@ against which the evidence E(m) - a non-negative martingale of mean 1 where m is
 1 / alpha: by Ville's inequality it ever gets there with probability alpha at most. p is 1 / E(0) of
 this look alone; it holds at any stopping time, and the smallest of several looks does too.
 
-t_mixture     no variance known; exact for normal log-ratios. The one that decides.
-sign_mixture  exact whatever the noise is, for the median; needs twice the launches.
-
-Sources: Howard, Ramdas, McAuliffe & Sekhon (2021), arXiv 1810.08240; Lai (1976),
-Ann. Statist. 4; Wang & Ramdas (2023), arXiv 2310.03722; Johnson & Rossell (2010), JRSS B 72, for
-the moment prior.
+The evidence is a weighted average of the two of `stats/evidence.py`, which is a martingale, too.
+Source: Howard, Ramdas, McAuliffe & Sekhon (2021), arXiv 1810.08240.
 """
 
 import math
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbench.stats.shift import Shift
+from flashbench.stats.evidence import log_equal, log_symmetric, log_t_mixture
+from flashbench.stats.shift import Shift, pseudomedian
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-# (weight, scale): the prior of shift / standard deviation is a mixture of moment priors, each
-# highest at sqrt(2) of its scale and 0 at "no change". One for changes near the noise, one for
-# those far above it; tuned by experiments/sequential_power.py.
-_PRIOR = ((2 / 3, 0.8), (1 / 3, 2.5))
+# The evidence is this much t-mixture and the rest symmetric: less of it sees a change later, more
+# of it is worse off with spikes.
+T_SHARE = 0.75
 # Launches closer together than 1/12 of their distance from "no change" (standard deviation) or
 # 1/15 (1.4826 median absolute deviations) may all be in one mode or on one tick of a timer. What
-# they say about the spread is not believed, and the sign version has to agree.
+# they say about the spread is not believed: the symmetric evidence alone has to do.
 _TIGHT_DEVIATION = 12.0
 _TIGHT_MEDIAN_DEVIATION = 15.0
-_SIGN_PRIOR = 0.1  # Beta(0.1, 0.1): nearly all signs alike is what the sign version is there for
 _ROUNDING = 1e-28  # of the sum of squares: rounding leaves a residual where there is none
+_POINTS = 64  # launches that are points of the search
+_FINER = 17  # points between two shifts of which one is inside, in each of
+_ROUNDS = 3  # rounds
+_AT_ONCE = 2**21  # numbers that a simulation holds
 
 
 def anytime_shift(differences: FloatArray, alpha: float, correlation: float = 0.0) -> Shift:
-    """The shift that the gate looks at after every launch; `value` is the mean.
+    """The shift that the gate looks at after every launch; `value` is the pseudomedian.
 
     differences: (launches,), at least one, finite, in the order measured. correlation: lag-1, of
-    neighbouring launches. The t-mixture's interval, unbounded below `launches_needed_anytime`;
-    where launches are too tight to tell their own spread, its hull with the sign version's.
+    neighbouring launches, which are whitened. Unbounded below `launches_needed_anytime`.
     """
-    if len(differences) < launches_needed_anytime(alpha):
-        return Shift(float(np.mean(differences)), -math.inf, math.inf, 1.0)
-    shift = t_mixture(differences, alpha, correlation)
-    if not _tight(differences[None])[0]:
-        return shift
-    sign = sign_mixture(differences, alpha)
-    low, high = min(shift.low, sign.low), max(shift.high, sign.high)
-    agree = shift.value * sign.value > 0
-    return replace(shift, low=low, high=high, p=max(shift.p, sign.p) if agree else 1.0)
+    return anytime_shifts(differences[None], alpha, correlation)[0]
 
 
-def excludes_no_change(rows: FloatArray, alpha: float) -> BoolArray:
-    """Whether the interval of `anytime_shift` leaves 0 out, for many draws of independent launches.
+def anytime_shifts(rows: FloatArray, alpha: float, correlation: float = 0.0) -> list[Shift]:
+    """`anytime_shift` of many cases with as many launches each. rows: (cases, launches)."""
+    cases, n = rows.shape
+    if n < launches_needed_anytime(alpha):
+        return [Shift(float(v), -math.inf, math.inf, 1.0) for v in pseudomedian(rows)]
+    found = []
+    for some in np.array_split(rows, _parts(cases, n)):
+        found += _shifts(_Launches(some, correlation), alpha)
+    return found
+
+
+def _parts(cases: int, n: int) -> int:
+    """Into how many they are cut, so that the evidence against all points fits into memory."""
+    return max(1, min(cases, cases * 2 * min(n, _POINTS) * n // _AT_ONCE))
+
+
+def _shifts(launches: "_Launches", alpha: float) -> list[Shift]:
+    target = -math.log(alpha)
+    value = pseudomedian(launches.rows)[:, None]
+    points = (launches.turning_points(alpha), np.zeros_like(value), value)
+    shifts = np.sort(np.concatenate(points, axis=1), axis=1)
+    evidence = launches.log_evidence(shifts)
+    inside = evidence < target
+    # Evidence against everything is what skewed launches can give: their middle is left.
+    inside |= (shifts == value) & ~inside.any(axis=1, keepdims=True)
+    low, high = launches.bounds(shifts, inside, target)
+    farther = np.where(value > 0, shifts <= 0, shifts >= 0)
+    p = np.exp(-np.where(farther, evidence, np.inf).min(axis=1))
+    p = np.where(value[:, 0] == 0, 1.0, np.minimum(p, 1.0))
+    middle = np.clip(value[:, 0], low, high)
+    return [Shift(*map(float, one)) for one in zip(middle, low, high, p, strict=True)]
+
+
+def exceeds(rows: FloatArray, shift: float, alpha: float) -> BoolArray:
+    """Whether the interval of `anytime_shift` lies above `shift`, for many draws of independent
+    launches.
 
     rows: (draws, launches), at least one launch, finite. Returns (draws,). For simulations: each
     row is answered as `anytime_shift` would, but no interval is worked out.
     """
     draws, n = rows.shape
+    above = np.zeros(draws, dtype=bool)
     if n < launches_needed_anytime(alpha):
-        return np.zeros(draws, dtype=bool)
-    value = rows.sum(axis=1) / n
-    residual = ((rows - value[:, None]) ** 2).sum(axis=1)
-    residual[residual <= _ROUNDING * (rows * rows).sum(axis=1)] = 0.0
-    excluded: BoolArray = np.abs(value) > _critical_t(n, float(n), alpha) * np.sqrt(residual / n)
-    # Tight launches need the signs to agree; where they do, being tight changes nothing.
-    rank = _sign_rank(n, alpha)
-    side = np.sign(value)[:, None]
-    alone = np.flatnonzero(excluded & (np.count_nonzero(side * rows <= 0, axis=1) >= rank))
-    excluded[alone] = ~_tight(rows[alone])
-    return excluded
+        return above
+    target = -math.log(alpha)
+    near = _Launches(rows).log_evidence(np.full((draws, 1), shift))[:, 0]
+    candidates = np.flatnonzero((near >= target) & (np.median(rows, axis=1) > shift))
+    for some in np.array_split(candidates, _parts(len(candidates), n)):
+        launches = _Launches(rows[some])
+        shifts = launches.turning_points(alpha)
+        # Against those that are farther off there has to be evidence, too.
+        evidence = np.where(shifts <= shift, launches.log_evidence(shifts), np.inf)
+        above[some] = (evidence.min(axis=1) >= target) & (pseudomedian(rows[some]) > shift)
+    return above
 
 
 @lru_cache(maxsize=256)
@@ -87,150 +112,165 @@ def launches_needed_anytime(alpha: float) -> int:
     launches without any spread have to be evidence enough.
     """
     n = max(2, math.ceil(math.log(2 / alpha) / math.log(4)))
-    while _log_evidence(math.inf, n, float(n)) < -math.log(alpha):
+    while math.isinf(_critical_t(n, float(n), alpha * T_SHARE)):
         n += 1
     return n
 
 
 @lru_cache(maxsize=256)
 def launches_needed_tight(alpha: float) -> int:
-    """Fewest launches that the sign version can do with: what tight launches wait for."""
+    """Fewest launches that the symmetric evidence can do with: what tight launches wait for."""
     n = 1
-    while _log_sign_evidence(0, n) < -math.log(alpha):
+    while log_equal(n) < -math.log(alpha):
         n += 1
     return n
 
 
 def expected_half_width(n: int, alpha: float, correlation: float = 0.0) -> float:
-    """Half the t-mixture's interval from n launches, in standard deviations of a launch, where the
-    sample's spread is the true one; infinite where n are too few."""
+    """Half the interval from n normal launches, in standard deviations of a launch, where the
+    sample's spread is the true one; infinite where n are too few. The t-mixture's part of it, which
+    the average is a little narrower than."""
     total = 1 - correlation**2 + (n - 1) * (1 - correlation) ** 2
     if n < launches_needed_anytime(alpha):
         return math.inf
     innovation = 1 - correlation**2
-    return _critical_t(n, total, alpha) * math.sqrt((n - 1) * innovation / total)
+    return _critical_t(n, total, alpha * T_SHARE) * math.sqrt((n - 1) * innovation / total)
 
 
-def t_mixture(differences: FloatArray, alpha: float, correlation: float = 0.0) -> Shift:
-    """Scale-invariant t-mixture: the variance is integrated out (right Haar prior), the shift in
-    standard deviations over a prior. Exact for normal launches, independent or AR(1) of known
-    `correlation` (the series is whitened); conservative under heavy tails.
+def spread(differences: FloatArray) -> float:
+    """The standard deviation of a launch that counts for the interval: where spikes double it, that
+    of the others. differences: (launches,), at least two."""
+    usual = 1.4826 * float(np.median(np.abs(differences - np.median(differences))))
+    deviation = float(np.std(differences, ddof=1))
+    return usual if 0 < 2 * usual < deviation else deviation
 
-    differences: (launches,), at least one, finite.
-    """
-    n = len(differences)
-    whitened = np.concatenate(
-        (
-            math.sqrt(1 - correlation**2) * differences[:1],
-            differences[1:] - correlation * differences[:-1],
+
+@dataclass(frozen=True)
+class _Launches:
+    """Rows of launches, (draws, launches), with what every look at them needs."""
+
+    rows: FloatArray
+    correlation: float = 0.0
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """(launches,): how much of the shift is in each whitened launch."""
+        weights = np.full(self.rows.shape[1], 1 - self.correlation)
+        weights[0] = math.sqrt(1 - self.correlation**2)
+        return weights
+
+    @cached_property
+    def whitened(self) -> FloatArray:
+        """The rows, AR(1) of known correlation, as independent innovations."""
+        first = math.sqrt(1 - self.correlation**2) * self.rows[:, :1]
+        return np.concatenate((first, self.rows[:, 1:] - self.correlation * self.rows[:, :-1]), 1)
+
+    @cached_property
+    def total(self) -> float:
+        return float(self.weights @ self.weights)
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """(draws,)."""
+        # Not by @, whose rounding depends on the number of rows.
+        mean: FloatArray = (self.whitened * self.weights).sum(axis=1) / self.total
+        return mean
+
+    @cached_property
+    def error(self) -> FloatArray:
+        """(draws,): the mean's standard error times sqrt(launches - 1)."""
+        residual = ((self.whitened - self.mean[:, None] * self.weights) ** 2).sum(axis=1)
+        residual[residual <= _ROUNDING * (self.whitened**2).sum(axis=1)] = 0.0
+        error: FloatArray = np.sqrt(residual / self.total)
+        return error
+
+    def log_evidence(self, shifts: FloatArray) -> FloatArray:
+        """shifts: (draws, m). Returns (draws, m): against each of them."""
+        n = self.rows.shape[1]
+        distance = np.abs(self.mean[:, None] - shifts)
+        error = np.broadcast_to(self.error[:, None], distance.shape)
+        far = np.where(distance > 0, np.inf, 0.0)  # without any spread
+        t = np.divide(distance, error, out=far, where=error > 0)
+        symmetric = log_symmetric(self.whitened[:, None, :] - shifts[..., None] * self.weights)
+        mixed = np.logaddexp(
+            math.log(T_SHARE) + log_t_mixture(t, n, self.total), math.log1p(-T_SHARE) + symmetric
         )
-    )
-    weights = np.full(n, 1 - correlation)
-    weights[0] = math.sqrt(1 - correlation**2)
-    total = float(weights @ weights)
-    value = float(weights @ whitened) / total
-    residual = float(((whitened - value * weights) ** 2).sum())
-    if residual <= _ROUNDING * float(whitened @ whitened):
-        residual = 0.0
-    distance = abs(value) * math.sqrt(total)
-    t = distance / math.sqrt(residual) if residual > 0 else math.inf
-    p = min(1.0, math.exp(-_log_evidence(t, n, total))) if distance > 0 else 1.0
-    critical = _critical_t(n, total, alpha)
-    half = critical * math.sqrt(residual / total) if math.isfinite(critical) else math.inf
-    return Shift(value, value - half, value + half, p)
+        return np.where(_tight(self.rows)[:, None], np.minimum(mixed, symmetric), mixed)
 
+    def turning_points(self, alpha: float) -> FloatArray:
+        """(draws, m): shifts between which the evidence crosses 1 / alpha once at most; against the
+        outermost it is enough, if it can be.
 
-def sign_mixture(differences: FloatArray, alpha: float) -> Shift:
-    """Median, with an interval between order statistics: a beta mixture of how often a launch is
-    above. Assumes independent launches only. A launch at 0 counts against any shift.
+        The evidence grows from the middle outwards, but for where spikes change sides: so each
+        launch is one (of very many, some), the middle between two neighbours, and beyond all of
+        them where the t-mixture alone is enough or all launches have one sign and about the same
+        distance.
+        """
+        n = self.rows.shape[1]
+        chosen = np.linspace(0, n - 1, min(n, _POINTS)).round().astype(np.intp)
+        ordered = np.sort(self.rows, axis=1)[:, chosen]
+        middles = (ordered[:, 1:] + ordered[:, :-1]) / 2
+        tiny = 1e-12 * np.abs(ordered).max(axis=1) + np.finfo(float).tiny
+        off = 4 * (ordered[:, -1] - ordered[:, 0]) + tiny
+        critical = _critical_t(n, self.total, alpha * T_SHARE)
+        half = critical * self.error if math.isfinite(critical) else 0.0
+        low = np.minimum(ordered[:, 0] - off, self.mean - half)
+        high = np.maximum(ordered[:, -1] + off, self.mean + half)
+        return np.concatenate((low[:, None], ordered, middles, high[:, None]), axis=1)
 
-    differences: (launches,), at least one, finite.
-    """
-    ordered = np.sort(differences)
-    n = len(ordered)
-    above = int(np.count_nonzero(ordered > 0))
-    below = int(np.count_nonzero(ordered < 0))
-    p = min(1.0, math.exp(-_log_sign_evidence(min(n - max(above, below), n // 2), n)))
-    rank = _sign_rank(n, alpha)
-    value = float(np.median(ordered))
-    if rank == 0:
-        return Shift(value, -math.inf, math.inf, p)
-    return Shift(value, float(ordered[rank - 1]), float(ordered[n - rank]), p)
+    def bounds(
+        self, shifts: FloatArray, inside: BoolArray, target: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """(draws,) each: next to the outermost shifts inside, those against which the evidence is
+        `target` still; infinite where there are none. shifts, ascending, inside: (draws, m)."""
+        draws, last = np.arange(len(shifts))[:, None], shifts.shape[1] - 1
+        first = np.argmax(inside, axis=1)
+        final = last - np.argmax(inside[:, ::-1], axis=1)
+        outer = np.stack((np.maximum(first - 1, 0), np.minimum(final + 1, last)), axis=1)
+        outside = shifts[draws, outer]
+        nearer = shifts[draws, np.stack((first, final), axis=1)]
+        for _ in range(_ROUNDS):
+            between = np.linspace(outside, nearer, _FINER, axis=2)
+            evidence = self.log_evidence(between.reshape(len(shifts), -1)).reshape(between.shape)
+            # The last of them, seen from outside, that is not inside.
+            at = _FINER - 2 - np.argmax(evidence[..., -2:0:-1] >= target, axis=2)
+            at = np.where((evidence[..., 1:-1] >= target).any(axis=2), at, 0)
+            outside = np.take_along_axis(between, at[..., None], axis=2)[..., 0]
+            nearer = np.take_along_axis(between, at[..., None] + 1, axis=2)[..., 0]
+        outside = np.nextafter(outside, nearer)  # what is excluded is not in the interval
+        low = np.where(first > 0, outside[:, 0], -np.inf)
+        return low, np.where(final < last, outside[:, 1], np.inf)
 
 
 def _tight(rows: FloatArray) -> BoolArray:
     """rows: (draws, launches). Returns (draws,)."""
     deviation = np.std(rows, axis=1, ddof=1)
     middle = np.median(rows, axis=1)
-    spread = 1.4826 * np.median(np.abs(rows - middle[:, None]), axis=1)
+    usual = 1.4826 * np.median(np.abs(rows - middle[:, None]), axis=1)
     tiny = 1e-14 * np.abs(rows).max(axis=1)  # rounding of equal launches
     tight: BoolArray = (
         (np.abs(np.mean(rows, axis=1)) >= _TIGHT_DEVIATION * deviation)
         | (deviation <= tiny)
-        | (spread <= tiny)
-        | (np.abs(middle) >= _TIGHT_MEDIAN_DEVIATION * spread)
+        | (usual <= tiny)
+        | (np.abs(middle) >= _TIGHT_MEDIAN_DEVIATION * usual)
     )
     return tight
 
 
-def _log_evidence(t: float, n: int, total: float) -> float:
-    """log E of the t-mixture against 0 after n launches. t: |mean| in units of its own standard
-    error times sqrt(n - 1); total: sum of squared weights, n for independent launches.
-
-    With a N(0, c^2) prior E is (1 + total c^2)^(-1/2) rest^(-n/2) (Lai); a moment prior, which is
-    shift^2 times that, multiplies it by the posterior mean of shift^2 / c^2.
-    """
-    terms = []
-    for weight, scale in _PRIOR:
-        spread = 1 + total * scale**2
-        rest = 1 / spread if math.isinf(t) else (1 + t * t / spread) / (1 + t * t)
-        moment = (1 + n * (1 - rest) / rest) / spread
-        terms.append(
-            math.log(weight) - (math.log(spread) + n * math.log(rest)) / 2 + math.log(moment)
-        )
-    largest = max(terms)
-    return largest + math.log(sum(math.exp(term - largest) for term in terms))
-
-
 @lru_cache(maxsize=4096)
 def _critical_t(n: int, total: float, alpha: float) -> float:
-    """The t at which the evidence is 1 / alpha, by bisection (it grows with t); infinite where no
+    """The t at which the t-mixture is 1 / alpha, by bisection (it grows with t); infinite where no
     t is enough."""
-    target = -math.log(alpha)
-    if _log_evidence(math.inf, n, total) <= target:
+
+    def enough(t: float) -> bool:
+        return float(log_t_mixture(np.array(t), n, total)) >= -math.log(alpha)
+
+    if not enough(math.inf):
         return math.inf
     low, high = 0.0, 1.0
-    while _log_evidence(high, n, total) < target:
+    while not enough(high):
         low, high = high, 2 * high
     for _ in range(60):
         middle = (low + high) / 2
-        if _log_evidence(middle, n, total) < target:
-            low = middle
-        else:
-            high = middle
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high
-
-
-@lru_cache(maxsize=4096)
-def _sign_rank(n: int, alpha: float) -> int:
-    """The smallest count on one side that is no evidence yet: the rank of the bound, 0 for none."""
-    rank = 0
-    while rank <= n // 2 and _log_sign_evidence(rank, n) >= -math.log(alpha):
-        rank += 1
-    return rank
-
-
-def _log_sign_evidence(fewer: int, n: int) -> float:
-    """log E of `fewer` signs of n on one side, k, against even odds: 2^n B(k + a, n - k + a) /
-    B(a, a); no evidence at all for half of them or more."""
-    if 2 * fewer >= n:
-        return 0.0
-    return (
-        n * math.log(2)
-        + _log_beta(fewer + _SIGN_PRIOR, n - fewer + _SIGN_PRIOR)
-        - _log_beta(_SIGN_PRIOR, _SIGN_PRIOR)
-    )
-
-
-def _log_beta(a: float, b: float) -> float:
-    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)

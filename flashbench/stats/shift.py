@@ -42,6 +42,13 @@ class Shift:
         return math.isfinite(self.low) and math.isfinite(self.high)
 
 
+def pseudomedian(rows: FloatArray) -> FloatArray:
+    """Hodges-Lehmann: the median of all averages of two. rows: (..., launches), at least one."""
+    first, second = _pairs(rows.shape[-1])
+    middle: FloatArray = np.median((rows[..., first] + rows[..., second]) / 2, axis=-1)
+    return middle
+
+
 def paired_shift(differences: FloatArray, alpha: float) -> Shift:
     """Hodges-Lehmann median of one log-ratio a launch, with the signed-rank interval.
 

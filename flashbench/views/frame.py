@@ -1,5 +1,7 @@
 """The frame of every table: where the numbers come from, how to read them, what they cost."""
 
+import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -124,29 +126,47 @@ def verdict_cells(comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
     return {
         "speedup": speedup_cell(shift),
         **bounds_cells("speedup", shift),
-        "p": p_cell(comparison.p_family),
+        "p": p_cell(comparison.p_family, least=comparison.least_p),
         "detectable_percent": percent_cell(verdict.detectable),
         "verdict": text_cell(verdict.outcome.value),
         "against": text_cell(pairing.against),
         "metric": text_cell(pairing.metric),
         "launches": count_cell(min(pairing.launches, default=0)),
         "launches_needed": Cell(verdict.launches),
-        "reason": text_cell(verdict.reason),
+        "reason": text_cell(verdict.advice),
     }
 
 
 def notes(report: Report) -> list[Note]:
     """Caveats, then why a case has no plain verdict."""
     reasons = []
+    needed: dict[tuple[str, str, str], list[Verdict]] = {}
     for comparison, verdict in report.judged:
         who, case = comparison.candidate, comparison.case.id
         if verdict.outcome not in _PLAIN:
-            reasons.append((verdict.outcome.value, who, case, verdict.reason))
+            needed.setdefault((verdict.outcome.value, who, verdict.reason), []).append(verdict)
+    for comparison, verdict in report.judged:
+        who, case = comparison.candidate, comparison.case.id
+        alike = needed.get((verdict.outcome.value, who, verdict.reason), [])
+        if alike:
+            reasons.append((verdict.outcome.value, who, case, _advice(alike)))
         if part := comparison.pairing.partial:
             many = f"{part.launches} launch{'es' * (part.launches != 1)}"
             reason = f"{many} {part.status}: {part.reason}; the others are compared"
             reasons.append(("partial", who, case, reason))
     return [Note(caveat.code, caveat.message) for caveat in report.caveats] + grouped(reasons)
+
+
+def _advice(alike: Sequence[Verdict]) -> str:
+    """Of verdicts with one reason: the launches that would decide four in five of them."""
+    planned = sorted(verdict.launches for verdict in alike if verdict.launches is not None)
+    if len(alike) == 1 or not planned:
+        return alike[0].advice
+    most = planned[max(0, math.ceil(0.8 * len(planned)) - 1)]
+    count = bisect_right(planned, most)
+    would = "would do" if count == len(alike) else f"would decide {count} of these {len(alike)}"
+    side = " a side" * alike[0].side
+    return f"{alike[0].reason}; about {most} launches{side} {would}"
 
 
 def failures(name: str, data: LaunchData, candidates: Sequence[int]) -> list[Note]:

@@ -23,7 +23,7 @@ from flashbench.table import (
     speedup_cell,
     text_cell,
 )
-from flashbench.verdict import Outcome
+from flashbench.verdict import Outcome, outcome_of
 
 SHOWN = 8  # digits of a commit
 _MOST_NOTES = 20  # of files that were passed over
@@ -52,11 +52,8 @@ class HistoryReport:
 
 
 def outcome(change: Change, tolerance: float) -> Outcome:
-    """The rule of every verdict: real, and beyond what matters."""
-    limit, shift = math.log1p(tolerance), change.speedup
-    if abs(shift.value) > limit and (shift.low > 0 or shift.high < 0):
-        return Outcome.FASTER if shift.value > 0 else Outcome.SLOWER
-    return Outcome.SAME if -limit <= shift.low and shift.high <= limit else Outcome.UNDECIDED
+    """The rule of every verdict."""
+    return outcome_of(change.speedup, math.log1p(tolerance))
 
 
 def exit_code(report: HistoryReport) -> Exit:

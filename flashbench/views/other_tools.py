@@ -131,7 +131,7 @@ def _columns(judged: ForeignReport, *, single: bool) -> list[Column]:
         Column("sdpa_b", "SDPA in B us", "data" if control == "data" else "wide"),
         *interval_columns("machine", "machine", control),
         *interval_columns("speedup", "speed-up"),
-        Column("p", "p (Holm)", "wide"),
+        Column("p", "p (all cases)", "wide"),
         Column("detectable_percent", "detectable %", "wide"),
         Column("verdict", "verdict", numeric=False),
         Column("against", "", "data", numeric=False),

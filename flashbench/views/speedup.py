@@ -133,7 +133,7 @@ def _two_file_columns() -> list[Column]:
 
 def _verdict_columns(launches: Shown = "data") -> list[Column]:
     return [
-        Column("p", "p (Holm)", "wide"),
+        Column("p", "p (all cases)", "wide"),
         Column("detectable_percent", "detectable %", "wide"),
         Column("memory_mb", "memory MB", "wide"),
         *([Column("launches", "launches")] if launches == "text" else []),

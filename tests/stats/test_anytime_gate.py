@@ -55,13 +55,13 @@ def test_too_few_launches_say_how_many_would_do():
 
 
 def test_launches_too_much_alike_wait():
-    """8 launches that are all 5 % off, with no spread, are UNDECIDED until there are 12 of them."""
+    """8 launches that are all 5 % off, with no spread, are UNDECIDED until there are 13 of them."""
     rows = [np.full(8, -0.05), *0.01 * np.random.default_rng(4).standard_normal((63, 8))]
     verdict = judge(_decide(rows)[0], TOLERANCE)
     assert verdict.outcome is Outcome.UNDECIDED
-    assert verdict.launches == 12
-    assert "alike" in verdict.reason
-    rows = [np.full(12, -0.05), *rows[1:]]
+    assert verdict.launches == 13
+    assert "one mode" in verdict.reason
+    rows = [np.full(13, -0.05), *rows[1:]]
     assert judge(_decide(rows)[0], TOLERANCE).outcome is Outcome.SLOWER
 
 

@@ -4,31 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from simulated_noise import autocorrelated, normal
 
 from flashbench.comparison import _allowing_for_order
-from flashbench.stats.family import holm, simultaneous_alpha
+from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.modes import two_modes
 from flashbench.stats.order import inflation, launch_correlation, stretch, widened
 from flashbench.stats.shift import Shift
-
-
-def test_holm_of_a_known_example():
-    """R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") is 0.03 0.06 0.06 0.02."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-
-
-@given(st.lists(st.floats(0, 1), max_size=30))
-def test_holm_is_between_the_raw_and_the_bonferroni_p(values):
-    """Adjusting never lowers a p, never passes Bonferroni's and keeps their order."""
-    adjusted = holm(values)
-    for raw, new in zip(values, adjusted, strict=True):
-        assert raw <= new + 1e-12
-        assert new <= min(1.0, raw * len(values)) + 1e-12
-    order = np.argsort(values, kind="stable")
-    assert list(np.array(adjusted)[order]) == sorted(adjusted)
 
 
 def test_simultaneous_alpha():

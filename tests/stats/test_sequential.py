@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from simulated_noise import autocorrelated
 
+from flashbench.stats.evidence import log_equal, log_symmetric, log_t_mixture
 from flashbench.stats.sequential import (
     anytime_shift,
-    excludes_no_change,
+    exceeds,
     expected_half_width,
     launches_needed_anytime,
     launches_needed_tight,
-    sign_mixture,
-    t_mixture,
+    spread,
 )
 
 _FLOATS = st.floats(-1, 1, allow_subnormal=False).map(lambda x: round(x, 4))
 _LAUNCHES = st.integers(1, 30).flatmap(lambda n: arrays(float, n, elements=_FLOATS))
 _ALPHAS = st.sampled_from([0.3, 0.05, 0.05 / 64])
 _METHODS = pytest.mark.parametrize(
-    "method", [anytime_shift, t_mixture, sign_mixture, normal_mixture], ids=lambda m: m.__name__
+    "method", [anytime_shift, normal_mixture], ids=lambda m: m.__name__
 )
 # Wherever 0 lies exactly on a bound, rounding decides; off it, p and the interval have to agree.
 _EDGE = 1e-9
@@ -50,30 +50,27 @@ _ROWS = st.tuples(st.integers(1, 6), st.integers(1, 30)).flatmap(
 )
 
 
-def excluded(row, alpha):
-    shift = anytime_shift(row, alpha)
-    return shift.low > 0 or shift.high < 0
-
-
-@given(rows=_ROWS, offset=_DISTANCES, scale=_DISTANCES, alpha=_ALPHAS)
-def test_rows_exclude_no_change_as_each_alone(rows, offset, scale, alpha):
-    """Row by row the answer of `anytime_shift`: ties, constants, launches close together."""
+@given(rows=_ROWS, offset=_DISTANCES, scale=_DISTANCES, alpha=_ALPHAS, shift=_DISTANCES)
+def test_rows_exceed_a_shift_as_each_alone(rows, offset, scale, alpha, shift):
+    """Row by row the answer of `anytime_shift`, launches close together and wide apart. Between
+    ticks of a clock the evidence may turn more often than the interval is searched for."""
     rows = offset + scale * rows
-    for row in rows:  # on the edge, rounding decides
-        assume(abs(t_mixture(row, alpha).p / alpha - 1) > _EDGE)
-    assert excludes_no_change(rows, alpha).tolist() == [excluded(row, alpha) for row in rows]
+    assume(all(len(np.unique(row)) in (1, len(row)) for row in rows))
+    expected = [anytime_shift(row, alpha).low for row in rows]
+    assume(all(abs(low - shift) > _EDGE for low in expected))  # on the edge, rounding decides
+    assert exceeds(rows, shift, alpha).tolist() == [low > shift for low in expected]
 
 
 @pytest.mark.parametrize("digits", [2, 3, 12])
-def test_noisy_rows_exclude_no_change_as_each_alone(digits):
+def test_noisy_rows_exceed_a_shift_as_each_alone(digits):
     """The same near where verdicts turn: normal noise, also rounded to ticks, from far to near."""
     rng = np.random.default_rng(11)
     answers = set()
     for n, alpha, distance in itertools.product((6, 9, 12, 13, 25), (0.05, 0.05 / 64), (1, 3, 12)):
         signs = rng.choice([-1.0, 1.0], (40, 1))
         rows = signs * np.round(0.1 * (distance + rng.standard_normal((40, n))), digits)
-        found = excludes_no_change(rows, alpha)
-        assert found.tolist() == [excluded(row, alpha) for row in rows]
+        found = exceeds(rows, 0.01, alpha)
+        assert found.tolist() == [anytime_shift(row, alpha).low > 0.01 for row in rows]
         answers.update(found.tolist())
     assert answers == {False, True}
 
@@ -99,29 +96,16 @@ def test_the_interval_scales_and_mirrors_with_the_launches(method, x, factor):
     assert scaled.p == pytest.approx(plain.p)
 
 
-@pytest.mark.parametrize("method", [t_mixture, sign_mixture, normal_mixture])
-@given(x=_LAUNCHES, offset=st.sampled_from([-2.0, 0.5, 8.0]))
-def test_the_interval_moves_with_the_launches(method, x, offset):
-    """A constant added to every launch is added to the value and to both bounds."""
-    assume(method is sign_mixture or np.ptp(x) > 0)
-    plain, moved = method(x, 0.05), method(x + offset, 0.05)
-    assert moved.value == pytest.approx(plain.value + offset)
-    assert (moved.low, moved.high) == pytest.approx((plain.low + offset, plain.high + offset))
-
-
 @given(x=_LAUNCHES, alpha=_ALPHAS)
-def test_the_gate_is_never_surer_than_the_t_mixture(x, alpha):
-    """Guards only widen: the t-mixture's interval is inside the one the gate uses."""
-    gate, plain = anytime_shift(x, alpha), t_mixture(x, alpha)
-    assert gate.low <= plain.low
-    assert plain.high <= gate.high
-    assert gate.p >= plain.p
+def test_what_is_tight_waits_for_the_symmetric_evidence(x, alpha):
+    """Launches next to each other and far from no change count for no more than their signs."""
+    assert anytime_shift(100 + x, alpha).p >= 0.5 ** len(x)
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.05 / 64, 0.05 / 512])
-def test_equal_launches_wait_for_the_sign_version(alpha):
-    """Launches without spread, or two values of a clock, are no evidence until the sign version has
-    enough of them: zero variance of few launches says nothing about the next."""
+def test_equal_launches_wait_for_the_symmetric_evidence(alpha):
+    """Launches without spread, or two values of a clock, are no evidence until their signs are:
+    zero variance of few launches says nothing about the next."""
     enough = launches_needed_tight(alpha)
     assert enough > launches_needed_anytime(alpha)
     for launches in range(1, enough):
@@ -149,35 +133,40 @@ def test_launches_needed_for_64_cases():
     assert launches_needed_anytime(0.05 / 64) == 6
 
 
-def test_sign_evidence_is_exact_by_enumeration():
-    """Over all 2^14 sequences of signs, 1/p ever reaches 1/alpha in at most alpha of them, and what
-    is above 1 of it has mean 1 at most after any number of launches."""
+@given(
+    distances=st.integers(1, 11).flatmap(
+        lambda n: arrays(float, n, elements=st.floats(0, 1, allow_subnormal=False))
+    )
+)
+def test_symmetric_evidence_has_mean_one_by_enumeration(distances):
+    """Whatever the distances, over all signs, each as likely: it is a martingale, exactly."""
+    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=len(distances))))
+    assert np.exp(log_symmetric(signs * distances)).mean() == pytest.approx(1.0)
+
+
+def test_symmetric_evidence_rarely_gets_far():
+    """Over all 2^14 sequences of signs it ever reaches 1 / alpha in at most alpha of them."""
     n, alpha = 14, 0.05
-    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=n)))
-    evidence = np.ones_like(signs)
-    for up in range(n + 1):
-        for down in range(n + 1 - up):
-            if up + down == 0:
-                continue
-            p = sign_mixture(np.array([1.0] * up + [-1.0] * down), alpha).p
-            rows, looks = np.nonzero(
-                ((signs > 0).cumsum(axis=1) == up) & (np.arange(1, n + 1) == up + down)
-            )
-            evidence[rows, looks] = 1 / p
-    reached = (evidence >= 1 / alpha).any(axis=1).mean()
+    distances = np.random.default_rng(5).standard_cauchy(n)
+    rows = distances * np.array(list(itertools.product((-1.0, 1.0), repeat=n)))
+    looks = np.stack([log_symmetric(rows[:, :look]) for look in range(1, n + 1)])
+    reached = (looks.max(axis=0) >= -math.log(alpha)).mean()
     assert 0 < reached <= alpha
-    # 1/p is 1 where the martingale is below 1; the rest is the martingale, whose mean is 1. All
-    # sequences are counted, so this holds exactly.
-    mean = np.where(evidence > 1, evidence, 0).mean(axis=0)
-    assert (mean <= 1 + 1e-12).all()
-    assert mean[-1] > 0.5
 
 
-def test_launches_at_zero_count_against_a_shift():
-    """As many launches of no difference as of a difference are no evidence."""
-    with_zeros = sign_mixture(np.array([1.0] * 12 + [0.0] * 12), 0.05)
-    assert with_zeros.p == 1
-    assert with_zeros.low <= 0
+def test_a_spike_counts_neither_way():
+    """One launch far off does not undo what twenty show, nor is it evidence itself."""
+    rng = np.random.default_rng(6)
+    x = 0.02 + 0.01 * rng.standard_normal(20)
+    spiked = np.append(x, -5.0)
+    assert log_symmetric(spiked) == pytest.approx(log_symmetric(x), abs=1e-12)
+    assert anytime_shift(spiked, 0.05 / 64).low > 0
+
+
+def test_launches_at_zero_count_neither_way():
+    assert log_symmetric(np.zeros(30)) == pytest.approx(0.0)
+    half = np.array([1.0] * 12 + [0.0] * 12)
+    assert log_symmetric(half) <= log_equal(12) + 1e-12
 
 
 @pytest.mark.parametrize("t_statistic", [0.0, 1.5, 4.0, 12.0])
@@ -185,9 +174,7 @@ def test_launches_at_zero_count_against_a_shift():
 def test_t_evidence_is_the_integral_it_stands_for(n, t_statistic):
     """The closed form equals the density of Student's t under the prior over that under no change,
     integrated numerically with scipy's noncentral t."""
-    noise = np.random.default_rng(n).standard_normal(n)
-    noise = (noise - noise.mean()) / noise.std(ddof=1)
-    p = t_mixture(noise + t_statistic / math.sqrt(n), 0.05).p
+    evidence = math.exp(float(log_t_mixture(np.array(t_statistic / math.sqrt(n - 1)), n, n)))
 
     def weight(shift: float) -> float:
         prior = sum(
@@ -199,7 +186,7 @@ def test_t_evidence_is_the_integral_it_stands_for(n, t_statistic):
     edges = (-16.0, -4.0, -1.0, 0.0, 1.0, 4.0, 16.0)
     parts = [scipy.integrate.quad(weight, *edge)[0] for edge in itertools.pairwise(edges)]
     expected = sum(parts) / scipy.stats.t.pdf(t_statistic, n - 1)
-    assert p == pytest.approx(min(1.0, 1 / expected), rel=1e-4)
+    assert evidence == pytest.approx(expected, rel=1e-4)
 
 
 def test_normal_mixture_of_a_worked_example():
@@ -213,7 +200,7 @@ def test_normal_mixture_of_a_worked_example():
 def test_correlated_launches_are_fewer():
     """A known correlation widens the interval to what whitening leaves of the evidence."""
     x = autocorrelated(np.random.default_rng(3), (1, 40))[0] + 1
-    plain, allowing = t_mixture(x, 0.05), t_mixture(x, 0.05, 0.5)
+    plain, allowing = anytime_shift(x, 0.05), anytime_shift(x, 0.05, 0.5)
     assert allowing.high - allowing.low > 1.4 * (plain.high - plain.low)
 
 
@@ -222,7 +209,15 @@ def test_expected_half_width(correlation):
     """What is planned for is what comes out on launches with that spread and correlation."""
     rng = np.random.default_rng(4)
     x = autocorrelated(rng, (1, 200))[0] if correlation else rng.standard_normal(200)
-    shift = t_mixture(x, 0.05, correlation)
+    shift = anytime_shift(x, 0.05, correlation)
     planned = expected_half_width(200, 0.05, correlation)
     assert (shift.high - shift.low) / 2 == pytest.approx(planned, rel=0.15)
     assert math.isinf(expected_half_width(5, 0.05 / 64))
+
+
+def test_spread_of_spiky_launches_is_that_of_the_others():
+    """What is planned by is not the spikes, which the evidence passes over."""
+    x = 0.01 * np.random.default_rng(8).standard_normal(100)
+    spiked = np.append(x, np.full(10, 0.5))
+    assert spread(spiked) == pytest.approx(spread(x), rel=0.2)
+    assert spread(np.array([1.0, 1.0, 1.0, 2.0])) == pytest.approx(0.5)

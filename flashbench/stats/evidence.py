@@ -1,0 +1,88 @@
+"""Evidence against a shift of one log-ratio a launch: non-negative martingales of mean 1 under it.
+
+symmetric   exact whatever the noise is, as long as it is symmetric about the shift.
+t_mixture   exact for normal noise; sees a clear change sooner; fooled by launches in one mode.
+
+The symmetric one bets on each launch's sign before it is seen, an amount that may depend on how far
+off all launches so far are: given that, the sign is a fair coin. It bets most on the distances that
+are usual and nothing on those far out, so that spikes neither hide a change nor make one. (A
+capital process as of Shafer & Vovk, Game-Theoretic Foundations; the weight is Tukey's biweight.)
+
+t_mixture: Lai (1976), Ann. Statist. 4; Wang & Ramdas (2023), arXiv 2310.03722; the moment prior of
+Johnson & Rossell (2010), JRSS B 72.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+# (weight, scale): the prior of shift / standard deviation is a mixture of moment priors, each
+# highest at sqrt(2) of its scale and 0 at "no change". One for changes near the noise, one for
+# those far above it; tuned by experiments/sequential_power.py.
+_PRIOR = ((2 / 3, 0.8), (1 / 3, 2.5))
+# Bets on the sign: their sizes for a launch at the median distance, and the distance, in medians,
+# from which on there is none. Chosen by experiments/sequential_power.py.
+_BETS = (0.35, 1.2, 4.0)
+_FARTHEST = 3.0
+# The median distance is worked out anew after so many launches and their doubles.
+_MARKS = (1, 2, 3, 4, 6)
+
+
+def log_symmetric(rows: FloatArray) -> FloatArray:
+    """log evidence that launches, independent and in the order measured, are not symmetric about 0.
+
+    rows: (..., launches), at least one, finite. Returns (...,). A mixture of bets of three sizes on
+    either sign. A launch at 0 counts neither way.
+    """
+    launches = rows.shape[-1]
+    distance = np.abs(rows)
+    usual = np.empty_like(distance)
+    marks = _marks(launches)
+    for mark, until in zip(marks, [*marks[1:], launches + 1], strict=True):
+        usual[..., mark - 1 : until - 1] = np.median(distance[..., :mark], axis=-1)[..., None]
+    relative = np.divide(distance, usual, out=np.full_like(distance, np.inf), where=usual > 0)
+    relative = np.minimum(relative, _FARTHEST)
+    weight = relative * (1 - (relative / _FARTHEST) ** 2) ** 2
+    sign = np.sign(rows)
+    terms = []
+    for size in _BETS:
+        gain = np.tanh(size * weight) * sign
+        terms += [np.log1p(gain).sum(axis=-1), np.log1p(-gain).sum(axis=-1)]
+    evidence: FloatArray = np.logaddexp.reduce(terms, axis=0) - math.log(len(terms))
+    return evidence
+
+
+def log_equal(launches: int) -> float:
+    """log evidence of so many launches that are all equal, and not 0, against symmetry about 0."""
+    return float(log_symmetric(np.ones(launches)))
+
+
+def log_t_mixture(t: FloatArray, n: int, total: float) -> FloatArray:
+    """log evidence of the t-mixture against 0 after n launches. t: |mean| in units of its own
+    standard error times sqrt(n - 1), may be infinite; total: sum of squared weights, n for
+    independent launches.
+
+    With a N(0, c^2) prior the evidence is (1 + total c^2)^(-1/2) rest^(-n/2) (Lai); a moment prior,
+    which is shift^2 times that, multiplies it by the posterior mean of shift^2 / c^2.
+    """
+    terms = []
+    # Of the squares' sum what is not the mean's: 1 / (1 + t^2), without overflow.
+    share = 1 / (1 + np.square(np.minimum(t, 1e100)))
+    for weight, scale in _PRIOR:
+        spread = 1 + total * scale**2
+        rest = share + (1 - share) / spread
+        moment = (1 + n * (1 - rest) / rest) / spread
+        terms.append(math.log(weight) - (math.log(spread) + n * np.log(rest)) / 2 + np.log(moment))
+    evidence: FloatArray = np.logaddexp.reduce(terms, axis=0)
+    return evidence
+
+
+def _marks(launches: int) -> list[int]:
+    """1, 2, 3, 4, 6, 8, 12, 16, 24 ... up to the number of launches."""
+    marks = list(_MARKS)
+    while marks[-1] < launches:
+        marks.append(2 * marks[-2])
+    return [mark for mark in marks if mark <= launches]
