@@ -63,7 +63,8 @@ class WorkerDiedError(Exception):
 
 def how_to_install(text: str) -> str:
     """The command for a package whose absence ended a process, behind what it said; "" if none."""
-    lacks = re.search(r"ModuleNotFoundError: No module named '(\w+)", text)
+    # Without the error's name: what a dying process says may arrive without its beginning.
+    lacks = re.search(r"No module named '(\w+)", text)
     return f"; install it: python -m pip install {lacks[1]}" if lacks else ""
 
 

@@ -53,7 +53,7 @@ try:
 except TypeError as error:
     print(error)
 """
-    assert "does not hold for cpu (it holds fp16, fp32)" in _python(target, code)
+    assert "does not support for cpu (it supports fp16, fp32)" in _python(target, code)
     assert "left out     bf16 (cpu)" in _run(
         target, sys.executable, "-m", "flashbench", "info", PYTHONPATH=str(target)
     )
