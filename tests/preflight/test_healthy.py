@@ -352,3 +352,17 @@ def test_function_of_a_submodule(tmp_path: Path) -> None:
     called_in_bindings(project, "int tiles();", "tiles()")
     project.commit("Call a submodule")
     assert [one.found for one in run(project.root, "source").errors] == []
+
+
+def test_header_of_a_submodule(tmp_path: Path) -> None:
+    """Git tracks it there, by whichever path it is included."""
+    other = Repository(tmp_path / "tiles")
+    other.write("tiles.h", "constexpr int kTiles = 1;\n")
+    other.commit("Tiles")
+    project = kernel_project(tmp_path / "flash")
+    fetch = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add")
+    project.git(*fetch, str(other.root), "third_party/tiles")
+    first = '#include "forward.h"'
+    project.edit("csrc/combine.cpp", first, f'#include "../third_party/tiles/tiles.h"\n{first}')
+    project.commit("Include a header of a submodule")
+    assert [one.found for one in run(project.root, "source").errors] == []

@@ -396,3 +396,10 @@ def test_broken_files_stop_nothing(project: Repository) -> None:
     project.write("pyproject.toml", "[tool.flashbench\n")
     project.commit("Break what can be broken")
     assert [one.check for one in _found(project.root)] == ["project settings"]
+
+
+def test_module_that_is_called_c_and_built_under_another_name(project: Repository) -> None:
+    """`_C` is a name, not a macro."""
+    project.edit("setup.py", "flash._C", "flash.flash_science")
+    project.commit("Name the library after the paper")
+    assert "_C" in " ".join(one.found for one in run(project.root, "source").errors)

@@ -68,7 +68,7 @@ def _lacks(tree: SourceTree, includer: str, found: str) -> tuple[str, str] | Non
     """What keeps a header from a clean clone, and the fix; None if it reaches it."""
     assert tree.tracked is not None and tree.committed is not None  # noqa: PT018
     if found not in tree.tracked:
-        if generated(tree, found):
+        if found in tree.of_modules or generated(tree, found):
             return None
         return "is on this machine alone: git does not track it", f"git add -f {found}"
     path = tree.root / found

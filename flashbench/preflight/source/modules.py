@@ -35,7 +35,8 @@ def wrong_module_name(tree: SourceTree) -> Iterator[Finding]:
         source = tree.read(unit)
         for match in _DEFINES.finditer(source.code) if _MAY_DEFINE.search(source.code) else ():
             name = match[1] or match[2]
-            if "TORCH_EXTENSION_NAME" in name or name.isupper():
+            macro = name.isupper() and len(name.strip("_")) > 1  # `_C` is a name
+            if "TORCH_EXTENSION_NAME" in name or macro:
                 continue
             if len(files) != 1 or not (built := _built(tree, *files)) or name in built:
                 continue
