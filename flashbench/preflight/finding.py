@@ -33,7 +33,10 @@ class Finding:
 
 
 class CannotCheck(Exception):  # noqa: N818 - an outcome, not an error
-    """A check that this machine or project does not allow; the message says why."""
+    """What a check cannot look at, on this machine or in this project; the message says why.
+
+    A check raises it to end, and yields it to leave out a part: what it found before counts.
+    """
 
 
 class CannotMend(Exception):  # noqa: N818 - an outcome, not an error
@@ -42,12 +45,22 @@ class CannotMend(Exception):  # noqa: N818 - an outcome, not an error
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[Subject]):
-    """One kind of defect. why: what it costs who does not find it; look: yields the findings."""
+    """One kind of defect. why: what it costs who does not find it; look: yields the findings, and
+    what it cannot look at."""
 
     name: str
     why: str
-    look: Callable[[Subject], Iterable[Finding]]
+    look: Callable[[Subject], Iterable[Finding | CannotCheck]]
 
-    def findings(self, subject: Subject) -> list[Finding]:
-        """What it finds, under its name. Raises CannotCheck where it cannot look."""
-        return [replace(finding, check=self.name) for finding in self.look(subject)]
+    def perform(self, subject: Subject) -> tuple[list[Finding], list[str]]:
+        """The findings, under its name, and each reason why there may be more."""
+        findings, reasons = list[Finding](), list[str]()
+        try:
+            for one in self.look(subject):
+                if isinstance(one, CannotCheck):
+                    reasons.append(str(one))
+                else:
+                    findings.append(replace(one, check=self.name))
+        except CannotCheck as reason:
+            reasons.append(str(reason))
+        return findings, list(dict.fromkeys(reasons))

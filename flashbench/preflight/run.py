@@ -28,7 +28,7 @@ _PROJECT = ("pyproject.toml", ".git", "setup.py", "CMakeLists.txt")
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    """One check that was run. skipped: why it could not be, else ""."""
+    """One check that was run. skipped: why it could not look, or not everywhere, else ""."""
 
     level: Level
     name: str
@@ -116,19 +116,16 @@ class _Performer:
     def perform(self, level: Level, checks: Iterable[Check[Subject]], subject: Subject) -> None:
         """Each check on the subject. One that cannot be made says why, and the others go on."""
         for check in checks:
-            begun, skipped = monotonic(), ""
-            found: list[Finding] = []
-            try:
-                found = check.findings(subject)
-                # Findings that one mend answers share it.
-                mends = dict.fromkeys(one.mend for one in found if one.mend) if self.fix else {}
-                if mends:
-                    self.tell(f"fixing: {check.name}")
-                    failed = self._mend(check.name, mends)
-                    found = check.findings(subject) + failed
-            except CannotCheck as reason:
-                skipped = str(reason)
-            seconds = monotonic() - begun
+            begun = monotonic()
+            found, reasons = check.perform(subject)
+            # Findings that one mend answers share it.
+            mends = dict.fromkeys(one.mend for one in found if one.mend) if self.fix else {}
+            if mends:
+                self.tell(f"fixing: {check.name}")
+                failed = self._mend(check.name, mends)
+                found, reasons = check.perform(subject)
+                found += failed
+            seconds, skipped = monotonic() - begun, "; ".join(reasons)
             self.report.checks.append(
                 CheckRun(level, check.name, check.why, tuple(found), skipped, seconds)
             )

@@ -46,7 +46,7 @@ def data(report: PreflightReport) -> dict[str, Any]:
                 "level": done.level,
                 "check": done.name,
                 "why": done.why,
-                "status": "not checked" if done.skipped else "found" if done.findings else "ok",
+                "status": "found" if done.findings else "not checked" if done.skipped else "ok",
                 "reason": done.skipped,
                 "seconds": round(done.seconds, 3),
                 "findings": [

@@ -10,7 +10,7 @@ from flashbench.preflight.architectures import Setting
 from flashbench.preflight.device import CHECKS, Answers
 from flashbench.preflight.device.answers import TorchAnswer
 from flashbench.preflight.device.nvidia_smi import read_driver
-from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.finding import Finding
 
 _TORCH = TorchAnswer(version="2.11.0+cu130", cuda="13.0", available=True, archs=("sm_90",))
 _PROCESS = "<process_info><pid>1</pid><process_name>other</process_name></process_info>"
@@ -29,18 +29,12 @@ def _answers(**changed: str) -> Answers:
 
 
 def _found(answers: Answers) -> list[Finding]:
-    found = []
-    for check in CHECKS:
-        try:
-            found += check.findings(answers)
-        except CannotCheck:
-            continue
-    return found
+    return [finding for check in CHECKS for finding in check.perform(answers)[0]]
 
 
 def test_healthy_machine() -> None:
     """Nothing is found, and every check was made."""
-    assert [check.findings(_answers()) for check in CHECKS] == [[]] * len(CHECKS)
+    assert [check.perform(_answers()) for check in CHECKS] == [([], [])] * len(CHECKS)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,40 @@
+"""A check keeps what it found, and says what it did not look at."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from flashbench.preflight import Check, Finding, PreflightReport
+from flashbench.preflight.finding import CannotCheck
+from flashbench.preflight.run import CheckRun
+from flashbench.views import preflight
+
+
+def _look(reasons: list[str]) -> Iterator[Finding | CannotCheck]:
+    yield Finding("a.cu:1", "is wrong", "mend it")
+    yield from map(CannotCheck, reasons[:-1])
+    raise CannotCheck(reasons[-1])
+
+
+def test_findings_survive_what_a_check_cannot_look_at() -> None:
+    """Whether it leaves out a part or ends there; each reason is printed once."""
+    check = Check("sizes", "why", _look)
+    findings, reasons = check.perform(["b.cu: under macros", "b.cu: under macros", "no tool"])
+    assert [(one.check, one.where) for one in findings] == [("sizes", "a.cu:1")]
+    assert reasons == ["b.cu: under macros", "no tool"]
+
+
+def test_what_was_not_looked_at_is_never_ok(tmp_path: Path) -> None:
+    """A check that found one thing and left out another is named by both."""
+    found = (Finding("a.cu:1", "is wrong", "mend it", check="sizes"),)
+    checks = [
+        CheckRun("build", "sizes", "why", found, "no tool"),
+        CheckRun("build", "spills", "why", (), "no tool"),
+        CheckRun("build", "pip", "why", ()),
+    ]
+    report = PreflightReport(tmp_path, "build", checks)
+    assert preflight.text(report).splitlines()[-2:] == [
+        "ok: pip",
+        "not checked: sizes, spills: no tool",
+    ]
+    statuses = [(one["status"], one["reason"]) for one in preflight.data(report)["checks"]]
+    assert statuses == [("found", "no tool"), ("not checked", "no tool"), ("ok", "")]
