@@ -32,7 +32,7 @@ _SURE = 0.05  # how often a machine that keeps the promised rate is reported to 
 
 @dataclass(frozen=True, slots=True)
 class CaseNoise:
-    """What comparing a build with itself showed about one case.
+    """One case of a build compared with itself.
 
     alarms: comparisons that were called FASTER or SLOWER, perhaps with "?", at any look. deviation:
     standard deviation of one launch's log-ratio; None with fewer than two. detectable: by power,
@@ -67,7 +67,7 @@ class SelfComparison:
 
     @property
     def alarms(self) -> Rate:
-        """Over all cases and comparisons."""
+        """False alarms over all cases and comparisons."""
         return Rate(
             sum(noise.alarms.count for noise in self.cases),
             sum(noise.alarms.trials for noise in self.cases),
@@ -167,7 +167,7 @@ def _smallest(enough: NDArray[np.bool_], changes: FloatArray) -> FloatArray:
 
 @dataclass(slots=True)
 class _Looked:
-    """What a case was called at the last look, and whether at any look it was called different."""
+    """A case's verdict at the last look, and whether any look called it different."""
 
     last: Outcome
     alarm: bool
@@ -199,9 +199,9 @@ def _cut(pairing: Pairing, start: int, stop: int) -> Pairing:
 def _at_any_look(
     group: Sequence[Pairing], launches: int, tolerance: float, alpha: float
 ) -> dict[int, _Looked]:
-    """What became of each case that was measured, by its index.
+    """The outcome of each measured case, by its index.
 
-    As `compare` does: looks after each launch, and a decided case is measured no more.
+    Like `compare`, looks after each launch and drops a case once it is decided.
     """
     kept = list(group)
     open_cases = {index for index, p in enumerate(group) if p.failure is None}

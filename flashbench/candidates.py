@@ -41,7 +41,7 @@ AUTO = {"cpu": ("math",), "cuda": ("cudnn", "flash", "efficient")}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 # SDPA's errors when its only allowed backend does not support a case, on the CPU and on a GPU.
 _NO_BACKEND = re.compile("No viable backend|No available kernel")
-# Warnings to ignore: headings, and that we switched the other backends off.
+# Warnings to ignore: headings, and those about backends that we disabled.
 _NO_REASON = re.compile("not used because|runtime disabled")
 _SPEC = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -55,14 +55,12 @@ def parse_candidate(text: str) -> Candidate:
     if not equals:
         name, spec = name_of(text), text
     if spec != OURS and not _SPEC.fullmatch(spec):
-        raise InvalidInputError(
-            f"candidate {text!r} is not understood; write name=module:function or {OURS}"
-        )
+        raise InvalidInputError(f"invalid candidate {text!r}; write name=module:function or {OURS}")
     if is_baseline_name(name):
         raise InvalidInputError(f"candidate name {name!r} is taken by the baseline; use another")
     if not _NAME.fullmatch(name):
         raise InvalidInputError(
-            f"candidate name {name!r} is not usable; use letters, digits and . _ + - (64 at most)"
+            f"candidate name {name!r} is invalid; use letters, digits and . _ + - (64 at most)"
         )
     return Candidate(name=name, spec=spec)
 
@@ -117,9 +115,9 @@ def baselines(device: str, backends: str) -> list[Candidate]:
 class Loaded:
     """A candidate ready to be called.
 
-    call(q, k, v, is_causal=..., [enable_gqa=True]) -> Tensor; `scope()` is entered around calls (it
-    selects SDPA's backend), which keeps its own cost out of every timing. disproof(call), for a
-    built revision: makes a call and returns what proves that it ran other code; empty: nothing.
+    call(q, k, v, is_causal=..., [enable_gqa=True]) -> Tensor. `scope()` is entered around the timed
+    calls, so selecting SDPA's backend costs none of their time. disproof(call), for a built
+    revision: makes a call and returns the evidence that it ran other code, "" without any.
     """
 
     def __init__(
@@ -192,7 +190,7 @@ def load(
 
 
 def _identity(file: str | None) -> BuildIdentity:
-    """The identity of a module's own file: its source, or the extension's library."""
+    """The identity of a module's own file: of its source, or of the extension's library."""
     if file is None or not Path(file).is_file():  # built in, a namespace, from a zip file
         return BuildIdentity()
     digest = _sha256(file)

@@ -13,7 +13,7 @@ from flashbench.errors import InvalidInputError
 
 DtypeName = Literal["fp32", "fp16", "bf16"]
 DTYPES: tuple[DtypeName, ...] = get_args(DtypeName)
-# How the causal mask is asked for: without, aligned at the top left, at the bottom right.
+# Mask requests: none, causal aligned at the top left, causal aligned at the bottom right.
 Causal = bool | Literal["bottom_right"]
 MASKS = ("full", "causal", "bottom_right")
 BYTES_PER_ELEMENT: dict[str, int] = {"fp32": 4, "fp16": 2, "bf16": 2}
@@ -188,7 +188,7 @@ def parse_shape(text: str) -> Shape:
         return _shape_of(text)
     except ValueError as error:
         raise InvalidInputError(
-            f"shape {text[:100]!r} is not understood ({error}); write BATCH,HEADS,LENGTH,HEAD_DIM "
+            f"invalid shape {text[:100]!r} ({error}); write BATCH,HEADS,LENGTH,HEAD_DIM "
             "as in 1,8,512,64, or b1-h8-g2-q512-k1024-d64 with separate kv heads (g) and key "
             "length (k)"
         ) from None
@@ -233,8 +233,7 @@ def parse_case(text: str) -> Case:
             mask = MASKS.index(rest[1])
             return Case(parse_shape(shape), dtype, mask > 0, rest[2], mask > 1)
     raise InvalidInputError(
-        f"case {text[:100]!r} is not understood; write it as in tables, such as "
-        "b1-h8-q512-d64-fp16-full-cpu"
+        f"invalid case {text[:100]!r}; write it as in tables, such as b1-h8-q512-d64-fp16-full-cpu"
     )
 
 

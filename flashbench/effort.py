@@ -1,15 +1,15 @@
-"""How many samples a candidate gets in a launch, and in how many turns: what is measured by it, and
-what an estimate counts with."""
+"""Samples per candidate and launch, and their split into passes: rules shared by measuring and cost
+estimates."""
 
 from collections.abc import Mapping
 
-# Passes over the candidates of a case, a metric and a launch: A B | B A | A B | B A.
+# Passes over the candidates for each case, metric and launch: A B | B A | A B | B A.
 PASSES = 8
 
-# Seconds a sample lasts at least: long against the clock's resolution and its own cost.
+# Minimum seconds per sample: long compared with the clock's resolution and overhead.
 MIN_SAMPLE_SECONDS = {"cpu": 2e-3, "cuda": 100e-6}
 
-# A candidate gets fewer samples a launch and metric when all would take longer than this.
+# Maximum seconds per candidate, launch and metric; slower candidates get fewer samples.
 MAX_METRIC_SECONDS = {"cpu": 2.0, "cuda": 0.25}
 
 _SLOWER = 4
@@ -19,11 +19,10 @@ _LEAST_SECONDS = 0.1
 def affordable_samples(
     sample_seconds: Mapping[str, float], wanted: int, most_seconds: float
 ) -> dict[str, int]:
-    """`wanted` samples of each, or as many as there is time for; two at the least.
+    """Samples of each candidate: `wanted`, or as many as fit the time limit, and at least two.
 
-    sample_seconds: of one sample of each. There is time for what the clock allows (most_seconds),
-    and for whoever is far slower than the fastest, as SDPA can be on a busy machine, for `_SLOWER`
-    times what that one takes.
+    sample_seconds: of one sample, by candidate. The limit is `most_seconds`, or `_SLOWER` times
+    what the fastest candidate needs if that is less: SDPA can be far slower on a busy machine.
     """
     if not sample_seconds:
         return {}
@@ -33,10 +32,9 @@ def affordable_samples(
 
 
 def split_samples(samples: int, number: int = PASSES) -> list[int]:
-    """How many samples each pass takes; sums to `samples`, passes that get none are left out.
+    """Samples per pass, summing to `samples`; empty passes are left out.
 
-    An even number of passes is kept as long as there are two samples, so that every A/B has its
-    B/A.
+    With two samples or more the number of passes is even, so every A/B has its B/A.
     """
     number = min(number, samples)
     number -= number % 2 if number > 1 else 0

@@ -5,7 +5,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """A command's answer to the shell. "Measured nothing" is never PASS or REGRESSION."""
+    """Exit codes of all commands. "Measured nothing" is never PASS or REGRESSION."""
 
     PASS = 0
     REGRESSION = 1

@@ -1,6 +1,6 @@
-"""Loading `flashbench._C`, and what it says of itself.
+"""Load `flashbench._C` and read what it reports about itself.
 
-A library that does not load is a one-line error that names the missing file or symbol.
+If it does not load, a one-line error names the missing file or symbol.
 """
 
 import importlib
@@ -19,7 +19,7 @@ _UNDEFINED = re.compile(r"undefined symbol: (\S+)")
 
 
 class Kernel(msgspec.Struct):
-    """What ptxas says of one kernel for one arch (registers a thread, bytes a block or thread)."""
+    """What ptxas reports of one kernel and arch: registers a thread, bytes a block or thread."""
 
     name: str
     arch: str
@@ -31,7 +31,7 @@ class Kernel(msgspec.Struct):
 
 
 class BuildInfo(msgspec.Struct):
-    """What the library holds and where it comes from."""
+    """What the library contains and what it was built from."""
 
     commit: str
     dirty: bool
@@ -55,7 +55,7 @@ _REPORT = msgspec.json.Decoder(_Report)
 
 
 def load() -> ModuleType:
-    """Import `flashbench._C`; NotMeasuredError says why it cannot be imported, and the fix."""
+    """Import `flashbench._C`; NotMeasuredError gives the reason and the fix."""
     try:
         return importlib.import_module("flashbench._C")
     except ImportError as error:
@@ -68,8 +68,8 @@ def _why(error: ImportError) -> str:
         from flashbench.builds.diagnosis import demangle  # only a failed load pays for it
 
         return (
-            f"flashbench._C does not load: undefined symbol {demangle(undefined[1])}; the unit "
-            "that should define it was not compiled: build again from a clean tree"
+            f"flashbench._C does not load: undefined symbol {demangle(undefined[1])}; its unit "
+            "was not compiled: build again from a clean tree"
         )
     if isinstance(error, ModuleNotFoundError) and error.name == "flashbench._C":
         return "flashbench._C is not built; run `pip install -e .` in the project"
@@ -77,7 +77,7 @@ def _why(error: ImportError) -> str:
 
 
 def build_info() -> BuildInfo:
-    """What the loaded library says of itself."""
+    """The loaded library's own description."""
     library = load()
     try:
         stated: dict[str, Any] = library.build_info()
@@ -98,10 +98,10 @@ def kernels() -> list[Kernel]:
 
 
 def cpu_peaks(dtypes: list[str]) -> dict[str, dict[int, float]]:
-    """For each dtype and 1 and all threads: the floating-point operations a second that this CPU
-    reaches multiplying what the kernel of that dtype multiplies, from registers.
+    """By dtype, on one and on all threads: the floating-point operations per second that this CPU
+    reaches from registers, with the multiplications of that dtype's kernel.
 
-    A ceiling for attention, measured in about 0.1 s each.
+    A ceiling for attention; each takes about 0.1 s to measure.
     """
     module = load()
     counts = sorted({1, len(os.sched_getaffinity(0))})

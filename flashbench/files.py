@@ -18,7 +18,7 @@ from pathlib import Path
 
 from flashbench.inputs import descriptor, kind
 
-LEFTOVER = ".part"  # the names of what a killed writer left
+LEFTOVER = ".part"  # ends the names of files that a killed writer left
 _LEFTOVER_NAME = re.compile(rf"\..{{1,50}}\.[0-9a-f]{{8}}{re.escape(LEFTOVER)}", re.DOTALL)
 _MOST_LINKS = 40  # as many as the kernel follows
 
@@ -27,8 +27,8 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Atomically replace one of our files: a kill at any moment leaves the old or the new one.
 
     durable: so does a machine crash; slow, and unnecessary for what can be regenerated. Creates a
-    missing folder; keeps an existing file's mode and owner. Raises OSError, also for anything but a
-    regular file.
+    missing folder; keeps an existing file's mode and owner. Raises OSError, also if the path is not
+    a regular file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     old = _status(path)
@@ -103,7 +103,7 @@ def is_leftover(name: str) -> bool:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what killed writers of `path` left beside it; only while nobody else writes it."""
+    """Remove the leftovers of killed writers of `path`; call it only while nobody writes there."""
     with contextlib.suppress(OSError):
         for entry in path.parent.iterdir():
             if entry.name.startswith(leftover_prefix(path.name)) and entry.name.endswith(LEFTOVER):
@@ -111,7 +111,7 @@ def remove_leftovers(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with whatever a build left there; skip what cannot be removed."""
+    """Remove a directory, whatever a build left there; skip what cannot be removed."""
     if not os.path.lexists(path):
         return
     try:
@@ -169,7 +169,7 @@ def _open_stream(target: Path | int) -> int:
         handle = os.open(target, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            error.strerror = "nobody reads this pipe; start its reader first"
+            error.strerror = "this pipe has no reader; start it first"
         raise
     os.set_blocking(handle, True)
     return handle

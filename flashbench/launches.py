@@ -31,7 +31,7 @@ _MAX_CELLS = 50_000_000  # 400 MB of float64: a larger file is damaged or hostil
 class Failure:
     """Why a candidate has no time for a case: a status of the run file, or "missing".
 
-    launches: how many of them; status and reason are those of the first.
+    launches: how many failed so; status and reason are those of the first.
     """
 
     status: str
@@ -76,7 +76,7 @@ class LaunchData:
         ]
 
     def failure(self, candidate: int, case: int) -> Failure | None:
-        """What went wrong, or None. A wrong result in any launch outranks any crash.
+        """The failure, or None. A wrong result in any launch outranks any crash.
 
         A correct result whose blocks were all dropped has the status "throttled".
         """
@@ -90,11 +90,11 @@ class LaunchData:
         return Failure(*chosen[0], len(chosen)) if chosen else None
 
     def device_seconds(self, candidate: int, case: int) -> float:
-        """Its time in all launches, with checks and warm-up; 0 in files of older versions."""
+        """Seconds spent on it in all launches, including checks and warm-up; 0 in older files."""
         return sum(result.device_seconds for result in self._results.get((candidate, case), ()))
 
     def launch_medians(self, candidate: int, case: int) -> FloatArray:
-        """(launches that have one,): log seconds."""
+        """Medians in log seconds, of the launches that have one."""
         medians = self.log_median[candidate, case]
         present: FloatArray = medians[~np.isnan(medians)]
         return present
@@ -226,7 +226,7 @@ def own_candidates(run: RunFile) -> list[tuple[int, Candidate]]:
 
 
 def _all_dropped(result: Result, metric: str) -> bool:
-    """Whether every block of the metric was dropped: it was timed, but no time was kept."""
+    """Whether the metric was timed, but every block was dropped."""
     return result.dropped_blocks > 0 and any(
         timing.metric == metric and not timing.seconds for timing in result.timings
     )

@@ -81,7 +81,7 @@ def _taken(path: Path, how: int) -> int:
     flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
-    except PermissionError:  # another user's file, who may hold the lock
+    except PermissionError:  # another user's file; that user may hold the lock
         handle = os.open(path, os.O_RDONLY | flags)
     try:
         fcntl.flock(handle, how)

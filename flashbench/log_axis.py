@@ -1,10 +1,10 @@
-"""A logarithmic axis of a picture, with its ticks."""
+"""A logarithmic chart axis with its ticks."""
 
 import math
 from collections.abc import Sequence
 
-_TICKS = 8  # so that a phone has room for them
-# Of each decade, the finest first.
+_TICKS = 8  # fits on a phone
+# Ticks per decade, finest first.
 _STEPS = (
     (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 3, 4, 5, 6, 7, 8, 9),
     (1, 1.2, 1.5, 2, 3, 5, 7),
@@ -14,7 +14,7 @@ _STEPS = (
 
 
 class LogAxis:
-    """From numbers above 0 to places between `start` and `end`."""
+    """Map positive numbers to positions between `start` and `end`."""
 
     def __init__(self, numbers: Sequence[float], start: float = 0, end: float = 100) -> None:
         self._low = math.log(min(numbers)) - 0.05
@@ -26,7 +26,7 @@ class LogAxis:
         return round(self._start + part * (self._end - self._start), 2)
 
     def ticks(self) -> list[dict[str, object]]:
-        """Round numbers, as many as there is room for."""
+        """Round numbers in range, `_TICKS` at most, with position and text."""
         first, last = (math.floor(end / math.log(10)) for end in (self._low, self._high))
         for steps in _STEPS:
             inside = [

@@ -25,10 +25,10 @@ _MAX_BYTES = 10**7
 
 
 class Noise(msgspec.Struct, kw_only=True, frozen=True):
-    """One device: alarms of `aa`, and the change found with 80 % power by 1, 2, ... launches.
+    """One device: false alarms in `aa`, and the change found with 80 % power by 1, 2, ... launches.
 
-    detectable: the median over cases and the worst; None if no change is large enough to be found
-    reliably.
+    detectable, detectable_worst: that change, as the median over cases and the worst case; None if
+    no change is found reliably.
     """
 
     device: str  # "cpu" or "cuda"
@@ -48,11 +48,11 @@ class Noise(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Ceilings(msgspec.Struct, kw_only=True, frozen=True):
-    """Of one device: what it was measured to do at most, a second. None: not known.
+    """Measured peak rates of one device, per second; None: unknown.
 
-    flops: operations of a matrix product by dtype. bytes_per_second: read and written by a copy;
-    cached_bytes_per_second: by one that stays in the cache of `cache_bytes`. launch_seconds: of a
-    call that does nothing, by metric.
+    flops: of a matrix product, by dtype. bytes_per_second: read and written by a copy from memory;
+    cached_bytes_per_second: by a copy inside the cache of `cache_bytes`. exponentials: evaluated.
+    launch_seconds: of an empty call, by metric.
     """
 
     device: str  # "cpu" or "cuda"
@@ -128,7 +128,7 @@ def keep(learned: Noise | Ceilings, file: Path) -> None:
 
 
 def identify(environment: Environment, device: str) -> tuple[str, int]:
-    """The name and threads that identify a device."""
+    """The device's name and thread count, by which profiles are matched."""
     if device == "cuda":
         return environment.gpu, 0
     return environment.cpu, environment.threads
@@ -143,7 +143,7 @@ def name_of(device: str) -> str:
 
 
 def cpu_name() -> str:
-    """Of the first processor."""
+    """Model name of the first processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -153,7 +153,7 @@ def cpu_name() -> str:
 
 
 def ask_nvidia_smi(*fields: str) -> list[str]:
-    """Of the first GPU that CUDA sees, as nvidia-smi says it; empty strings where it does not."""
+    """nvidia-smi's values of these fields, for CUDA's first GPU; empty strings on failure."""
     query = [f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
     try:
@@ -178,7 +178,7 @@ def outlook(
     launches: int,
     wanted: float,
 ) -> str | None:
-    """A line on what `launches` launches will detect here, or None if the machine is unknown.
+    """One line on the change that `launches` launches detect here; None if the machine is unknown.
 
     wanted: the change that matters (0.01 is 1 %).
     """
@@ -187,8 +187,8 @@ def outlook(
         if noise.key != (device, name, threads, metric) or not noise.detectable:
             continue
         seen = noise.detectable[min(launches, len(noise.detectable)) - 1]
-        what = "no change for sure" if seen is None else f"changes from {100 * seen:.2g} % on"
-        line = f"by its profile of {noise.measured[:10]} this machine detects {what}"
+        what = "no change reliably" if seen is None else f"changes of {100 * seen:.2g} % or more"
+        line = f"according to its profile of {noise.measured[:10]}, this machine detects {what}"
         line += f" with {launches} launches (half of its cases, 80 % power, {noise.cases} cases)"
         if seen is not None and seen <= 2 * wanted:
             return line

@@ -20,7 +20,7 @@ def alignment(
     """
     if attn_mask is None:
         return is_causal, False
-    # Importing it takes long; who has such a mask has done so.
+    # Slow to import, but a caller with such a mask already has.
     bias = sys.modules.get("torch.nn.attention.bias")
     if bias is not None and isinstance(attn_mask, bias.CausalBias):
         lengths = (attn_mask.seq_len_q, attn_mask.seq_len_kv)

@@ -206,7 +206,7 @@ def _side(
 
 
 def _called(data: LaunchData, candidate: int) -> str:
-    """How messages refer to the other side of a comparison."""
+    """A candidate's name in messages."""
     found = data.run.candidates[candidate]
     return "SDPA" if found.baseline else found.name
 
@@ -221,7 +221,7 @@ def _why_missing(data: LaunchData, candidate: int, baseline: int, case: int) -> 
         there = data.measured_metrics(index, case)
         if there and metric not in there:
             name = data.run.candidates[index].name
-            return Failure("missing", f"no {metric} times of {name}; it has {', '.join(there)}")
+            return Failure("missing", f"{name} has no {metric} times; it has {', '.join(there)}")
     return Failure("missing", "never measured: the run was stopped before its turn")
 
 

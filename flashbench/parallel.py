@@ -1,4 +1,4 @@
-"""Spread the same work on many items over this machine's processors."""
+"""Run the same work on many items in parallel processes."""
 
 import multiprocessing
 import os
@@ -14,15 +14,15 @@ from flashbench.parent import end_with
 
 Made = TypeVar("Made")
 
-_PARTS = 8  # per processor, so that none waits long for another
+_PARTS = 8  # per processor, to balance uneven work
 _work: Callable[[int], Any] | None = None  # inherited by the forked processes
 
 
 def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]:
-    """work(0), ..., work(count - 1); in this process if there are fewer than `least`.
+    """Return [work(0), ..., work(count - 1)]; computed in this process if count is below `least`.
 
     `work` may be any callable, since processes inherit it; its results and exceptions are pickled.
-    No process outlives this one (Linux). Raises NotMeasuredError if one of them was killed.
+    No process outlives this one (Linux). Raises NotMeasuredError if a process was killed.
     """
     global _work
     workers = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
@@ -39,8 +39,8 @@ def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]
         made = list(pool.map(_each, parts))
     except BrokenProcessPool:
         raise NotMeasuredError(
-            f"one of {workers} processes that share the work was killed, perhaps for lack of "
-            "memory; free some and run the same command again, or with fewer processors (taskset)"
+            f"one of {workers} parallel processes was killed, perhaps for lack of memory; free "
+            "some and run the same command again, or use fewer processors (taskset)"
         ) from None
     finally:
         _work = None
@@ -52,7 +52,7 @@ def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]
 
 
 def _begin(parent: int) -> None:
-    """End with the waiting parent, however it ends; Ctrl-C is for the parent."""
+    """Die with the parent, however it dies; leave Ctrl-C to the parent."""
     end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

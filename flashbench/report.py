@@ -23,7 +23,7 @@ DEFAULT_ALPHA = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """Something the reader of the numbers must know."""
+    """A limitation that must be shown beside the numbers."""
 
     code: str
     message: str

@@ -1,7 +1,7 @@
-"""`flashbench run`: from a plan to a run file, whatever happens on the way.
+"""`flashbench run`: measure a plan into a run file, and survive whatever goes wrong.
 
-The parent imports neither torch nor a candidate: whatever they do, it survives, and the
-measurements are in the file.
+The parent imports neither torch nor a candidate, so no crash of theirs reaches it; everything
+measured is in the file.
 """
 
 import signal
@@ -26,7 +26,7 @@ __all__ = ["Plan", "RunEnd", "measure"]
 
 @dataclass
 class RunEnd:
-    """The outcome of a run; run is None if it ended before anything was known about the machine."""
+    """The outcome of a run; run is None if it ended before the machine was known."""
 
     run: RunFile | None
     interrupted: bool = False

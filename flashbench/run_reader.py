@@ -1,7 +1,7 @@
 """Read a run file for a report: the same file, by the same rules, in half the time and memory.
 
-Nearly all of a run file is samples. Each timing's samples become an array as soon as they are read,
-without keeping Python numbers. The result is not for changing or saving.
+Nearly all of a run file is samples. Each timing's samples become an array as soon as they are read;
+no Python numbers are kept. Do not change or save the result.
 """
 
 import gc

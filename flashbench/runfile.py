@@ -43,9 +43,9 @@ Status = Literal[
 
 
 class BuildIdentity(msgspec.Struct, kw_only=True):
-    """Which library was measured. Empty strings if a candidate has no build (SDPA)."""
+    """The measured library. Empty strings for a candidate without a build (SDPA)."""
 
-    revision: str = ""  # what the user called it
+    revision: str = ""  # the user's name for it
     commit: str = ""
     dirty: bool = False
     source_hash: str = ""
@@ -53,7 +53,7 @@ class BuildIdentity(msgspec.Struct, kw_only=True):
 
     @property
     def hashes(self) -> tuple[str, str]:
-        """What distinguishes one build from another; empty strings if nothing was built."""
+        """The hashes that tell builds apart; empty strings if nothing was built."""
         return self.source_hash, self.library_hash
 
 
@@ -129,7 +129,7 @@ class Timing(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Result(msgspec.Struct, kw_only=True, gc=False):
-    """What one launch found about one candidate on one case."""
+    """The result of one candidate on one case in one launch."""
 
     case: str  # Case.id
     candidate: str  # Candidate.name
@@ -156,7 +156,7 @@ class DeviceState(msgspec.Struct, kw_only=True):
 
 
 class Launch(msgspec.Struct, kw_only=True):
-    """One worker process, or one for each candidate (more if one died): the unit of evidence."""
+    """One worker process, or one per candidate (more if one died): the unit of evidence."""
 
     index: int
     seed: int

@@ -85,7 +85,7 @@ def defaults(command: click.Command, path: Path, commands: Sequence[str] = ()) -
 
 
 def _as_written(option: click.Option, value: Any, where: str) -> Any:
-    """A setting as the command line would have given it: texts, or true or false."""
+    """A setting as the command line would pass it: strings, or true or false."""
     if option.is_flag:
         if not isinstance(value, bool):
             raise InvalidInputError(f"{where} must be true or false")
@@ -96,7 +96,7 @@ def _as_written(option: click.Option, value: Any, where: str) -> Any:
     for one in values:
         number = isinstance(one, int | float) and not isinstance(one, bool) and abs(one) < _NUMBERS
         if not number and not (isinstance(one, str) and "\0" not in one):
-            kind = "a list of texts and numbers" if option.multiple else "a text or a number"
+            kind = "a list of strings and numbers" if option.multiple else "a string or a number"
             raise InvalidInputError(f"{where} must be {kind}")
     return [str(one) for one in values] if option.multiple else str(value)
 

@@ -1,4 +1,4 @@
-"""Shards: a grid dealt out to machines in whole cases, so no pair is ever split."""
+"""Shards: split a grid into whole cases for several machines, so no pair is ever split."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 @dataclass(frozen=True)
 class Shard:
-    """The index-th (from 1) of `count` parts of a grid."""
+    """Part `index` (from 1) of `count` parts of a grid."""
 
     index: int
     count: int
@@ -26,7 +26,7 @@ class Shard:
         match = _SHARD.fullmatch(text)
         if not match or not 1 <= int(match[1]) <= int(match[2]):
             raise InvalidInputError(
-                f"shard {text!r} is not understood; write i/n with 1 <= i <= n, as in 1/4"
+                f"invalid shard {text!r}; write i/n with 1 <= i <= n, as in 1/4"
             )
         return cls(int(match[1]), int(match[2]))
 
@@ -60,7 +60,7 @@ def cases_of_shard(cases: Sequence[Case], shard: str) -> list[Case]:
 
 
 def deal(works: Sequence[_Work], workers: Sequence[_Worker]) -> list[list[tuple[_Worker, _Work]]]:
-    """Rounds in which each worker takes one work at the most, until all are dealt."""
+    """Deal the works in rounds in which each worker takes at most one."""
     return [
         list(zip(workers, works[start : start + len(workers)], strict=False))
         for start in range(0, len(works), len(workers))

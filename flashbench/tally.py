@@ -1,4 +1,4 @@
-"""The fate of results and candidates, in words to count them by."""
+"""The fate of each result and candidate, and how many met which."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ def counted(fates: Iterable[Fate]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CandidateFate:
-    """A candidate's fate, and one line on what is missing; empty if nothing is."""
+    """A candidate's fate, and one line on what is missing, or ""."""
 
     fate: Fate
     reason: str = ""

@@ -38,7 +38,8 @@ def measure_pair(
 def decided_cases(
     metric: str | None, tolerance: float, alpha: float, enough: Collection[Outcome] = DECIDED
 ) -> Callable[[RunFile], set[str]]:
-    """For `Bench` to call after each launch: the cases with a verdict, or without hope of one."""
+    """A function for `Bench` to call after each launch: the ids of cases that are decided, or never
+    will be."""
 
     def decided(run: RunFile) -> set[str]:
         if not run.launches:
@@ -46,7 +47,7 @@ def decided_cases(
         report = report_builds(run, metric=metric, tolerance=tolerance, alpha=alpha)
         found = set()
         for comparison, verdict in report.judged:
-            # Do not retry failing cases for ever either: no more pairs will come.
+            # Nor retry failing cases forever.
             failure = comparison.failure or comparison.pairing.partial
             hopeless = failure is not None and (
                 failure.status in ("unsupported", "control") or failure.launches >= _TRIES

@@ -29,7 +29,7 @@ from flashbench.stats.sequential import (
 )
 from flashbench.stats.shift import Shift, launches_needed
 
-# More launches than this are not a plan: the change practically equals the tolerance.
+# More launches than this are no plan: the change practically equals the tolerance.
 MAX_PLANNED_LAUNCHES = 1000
 _Z_POWER = 0.8416  # normal quantile of 80 % power
 
@@ -65,10 +65,10 @@ class Verdict:
 
     @property
     def advice(self) -> str:
-        """The reason, and how many launches would do."""
+        """The reason, and how many launches would decide."""
         if self.launches is None:
             return self.reason
-        return f"{self.reason}; about {self.launches} launches{' a side' * self.side} would do"
+        return f"{self.reason}; about {self.launches} launches{' a side' * self.side} would decide"
 
 
 def outcome_of(shift: Shift, limit: float) -> Outcome:
@@ -201,11 +201,10 @@ def _open(
 
 
 def _anytime_launches(pairing: Pairing, estimate: Estimate, half_width: float) -> float:
-    """Launches after which the interval is expected to be that narrow; infinite if too many to
-    plan.
+    """Launches until the interval should be that narrow; infinite if too many to plan.
 
-    An estimate from the spread so far; unlike with a fixed number of launches, the interval narrows
-    more slowly than with the square root.
+    Estimated from the spread so far. An anytime interval narrows more slowly than the square root
+    of the launches.
     """
     deviation = spread(pairing.sides[0])
 

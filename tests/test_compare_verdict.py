@@ -130,7 +130,7 @@ def test_too_few_launches_are_never_a_verdict(launches):
     for verdict in report_one(run).verdicts:
         assert verdict.outcome is Outcome.UNDECIDED
         assert verdict.launches == 7  # 2 / 2**7 <= 0.05 / 3
-        assert "7 launches would do" in verdict.advice
+        assert "7 launches would decide" in verdict.advice
     again = report_one(_run(1, speedup=0.1, launches=7))
     assert set(_outcomes(again.verdicts)) == {Outcome.SLOWER}
 

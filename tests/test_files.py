@@ -125,7 +125,7 @@ def test_pipe_gets_the_table(tmp_path, measured):
     os.mkfifo(pipe)
     done = show(measured, "-o", pipe)
     assert done.returncode == 2
-    assert "nobody reads this pipe" in done.stderr
+    assert "this pipe has no reader" in done.stderr
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     done = show(measured, "--format", "csv", "-o", pipe)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr

@@ -42,13 +42,13 @@ def test_advice_says_what_will_be_seen() -> None:
     profile = machine.Profile(noise=[noise()])
     line = machine.outlook(profile, HERE, "cpu", "wall", 10, 0.01)
     assert line is not None
-    assert "changes from 1.5 % on with 10 launches" in line
+    assert "changes of 1.5 % or more with 10 launches" in line
     line = machine.outlook(profile, HERE, "cpu", "wall", 4, 0.01)
     assert line is not None
     assert line.endswith("; 8 detect 2 %")
     line = machine.outlook(profile, HERE, "cpu", "wall", 2, 0.0001)
     assert line is not None
-    assert "no change for sure with 2 launches" in line
+    assert "no change reliably with 2 launches" in line
     assert line.endswith("; not even 40 detect 0.02 %")
 
 

@@ -273,7 +273,7 @@ def test_resume_refuses_another_build(tmp_path: Path) -> None:
     runfile.save(run, path)
     done = flashbench("--resume", path, **here)
     assert done.returncode == 2
-    assert "is not understood" in lines(done)[-1]
+    assert "invalid candidate" in lines(done)[-1]
     done = flashbench("--resume", path, "--samples", 3)
     assert done.returncode == 2
     assert "--samples cannot be changed with --resume" in done.stderr

@@ -260,7 +260,7 @@ def test_a_reader_that_leaves_loses_no_run(tmp_path: Path, monkeypatch: pytest.M
     os.mkfifo("pipe")
     measured = make_run(np.random.default_rng(0), cases=make_cases(1), launches=2, samples=4)
     saving = Saving(Path("pipe"))
-    with pytest.raises(NotSavedError, match="nobody reads this pipe") as lost:
+    with pytest.raises(NotSavedError, match="this pipe has no reader") as lost:
         saving.end(measured)
     (kept,) = Path().glob("pipe-*.json")
     assert str(lost.value).endswith(f"; the run is in {kept} instead")

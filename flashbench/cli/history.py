@@ -146,7 +146,7 @@ def _ends(text: str | None) -> tuple[str | None, str]:
         return None, "HEAD" if text is None else text
     begin, _, end = text.partition("..")
     if not begin or ".." in end or end.startswith("."):
-        raise InvalidInputError(f"range {text[:100]!r} is not understood; write A..B")
+        raise InvalidInputError(f"invalid range {text[:100]!r}; write A..B")
     return begin, end or "HEAD"
 
 

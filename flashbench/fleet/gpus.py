@@ -65,7 +65,7 @@ def choose(text: str, gpus: Sequence[Gpu]) -> list[Gpu]:
     if text == "all":
         places = range(len(gpus))
     elif not all(part.isdecimal() and part.isascii() and len(part) < 6 for part in parts):
-        raise InvalidInputError(f"--gpus {text!r} is not understood; write all, 2, or 0,1,3")
+        raise InvalidInputError(f"invalid --gpus {text!r}; write all, 2, or 0,1,3")
     elif len(parts) == 1:
         places = range(int(text))
     else:

@@ -103,7 +103,7 @@ def commits_of(repository: Path, text: str, *, first_parent: bool = False) -> li
         return [resolve(repository, text)]
     ends = text.split("..")
     if len(ends) != 2 or text == ".." or ends[1].startswith("."):
-        raise InvalidInputError(f"range {text[:100]!r} is not understood; write A..B")
+        raise InvalidInputError(f"invalid range {text[:100]!r}; write A..B")
     old, new = (resolve(repository, end or "HEAD") for end in ends)
     if old.worktree or new.worktree:
         raise InvalidInputError(f"range {text[:100]!r}: the working tree is in no range; name `.`")

@@ -132,7 +132,7 @@ class _Reader:
         if not isinstance(value, list) or not all(
             isinstance(text, str) and text and "\0" not in text for text in value
         ):
-            raise self._bad(key, "must be a list of texts, one an argument or path")
+            raise self._bad(key, "must be a list of strings, one per argument or path")
         return tuple(value)
 
     def _inside(self, key: str, text: Any) -> str:

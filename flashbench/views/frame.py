@@ -164,7 +164,7 @@ def _advice(alike: Sequence[Verdict]) -> str:
         return alike[0].advice
     most = planned[max(0, math.ceil(0.8 * len(planned)) - 1)]
     count = bisect_right(planned, most)
-    would = "would do" if count == len(alike) else f"would decide {count} of these {len(alike)}"
+    would = "would decide" if count == len(alike) else f"would decide {count} of these {len(alike)}"
     side = " a side" * alike[0].side
     return f"{alike[0].reason}; about {most} launches{side} {would}"
 

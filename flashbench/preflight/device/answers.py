@@ -67,7 +67,7 @@ def ask(folders: list[Path], archs: tuple[str, ...], setting: Setting) -> Answer
         try:
             driver, error = (read_driver(text, chips), "") if code == 0 else (None, _first(text))
         except ElementTree.ParseError:
-            error = f"nvidia-smi is not understood: {_first(text)}"
+            error = f"unexpected output of nvidia-smi: {_first(text)}"
     return Answers(
         driver=driver,
         driver_error=error,
