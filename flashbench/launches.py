@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from flashbench.errors import InvalidInputError
 from flashbench.metric import metric_of
-from flashbench.runfile import MAX_COUNT, Candidate, Result, RunFile, Timing
+from flashbench.run_checks import MAX_COUNT
+from flashbench.runfile import Candidate, Result, RunFile, Timing
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

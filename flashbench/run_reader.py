@@ -12,19 +12,14 @@ import msgspec
 import numpy as np
 
 from flashbench.damage import UNREADABLE, damage
-from flashbench.runfile import (
-    Launch,
-    Result,
-    RunFile,
-    Timing,
+from flashbench.run_checks import (
     bad_result,
     check_lists,
     check_references,
     check_times,
-    content,
-    decode_as,
     possible_times,
 )
+from flashbench.runfile import Launch, Result, RunFile, Timing, content, decode_as
 
 # The types of the run file, with a timing's numbers still as raw JSON.
 

@@ -7,10 +7,11 @@ what `flashbench record` keep is one series; other metrics have names of their o
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from flashbench.baseline_names import baseline_beside
 from flashbench.candidates import OUR_CALLABLE, name_of
 from flashbench.candidates import OURS as OUR_CANDIDATE
 from flashbench.metric import DEFAULT_METRIC, METRICS, UNIT
-from flashbench.runfile import Candidate, baseline_beside
+from flashbench.runfile import Candidate
 
 if TYPE_CHECKING:
     from flashbench.revisions import Built

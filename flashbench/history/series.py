@@ -11,7 +11,7 @@ from flashbench.history.folder import Benchmark
 from flashbench.history.model import FloatArray, IntArray, Points, Series
 from flashbench.other_tools.asv_file import Params
 from flashbench.other_tools.benchmarks import SECONDS, find_case
-from flashbench.runfile import MAX_SECONDS, MIN_SECONDS
+from flashbench.run_checks import MAX_SECONDS, MIN_SECONDS
 
 _FEWEST_FOR_INTERVAL = 8  # of fewer samples asv makes an interval up from an assumed distribution
 

@@ -10,6 +10,7 @@ from time import monotonic
 
 import msgspec
 
+from flashbench.baseline_names import baseline_beside
 from flashbench.errors import NotMeasuredError
 from flashbench.measure.plan import derive_seed, passes
 from flashbench.measure.process import Worker, WorkerDiedError
@@ -26,7 +27,7 @@ from flashbench.measure.protocol import (
     Setup,
     Turn,
 )
-from flashbench.runfile import Candidate, DeviceState, Result, baseline_beside
+from flashbench.runfile import Candidate, DeviceState, Result
 
 _WORKER_BYTES = 300 << 20  # of a process that has imported torch, without inputs
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from flashbench.baseline_names import SDPA, is_baseline_name
 from flashbench.launches import Failure
 from flashbench.metric import UNIT
-from flashbench.runfile import MAX_SECONDS, MIN_SECONDS
+from flashbench.run_checks import MAX_SECONDS, MIN_SECONDS
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]

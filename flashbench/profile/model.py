@@ -6,6 +6,7 @@ import msgspec
 
 from flashbench.case import Case
 from flashbench.damage import UNREADABLE, damage
+from flashbench.document_head import head_of
 from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
 from flashbench.inputs import read_input
@@ -92,13 +93,7 @@ class CaseProfile(msgspec.Struct, kw_only=True):
         return "gpu_cold" if self.cold else "gpu_warm"
 
 
-class _Head(msgspec.Struct):
-    format: str = ""
-    version: int = 0
-
-
 _PROFILE = msgspec.json.Decoder(CaseProfile)
-_HEAD = msgspec.json.Decoder(_Head)
 
 
 def save(profile: CaseProfile, path: Path) -> None:
@@ -109,7 +104,7 @@ def save(profile: CaseProfile, path: Path) -> None:
 def is_profile(path: Path) -> bool:
     """Whether the file says that it is one."""
     try:
-        return _HEAD.decode(read_input(path, _MAX_BYTES, "a profile")).format == FORMAT
+        return head_of(read_input(path, _MAX_BYTES, "a profile")).format == FORMAT
     except (InvalidInputError, *UNREADABLE):
         return False
 
@@ -118,7 +113,7 @@ def load(path: Path) -> CaseProfile:
     """Read and check a profile; InvalidInputError says what is wrong with it."""
     content = read_input(path, _MAX_BYTES, "a profile")
     try:
-        head = _HEAD.decode(content)
+        head = head_of(content)
         if head.format != FORMAT:
             raise InvalidInputError(f"{path}: not a profile of `flashbench profile`")
         if head.version != VERSION:
