@@ -6,9 +6,8 @@ They lie in `.asv/flashbench/MACHINE/profiles/`, or in the results folder as rec
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -118,22 +117,33 @@ def changes(kept: Iterable[Kept], commits: Sequence[Commit], since: frozenset[in
     """What differs between two profiles of a case that follow each other in the history, a line
     each, the latest first. since: places of commits before the range, which are left out."""
     place = {commit.id: index for index, commit in enumerate(commits)}
+    lines = []
+    for old, new in in_order(kept, place):
+        if old is None or place[new.commit] in since:
+            continue
+        said = differences(old.subject, new.subject, new.profile.metric)
+        if said not in _NOTHING_NEW:
+            candidate = series_of(new.subject.candidate)
+            pair = f"{new.commit[:_SHOWN]} against {old.commit[:_SHOWN]}"
+            line = f"{new.profile.case.id} {candidate} on {new.machine}: {pair}: {said}"
+            lines.append((place[new.commit], line))
+    return [line for _, line in sorted(lines, key=lambda pair: -pair[0])]
+
+
+def in_order(kept: Iterable[Kept], place: Mapping[str, int]) -> list[tuple[Kept | None, Kept]]:
+    """Each profile of a commit in `place`, with the one before it of the same machine, case and
+    candidate; None for the first."""
     series: dict[tuple[object, ...], list[Kept]] = defaultdict(list)
     for one in kept:
         if one.commit in place:
             profile = one.profile
             key = one.machine, profile.case.id, profile.cold, series_of(one.subject.candidate)
             series[key].append(one)
-    lines = []
-    for (machine, case, _, candidate), ones in series.items():
+    pairs: list[tuple[Kept | None, Kept]] = []
+    for ones in series.values():
         ones.sort(key=lambda one: place[one.commit])
-        for old, new in pairwise(ones):
-            said = differences(old.subject, new.subject, new.profile.metric)
-            if said not in _NOTHING_NEW and place[new.commit] not in since:
-                pair = f"{new.commit[:_SHOWN]} against {old.commit[:_SHOWN]}"
-                line = f"{case} {candidate} on {machine}: {pair}: {said}"
-                lines.append((place[new.commit], line))
-    return [line for _, line in sorted(lines, key=lambda pair: -pair[0])]
+        pairs += zip([None, *ones], ones, strict=False)
+    return pairs
 
 
 def _folder(results: Path, machine: str) -> Path:

@@ -10,12 +10,21 @@ from numpy.typing import NDArray
 
 from flashbench.history.model import FloatArray, Gap, Points
 from flashbench.other_tools.benchmarks import SECONDS
-from flashbench.site.content import CONFIDENCE, Content, Graph, commit_page, moment, shown, speedup
+from flashbench.site.content import (
+    CONFIDENCE,
+    HASH,
+    Content,
+    Graph,
+    commit_page,
+    moment,
+    shown,
+    speedup,
+)
+from flashbench.site.profiles import by_commit
 from flashbench.site.templating import maker_key, page
 from flashbench.table import digits, percentage, ratio_text
 
 _BODY_LINES, _BODY_CHARACTERS = 500, 20_000  # of a message on a page
-HASH = 10  # digits of a commit where it is named
 _COLUMNS = 6  # value, low and high of what is judged; ours, the control; the value before
 _UNITS = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
 
@@ -36,6 +45,7 @@ class CommitPages:
         self._gaps: dict[int, list[Gap]] = {}
         for gap in content.history.gaps:
             self._gaps.setdefault(gap.commit, []).append(gap)
+        self._profiles = by_commit(content.profiles, content.history.commits)
         keys = [hashlib.blake2b(repr(name).encode(), digest_size=16) for name in self._names]
         self._names_keys = np.array([key.digest() for key in keys], dtype="V16")
 
@@ -51,7 +61,13 @@ class CommitPages:
         digest.update(numbers.tobytes())
         commits = self._content.history.commits
         beside = [commits[i].id for i in (commit - 1, commit + 1) if 0 <= i < len(commits)]
-        known = (commits[commit], beside, self._gaps.get(commit), self._changes.get(commit))
+        known = (
+            commits[commit],
+            beside,
+            self._gaps.get(commit),
+            self._changes.get(commit),
+            self._profiles.get(commit),
+        )
         digest.update(repr((self._content.project, known)).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
@@ -74,6 +90,7 @@ class CommitPages:
                 for gap in self._gaps.get(commit, ())
             ],
             "changes": self._changes.get(commit, []),
+            "profiles": self._profiles.get(commit, []),
             "confidence": percentage(CONFIDENCE),
             "rows": self._rows(commit),
         }

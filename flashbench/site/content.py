@@ -12,10 +12,12 @@ import numpy as np
 
 from flashbench.candidates import SDPA
 from flashbench.history.model import Change, History, Points, Series
+from flashbench.history.profiles import Kept
 from flashbench.render.escape import printable
 from flashbench.table import Document
 
 CONFIDENCE = 0.99  # of the intervals of `Points`
+HASH = 10  # digits of a commit where it is named
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Content:
     graphs: tuple[Graph, ...]
     latest: tuple[Latest, ...] = ()
     notes: tuple[str, ...] = ()  # what was passed over, one line each
+    profiles: tuple[Kept, ...] = ()
 
 
 def drawn(history: History) -> tuple[Series, ...]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashbench.builds.builder import cache_directory
+from flashbench.history import profiles
 from flashbench.history.axis import axis
 from flashbench.history.changes import find
 from flashbench.history.load import load
@@ -42,4 +43,7 @@ def gather(source: Source) -> Content:
             f"{count} measured commit{'s' * (count != 1)} not among those of {source.revision}"
             f"{history.off_axis_hint}"
         )
-    return Content(project_name(source.repository), history, graphs, latest, tuple(notes))
+    kept = profiles.read(source.results, [one.name for one in history.machines], notes)
+    return Content(
+        project_name(source.repository), history, graphs, latest, tuple(notes), tuple(kept)
+    )

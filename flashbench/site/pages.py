@@ -10,8 +10,9 @@ import numpy as np
 
 from flashbench.history.model import Change, Gap, Machine
 from flashbench.site import pictures
-from flashbench.site.commit_pages import HASH, CommitPages, measured_on
+from flashbench.site.commit_pages import CommitPages, measured_on
 from flashbench.site.content import (
+    HASH,
     Content,
     Graph,
     Latest,
