@@ -63,11 +63,12 @@ def false_alarms(families: int, seed: int) -> None:
         for name, effect in EFFECTS.items():
             for order, later in LATER.items():
                 rng = np.random.default_rng(seed)
-                found = {"direct": 0, "tied": 0}
-                for _ in range(families):
-                    for way, ratios in launches(rng, effect, later, 0.5, cases, 0).items():
-                        found[way] += ever_alarmed(ratios)
-                cells = [rate(found[way], families) for way in found]
+                drawn = [launches(rng, effect, later, 0.5, cases, 0) for _ in range(families)]
+                found = [
+                    int(ever_alarmed(np.stack([ratios[way] for ratios in drawn])).sum())
+                    for way in ("direct", "tied")
+                ]
+                cells = [rate(count, families) for count in found]
                 print(f"| {cases} | {name} | {order} | {' | '.join(cells)} |", flush=True)
 
 

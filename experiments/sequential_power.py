@@ -12,7 +12,7 @@ from asymptotic import normal_mixture
 from families import ALPHA, TOLERANCE, judge_family, rate, trials_argument
 from simulated_noise import FloatArray, Noise, heavy_tailed, normal, quantised, skewed
 
-from flashbench.stats.sequential import anytime_shift
+from flashbench.stats.sequential import anytime_shift, exceeds
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Outcome
 
@@ -47,20 +47,18 @@ def found_at(method: Method, launches: FloatArray, limit: float = 0.0) -> int:
 def found_by_the_gate(change: float, trials: int, seed: int, until: int = 40) -> list[int]:
     """The same with the whole gate over all 64 cases, what it does about order and modes too."""
     rng = np.random.default_rng(seed)
-    out = []
-    for _ in range(trials):
-        old, new = 0.01 * rng.standard_normal((2, CASES, until))
-        speedups = old - new
-        speedups[0] -= math.log1p(change)
-        out.append(until + 1)
-        for n in range(5, until + 1):
-            # A case is judged in full once its interval alone comes near.
-            if anytime_shift(speedups[0, :n], 10 * ALPHA / CASES).high < 0:
-                verdict = judge_family([speedups[:, :n]], anytime=True)[0]
-                if verdict.outcome in (Outcome.SLOWER, Outcome.PERHAPS_SLOWER):
-                    out[-1] = n
-                    break
-    return out
+    builds = 0.01 * rng.standard_normal((trials, 2, CASES, until))
+    speedups = builds[:, 0] - builds[:, 1]
+    speedups[:, 0] -= math.log1p(change)
+    found = np.full(trials, until + 1)
+    for n in range(5, until + 1):
+        # A case is judged in full once its interval alone comes near.
+        near = exceeds(-speedups[:, 0, :n], 0.0, 10 * ALPHA / CASES)
+        for trial in np.flatnonzero(near & (found > until)):
+            verdict = judge_family([speedups[trial, :, :n]], anytime=True)[0]
+            if verdict.outcome in (Outcome.SLOWER, Outcome.PERHAPS_SLOWER):
+                found[trial] = n
+    return found.tolist()
 
 
 def _row(found: list[int]) -> str:
