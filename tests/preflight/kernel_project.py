@@ -97,3 +97,13 @@ def kernel_project(root: Path) -> Repository:
         repository.write(name, text)
     repository.commit("A kernel")
     return repository
+
+
+def add_submodule(project: Repository, name: str, text: str) -> Repository:
+    """A repository beside the project with one file, fetched into third_party/tiles."""
+    other = Repository(project.root.parent / "tiles")
+    other.write(name, text)
+    other.commit("Tiles")
+    allowed = ("-c", "protocol.file.allow=always")
+    project.git(*allowed, "submodule", "-q", "add", str(other.root), "third_party/tiles")
+    return other

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from preflight.kernel_project import kernel_project
+from preflight.kernel_project import add_submodule, kernel_project
 from revisions.repository import Repository
 
 from flashbench.preflight import run
@@ -329,12 +329,8 @@ def test_unit_that_git_ignores(tmp_path: Path) -> None:
 
 def test_unit_of_a_submodule(tmp_path: Path) -> None:
     """The files of a submodule are not the project's own."""
-    other = Repository(tmp_path / "tiles")
-    other.write("tiles.cpp", "int tiles;\n")
-    other.commit("Tiles")
     project = kernel_project(tmp_path / "flash")
-    fetch = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add")
-    project.git(*fetch, str(other.root), "third_party/tiles")
+    add_submodule(project, "tiles.cpp", "int tiles;\n")
     unit = '"third_party/tiles/tiles.cpp"'
     project.edit("setup.py", '"csrc/combine.cpp"', f'"csrc/combine.cpp", {unit}')
     project.commit("Compile a submodule")
@@ -343,12 +339,8 @@ def test_unit_of_a_submodule(tmp_path: Path) -> None:
 
 def test_function_of_a_submodule(tmp_path: Path) -> None:
     """It is defined where the project's own units are not."""
-    other = Repository(tmp_path / "tiles")
-    other.write("tiles.cpp", "int tiles() { return 1; }\n")
-    other.commit("Tiles")
     project = kernel_project(tmp_path / "flash")
-    fetch = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add")
-    project.git(*fetch, str(other.root), "third_party/tiles")
+    add_submodule(project, "tiles.cpp", "int tiles() { return 1; }\n")
     called_in_bindings(project, "int tiles();", "tiles()")
     project.commit("Call a submodule")
     assert [one.found for one in run(project.root, "source").errors] == []
@@ -356,12 +348,8 @@ def test_function_of_a_submodule(tmp_path: Path) -> None:
 
 def test_header_of_a_submodule(tmp_path: Path) -> None:
     """Git tracks it there, by whichever path it is included."""
-    other = Repository(tmp_path / "tiles")
-    other.write("tiles.h", "constexpr int kTiles = 1;\n")
-    other.commit("Tiles")
     project = kernel_project(tmp_path / "flash")
-    fetch = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add")
-    project.git(*fetch, str(other.root), "third_party/tiles")
+    add_submodule(project, "tiles.h", "constexpr int kTiles = 1;\n")
     first = '#include "forward.h"'
     project.edit("csrc/combine.cpp", first, f'#include "../third_party/tiles/tiles.h"\n{first}')
     project.commit("Include a header of a submodule")
