@@ -113,6 +113,7 @@ REASONS: dict[str, Evidence] = {
     "no Python 3.13 here": no_python_3_13,
     "no index of packages here": no_index,
     "no emulator of Arm": missing("cmake", "ninja", "aarch64-linux-gnu-g++", "qemu-aarch64"),
+    "no nvcc here": missing("nvcc"),
     "no unshare": missing("unshare"),
     "a file system cannot be mounted here": no_mounts,
     "no clone with the whole history": partial_clone,

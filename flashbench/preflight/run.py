@@ -4,11 +4,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from flashbench.errors import InvalidInputError
 from flashbench.preflight.finding import (
-    CannotCheck,
     CannotMend,
     Check,
     Finding,
@@ -19,9 +17,6 @@ from flashbench.preflight.finding import (
 from flashbench.preflight.source import CHECKS as SOURCE_CHECKS
 from flashbench.preflight.source.tree import read_tree
 from flashbench.settings import up_to_repository
-
-if TYPE_CHECKING:
-    from flashbench.preflight.build.subject import BuildSubject
 
 _PROJECT = ("pyproject.toml", ".git", "setup.py", "CMakeLists.txt")
 
@@ -90,19 +85,9 @@ def run(
         from flashbench.preflight import device
 
         tell("asking the driver and torch")
-        answers = device.ask([cache_directory(), Path.cwd()], _archs(subject), subject.setting)
+        answers = device.ask([cache_directory(), Path.cwd()], subject.archs, subject.setting)
         performer.perform("device", device.CHECKS, answers)
     return report
-
-
-def _archs(subject: "BuildSubject") -> tuple[str, ...]:
-    """What the build of HEAD has code for; nothing where that cannot be known."""
-    from flashbench.preflight.build.resources import read_archs
-
-    try:
-        return read_archs(subject.libraries)
-    except CannotCheck:
-        return ()
 
 
 @dataclass

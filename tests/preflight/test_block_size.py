@@ -14,7 +14,8 @@ _KERNEL = "constexpr int kWarps = 16;\n__global__ void scale(float* x) { x[threa
 
 def _found(root: Path, launch: str, *kernels: KernelUse) -> list[Finding]:
     (root / "scale.cu").write_text(f"{_KERNEL}void go(float* x) {{ {launch} }}\n")
-    return list(too_large(read_tree(root), kernels))
+    looked = too_large(read_tree(root), kernels)
+    return [one for one in looked if isinstance(one, Finding)]
 
 
 def _scale(registers: int, arch: int = 90) -> KernelUse:
@@ -70,6 +71,13 @@ def test_one_chip_of_several_is_a_warning(tmp_path: Path) -> None:
 def test_what_the_text_does_not_tell_is_not_guessed(tmp_path: Path, launch: str) -> None:
     """Variables, other kernels, what is changed and what stands under a condition."""
     assert _found(tmp_path, launch, _scale(255)) == []
+
+
+def test_threads_that_only_run_time_knows_are_not_ok(tmp_path: Path) -> None:
+    """The launch is left out, and the check says where it is."""
+    (tmp_path / "scale.cu").write_text(f"{_KERNEL}void go(float* x) {{ scale<<<8, n>>>(x); }}\n")
+    (unknown,) = too_large(read_tree(tmp_path))
+    assert str(unknown) == "scale.cu:3: the text does not say how many threads"
 
 
 def test_variant_with_the_fewest_registers_counts(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from flashbench.preflight.architectures import Setting
 from flashbench.preflight.device import CHECKS, Answers
 from flashbench.preflight.device.answers import TorchAnswer
 from flashbench.preflight.device.nvidia_smi import read_driver
-from flashbench.preflight.finding import Finding
+from flashbench.preflight.finding import CannotCheck, Finding
 
 _TORCH = TorchAnswer(version="2.11.0+cu130", cuda="13.0", available=True, archs=("sm_90",))
 _PROCESS = "<process_info><pid>1</pid><process_name>other</process_name></process_info>"
@@ -103,6 +103,20 @@ def test_each_lack_of_software_is_named(answers: Answers, check: str, found: str
     """One thing that is missing or does not fit: that finding, and nothing else."""
     findings = _found(answers)
     assert [(one.check, found in one.found) for one in findings] == [(check, True)]
+
+
+@pytest.mark.parametrize(
+    ("archs", "reason"),
+    [
+        (CannotCheck("HEAD does not build"), "HEAD does not build"),
+        ((), "the build has no code for a GPU"),
+    ],
+)
+def test_chip_that_may_be_covered(archs: tuple[str, ...] | CannotCheck, reason: str) -> None:
+    """What the build has code for is unknown, or it has none: neither is said to cover a chip."""
+    done = {check.name: check.perform(replace(_answers(), archs=archs)) for check in CHECKS}
+    assert done.pop("chip is covered") == ([], [reason])
+    assert list(done.values()) == [([], [])] * len(done)
 
 
 def test_old_driver() -> None:

@@ -12,6 +12,7 @@ from flashbench.preflight.build import resources
 from flashbench.preflight.build.resources import KernelUse
 from flashbench.preflight.build.shared_memory import dynamic, shared_memory
 from flashbench.preflight.build.subject import BuildSubject
+from flashbench.preflight.finding import Finding
 from flashbench.preflight.source.arithmetic import Constants
 from flashbench.preflight.source.tree import read_tree
 
@@ -47,8 +48,13 @@ def _tree(root: Path, unit: str) -> Path:
     return root
 
 
+def _findings(root: Path, unit: str, uses: list[KernelUse] | None = None) -> list[Finding]:
+    looked = dynamic(read_tree(_tree(root, unit)), uses or ())
+    return [one for one in looked if isinstance(one, Finding)]
+
+
 def _found(root: Path, unit: str) -> list[str]:
-    findings = dynamic(read_tree(_tree(root, unit)))
+    findings = _findings(root, unit)
     return [f"{one.where} {one.found.split(' bytes')[0]}" for one in findings]
 
 
@@ -181,9 +187,16 @@ def test_limits_of_the_chips(
 ) -> None:
     """Each chip of the build has its limit, which static and dynamic memory share."""
     unit = f"{_OTHER}void g() {{ {_ASK.format(size)} }}\n"
-    findings = list(dynamic(read_tree(_tree(tmp_path, unit)), uses))
+    findings = _findings(tmp_path, unit, uses)
     assert [one.severity for one in findings] == ([found[0]] if found else [])
     assert found is None or found[1] in findings[0].found
+
+
+def test_sizes_that_only_run_time_knows_are_not_ok(tmp_path: Path) -> None:
+    """A variable and a condition are left out, and the check says where."""
+    unit = _ASK.format("bytes") + "\n#ifdef WIDE\n" + _ASK.format(8) + "\n#endif"
+    (unknown,) = dynamic(read_tree(_tree(tmp_path, unit)))
+    assert str(unknown).startswith("csrc/kernel.cu:2 and 1 more: the text does not say")
 
 
 def test_static_and_dynamic_without_an_attribute(tmp_path: Path) -> None:
@@ -191,6 +204,7 @@ def test_static_and_dynamic_without_an_attribute(tmp_path: Path) -> None:
     tree = read_tree(_tree(tmp_path, _OTHER + _LAUNCH.format(40 << 10)))
     assert list(dynamic(tree, [_use(80, 8 << 10)])) == []
     (finding,) = dynamic(tree, [_use(80, 9 << 10)])
+    assert isinstance(finding, Finding)
     assert "40960 bytes and 9216 of static arrays" in finding.found
 
 
@@ -206,7 +220,9 @@ def test_sizes_are_judged_without_cuobjdump(
     subject = BuildSubject(tree, 60)
     monkeypatch.setitem(vars(subject), "built", SimpleNamespace(reason=""))
     monkeypatch.setitem(vars(subject), "libraries", [library])
-    (finding,) = shared_memory(subject)
+    unknown, finding = shared_memory(subject)
+    assert isinstance(finding, Finding)
+    assert str(unknown).startswith("cuobjdump is not installed")
     assert finding.found == "asks for 245760 bytes a block; no chip has more than 232448"
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from flashbench.preflight.build.launches import LAUNCH, Asked, KernelLaunch, launches_of
+from flashbench.preflight.build.launches import LAUNCH, Asked, KernelLaunch, launches_of, shown
 from flashbench.preflight.build.resources import DYNAMIC_SHARED, KernelUse
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding
@@ -19,37 +19,39 @@ _UNIT = 256
 _DIM3 = re.compile(r"\bdim3\s*[({]([^;{}]*)[)}]\s*\Z")
 
 
-def block_size(subject: BuildSubject) -> Iterator[Finding]:
+def block_size(subject: BuildSubject) -> Iterator[Finding | CannotCheck]:
     """A launch whose block has too many threads for the chip, or for the kernel's registers."""
-    reason, kernels = "", list[KernelUse]()
+    kernels = list[KernelUse]()
     try:
         kernels = subject.kernels
-    except CannotCheck as error:
-        reason = str(error)
-    found = list(too_large(subject.tree, kernels))
-    if reason and not found:
-        raise CannotCheck(reason)
-    yield from found
+    except CannotCheck as unknown:
+        yield unknown  # a size that no chip has is known from the sources
+    yield from too_large(subject.tree, kernels)
 
 
-def too_large(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Finding]:
+def too_large(
+    tree: SourceTree, kernels: Sequence[KernelUse] = ()
+) -> Iterator[Finding | CannotCheck]:
     """Judged where the text tells the threads of a block, under no condition of the preprocessor.
 
     kernels: of the build; a template is judged by its variant with the fewest registers. With
     `__launch_bounds__` ptxas keeps to what the block can have.
     """
-    declared = Asked(tree).kernels
+    declared, unknown = Asked(tree).kernels, list[str]()
     for name in tree.units + tree.headers:
         source, constants = tree.read(name), Constants(tree, name)
         for launch in launches_of(source):
             line = source.line_of(launch.place)
             threads = _threads(source, constants, launch)
             if threads is None or source.is_conditional(line):
+                unknown.append(f"{name}:{line}")
                 continue
             said = _refused(threads, [one for one in kernels if _is_of(one, launch, declared)])
             if said is not None:
                 found, fix, everywhere = said
                 yield Finding(f"{name}:{line}", found, fix, "error" if everywhere else "warning")
+    if unknown:
+        yield CannotCheck(f"{shown(unknown)}: the text does not say how many threads")
 
 
 def _is_of(kernel: KernelUse, launch: KernelLaunch, declared: frozenset[str]) -> bool:

@@ -1,7 +1,7 @@
 """Launches as sources state them, and the dynamic shared memory that an attribute allows."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,6 +70,11 @@ class Asked:
             # In a macro, or without its comma: for what, nobody here knows.
             found += [frozenset()] * (_mentions(text.code) > len(asked_for))
         return found
+
+
+def shown(places: Sequence[str]) -> str:
+    """The first of some places, and how many more there are."""
+    return f"{places[0]} and {len(places) - 1} more" if len(places) > 1 else places[0]
 
 
 def _mentions(code: str) -> int:

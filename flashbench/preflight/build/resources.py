@@ -1,7 +1,6 @@
 """What compiled kernels use, read from a library by cuobjdump, and what each chip has."""
 
 import json
-import mmap
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashbench.inputs import reason
+from flashbench.preflight.build.fatbin import has_device_code
 from flashbench.preflight.finding import CannotCheck
 
 # Bytes of shared memory that a block may ask for by cudaFuncSetAttribute: CUDA C++ Programming
@@ -69,7 +69,7 @@ def read_kernels(libraries: Sequence[Path]) -> list[KernelUse]:
     if reports and all(report.is_file() for report in reports):
         return [kernel for report in reports for kernel in _reported(report)]
     found = []
-    for library in filter(_has_device_code, libraries):
+    for library in filter(has_device_code, libraries):
         text = _cuobjdump("--dump-resource-usage", library)
         kernels = parse(text)
         if not kernels and "ptx code:" in text and "elf code:" not in text:
@@ -79,14 +79,6 @@ def read_kernels(libraries: Sequence[Path]) -> list[KernelUse]:
             )
         found += kernels
     return found
-
-
-def _has_device_code(library: Path) -> bool:
-    """By the name of the section that holds it, which a stripped library has, too."""
-    if not library.stat().st_size:
-        return False
-    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
-        return held.find(b".nv_fatbin") >= 0
 
 
 def _cuobjdump(option: str, library: Path) -> str:
@@ -115,16 +107,6 @@ def _reported(report: Path) -> Iterator[KernelUse]:
     for entry in json.loads(report.read_text())["kernels"]:
         arch, shared = re.sub(r"\D", "", entry["arch"]), entry["static_shared_bytes"]
         yield KernelUse(entry["name"], int(arch), entry["registers"], shared, entry["stack_bytes"])
-
-
-def read_archs(libraries: Sequence[Path]) -> tuple[str, ...]:
-    """What the libraries have code for: `90a-real` machine code, `80-virtual` PTX."""
-    found = set()
-    for library in filter(_has_device_code, libraries):
-        for option, kind in (("--list-elf", "real"), ("--list-ptx", "virtual")):
-            text = _cuobjdump(option, library)
-            found |= {f"{arch}-{kind}" for arch in re.findall(r"\.sm_(\w+)\.", text)}
-    return tuple(sorted(found))
 
 
 def parse(text: str) -> list[KernelUse]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from flashbench.preflight.build.launches import Asked, SharedSize, sizes_of
+from flashbench.preflight.build.launches import Asked, SharedSize, shown, sizes_of
 from flashbench.preflight.build.resources import DYNAMIC_SHARED, STATIC_SHARED, KernelUse
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding
@@ -13,7 +13,7 @@ from flashbench.preflight.source.tree import SourceTree
 TOO_MUCH_STATIC = re.compile(r"uses too much shared data|ptxas error.*shared")
 
 
-def shared_memory(subject: BuildSubject) -> Iterator[Finding]:
+def shared_memory(subject: BuildSubject) -> Iterator[Finding | CannotCheck]:
     """Static shared memory that no chip gives, and dynamic that one of those built for has not."""
     reason = subject.built.reason
     if match := TOO_MUCH_STATIC.search(reason):
@@ -24,35 +24,34 @@ def shared_memory(subject: BuildSubject) -> Iterator[Finding]:
             "make it dynamic: `extern __shared__`, and ask by cudaFuncSetAttribute",
         )
         return
+    kernels = list[KernelUse]()
     try:
         kernels = subject.kernels
-    except CannotCheck:
-        if not subject.has_cuda:
-            raise
-        kernels = []  # a size that no chip has is known from the sources
-    else:
-        if not kernels:
-            raise CannotCheck("the build has no CUDA kernels")
+    except CannotCheck as unknown:
+        yield unknown  # a size that no chip has is known from the sources
     yield from dynamic(subject.tree, kernels)
 
 
-def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Finding]:
+def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Finding | CannotCheck]:
     """Sizes, with the kernel's static arrays, beyond what a block has on a chip that it is built
     for, and launches beyond 48 KiB where nothing asks for more.
 
     kernels: of the build; without them a size is too much where no chip has it. A size is judged
     where its text tells it and it stands under no condition of the preprocessor.
     """
-    asked = Asked(tree)
+    asked, unknown = Asked(tree), list[str]()
     for name in tree.units + tree.headers:
         source, constants, reported = tree.read(name), Constants(tree, name), set()
         for shared in sorted(sizes_of(source), key=lambda shared: shared.place):
             size, line = constants.value(shared.size), source.line_of(shared.place)
             one = (size, shared.kernels & asked.kernels)
-            if size is None or one in reported or source.is_conditional(line):
+            where = f"{name}:{line}"
+            if size is None or source.is_conditional(line):
+                unknown.append(where)
+                continue
+            if one in reported:
                 continue
             reported.add(one)
-            where = f"{name}:{line}"
             if too_much := _beyond(size, shared, kernels):
                 yield Finding(
                     where,
@@ -70,6 +69,8 @@ def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Fin
                         "cudaFuncSetAttribute(KERNEL, cudaFuncAttributeMaxDynamicSharedMemorySize, "
                         f"{size}) before the launch",
                     )
+    if unknown:
+        yield CannotCheck(f"{shown(unknown)}: the text does not say how many bytes")
 
 
 def _beyond(size: int, shared: SharedSize, kernels: Sequence[KernelUse]) -> tuple[str, bool] | None:

@@ -37,6 +37,8 @@ def stale_library(subject: BuildSubject) -> Iterator[Finding]:
         command, found = _OWN_BUILD, dict(_of_other_sources(subject.tree.root))
     else:
         found = dict(_older(subject, sources, import_root))
+    if not _libraries(subject.tree.root, import_root):
+        raise CannotCheck("no library for this Python is in the working tree")
     mend = partial(_rebuild, subject, command, list(found)) if command else None
     for library, why in found.items():
         yield Finding(

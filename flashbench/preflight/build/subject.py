@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashbench.preflight.architectures import Setting, setting_of
+from flashbench.preflight.build.fatbin import archs_of
 from flashbench.preflight.build.resources import KernelUse, read_kernels
 from flashbench.preflight.finding import CannotCheck
 from flashbench.preflight.source.tree import SourceTree
@@ -75,7 +76,18 @@ class BuildSubject:
             raise CannotCheck("HEAD does not build")
         return sorted((Path(self.built.build.directory) / "lib").rglob("*.so"))
 
+    @property
+    def archs(self) -> tuple[str, ...] | CannotCheck:
+        """What the built libraries have code for, or why that is not known."""
+        try:
+            return tuple(sorted(set[str]().union(*map(archs_of, self.libraries))))
+        except CannotCheck as reason:
+            return reason
+
     @cached_property
     def kernels(self) -> list[KernelUse]:
-        """What the kernels of the built libraries use, by cuobjdump; CannotCheck without it."""
-        return read_kernels(self.libraries)
+        """What the kernels of the built libraries use; CannotCheck without cuobjdump, and where
+        there are none."""
+        if found := read_kernels(self.libraries):
+            return found
+        raise CannotCheck("the build has no CUDA kernels")

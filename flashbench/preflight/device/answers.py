@@ -37,7 +37,8 @@ class TorchAnswer:
 class Answers:
     """driver: None without nvidia-smi, which `driver_error` explains. tools: name -> first line of
     its version, or "" when it is not on PATH; profiling: who may read the GPU's counters, "" where
-    nobody says. free: bytes on the disks of these folders. archs: of the kernels that were built.
+    nobody says. free: bytes on the disks of these folders. archs: that the build has code for, or
+    why that is not known.
     """
 
     driver: Driver | None
@@ -46,7 +47,7 @@ class Answers:
     tools: dict[str, str] = field(default_factory=dict)
     profiling: str = ""
     free: dict[str, int] = field(default_factory=dict)
-    archs: tuple[str, ...] = ()
+    archs: tuple[str, ...] | CannotCheck = ()
     setting: Setting = field(default_factory=Setting)  # that decides `archs`
     visible: str | None = None  # $CUDA_VISIBLE_DEVICES
 
@@ -56,7 +57,7 @@ class Answers:
         return self.driver
 
 
-def ask(folders: list[Path], archs: tuple[str, ...], setting: Setting) -> Answers:
+def ask(folders: list[Path], archs: tuple[str, ...] | CannotCheck, setting: Setting) -> Answers:
     """Ask this machine. Changes nothing; a tool that fails or hangs is an answer, too."""
     driver, error = None, "nvidia-smi is not on PATH"
     if shutil.which("nvidia-smi"):

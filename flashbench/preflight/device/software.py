@@ -72,8 +72,10 @@ def chip_covered(answers: Answers) -> Iterator[Finding]:
     """The build has machine code for this chip (same major version, a minor one not above its own)
     or PTX of an older one, which the driver compiles."""
     driver = answers.require_driver()
+    if isinstance(answers.archs, CannotCheck):
+        raise answers.archs
     if not answers.archs:
-        raise CannotCheck("no kernels for CUDA were built")
+        raise CannotCheck("the build has no code for a GPU")
     for gpu in driver.gpus:
         chip = gpu.capability.replace(".", "")
         if chip and not any(covers(arch, int(chip)) for arch in answers.archs):
