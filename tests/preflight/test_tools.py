@@ -9,7 +9,7 @@ from preflight.kernel_project import kernel_project
 from revisions.repository import Repository
 
 from flashbench.preflight import PreflightReport, run
-from flashbench.preflight.build import resources, tools
+from flashbench.preflight.build import architecture_list, resources, tools
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck
 from flashbench.preflight.source.tree import read_tree
@@ -74,23 +74,23 @@ def test_list_of_architectures_without_this_chip(
     """A list made for another machine is named and replaced; without a GPU nobody knows."""
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "7.5;8.6")
     with pytest.raises(CannotCheck, match="no GPU"):
-        list(tools.architecture_list(subject))
+        list(architecture_list.architecture_list(subject))
     _program(bare, "nvidia-smi", "9.0")
     monkeypatch.setenv("PATH", f"{bare}:/usr/bin:/bin")
-    (finding,) = tools.architecture_list(subject)
+    (finding,) = architecture_list.architecture_list(subject)
     assert finding.found == "is '7.5;8.6', without the sm_90 of this machine"
     assert finding.mend is not None
     finding.mend()
     assert os.environ["TORCH_CUDA_ARCH_LIST"] == "9.0"
-    assert list(tools.architecture_list(subject)) == []
+    assert list(architecture_list.architecture_list(subject)) == []
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0+PTX")
-    assert list(tools.architecture_list(subject)) == []
+    assert list(architecture_list.architecture_list(subject)) == []
     for name in ("FLASHBENCH_CUDA_ARCHS", "CUDAARCHS"):  # which setuptools does not read
         monkeypatch.setenv(name, "75")
-    assert list(tools.architecture_list(subject)) == []
+    assert list(architecture_list.architecture_list(subject)) == []
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "Common")
     with pytest.raises(CannotCheck, match="TORCH_CUDA_ARCH_LIST=Common"):
-        list(tools.architecture_list(subject))
+        list(architecture_list.architecture_list(subject))
 
 
 def test_pip_of_another_python(
@@ -169,6 +169,64 @@ def test_head_that_does_not_build(buildable: Repository) -> None:
     assert found["headers in git"]
 
 
+_TOOLS = {"g++": ("C++ compiler", "csrc/kernel.cpp"), "nvcc": ("nvcc", "csrc/kernel.cu")}
+
+
+@pytest.mark.parametrize("tool", _TOOLS)
+def test_missing_tool_is_one_error(
+    buildable: Repository, bare: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    """The build fails for it, which is no second defect."""
+    check, unit = _TOOLS[tool]
+    monkeypatch.setattr(tools, "cuda_program", lambda name: None)
+    for name in ("git", "sh"):
+        (bare / name).symlink_to(f"/usr/bin/{name}")
+    if tool == "nvcc":
+        _program(bare, "g++")
+    buildable.write(unit, "void f() {}\n")
+    buildable.edit("pyproject.toml", _BUILD, f'build = ["sh", "-c", "{tool} {unit}"]\n')
+    buildable.commit("Build by a tool that is not here")
+    report = run(buildable.root, "build", timeout=60)
+    assert [one.check for one in report.errors] == [check]
+    (reason,) = (done.skipped for done in report.checks if done.name == "clean build")
+    assert reason == f"HEAD does not build here: fix {check} first"
+
+
+def test_nvcc_that_the_build_does_without(
+    buildable: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project that builds without its CUDA units is warned of what it leaves out."""
+    monkeypatch.setattr(tools, "cuda_program", lambda name: None)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    buildable.write("csrc/kernel.cu", "void f() {}\n")
+    buildable.commit("Add a unit for CUDA")
+    report = run(buildable.root, "build", timeout=60)
+    assert report.errors == []
+    (finding,) = (one for one in report.warnings if one.check != "pip")
+    assert (finding.check, finding.found) == ("nvcc", "nvcc is not installed")
+
+
+def test_missing_torch_is_one_error(subject: BuildSubject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though pyproject.toml requires it, too."""
+    settings = subject.tree.root / "pyproject.toml"
+    settings.write_text('[build-system]\nrequires = ["torch>=2", "no-such-builder"]\n')
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("flashbench.builds.toolchain.installed", lambda name: "")
+    (finding,) = tools.build_requirements(subject)
+    assert finding.found == "lacks no-such-builder"
+    assert [one.found for one in tools.torch(subject)] == ["torch is not installed"]
+
+
+def test_compiler_of_the_environment_that_is_not_there(
+    subject: BuildSubject, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDACXX names the nvcc that CMake takes, whatever is on PATH."""
+    monkeypatch.setenv("CUDACXX", "/opt/cuda-11/bin/nvcc")
+    _program(bare, "nvcc")
+    (finding,) = tools.nvcc(subject)
+    assert (finding.where, finding.fix) == ("CUDACXX", "unset CUDACXX")
+
+
 def test_too_much_shared_memory(buildable: Repository) -> None:
     """ptxas refuses a static array that no chip holds: told as what it is."""
     message = "ptxas error   : Entry function 'f' uses too much shared data (0x10000 bytes)"
@@ -228,10 +286,10 @@ def test_tools_that_hang(
     """nvidia-smi and cuobjdump that give no answer end the check, not the preflight."""
     for name in ("nvidia-smi", "cuobjdump"):
         _program(bare, name).write_text("#!/bin/sh\nexec /bin/sleep 30\n")
-    monkeypatch.setattr(tools, "_SECONDS", 0.2)
+    monkeypatch.setattr(architecture_list, "_SECONDS", 0.2)
     monkeypatch.setattr(resources, "_SECONDS", 0.2)
     monkeypatch.setenv("CUDAARCHS", "80")
     with pytest.raises(CannotCheck, match=r"nvidia-smi did not answer in 0\.2 s"):
-        list(tools.architecture_list(subject))
+        list(architecture_list.architecture_list(subject))
     with pytest.raises(CannotCheck, match=r"cuobjdump did not answer in 0\.2 s"):
         resources.read_kernels([_library(tmp_path, b".nv_fatbin")])

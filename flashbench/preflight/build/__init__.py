@@ -1,6 +1,13 @@
 """Checks that compile, on a machine without a GPU: the tools, and HEAD from a clean export."""
 
-from flashbench.preflight.build import block_size, compiled, shared_memory, stale, tools
+from flashbench.preflight.build import (
+    architecture_list,
+    block_size,
+    compiled,
+    shared_memory,
+    stale,
+    tools,
+)
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import Check
 
@@ -11,7 +18,7 @@ CHECKS: tuple[Check[BuildSubject], ...] = (
     Check(
         "architecture list",
         "the build leaves out the chip of this machine",
-        tools.architecture_list,
+        architecture_list.architecture_list,
     ),
     Check("pip", "packages go to another Python than the one that runs", tools.pip),
     Check(

@@ -1,18 +1,15 @@
 """What compiled kernels use, read from a library by cuobjdump, and what each chip has."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashbench.inputs import reason
 from flashbench.preflight.build.fatbin import has_device_code
 from flashbench.preflight.finding import CannotCheck
+from flashbench.preflight.programs import ask, cuda_program
 
 # Bytes of shared memory that a block may ask for by cudaFuncSetAttribute: CUDA C++ Programming
 # Guide 13.0, table "Technical Specifications per Compute Capability". Without asking: 48 KiB.
@@ -85,22 +82,10 @@ def _cuobjdump(option: str, library: Path) -> str:
     tool = shutil.which("cuobjdump") or cuda_program("cuobjdump")
     if tool is None:
         raise CannotCheck(_NO_TOOL)
-    done = run_tool([str(tool), option, str(library)], _SECONDS)
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().partition("\n")[0]
-        raise CannotCheck(f"cuobjdump {option} {library.name} failed: {said}")
-    return done.stdout
-
-
-def run_tool(command: list[str], seconds: float) -> "subprocess.CompletedProcess[str]":
-    """What a program says; CannotCheck where it gives no answer in time, or cannot be run."""
-    name = Path(command[0]).name
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        raise CannotCheck(f"{name} did not answer in {seconds:g} s") from None
-    except OSError as error:
-        raise CannotCheck(f"{name} cannot be run: {reason(error)}") from None
+    answer = ask([str(tool), option, str(library)], _SECONDS)
+    if answer.code:
+        raise CannotCheck(f"cuobjdump {option} {library.name} failed: {answer.first_line}")
+    return answer.output
 
 
 def _reported(report: Path) -> Iterator[KernelUse]:
@@ -122,12 +107,3 @@ def parse(text: str) -> list[KernelUse]:
             found.append(KernelUse(name, arch, registers, shared, stack + local))
             name = ""
     return found
-
-
-def cuda_program(name: str) -> Path | None:
-    """A program of CUDA where it is installed, on PATH or not: a toolkit, or a pip package."""
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    places = [Path(home) for home in homes if home]
-    places += sorted(Path("/usr/local").glob("cuda-*"), reverse=True)
-    places += sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/cu*"), reverse=True)
-    return next((p / "bin" / name for p in places if (p / "bin" / name).exists()), None)

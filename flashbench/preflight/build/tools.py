@@ -5,24 +5,23 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from flashbench.inputs import reason
-from flashbench.preflight.architectures import holds, torch_name
-from flashbench.preflight.build.resources import cuda_program, run_tool
+from packaging.requirements import Requirement
+
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding, Severity
+from flashbench.preflight.programs import ask, cuda_program
 
 # What `make` and setup.py look for is in build_support/prerequisites.py and setup.py, which run
 # before there is a package, the former on a Python too old for it. An installed package does not
 # have them: so the names of compilers, and the place of Python's headers, are here once more.
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
-_SECONDS = 10.0  # for an answer of nvidia-smi or nvcc
+_SECONDS = 60.0  # for an answer of nvcc or pip
 
 
 def compiler(subject: BuildSubject) -> Iterator[Finding]:
@@ -42,17 +41,20 @@ def python_headers(subject: BuildSubject) -> Iterator[Finding]:
 
 
 def nvcc(subject: BuildSubject) -> Iterator[Finding]:
-    """nvcc is on PATH where there are units for it. flashbench itself does without."""
+    """nvcc is on PATH if there are units for it: an error unless HEAD builds without it."""
     if not subject.has_cuda:
         raise CannotCheck("there are no units for nvcc")
-    if shutil.which("nvcc") or os.environ.get("CUDACXX"):
+    name = _nvcc_name()
+    if shutil.which(name):
+        return
+    if name != "nvcc":
+        yield Finding("CUDACXX", f"is {name}, which is not there", "unset CUDACXX")
         return
     found = cuda_program("nvcc")
-    severity: Severity = "warning" if subject.is_ours else "error"
     if found is None:
-        yield Finding(
-            "PATH", "nvcc is not installed", "apt-get install nvidia-cuda-toolkit", severity
-        )
+        severity: Severity = "warning" if _builds(subject) else "error"
+        fix = "apt-get install nvidia-cuda-toolkit"
+        yield Finding("PATH", "nvcc is not installed", fix, severity)
         return
 
     def mend() -> str:
@@ -63,54 +65,21 @@ def nvcc(subject: BuildSubject) -> Iterator[Finding]:
         "PATH",
         f"nvcc is in {found.parent}, which is not on PATH",
         f'export PATH="{found.parent}:$PATH"',
-        severity,
+        "warning" if subject.is_ours else "error",
         mend,
     )
 
 
-def architecture_list(subject: BuildSubject) -> Iterator[Finding]:
-    """A list of architectures in the environment, which this build reads, holds this chip."""
-    chip, untold = _chip(), []
-    for variable in _lists(subject):
-        value = os.environ.get(variable, "")
-        held = holds(variable, value, chip) if value else True
-        if held is None:
-            untold.append(f"{variable}={value}")
-        if held is not False:
-            continue
-
-        def mend(name: str = variable) -> str:
-            os.environ[name] = torch_name(chip) if name == "TORCH_CUDA_ARCH_LIST" else str(chip)
-            return f"set {name}={os.environ[name]} for the builds of this process"
-
-        yield Finding(
-            variable,
-            f"is {value!r}, without the sm_{chip} of this machine",
-            f"unset {variable}",
-            mend=mend,
-        )
-    if untold:
-        raise CannotCheck(f"what {', '.join(untold)} stands for is the build's to say")
+def _nvcc_name() -> str:
+    """As CMake chooses it."""
+    return next(iter(os.environ.get("CUDACXX", "").split()), "nvcc")
 
 
-def _lists(subject: BuildSubject) -> tuple[str, ...]:
-    """The variables that this build reads; none where the flags for nvcc are written out."""
-    name, tree = subject.setting.name, subject.tree
-    if name == "CMAKE_CUDA_ARCHITECTURES":
-        torch = any("find_package(Torch" in tree.read(file).text for file in tree.build_files)
-        return ("TORCH_CUDA_ARCH_LIST", "CUDAARCHS") if torch else ("CUDAARCHS",)
-    return () if name == "-gencode" else (name,)
-
-
-def _chip() -> int:
-    """Of the first GPU here, as 90; CannotCheck without one."""
-    if shutil.which("nvidia-smi") is None:
-        raise CannotCheck("there is no GPU here")
-    said = _answer(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"])
-    found = re.match(r"(\d+)\.(\d)", said)
-    if found is None:
-        raise CannotCheck("nvidia-smi does not say what chip is here")
-    return int(found[1] + found[2])
+def _builds(subject: BuildSubject) -> bool:
+    try:
+        return subject.built.build.status == "built"
+    except CannotCheck:
+        return False
 
 
 def pip(subject: BuildSubject) -> Iterator[Finding]:
@@ -122,17 +91,18 @@ def pip(subject: BuildSubject) -> Iterator[Finding]:
     if program is None:
         return
     try:
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        why = reason(error) if isinstance(error, OSError) else "no answer within 60 s"
-        yield Finding(program, f"cannot be run: {why}", "python -m pip --version")
+        said = ask([program, "--version"], _SECONDS)
+    except CannotCheck as error:
+        yield Finding(program, str(error), "python -m pip  # in place of pip3", "warning")
         return
-    said = re.search(r" from (.+) \(python (\S+)\)", done.stdout)
+    found = re.search(r" from (.+) \(python (\S+)\)", said.output)
+    if found is None:
+        raise CannotCheck(f"{program} does not say for which Python it installs")
     mine = Path(sysconfig.get_paths()["purelib"])
-    if said and not Path(said[1]).is_relative_to(mine):
+    if not Path(found[1]).is_relative_to(mine):
         yield Finding(
             program,
-            f"installs for Python {said[2]} in {Path(said[1]).parent}, not for {sys.executable}",
+            f"installs for Python {found[2]} in {Path(found[1]).parent}, not for {sys.executable}",
             "python -m pip  # in place of pip3",
             "warning",
         )
@@ -145,10 +115,11 @@ def build_requirements(subject: BuildSubject) -> Iterator[Finding]:
     try:
         text = (subject.tree.root / "pyproject.toml").read_text(encoding="utf-8")
         required = tomllib.loads(text).get("build-system", {}).get("requires", [])
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):
         raise CannotCheck("no pyproject.toml that can be read") from None
     texts = [one for one in required if isinstance(one, str)] if isinstance(required, list) else []
-    if lacking := missing(texts):
+    lacking = [one for one in missing(texts) if _torch() or Requirement(one).name != "torch"]
+    if lacking:
         yield Finding(
             sys.executable,
             f"lacks {', '.join(lacking)}",
@@ -157,45 +128,47 @@ def build_requirements(subject: BuildSubject) -> Iterator[Finding]:
 
 
 def torch(subject: BuildSubject) -> Iterator[Finding]:
-    """torch is installed, for the CUDA of nvcc where the build compiles against torch."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or spec.origin is None:
+    """torch is installed, for the CUDA of nvcc if the build compiles against torch."""
+    place = _torch()
+    if place is None:
         yield Finding(sys.executable, "torch is not installed", "python -m pip install torch")
         return
-    if not subject.has_cuda or subject.is_ours:
+    files = [subject.tree.read(name).text for name in subject.tree.build_files]
+    against = any("torch.utils.cpp_extension" in text for text in files)
+    if not subject.has_cuda or not against:
         return
-    stated = Path(spec.origin).with_name("version.py")
+    stated = place.with_name("version.py")
     text = stated.read_text(errors="replace") if stated.exists() else ""
-    cuda = re.search(r"^cuda[^=\n]*=\s*'([^']+)'", text, re.MULTILINE)
-    uses = any(
-        "torch.utils.cpp_extension" in subject.tree.read(f).text for f in subject.tree.build_files
-    )
+    cuda = re.search(r"^cuda\b[^=\n]*=\s*(?:'([^']+)'|None)", text, re.MULTILINE)
     if cuda is None:
-        if uses:
-            yield Finding(
-                sys.executable,
-                "torch is built without CUDA, and the build compiles CUDA against it",
-                "python -m pip install --force-reinstall torch  # a build for CUDA",
-            )
+        raise CannotCheck("torch does not say which CUDA it is built for")
+    if cuda[1] is None:
+        yield Finding(
+            sys.executable,
+            "torch is built without CUDA, and the build compiles CUDA against it",
+            "python -m pip install --force-reinstall torch  # a build for CUDA",
+        )
         return
-    release = _nvcc_release()
-    if uses and release and release != cuda[1].partition(".")[0]:
+    release, needed = _nvcc_release(), cuda[1].partition(".")[0]
+    if release != needed:
         yield Finding(
             sys.executable,
             f"torch is built for CUDA {cuda[1]}, and nvcc is of {release}",
-            f"install nvcc {cuda[1].partition('.')[0]}, or a torch for CUDA {release}",
+            f"install nvcc {needed}, or a torch for CUDA {release}",
         )
 
 
+def _torch() -> Path | None:
+    spec = importlib.util.find_spec("torch")
+    return Path(spec.origin) if spec is not None and spec.origin else None
+
+
 def _nvcc_release() -> str:
-    program = shutil.which("nvcc")
+    """The major version of nvcc."""
+    program = shutil.which(_nvcc_name())
     if program is None:
-        return ""
-    found = re.search(r"release (\d+)", _answer([program, "--version"]))
-    return found[1] if found else ""
-
-
-def _answer(command: list[str]) -> str:
-    """What a program prints, "" where it fails; CannotCheck where it gives no answer."""
-    done = run_tool(command, _SECONDS)
-    return done.stdout if done.returncode == 0 else ""
+        raise CannotCheck("nvcc is not on PATH")
+    found = re.search(r"release (\d+)", ask([program, "--version"], _SECONDS).output)
+    if found is None:
+        raise CannotCheck("nvcc does not say its version")
+    return found[1]
