@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.case import Case
-from flashbench.comparison import between_builds, decide_family
+from flashbench.comparison import between_builds, decide_families
 from flashbench.launches import Failure, LaunchData
 from flashbench.pairing import Pairing
 from flashbench.stats.family import simultaneous_alpha
@@ -94,13 +94,10 @@ def compare_with_itself(
     whole = between_builds(data, alpha, tolerance)
     pairings = [comparison.pairing for comparison in whole]
     groups = list(_groups(pairings, launches, len(data.run.launches)))
-    looked = [_at_any_look(group, launches, tolerance, alpha) for group in groups]
+    looked = _at_any_look(groups, launches, tolerance, alpha)
     once = [
-        {
-            index: _Looked(outcome, outcome in _ALARMS)
-            for index, outcome in _outcomes(group, tolerance, alpha, anytime=False).items()
-        }
-        for group in groups
+        {index: _Looked(outcome, outcome in _ALARMS) for index, outcome in outcomes.items()}
+        for outcomes in _outcomes(groups, tolerance, alpha, anytime=False)
     ]
     cases = []
     for index, comparison in enumerate(whole):
@@ -165,7 +162,7 @@ def _smallest(enough: NDArray[np.bool_], changes: FloatArray) -> FloatArray:
     return smallest
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Looked:
     """A case's verdict at the last look, and whether any look called it different."""
 
@@ -197,38 +194,42 @@ def _cut(pairing: Pairing, start: int, stop: int) -> Pairing:
 
 
 def _at_any_look(
-    group: Sequence[Pairing], launches: int, tolerance: float, alpha: float
-) -> dict[int, _Looked]:
-    """The outcome of each measured case, by its index.
+    groups: Sequence[list[Pairing]], launches: int, tolerance: float, alpha: float
+) -> list[dict[int, _Looked]]:
+    """Of each group, the outcome of each measured case, by its index.
 
     Like `compare`, looks after each launch and drops a case once it is decided.
     """
-    kept = list(group)
-    open_cases = {index for index, p in enumerate(group) if p.failure is None}
-    found = {index: _Looked(Outcome.UNDECIDED, alarm=False) for index in sorted(open_cases)}
+    kept = [list(group) for group in groups]
+    undecided = _Looked(Outcome.UNDECIDED, alarm=False)
+    found = [{i: undecided for i, p in enumerate(g) if p.failure is None} for g in groups]
+    open_cases = [set(cases) for cases in found]
     # Before that no interval is bounded, so nothing is decided.
-    first = launches_needed_anytime(simultaneous_alpha(alpha, len(group)))
+    first = launches_needed_anytime(simultaneous_alpha(alpha, len(groups[0]))) if groups else 0
     for look in range(first, launches + 1):
-        cut = [_cut(pairing, 0, look) for pairing in kept]
-        for index, outcome in _outcomes(cut, tolerance, alpha, anytime=True).items():
-            if index not in open_cases:
-                continue
-            found[index] = _Looked(outcome, found[index].alarm or outcome in _ALARMS)
-            if outcome in DECIDED:
-                open_cases.remove(index)
-                kept[index] = cut[index]
-        if not open_cases:
-            break
+        left = [place for place, cases in enumerate(open_cases) if cases]
+        cuts = [[_cut(pairing, 0, look) for pairing in kept[place]] for place in left]
+        outcomes = _outcomes(cuts, tolerance, alpha, anytime=True)
+        for place, cut, of_group in zip(left, cuts, outcomes, strict=True):
+            for index in open_cases[place] & of_group.keys():
+                outcome = of_group[index]
+                alarm = found[place][index].alarm or outcome in _ALARMS
+                found[place][index] = _Looked(outcome, alarm)
+                if outcome in DECIDED:
+                    open_cases[place].remove(index)
+                    kept[place][index] = cut[index]
     return found
 
 
 def _outcomes(
-    group: Sequence[Pairing], tolerance: float, alpha: float, *, anytime: bool
-) -> dict[int, Outcome]:
-    """The verdict of each case that has launches, by index."""
-    judged = decide_family(list(group), alpha, tolerance, 1, anytime=anytime)
-    return {
-        index: judge(comparison, tolerance).outcome
-        for index, comparison in enumerate(judged)
-        if comparison.failure is None
-    }
+    groups: Sequence[list[Pairing]], tolerance: float, alpha: float, *, anytime: bool
+) -> list[dict[int, Outcome]]:
+    """Of each group, the verdict of each case that has launches, by index."""
+    return [
+        {
+            index: judge(comparison, tolerance).outcome
+            for index, comparison in enumerate(judged)
+            if comparison.failure is None
+        }
+        for judged in decide_families(groups, alpha, tolerance, 1, anytime=anytime)
+    ]

@@ -174,39 +174,60 @@ def decide_family(
     after each, a case leaving when decided. A case's verdict depends only on the launches up to its
     own last one, so it is the same at the stop and when read from the file later.
     """
-    compared = [pairing for pairing in pairings if pairing.failure is None]
-    assert not anytime or all(len(pairing.sides) == 1 for pairing in compared)
-    # With looks as it grows, the family must be the planned one: later failures count too.
-    level = simultaneous_alpha(alpha, choices * len(pairings if anytime else compared))
-    lasts = [int(pairing.launch_numbers(0)[-1]) if anytime else None for pairing in compared]
-    correlation = {last: _launch_correlation(compared, last) for last in set(lasts)}
-    correlations = [correlation[last] for last in lasts]
-    if anytime:
-        shifts = _anytime([pairing.sides[0] for pairing in compared], level, correlations)
-    else:
-        shifts = [
-            _allowing_for_order(pairing.sides, level, one)
-            for pairing, one in zip(compared, correlations, strict=True)
-        ]
+    return decide_families([pairings], alpha, tolerance, choices, anytime=anytime)[0]
 
-    def estimated(pairing: Pairing, shift: Shift, correlation: float) -> Estimate:
+
+def decide_families(
+    families: Sequence[list[Pairing]],
+    alpha: float,
+    tolerance: float,
+    choices: int,
+    *,
+    anytime: bool = False,
+) -> list[list[Comparison]]:
+    """`decide_family` of each, in less time than one after another."""
+    compared: list[Pairing] = []
+    levels: list[float] = []
+    correlations: list[float] = []
+    for pairings in families:
+        measured = [pairing for pairing in pairings if pairing.failure is None]
+        assert not anytime or all(len(pairing.sides) == 1 for pairing in measured)
+        # With looks as it grows, the family must be the planned one: later failures count too.
+        level = simultaneous_alpha(alpha, choices * len(pairings if anytime else measured))
+        lasts = [int(pairing.launch_numbers(0)[-1]) if anytime else None for pairing in measured]
+        correlation = {last: _launch_correlation(measured, last) for last in set(lasts)}
+        compared += measured
+        levels += [level] * len(measured)
+        correlations += [correlation[last] for last in lasts]
+    if anytime:
+        shifts = _anytime([pairing.sides[0] for pairing in compared], levels, correlations)
+    else:
+        sides = [pairing.sides for pairing in compared]
+        shifts = list(map(_allowing_for_order, sides, levels, correlations))
+
+    def estimated(pairing: Pairing, shift: Shift, level: float, correlation: float) -> Estimate:
         modes = [two_modes(side, math.log1p(tolerance)) for side in pairing.sides]
         found = next((m for m in modes if m), None)
         least = not anytime and shift.p <= smallest_p(*pairing.launches) < 1
         p = min(1.0, shift.p * alpha / level)
         return Estimate(shift, level, p, least, found, correlation, anytime)
 
-    estimates = map(estimated, compared, shifts, correlations)
-    return [Comparison(p, next(estimates) if p.failure is None else None) for p in pairings]
+    estimates = map(estimated, compared, shifts, levels, correlations)
+    return [
+        [Comparison(p, next(estimates) if p.failure is None else None) for p in pairings]
+        for pairings in families
+    ]
 
 
-def _anytime(sides: list[FloatArray], alpha: float, correlations: list[float]) -> list[Shift]:
+def _anytime(
+    sides: list[FloatArray], levels: list[float], correlations: list[float]
+) -> list[Shift]:
     """Of cases that may have left the plan at different launches."""
-    alike: dict[tuple[int, float], list[int]] = {}
-    for place, (side, correlation) in enumerate(zip(sides, correlations, strict=True)):
-        alike.setdefault((len(side), correlation), []).append(place)
+    alike: dict[tuple[int, float, float], list[int]] = {}
+    for place, rule in enumerate(zip(map(len, sides), levels, correlations, strict=True)):
+        alike.setdefault(rule, []).append(place)
     shifts: dict[int, Shift] = {}
-    for (_, correlation), places in alike.items():
+    for (_, level, correlation), places in alike.items():
         rows = np.stack([sides[place] for place in places])
-        shifts |= dict(zip(places, anytime_shifts(rows, alpha, correlation), strict=True))
+        shifts |= dict(zip(places, anytime_shifts(rows, level, correlation), strict=True))
     return [shifts[place] for place in range(len(sides))]
