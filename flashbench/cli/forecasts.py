@@ -11,7 +11,7 @@ from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.cli.measuring import device_of, is_given, plan_options, processes_of, rate_of
 from flashbench.cost import store
 from flashbench.cost.estimate import Seconds, Work, slowest_share
-from flashbench.cost.forecast import Forecast, Part, measuring_parts, source, until_decided
+from flashbench.cost.forecast import Forecast, Part, measuring_parts, parts_until_decided, source
 from flashbench.cost.known import Experience
 from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError
@@ -95,7 +95,7 @@ def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
     known = _experience(device, options)
     found = _forecast("compare", work, known, plan, options)
     _add_builds(found, project, revisions, 1)
-    parts, launches = until_decided(work, known, options["tolerance"], options["confidence"])
+    parts, launches = parts_until_decided(work, known, options["tolerance"], options["confidence"])
     found.parts += parts
     found.sources += [source(known, work), launches]
     found.work, found.known = work, known
@@ -155,7 +155,8 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     everything = [asked.good, *(commit.revision for commit in asked.commits)]
     _add_builds(found, project, everything, jobs, count)
     if speed and suspects:
-        parts, launches = until_decided(ends, known, options["tolerance"], options["confidence"])
+        rule = options["tolerance"], options["confidence"]
+        parts, launches = parts_until_decided(ends, known, *rule)
         later = Work(
             cases=ends.cases[:1],
             candidates=ends.candidates,
@@ -193,14 +194,14 @@ def _forecast(
         for count, noun in sizes
     ]
     budget = options["budget"]
-    told = str(budget) if isinstance(budget, Money) else f"{budget:g}s" if budget else ""
+    limit = str(budget) if isinstance(budget, Money) else f"{budget:g}s" if budget else ""
     threads = known.machine.threads if known.machine and known.device == "cpu" else 0
     return Forecast(
         command,
         " x ".join(words),
         name_of(known.device) + (f", {threads} threads" if threads else ""),
         rate=rate_of(options),
-        budget=told,
+        budget=limit,
         budget_seconds=plan.budget_seconds,
         builds_count=isinstance(budget, Money),
     )

@@ -1,7 +1,7 @@
 """What measuring will take: one planner, a pure function of the work and of what is known here.
 
-`flashbench plan`, the estimate of a bisection and the time that a run has left all ask it, and so
-does whoever divides cases among machines.
+`flashbench plan` and the estimate that a bisection prints before it starts ask it. (The progress of
+a run takes its estimate from that run alone: flashbench/measure/progress.py.)
 """
 
 from collections.abc import Collection, Iterable, Sequence

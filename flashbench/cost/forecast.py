@@ -110,7 +110,7 @@ def measuring_parts(work: Work, known: Experience) -> list[Part]:
     return parts
 
 
-def until_decided(
+def parts_until_decided(
     work: Work, known: Experience, tolerance: float, confidence: float
 ) -> tuple[list[Part], tuple[str, str]]:
     """Launches of two builds until each case is decided, `work.launches` at the most; and where the

@@ -163,10 +163,8 @@ def _busiest_unit(counters: Counters) -> Bottleneck | None:
     if share < BUSY:
         return None
     if unit == "l2" and counters.get("dram", 0.0) >= BUSY:
-        share, unit = (
-            counters["dram"],
-            "dram",
-        )  # L2's figure counts what it fetches from memory, too
+        # L2's figure counts what it fetches from memory, too.
+        share, unit = counters["dram"], "dram"
     found = _UNITS[unit]
     evidence = (f"{found.name} {share:.0f} % of peak", found.beside(counters))
     if unit == "shared_share" and _conflict_share(counters) >= CONFLICTS:
