@@ -85,7 +85,9 @@ def run(
         from flashbench.preflight import device
 
         tell("asking the driver and torch")
-        answers = device.ask([cache_directory(), Path.cwd()], subject.archs, subject.setting)
+        named = frozenset(one.check for one in report.errors)
+        folders = [cache_directory(), Path.cwd()]
+        answers = device.ask_machine(folders, subject.archs, subject.setting, named)
         performer.perform("device", device.CHECKS, answers)
     return report
 

@@ -8,7 +8,9 @@ TODAY = """<?xml version="1.0" ?>
  <gpu id="00000000:00:04.0">
   <product_name>NVIDIA H100 80GB HBM3</product_name>
   <persistence_mode>{persistence}</persistence_mode>
+  <uuid>GPU-11111111-aaaa</uuid>
   <mig_mode><current_mig>{mig}</current_mig><pending_mig>Disabled</pending_mig></mig_mode>
+  <mig_devices>{instances}</mig_devices>
   <compute_mode>{compute}</compute_mode>
   <fb_memory_usage><total>81559 MiB</total><reserved>600 MiB</reserved><used>{used} MiB</used>
    <free>80000 MiB</free></fb_memory_usage>
@@ -16,6 +18,7 @@ TODAY = """<?xml version="1.0" ?>
    <dram_correctable>7</dram_correctable><dram_uncorrectable>{ecc}</dram_uncorrectable></volatile>
    <aggregate><dram_uncorrectable>3</dram_uncorrectable></aggregate></ecc_errors>
   <remapped_rows><remapped_row_pending>{pending}</remapped_row_pending></remapped_rows>
+  <utilization><gpu_util>{busy} %</gpu_util></utilization>
   <temperature><gpu_temp>34 C</gpu_temp></temperature>
   <clocks_event_reasons>
    <clocks_event_reason_gpu_idle>Active</clocks_event_reason_gpu_idle>
@@ -38,6 +41,8 @@ HEALTHY = {
     "cuda": "13.0",
     "persistence": "Enabled",
     "mig": "Disabled",
+    "instances": "None",
+    "busy": "0",
     "compute": "Default",
     "used": "0",
     "ecc": "0",

@@ -7,13 +7,14 @@ import pytest
 from preflight.driver import HEALTHY, OLD, TODAY
 
 from flashbench.preflight.architectures import Setting
-from flashbench.preflight.device import CHECKS, Answers
-from flashbench.preflight.device.answers import TorchAnswer
+from flashbench.preflight.device import CHECKS, Answers, TorchAnswer
 from flashbench.preflight.device.nvidia_smi import read_driver
 from flashbench.preflight.finding import CannotCheck, Finding
 
 _TORCH = TorchAnswer(version="2.11.0+cu130", cuda="13.0", available=True, archs=("sm_90",))
 _PROCESS = "<process_info><pid>1</pid><process_name>other</process_name></process_info>"
+
+_INSTANCE = "<mig_device><index>0</index></mig_device>"
 
 
 def _answers(**changed: str) -> Answers:
@@ -41,7 +42,8 @@ def test_healthy_machine() -> None:
     ("changed", "check", "found"),
     [
         ({"persistence": "Disabled"}, "persistence", "is off"),
-        ({"mig": "Enabled"}, "MIG", "is cut into instances"),
+        ({"mig": "Enabled", "instances": _INSTANCE * 2}, "MIG", "is cut into instances: 2"),
+        ({"mig": "Enabled"}, "MIG", "MIG is on, and there is no instance"),
         ({"compute": "Prohibited"}, "compute mode", "is Prohibited"),
         ({"used": "70000"}, "free memory", "11.3 of 79.6 GiB"),
         ({"ecc": "2"}, "ECC", "2 uncorrected errors"),
@@ -50,12 +52,14 @@ def test_healthy_machine() -> None:
         ({"power": "400.00"}, "power limit", "400 W; the default is 700 W"),
         ({"clock": "1200 MHz"}, "clocks", "1200 MHz"),
         ({"processes": _PROCESS}, "other processes", "1 on it: other (1)"),
+        ({"busy": "97"}, "other processes", "is 97 % busy with what is not visible"),
+        ({"driver": "525.60.13", "cuda": ""}, "driver against torch", "it runs CUDA up to 12.0"),
         ({"cuda": "12.4"}, "driver against torch", "it runs CUDA up to 12.4"),
     ],
 )
 def test_each_state_of_the_gpu_is_named(changed: dict[str, str], check: str, found: str) -> None:
     """One state that is not as it should be: that finding, and nothing else of the GPU."""
-    findings = [one for one in _found(_answers(**changed)) if one.check != "nvcc"]
+    findings = _found(_answers(**changed))
     assert [(one.check, found in one.found) for one in findings] == [(check, True)]
     assert findings[0].fix
 
@@ -64,7 +68,6 @@ def test_each_state_of_the_gpu_is_named(changed: dict[str, str], check: str, fou
     ("answers", "check", "found"),
     [
         (replace(_answers(), driver=None, driver_error="no nvidia-smi"), "driver", "no nvidia-smi"),
-        (replace(_answers(), torch=None), "torch sees the GPU", "is not installed"),
         (
             replace(_answers(), torch=TorchAnswer(version="2.13.0+cpu")),
             "torch sees the GPU",
@@ -77,10 +80,10 @@ def test_each_state_of_the_gpu_is_named(changed: dict[str, str], check: str, fou
         ),
         (
             replace(
-                _answers(), torch=replace(_TORCH, available=False, error="no device"), visible="-1"
+                _answers(), torch=replace(_TORCH, available=False, error="no device"), chosen="-1"
             ),
             "torch sees the GPU",
-            "CUDA_VISIBLE_DEVICES hides",
+            "CUDA_VISIBLE_DEVICES=-1 hides",
         ),
         (
             replace(_answers(), torch=replace(_TORCH, missing=("cudnn",))),
@@ -95,7 +98,12 @@ def test_each_state_of_the_gpu_is_named(changed: dict[str, str], check: str, fou
             "no libstdc++",
         ),
         (replace(_answers(), tools={"nvcc": "release 13.0"}), "ncu", "not on PATH"),
-        (replace(_answers(), profiling="user, admin only"), "ncu", "lets only root"),
+        (replace(_answers(), profiling="user, admin only"), "ncu", "lets only administrators"),
+        (
+            replace(_answers(), torch=replace(_TORCH, archs=("sm_80", "sm_100", "compute_120"))),
+            "torch covers the chip",
+            "has kernels for sm_80, sm_100, compute_120",
+        ),
         (replace(_answers(), free={"/cache": 1 << 20}), "free disk", "0.00 GiB are free"),
     ],
 )
@@ -119,13 +127,73 @@ def test_chip_that_may_be_covered(archs: tuple[str, ...] | CannotCheck, reason: 
     assert list(done.values()) == [([], [])] * len(done)
 
 
+@pytest.mark.parametrize(
+    ("changed", "error", "check"),
+    [
+        ({"cuda": "12.4"}, "RuntimeError: The NVIDIA driver on your system is too old", None),
+        ({"mig": "Enabled"}, "RuntimeError: No CUDA GPUs are available", "MIG"),
+        ({"compute": "Prohibited"}, "RuntimeError: all CUDA-capable devices", "compute mode"),
+        ({"used": "81000"}, "OutOfMemoryError: CUDA out of memory.", "free memory"),
+        ({"ecc": "2"}, "AcceleratorError: uncorrectable ECC error encountered", "ECC"),
+    ],
+)
+def test_torch_that_fails_for_a_named_reason(
+    changed: dict[str, str], error: str, check: str | None
+) -> None:
+    """One defect is one finding: torch and nvcc fail for what another check names."""
+    torch = replace(_TORCH, available="memory" in error or "ECC" in error, error=error)
+    findings = _found(replace(_answers(**changed), torch=torch))
+    assert [one.check for one in findings] == [check or "driver against torch"]
+
+
+def test_torch_without_a_driver_and_without_kernels() -> None:
+    """Neither is a second defect beside the one that explains it."""
+    torch = replace(_TORCH, available=False, error="RuntimeError: Found no NVIDIA driver")
+    answers = replace(_answers(), driver=None, driver_error="nvidia-smi is not on PATH")
+    assert [one.check for one in _found(replace(answers, torch=torch))] == ["driver"]
+    torch = replace(_TORCH, archs=("sm_100",), error="AcceleratorError: no kernel image is here")
+    assert [one.check for one in _found(replace(_answers(), torch=torch))] == [
+        "torch covers the chip"
+    ]
+
+
+def test_what_the_level_below_found_is_not_found_again() -> None:
+    """torch and nvcc that are missing are errors of the level build."""
+    answers = replace(
+        _answers(), torch=None, tools={"ncu": "Version"}, named=frozenset({"nvcc", "torch"})
+    )
+    assert _found(answers) == []
+
+
+def test_what_the_driver_does_not_say_is_not_ok() -> None:
+    """`N/A` in place of every answer: no check that needs one says that all is well."""
+    nothing = {key: "[N/A]" for key in HEALTHY if key not in ("driver", "cuda", "processes")}
+    answers = replace(_answers(), driver=read_driver(TODAY.format(**HEALTHY | nothing), ["[N/A]"]))
+    done = {check.name: check.perform(answers) for check in CHECKS}
+    assert [name for name, (findings, _) in done.items() if findings] == []
+    unknown = {name for name, (_, reasons) in done.items() if reasons}
+    # Idleness is active there, whatever else is unknown.
+    assert unknown == {"compute mode", "power limit", "persistence", "free memory"} | {
+        "chip is covered",
+        "torch covers the chip",
+    }
+    by_torch = replace(answers, torch=replace(_TORCH, chips=("9.0",)))
+    assert [check.perform(by_torch) for check in CHECKS if "cover" in check.name] == [([], [])] * 2
+
+
+def test_processes_that_draw_are_a_warning() -> None:
+    """The machine's display is on the GPU, as on every desktop."""
+    process = _PROCESS.replace("<pid>", "<type>G</type><pid>")
+    (finding,) = _found(_answers(processes=process))
+    assert (finding.check, finding.severity) == ("other processes", "warning")
+
+
 def test_old_driver() -> None:
     """What a driver of 2020 says under other names is understood, all of it."""
     answers = replace(_answers(), driver=read_driver(OLD))
     found = {one.check: one.found for one in _found(answers)}
     assert set(found) == {
         "driver against torch",
-        "nvcc",
         "other processes",
         "compute mode",
         "ECC",

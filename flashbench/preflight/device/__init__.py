@@ -1,10 +1,11 @@
 """Checks of the GPU and its software, from what they say of themselves. No setting is touched."""
 
-from flashbench.preflight.device import gpu, software
-from flashbench.preflight.device.answers import Answers, ask
+from flashbench.preflight.device import chips, gpu, software
+from flashbench.preflight.device.answers import Answers, ask_machine
+from flashbench.preflight.device.torch_answer import TorchAnswer
 from flashbench.preflight.finding import Check
 
-__all__ = ["CHECKS", "Answers", "ask"]
+__all__ = ["CHECKS", "Answers", "TorchAnswer", "ask_machine"]
 
 CHECKS: tuple[Check[Answers], ...] = (
     Check("driver", "without it no GPU is seen", software.driver),
@@ -13,7 +14,12 @@ CHECKS: tuple[Check[Answers], ...] = (
     Check(
         "chip is covered",
         "no kernel image is available for execution on the device",
-        software.chip_covered,
+        chips.chip_covered,
+    ),
+    Check(
+        "torch covers the chip",
+        "the baseline ends with: no kernel image is available",
+        chips.torch_covered,
     ),
     Check("SDPA backends", "the baseline that is beaten is not the best one", software.backends),
     Check("nvcc", "no revision can be built here", software.nvcc),

@@ -1,121 +1,168 @@
 """The GPU is free, whole, unthrottled and has room: what it is now decides what is measured."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 
 from flashbench.preflight.device.answers import Answers
-from flashbench.preflight.finding import Finding
+from flashbench.preflight.device.nvidia_smi import GpuState
+from flashbench.preflight.finding import CannotCheck, Finding
 
 # Reasons that slow the chip down without anybody having asked for it.
 _FORCED = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 _LEAST_DISK = 2 << 30  # bytes: a build of CUDA units with its objects
 _LEAST_MEMORY = 0.5  # of a GPU's, free
+_BUSY = 25.0  # percent
+
+_Looked = Iterator[Finding | CannotCheck]
 
 
-def other_processes(answers: Answers) -> Iterator[Finding]:
-    for gpu in answers.require_driver().gpus:
-        others = [(pid, name) for pid, name in gpu.processes if pid != os.getpid()]
-        if others:
-            listed = ", ".join(f"{name} ({pid})" for pid, name in others[:4])
-            yield Finding(
-                gpu.name,
-                f"{len(others)} on it: {listed}",
-                "nvidia-smi  # wait for them, or choose another GPU by CUDA_VISIBLE_DEVICES",
-            )
+def _of_each_gpu(look: Callable[[GpuState], _Looked]) -> Callable[[Answers], _Looked]:
+    """A check of all GPUs that CUDA sees, of one that looks at one."""
+
+    @wraps(look)
+    def of_all(answers: Answers) -> _Looked:
+        for gpu in answers.require_gpus():
+            yield from look(gpu)
+
+    return of_all
 
 
-def mig(answers: Answers) -> Iterator[Finding]:
-    for gpu in answers.require_driver().gpus:
-        if gpu.mig:
-            yield Finding(
-                gpu.name,
-                "is cut into instances",
-                "nvidia-smi mig -lgi  # its owner can switch it off; measure a whole GPU elsewhere",
-                "warning",
-            )
+def _not_said(gpu: GpuState, what: str) -> CannotCheck:
+    return CannotCheck(f"the driver does not tell {what} of {gpu.name}")
 
 
-def compute_mode(answers: Answers) -> Iterator[Finding]:
-    for gpu in answers.require_driver().gpus:
-        if gpu.compute_mode not in ("Default", "0"):
-            prohibited = "Prohibited" in gpu.compute_mode
-            yield Finding(
-                gpu.name,
-                f"is {gpu.compute_mode}",
-                "nvidia-smi -q -d COMPUTE  # its owner can set it to Default",
-                "error" if prohibited else "warning",
-            )
+@_of_each_gpu
+def other_processes(gpu: GpuState) -> _Looked:
+    others = [one for one in gpu.processes if one.pid != os.getpid()]
+    if others:
+        listed = ", ".join(f"{one.name} ({one.pid})" for one in others[:4])
+        yield Finding(
+            gpu.name,
+            f"{len(others)} on it: {listed}",
+            "nvidia-smi  # wait for them, or choose another GPU by CUDA_VISIBLE_DEVICES",
+            "warning" if all(one.graphics for one in others) else "error",
+        )
+    elif gpu.persistence and (gpu.utilization or 0) > _BUSY:  # else the driver itself is busy
+        yield Finding(
+            gpu.name,
+            f"is {gpu.utilization:.0f} % busy with what is not visible here, as in another "
+            "container",
+            "nvidia-smi  # on the host; wait, or choose another GPU by CUDA_VISIBLE_DEVICES",
+            "warning",
+        )
 
 
-def ecc(answers: Answers) -> Iterator[Finding]:
-    for gpu in answers.require_driver().gpus:
-        if gpu.ecc_errors or gpu.retired_pending:
-            found = f"{gpu.ecc_errors} uncorrected errors since the driver was loaded"
-            if gpu.retired_pending:
-                found += ", memory waits for a reset to be replaced"
-            yield Finding(gpu.name, found, "nvidia-smi -q -d ECC,ROW_REMAPPER")
+@_of_each_gpu
+def mig(gpu: GpuState) -> _Looked:
+    if gpu.instances:
+        yield Finding(
+            gpu.name,
+            f"is cut into instances: {gpu.instances}",
+            "nvidia-smi mig -lgi  # its owner can switch it off; measure a whole GPU elsewhere",
+            "warning",
+        )
+    elif gpu.instances == 0:
+        yield Finding(
+            gpu.name,
+            "MIG is on, and there is no instance: CUDA sees nothing of it",
+            "nvidia-smi mig -lgip  # its owner can make instances, or switch it off",
+        )
 
 
-def throttling(answers: Answers) -> Iterator[Finding]:
-    for gpu in answers.require_driver().gpus:
-        forced = [reason for reason in gpu.throttled if reason in _FORCED]
-        if forced:
-            warm = f" at {gpu.temperature:.0f} degrees" if gpu.temperature is not None else ""
-            yield Finding(
-                gpu.name,
-                f"{', '.join(forced)}{warm}",
-                "nvidia-smi -q -d PERFORMANCE,TEMPERATURE",
-            )
+@_of_each_gpu
+def compute_mode(gpu: GpuState) -> _Looked:
+    if not gpu.compute_mode:
+        yield _not_said(gpu, "the compute mode")
+    elif gpu.compute_mode not in ("Default", "0"):
+        yield Finding(
+            gpu.name,
+            f"is {gpu.compute_mode}",
+            "nvidia-smi -q -d COMPUTE  # its owner can set it to Default",
+            "error" if "Prohibited" in gpu.compute_mode else "warning",
+        )
 
 
-def clocks(answers: Answers) -> Iterator[Finding]:
+@_of_each_gpu
+def ecc(gpu: GpuState) -> _Looked:
+    found = []
+    if gpu.ecc_errors:
+        found.append(f"{gpu.ecc_errors} uncorrected errors since the driver was loaded")
+    if gpu.retired_pending:
+        found.append("memory waits for a reset to be replaced")
+    if gpu.unrepaired:
+        found.append("memory has failed that cannot be replaced")
+    if found:
+        yield Finding(gpu.name, ", ".join(found), "nvidia-smi -q -d ECC,ROW_REMAPPER")
+
+
+@_of_each_gpu
+def throttling(gpu: GpuState) -> _Looked:
+    if gpu.throttled is None:
+        yield _not_said(gpu, "why the clocks are what they are")
+    elif forced := [reason for reason in gpu.throttled if reason in _FORCED]:
+        warm = f" at {gpu.temperature:.0f} degrees" if gpu.temperature is not None else ""
+        yield Finding(
+            gpu.name, f"{', '.join(forced)}{warm}", "nvidia-smi -q -d PERFORMANCE,TEMPERATURE"
+        )
+
+
+@_of_each_gpu
+def clocks(gpu: GpuState) -> _Looked:
     """Clocks that were chosen: an application clock, or a limit that is active at rest."""
-    for gpu in answers.require_driver().gpus:
-        chosen = [r for r in gpu.throttled if r in ("applications_clocks_setting", "sync_boost")]
-        if gpu.fixed_clock is not None or chosen:
-            speed = f" of {gpu.fixed_clock:.0f} MHz" if gpu.fixed_clock is not None else ""
-            yield Finding(
-                gpu.name,
-                f"runs at a chosen clock{speed}",
-                "nvidia-smi -q -d CLOCK  # compare only with runs at the same clock",
-                "warning",
-            )
+    limits = ("applications_clocks_setting", "sync_boost")
+    if gpu.fixed_clock is not None or any(one in limits for one in gpu.throttled or ()):
+        speed = f" of {gpu.fixed_clock:.0f} MHz" if gpu.fixed_clock is not None else ""
+        yield Finding(
+            gpu.name,
+            f"runs at a chosen clock{speed}",
+            "nvidia-smi -q -d CLOCK  # compare only with runs at the same clock",
+            "warning",
+        )
+    elif gpu.throttled is None:
+        yield _not_said(gpu, "why the clocks are what they are")
 
 
-def power(answers: Answers) -> Iterator[Finding]:
-    for gpu in answers.require_driver().gpus:
-        limit, default = gpu.power_limit, gpu.default_power_limit
-        if limit is not None and default is not None and limit < 0.99 * default:
-            yield Finding(
-                gpu.name,
-                f"somebody set it to {limit:.0f} W; the default is {default:.0f} W",
-                "nvidia-smi -q -d POWER  # compare only with runs at the same limit",
-                "warning",
-            )
+@_of_each_gpu
+def power(gpu: GpuState) -> _Looked:
+    limit, default = gpu.power_limit, gpu.default_power_limit
+    if limit is None or default is None:
+        yield _not_said(gpu, "the power limit")
+    elif limit < 0.99 * default:
+        yield Finding(
+            gpu.name,
+            f"somebody set it to {limit:.0f} W; the default is {default:.0f} W",
+            "nvidia-smi -q -d POWER  # compare only with runs at the same limit",
+            "warning",
+        )
 
 
-def persistence(answers: Answers) -> Iterator[Finding]:
-    for gpu in answers.require_driver().gpus:
-        if not gpu.persistence:
-            yield Finding(
-                gpu.name,
-                "persistence mode is off",
-                "nvidia-smi -q | grep -i persistence  # its owner can switch it on",
-                "warning",
-            )
+@_of_each_gpu
+def persistence(gpu: GpuState) -> _Looked:
+    if gpu.persistence is None:
+        yield _not_said(gpu, "the persistence mode")
+    elif not gpu.persistence:
+        yield Finding(
+            gpu.name,
+            "persistence mode is off",
+            "nvidia-smi -q | grep -i persistence  # its owner can switch it on",
+            "warning",
+        )
 
 
-def memory(answers: Answers) -> Iterator[Finding]:
-    for gpu in answers.require_driver().gpus:
-        if gpu.memory_total and gpu.memory_used is not None:
-            free = gpu.memory_total - gpu.memory_used
-            if free < _LEAST_MEMORY * gpu.memory_total:
-                yield Finding(
-                    gpu.name,
-                    f"{free / 2**30:.1f} of {gpu.memory_total / 2**30:.1f} GiB are free",
-                    "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
-                    "warning",
-                )
+@_of_each_gpu
+def memory(gpu: GpuState) -> _Looked:
+    if not gpu.memory_total or gpu.memory_used is None:
+        yield _not_said(gpu, "the memory")
+        return
+    free = gpu.memory_total - gpu.memory_used
+    if free < _LEAST_MEMORY * gpu.memory_total:
+        yield Finding(
+            gpu.name,
+            f"{free / 2**30:.1f} of {gpu.memory_total / 2**30:.1f} GiB are free",
+            "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
+            "warning",
+        )
 
 
 def disk(answers: Answers) -> Iterator[Finding]:

@@ -1,36 +1,56 @@
 """`nvidia-smi -q -x`, of drivers from 2019 (430) on: the same facts under names that changed."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from xml.etree import ElementTree
+from xml.sax.saxutils import escape
+
+# The newest CUDA that a driver runs, where it does not say so: the first driver of each version,
+# from the CUDA Toolkit Release Notes 13.0, table "CUDA Toolkit and Corresponding Driver Versions".
+_FIRST_DRIVERS = ((580, "13.0"), (525, "12.0"), (450, "11.0"), (410, "10.0"), (384, "9.0"))
+_NAME = re.compile(r"(<process_name>)(.*?)(</process_name>)", re.DOTALL)
+_INVALID = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Process:
+    """Another program on a GPU. graphics: it draws, and computes nothing."""
+
+    pid: int
+    name: str
+    graphics: bool = False
 
 
 @dataclass(frozen=True)
 class GpuState:
-    """One device. Numbers that the driver does not tell are None; watts, MHz, bytes, degrees.
+    """One device. What the driver does not say is None, or ""; watts, MHz, bytes, degrees, percent.
 
-    throttled: the reasons that are active now, without idleness; processes: (pid, name) of others.
+    name: with its index where there are several. instances: of a GPU that MIG divides; None without
+    MIG. ecc_errors: 0 also for a GPU without ECC. fixed_clock: the application clock, if it is not
+    the default one. throttled: the reasons that are active now, without idleness.
     """
 
     name: str
+    uuid: str = ""
     capability: str = ""  # "9.0"; of drivers that say it
-    mig: bool = False
-    persistence: bool = True
-    compute_mode: str = "Default"
+    instances: int | None = None
+    persistence: bool | None = None
+    compute_mode: str = ""
     ecc_errors: int = 0
     retired_pending: bool = False
-    throttled: tuple[str, ...] = ()
+    unrepaired: bool = False
+    throttled: tuple[str, ...] | None = None
     clock: float | None = None
     max_clock: float | None = None
-    fixed_clock: float | None = None  # application clock, where it is not the default one
+    fixed_clock: float | None = None
     power_limit: float | None = None
     default_power_limit: float | None = None
     temperature: float | None = None
+    utilization: float | None = None
     memory_total: int | None = None
     memory_used: int | None = None
-    processes: tuple[tuple[int, str], ...] = ()
+    processes: tuple[Process, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,34 +65,36 @@ class Driver:
 def read_driver(text: str, capabilities: Sequence[str] = ()) -> Driver:
     """capabilities: of the devices, in their order. Raises ParseError for what is no such
     document."""
-    root = ElementTree.fromstring(text)  # noqa: S314 - the driver's own tool on this machine
-    return Driver(
-        version=_text(root, "driver_version"),
-        cuda=_text(root, "cuda_version"),
-        gpus=tuple(
-            replace(_gpu(node), capability=capability)
-            for node, capability in zip_longest(root.iter("gpu"), capabilities, fillvalue="")
-            if isinstance(node, ElementTree.Element)
-        ),
-    )
+    root = _parse(text)
+    version, nodes = _text(root, "driver_version"), list(root.iter("gpu"))
+    known = [one if re.fullmatch(r"\d+\.\d", one) else "" for one in capabilities]
+    if len(known) != len(nodes):
+        known = [""] * len(nodes)
+    gpus = []
+    for index, (node, capability) in enumerate(zip(nodes, known, strict=True)):
+        name = _text(node, "product_name") or "a GPU without a name"
+        several = f"GPU {index}: {name}" if len(nodes) > 1 else name
+        gpus.append(_gpu(node, several, capability))
+    return Driver(version, _text(root, "cuda_version") or _cuda_of(version), tuple(gpus))
 
 
-def _gpu(node: ElementTree.Element) -> GpuState:
+def _parse(text: str) -> ElementTree.Element:
+    """A process may have any name, and some drivers write it as it is."""
+    try:
+        return ElementTree.fromstring(text)  # noqa: S314 - the driver's own tool on this machine
+    except ElementTree.ParseError:
+        mended = _NAME.sub(lambda found: found[1] + escape(found[2]) + found[3], text)
+        return ElementTree.fromstring(_INVALID.sub("?", mended))  # noqa: S314
+
+
+def _cuda_of(version: str) -> str:
+    major = re.match(r"\d+", version)
+    number = int(major[0]) if major else 0
+    return next((cuda for first, cuda in _FIRST_DRIVERS if number >= first), "")
+
+
+def _gpu(node: ElementTree.Element, name: str, capability: str) -> GpuState:
     power = _any(node, "gpu_power_readings", "power_readings")
-    reasons = _any(node, "clocks_event_reasons", "clocks_throttle_reasons")
-    volatile = _any(node, "ecc_errors/volatile")
-    wrong = [
-        number
-        for entry in (volatile.iter() if volatile is not None else ())
-        if "uncorrect" in entry.tag
-        or "dram_uncorrectable" in entry.tag
-        or "double_bit" in entry.tag
-        for number in [_number(entry.text)]
-        if number
-    ]
-    # Of drivers that list the units of each kind: their sum.
-    if volatile is not None and (double := _number(_text(volatile, "double_bit/total"))):
-        wrong.append(double)
     fixed = _number(_text(node, "applications_clocks/graphics_clock"))
     default = _number(_text(node, "default_applications_clocks/graphics_clock"))
     pending = _first(
@@ -81,38 +103,62 @@ def _gpu(node: ElementTree.Element) -> GpuState:
         "retired_pages/pending_retirement",
         "retired_pages/pending_blacklist",
     )
+    divided = _text(node, "mig_mode/current_mig") == "Enabled"
     return GpuState(
-        name=_text(node, "product_name"),
-        mig=_text(node, "mig_mode/current_mig") == "Enabled",
-        persistence=_text(node, "persistence_mode") != "Disabled",
-        compute_mode=_text(node, "compute_mode") or "Default",
-        ecc_errors=int(sum(wrong)),
+        name=name,
+        uuid=_text(node, "uuid"),
+        capability=capability,
+        instances=len(node.findall("mig_devices/mig_device")) if divided else None,
+        persistence={"Enabled": True, "Disabled": False}.get(_text(node, "persistence_mode")),
+        compute_mode=_said(_text(node, "compute_mode")),
+        ecc_errors=_uncorrected(_any(node, "ecc_errors/volatile")),
         retired_pending=pending == "Yes",
-        throttled=tuple(_reasons(reasons)),
+        unrepaired=_text(node, "remapped_rows/remapped_row_failure") == "Yes",
+        throttled=_reasons(_any(node, "clocks_event_reasons", "clocks_throttle_reasons")),
         clock=_number(_text(node, "clocks/sm_clock")),
         max_clock=_number(_text(node, "max_clocks/sm_clock")),
-        fixed_clock=fixed if fixed is not None and fixed != default else None,
+        fixed_clock=fixed if default is not None and fixed != default else None,
         power_limit=_number(_first(power, "current_power_limit", "power_limit")),
         default_power_limit=_number(_first(power, "default_power_limit")),
         temperature=_number(_text(node, "temperature/gpu_temp")),
+        utilization=_number(_text(node, "utilization/gpu_util")),
         memory_total=_bytes(_text(node, "fb_memory_usage/total")),
         memory_used=_bytes(_text(node, "fb_memory_usage/used")),
-        processes=tuple(
-            (int(pid), _text(entry, "process_name"))
-            for entry in node.iter("process_info")
-            if (pid := _text(entry, "pid")).isdigit()
-        ),
+        processes=tuple(_processes(node)),
     )
 
 
-def _reasons(node: ElementTree.Element | None) -> list[str]:
+def _processes(node: ElementTree.Element) -> Iterator[Process]:
+    for entry in node.iter("process_info"):
+        pid = _text(entry, "pid")
+        if pid.isdecimal():
+            name = _said(_text(entry, "process_name")) or "a process without a name"
+            yield Process(int(pid), name, _text(entry, "type") == "G")
+
+
+def _uncorrected(volatile: ElementTree.Element | None) -> int:
+    """The errors since the driver was loaded, under the names of all drivers."""
+    if volatile is None:
+        return 0
+    wrong = [
+        _number(entry.text) or 0
+        for entry in volatile.iter()
+        if re.search("uncorrect|double_bit", entry.tag)
+    ]
+    # Of drivers that list the units of each kind: their sum.
+    return int(sum(wrong) + (_number(_text(volatile, "double_bit/total")) or 0))
+
+
+def _reasons(node: ElementTree.Element | None) -> tuple[str, ...] | None:
     """`hw_thermal_slowdown` of `clocks_event_reason_hw_thermal_slowdown`: Active."""
-    found = []
+    found, known = [], False
     for entry in node if node is not None else ():
         name = re.sub(r"^clocks_(event|throttle)_reasons?_", "", entry.tag)
-        if entry.text and entry.text.strip() == "Active" and name != "gpu_idle":
+        said = (entry.text or "").strip()
+        known = known or said in ("Active", "Not Active")
+        if said == "Active" and name != "gpu_idle":
             found.append(name)
-    return found
+    return tuple(found) if known else None
 
 
 def _any(node: ElementTree.Element, *paths: str) -> ElementTree.Element | None:
@@ -126,6 +172,13 @@ def _first(node: ElementTree.Element | None, *names: str) -> str:
 
 def _text(node: ElementTree.Element, path: str) -> str:
     return (node.findtext(path) or "").strip()
+
+
+def _said(text: str) -> str:
+    """The text, "" for the words that stand for nothing."""
+    return (
+        "" if text.strip("[]") in ("N/A", "Not Supported", "Unknown Error", "Not Found") else text
+    )
 
 
 def _number(text: str | None) -> float | None:

@@ -3,20 +3,29 @@
 import re
 from collections.abc import Iterator
 
-from flashbench.preflight.architectures import covers
 from flashbench.preflight.device.answers import Answers
+from flashbench.preflight.device.chips import without_kernels
+from flashbench.preflight.device.nvidia_smi import GpuState
 from flashbench.preflight.finding import CannotCheck, Finding
+
+# What nvidia-smi says, and what helps.
+_MENDS = {
+    "version mismatch": "restart the machine: its driver was updated, and the old one is loaded",
+    "Unknown Error": "restart the container: it has lost its access to the GPU",
+    "GPU is lost": "restart the machine: the GPU has left the bus",
+}
+_NO_KERNEL = "no kernel image"
 
 
 def driver(answers: Answers) -> Iterator[Finding]:
     """nvidia-smi answers, and lists a device."""
     if answers.driver is None:
-        yield Finding(
-            "nvidia-smi",
-            answers.driver_error,
+        start = (
             "nvidia-smi  # on a machine with a GPU: install its driver, or start the container "
-            "with --gpus all",
+            "with --gpus all"
         )
+        fixes = [fix for sign, fix in _MENDS.items() if sign in answers.driver_error]
+        yield Finding("nvidia-smi", answers.driver_error, next(iter(fixes), start))
     elif not answers.driver.gpus:
         yield Finding(f"driver {answers.driver.version}", "it lists no GPU", "nvidia-smi -L")
 
@@ -29,8 +38,8 @@ def fits(answers: Answers) -> Iterator[Finding]:
     driver = answers.require_driver()
     if answers.torch is None or not answers.torch.cuda or not driver.cuda:
         raise CannotCheck("torch is not built for CUDA, or the driver does not say its version")
-    runs, needs = _version(driver.cuda), _version(answers.torch.cuda)
-    if runs[0] < needs[0]:
+    if _is_too_old(answers):
+        runs, needs = _version(driver.cuda), _version(answers.torch.cuda)
         yield Finding(
             f"driver {driver.version}",
             f"it runs CUDA up to {driver.cuda}; torch {answers.torch.version} is built for "
@@ -39,57 +48,83 @@ def fits(answers: Answers) -> Iterator[Finding]:
         )
 
 
+def _is_too_old(answers: Answers) -> bool:
+    """Whether the driver does not run torch's CUDA."""
+    if answers.driver is None or answers.torch is None:
+        return False
+    runs, needs = _version(answers.driver.cuda), _version(answers.torch.cuda)
+    return 0 < runs[0] < needs[0]
+
+
 def torch_sees(answers: Answers) -> Iterator[Finding]:
     """torch is there, has CUDA, and reaches the device."""
     torch = answers.torch
-    if torch is None:
-        yield Finding("torch", "is not installed", "python -m pip install torch")
-    elif torch.error and not torch.version:
+    if torch is None or "torch" in answers.named:
+        raise CannotCheck("torch is missing or does not fit: see the level build")
+    if torch.error and not torch.version:
         yield Finding(
             "torch",
             f"cannot be imported: {torch.error}",
             "python -c 'import torch'",
         )
     elif not torch.cuda:
-        if answers.driver is not None and answers.driver.gpus:
-            yield Finding(
-                f"torch {torch.version}",
-                "is built without CUDA",
-                "python -m pip install --force-reinstall torch  # a build for CUDA",
-            )
-    elif not torch.available or torch.error:
-        hidden = answers.visible is not None and answers.visible.strip() in ("", "-1")
+        if answers.driver is None or not answers.driver.gpus:
+            raise CannotCheck("there is no GPU to see")
         yield Finding(
             f"torch {torch.version}",
-            "CUDA_VISIBLE_DEVICES hides every GPU" if hidden else f"sees no GPU: {torch.error}",
+            "is built without CUDA",
+            "python -m pip install --force-reinstall torch  # a build for CUDA",
+        )
+    elif torch.error or not torch.available:
+        if explained := _explained(answers):
+            raise CannotCheck(f"torch fails on the GPU: fix {explained} first")
+        hidden = bool(answers.driver and answers.driver.gpus) and not _sees(answers)
+        fails = "fails on the GPU" if torch.available else "sees no GPU"
+        yield Finding(
+            f"torch {torch.version}",
+            f"CUDA_VISIBLE_DEVICES={answers.chosen} hides every GPU"
+            if hidden
+            else f"{fails}: {torch.error}",
             "unset CUDA_VISIBLE_DEVICES"
             if hidden
             else "python -c 'import torch; torch.cuda.init()'",
         )
 
 
-def chip_covered(answers: Answers) -> Iterator[Finding]:
-    """The build has machine code for this chip (same major version, a minor one not above its own)
-    or PTX of an older one, which the driver compiles."""
-    driver = answers.require_driver()
-    if isinstance(answers.archs, CannotCheck):
-        raise answers.archs
-    if not answers.archs:
-        raise CannotCheck("the build has no code for a GPU")
-    for gpu in driver.gpus:
-        chip = gpu.capability.replace(".", "")
-        if chip and not any(covers(arch, int(chip)) for arch in answers.archs):
-            yield Finding(
-                f"{gpu.name} (sm_{chip})",
-                f"the build has {', '.join(answers.archs)}",
-                answers.setting.cover(int(chip)),
-            )
+def _explained(answers: Answers) -> str:
+    """The check that names why torch fails; "" if none does."""
+    if answers.driver is None or not answers.driver.gpus:
+        return "driver"
+    if _is_too_old(answers):
+        return "driver against torch"
+    error = answers.torch.error if answers.torch else ""
+    if _NO_KERNEL in error and without_kernels(answers):
+        return "torch covers the chip"
+    gpus = _sees(answers)
+    if any(gpu.instances == 0 for gpu in gpus):
+        return "MIG"
+    if any("Prohibited" in gpu.compute_mode for gpu in gpus):
+        return "compute mode"
+    if any("Exclusive" in gpu.compute_mode and gpu.processes for gpu in gpus):
+        return "other processes"
+    if "out of memory" in error and gpus:
+        return "free memory"
+    return "ECC" if any(gpu.ecc_errors or gpu.unrepaired for gpu in gpus) else ""
+
+
+def _sees(answers: Answers) -> list[GpuState]:
+    try:
+        return answers.require_gpus()
+    except CannotCheck:
+        return []
 
 
 def backends(answers: Answers) -> Iterator[Finding]:
     """SDPA's backends take a small fp16 call."""
     if answers.torch is None or not answers.torch.available:
         raise CannotCheck("torch sees no GPU")
+    if answers.torch.error:
+        raise CannotCheck("torch fails on the GPU")
     if answers.torch.missing:
         yield Finding(
             f"torch {answers.torch.version}",
@@ -101,6 +136,8 @@ def backends(answers: Answers) -> Iterator[Finding]:
 
 def nvcc(answers: Answers) -> Iterator[Finding]:
     """nvcc is on PATH, and not newer than the driver where code is not for this chip alone."""
+    if "nvcc" in answers.named:
+        raise CannotCheck("nvcc is missing: see the level build")
     said = answers.tools.get("nvcc", "")
     if not said:
         yield Finding(
@@ -111,9 +148,13 @@ def nvcc(answers: Answers) -> Iterator[Finding]:
         )
     elif said.startswith("fails"):
         yield Finding("nvcc --version", said, "nvcc --version")
+    elif _is_too_old(answers):
+        raise CannotCheck("the driver is too old for torch: fix driver against torch first")
     elif answers.driver is not None and answers.driver.cuda:
         release = re.search(r"release (\d+)\.(\d+)", said)
-        if release and int(release[1]) > _version(answers.driver.cuda)[0]:
+        if release is None:
+            raise CannotCheck(f"nvcc does not say its version: {said}")
+        if int(release[1]) > _version(answers.driver.cuda)[0]:
             yield Finding(
                 f"nvcc {release[1]}.{release[2]}",
                 f"the driver runs CUDA up to {answers.driver.cuda}",
@@ -124,13 +165,16 @@ def nvcc(answers: Answers) -> Iterator[Finding]:
 def ncu(answers: Answers) -> Iterator[Finding]:
     """ncu is on PATH, and this user may read the counters."""
     said = answers.tools.get("ncu", "")
-    if not said or said.startswith("fails"):
-        yield Finding("PATH", said or "ncu is not on PATH", "install Nsight Compute", "warning")
+    if not said:
+        yield Finding("PATH", "ncu is not on PATH", "install Nsight Compute", "warning")
+    elif said.startswith("fails"):
+        yield Finding("ncu --version", said, "ncu --version", "warning")
     elif answers.profiling == "user, admin only":
         yield Finding(
             "/proc/driver/nvidia/params",
-            "the driver lets only root read the GPU's counters",
-            "sudo ncu, or ask for NVreg_RestrictProfilingToAdminUsers=0",
+            "the driver lets only administrators (CAP_SYS_ADMIN) read the GPU's counters",
+            "sudo ncu, or ask for NVreg_RestrictProfilingToAdminUsers=0; a container: "
+            "--cap-add SYS_ADMIN",
             "warning",
         )
 
