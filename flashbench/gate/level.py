@@ -13,7 +13,7 @@ class State(StrEnum):
     FAILED = "FAILED"
     UNDECIDED = "UNDECIDED"
     NOT_MEASURED = "NOT MEASURED"
-    NOT_REACHED = "NOT REACHED"  # an earlier one did not pass
+    NOT_REACHED = "NOT REACHED"  # an earlier level did not pass
 
 
 EXIT_CODES = {

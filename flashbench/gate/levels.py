@@ -16,10 +16,10 @@ _LOADED = ("built", "unchecked", "wrong result")
 
 
 def built_level(built: Built) -> Level:
-    """It compiles, links and loads under its name; not measured if that is unknown."""
+    """Pass if the revision compiles, links and loads; NOT MEASURED if that is unknown."""
     if built.status in _LOADED or (built.status == "timeout" and built.import_root is not None):
         return Level(BUILDS, State.PASSED, f"{built.revision.label} builds and loads")
-    if _says_nothing(built):
+    if _is_outside_the_sources(built):
         return _not_measured(BUILDS, built)
     purpose = "build" if built.build.status != "built" else "load"
     # For a commit, preflight would look at the working tree instead.
@@ -33,17 +33,18 @@ def built_level(built: Built) -> Level:
 
 
 def resources_level(kernels: Sequence[KernelUse] | CannotCheck, most_stack: int) -> Level:
-    """No kernel has more than `most_stack` bytes of stack per thread, which is in memory.
+    """Pass if no kernel uses more than `most_stack` bytes of stack per thread, which spill to
+    memory.
 
-    kernels: of the build, empty if it is known to have none, or why they are unknown. ptxas refuses
-    static shared memory beyond a chip's, so that never gets this far.
+    kernels: of the build, empty if it has none, or the reason why they are unknown. ptxas itself
+    rejects more static shared memory than a chip has.
     """
     if isinstance(kernels, CannotCheck):
         return Level(
             RESOURCES,
             State.NOT_MEASURED,
             str(kernels),
-            f"fix this, and the same command tries again: {kernels}",
+            f"fix this and run the same command again: {kernels}",
         )
     if not kernels:
         return Level(RESOURCES, State.PASSED, "no CUDA kernels in this build")
@@ -67,8 +68,9 @@ def resources_level(kernels: Sequence[KernelUse] | CannotCheck, most_stack: int)
 
 
 def correct_level(built: Built) -> Level:
-    """The results are correct on the checked cases; refusing all of them is not measured."""
-    if _says_nothing(built):
+    """Pass if the results are correct on the checked cases; refusing all of them is NOT
+    MEASURED."""
+    if _is_outside_the_sources(built):
         return _not_measured(CORRECT, built)
     if built.status == "wrong result":
         return Level(
@@ -90,8 +92,8 @@ def correct_level(built: Built) -> Level:
     )
 
 
-def _says_nothing(built: Built) -> bool:
-    """Whether the cause is not in the sources: memory, disk, time, git objects."""
+def _is_outside_the_sources(built: Built) -> bool:
+    """Whether something else than the sources failed: memory, disk, time, git objects."""
     return not built.kept or built.status == "timeout"
 
 
@@ -99,7 +101,7 @@ def _not_measured(level: str, built: Built) -> Level:
     """The next step has the whole reason, because a table cuts the evidence."""
     whole = "; ".join(built.reason.splitlines())
     if built.status != "timeout":
-        following = f"fix this, and the same command tries again: {whole}"
+        following = f"fix this and run the same command again: {whole}"
     elif built.build.status == "timeout":
         following = f"{whole}; allow more with --build-timeout, or try again with --retry-build"
     else:

@@ -11,12 +11,12 @@ from flashbench.verdict import MAX_PLANNED_LAUNCHES, Outcome
 
 
 def speed_level(report: Report, threshold: float, revision: str) -> Level:
-    """Whether the candidate has at least `threshold` times the baseline's speed (0.5 is half).
+    """Pass if the candidate has at least `threshold` times the baseline's speed (0.5 is half).
 
-    Judged on the family-wise intervals: it fails if a case, or the geometric mean, is certainly
-    below; it passes if no case is and the mean's interval begins at the threshold or above; else it
-    is undecided. A case with too few launches for an interval must not have its estimate below. The
-    report has one candidate, built from `revision`.
+    Uses the family-wise intervals. FAILED: a case or the geometric mean is certainly below. PASSED:
+    no case is, and the mean's whole interval is at or above the threshold. Otherwise undecided. For
+    a case with too few launches for an interval, its estimate counts. `report` has one candidate,
+    built from `revision`.
     """
     name, limit = f"at least {threshold:g}x", math.log(threshold)
     unmeasured = _first(report, Outcome.NOT_MEASURED)
@@ -49,8 +49,8 @@ def speed_level(report: Report, threshold: float, revision: str) -> Level:
 
 
 def _more(report: Report, limit: float) -> str:
-    """How many launches would decide: enough to bound the intervals, and to make the mean's narrow
-    enough, which shrinks with their square root."""
+    """How many launches would decide: enough to bound the intervals and to narrow the mean's, whose
+    width shrinks with their square root."""
     ((_, mean),) = report.overall.items()
     needed = [v.launches or 0 for c, v in report.judged if c.shift and not c.shift.bounded]
     if mean.bounded:

@@ -1,1 +1,1 @@
-"""The history: asv builds and measures commits with our builds, checks and clocks."""
+"""The history of a repository in asv's results: written, read and searched for changes."""

@@ -1,9 +1,9 @@
 """asv environment plugin: `"plugins": [".flashbench.history.asv_env"]` in asv.conf.json.
 
-A virtual environment without pip that sees the packages of the Python that runs asv (torch among
-them) after its own, so that nothing is downloaded and the commit's package wins over a copy of
-flashbench that is installed there. A commit is prepared in the build cache, as by every other
-command, and imported from there; commits with equal sources share one build.
+A virtual environment without pip whose packages precede those of the Python that runs asv (torch
+among them): nothing is downloaded, and the commit's package wins over an installed flashbench.
+Commits are prepared in the build cache, as by every other command, and imported from there; commits
+with equal sources share one build.
 
 Written against asv 0.6.6, whose hooks are the methods overridden here.
 """
@@ -31,10 +31,10 @@ from flashbench.history.commit import REPOSITORY
 from flashbench.revisions import Built, Project, Revision, prepare
 from flashbench.revisions.check import Checker
 
-# Python reads them in this order. An environment of an older version, which has its commit copied
-# in, lacks them and is made anew.
+# Python reads them in this order. Environments of older versions, with the commit copied into them,
+# lack these files and are created again.
 COMMIT, HOST = "1-commit.pth", "2-host.pth"
-RETRY = "FLASHBENCH_RETRY_FAILED"  # set to 1 to build again what failed before
+RETRY = "FLASHBENCH_RETRY_FAILED"  # set to 1 to retry failed builds
 
 
 class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no types
@@ -59,7 +59,7 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         self._checker = Checker()  # its server imports torch once for all commits
         atexit.register(self._checker.close)
         self._machine = _machine_name(sys.argv)
-        # Its subclasses set these for the base class, which asks for its name before it would.
+        # Subclasses must set these: the base class uses its name before it sets them itself.
         self._python, self._requirements = python, requirements
         super().__init__(conf, python, requirements, tagged_env_vars)
 
@@ -69,7 +69,7 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
 
     @property
     def _repository(self) -> Path:
-        """The user's, where that is on this machine; else asv's checkout."""
+        """The user's repository if it is on this machine, else asv's checkout."""
         return self._repo if self._repo.is_dir() else Path(self._build_root)
 
     @property
@@ -77,7 +77,7 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         return Path(self._path) / "lib" / f"python{_python_version()}" / "site-packages"
 
     def check_presence(self) -> bool:
-        """Whether the environment is there and still sees the packages of this host."""
+        """Whether the environment exists and still sees this host's packages."""
         try:
             same = (self._site / HOST).read_text() == _host_packages()
             self.run_executable("python", ["-c", "pass"])
@@ -88,13 +88,13 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
     def _setup(self) -> None:
         log.info(f"Creating an environment for {self.name} with the packages of {sys.prefix}")
         venv.create(self._path, with_pip=False, symlinks=True, clear=True)
-        # Plain paths: the .pth files that lie there, such as one of an editable install of
-        # flashbench, are not processed.
+        # As plain paths, because .pth files in them, such as that of an editable install of
+        # flashbench, are then not processed.
         (self._site / HOST).write_text(_host_packages())
 
     def _get_installed_commit_hash(self) -> str | None:
-        """None: prepare a commit whenever asv needs it. Finding it again takes milliseconds; the
-        toolchain may have changed since, or the cache been pruned."""
+        """None, so that asv has every commit prepared again: a cached build takes milliseconds, and
+        the toolchain may have changed or the cache been pruned."""
         return None
 
     def _set_commit_hash(self, commit_hash: str | None) -> None:
@@ -124,7 +124,7 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         except NotMeasuredError as error:
             raise util.UserError(str(error)) from None
         failure = self._keep(built)
-        with _said():
+        with _shown():
             if failure:
                 again = f" (known; {RETRY}=1 tries again)" if built.reused else ""
                 log.warning(f"{name} does not build: {failure.splitlines()[0]}{again}")
@@ -137,8 +137,8 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         (self._site / COMMIT).write_text(f"{built.require()}\n")
 
     def _keep(self, built: Built) -> str:
-        """Write the record; why the commit cannot be measured. That its results were wrong stays
-        there until it is measured again."""
+        """Write the commit's record and return why it cannot be measured. A record of wrong results
+        stays until the commit is measured again."""
         path, kept = self._record_path(built.revision.commit), record.of_built(built, self.name)
         if not kept.failure:
             with suppress(InvalidInputError):  # none yet
@@ -152,11 +152,11 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
         """Nothing to do: the commit is imported from the build cache."""
 
     def run(self, args: list[str], **kwargs: Any) -> Any:
-        """Run Python in the environment; say the last line of what asv would hide of a failure."""
+        """Run Python in the environment; log the last line of a failure, which asv would hide."""
         done = self.run_executable("python", args, **kwargs)
         if isinstance(done, tuple) and done[2]:
             lines = [line.strip() for line in done[0].splitlines() if line.strip()]
-            if lines and lines[-1].startswith("asv: "):  # its own word, below the reason
+            if lines and lines[-1].startswith("asv: "):  # asv's own line, after the reason
                 lines.pop()
             reason = lines[-1] if lines else "no reason given"
             log.warning(f"not measured: {reason.removeprefix(_NOT_MEASURED)}")
@@ -167,8 +167,8 @@ _NOT_MEASURED = f"{NotMeasuredError.__module__}.{NotMeasuredError.__name__}: "
 
 
 @contextmanager
-def _said() -> Iterator[None]:
-    """Let our lines through: asv shows warnings only while it builds."""
+def _shown() -> Iterator[None]:
+    """Show our log lines: asv itself shows only warnings while it builds."""
     with log.set_level(logging.INFO):
         yield
 
@@ -178,19 +178,19 @@ def _python_version() -> str:
 
 
 def _host_packages() -> str:
-    """The directories of packages of the Python that runs asv, one a line."""
+    """The package directories of the Python that runs asv, one per line."""
     found = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     return "".join(f"{Path(path).absolute()}\n" for path in dict.fromkeys(found))
 
 
 def _machine_name(arguments: list[str]) -> str:
-    """The machine asv stores results for; it tells its environments neither name nor option."""
+    """The machine whose results asv stores; environments must find it out from the arguments."""
     name = Machine.get_unique_machine_name()
     for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
         if option in ("--machine", "-m") and value:
             name = value
         elif option.startswith("--machine="):
             name = option.partition("=")[2]
-    with suppress(util.UserError):  # not described yet: asv asks, and offers this name
+    with suppress(util.UserError):  # not described yet: asv asks, and suggests this name
         name = MachineCollection.load(name)["machine"]
     return str(name)

@@ -1,4 +1,4 @@
-"""Read asv result files as arrays, fast: of a thousand files only the numbers are decoded."""
+"""Read asv result files as arrays; decoding only the numbers keeps a thousand files fast."""
 
 import math
 from pathlib import Path
@@ -26,7 +26,7 @@ _MOST_FAILED = 100_000
 
 
 class Row(NamedTuple):
-    """A benchmark in a file, as `AsvRow` without its columns."""
+    """A benchmark in a file: an `AsvRow` without its columns."""
 
     benchmark: str
     version: str
@@ -40,9 +40,9 @@ class Row(NamedTuple):
 class ResultFile(NamedTuple):
     """One commit in one environment.
 
-    numbers: (len(COLUMNS), combinations of all rows, one row after another); NaN where the file has
-    none. failed: (combinations of all rows,), those that were tried and have no result; a NaN that
-    has not failed was skipped.
+    numbers: (len(COLUMNS), combinations of all rows, row after row); NaN where the file has none.
+    failed: (combinations of all rows,), whether it was tried without a result; other NaN were
+    skipped.
     """
 
     commit: str
@@ -59,11 +59,11 @@ class Reader:
         self._decoder = Decoder()
 
     def read(self, path: Path) -> ResultFile:
-        """Raises InvalidInputError saying what is wrong with the file."""
+        """Read a file; InvalidInputError names the damage."""
         return self.decode(document.content(path), path)
 
     def decode(self, content: bytes, path: Path) -> ResultFile:
-        """`read` of a file whose bytes are known; path: what it is called when it is damaged."""
+        """`read` with the file's bytes at hand. path: its name in messages."""
         file = self._decoder.decode(content, path)
         try:
             return _arrays(file)
@@ -79,7 +79,9 @@ def _arrays(file: AsvFile) -> ResultFile:
         columns = row.columns(COLUMNS)
         result = columns[0]
         count = row.combinations if result is None else len(result)
-        if result is None and count > _MOST_FAILED:  # all else has a number each, in the file
+        if (
+            result is None and count > _MOST_FAILED
+        ):  # the other columns have one number per combination
             raise ValueError(f"{row.benchmark!r}: {count} combinations")
         for joined, column in zip(numbers, columns, strict=True):
             joined += [None] * count if column is None else column

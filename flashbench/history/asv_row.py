@@ -1,4 +1,4 @@
-"""A benchmark's row in an asv result file as a table: one cell per case and candidate."""
+"""Convert a benchmark's row of an asv result file to and from cells, one per case and candidate."""
 
 import itertools
 import math
@@ -11,7 +11,7 @@ from flashbench.launches import FloatArray
 from flashbench.other_tools.asv_file import AsvRow
 from flashbench.stats.quantile import interval_ranks, launch_quantile
 
-# In the order in which asv writes them; those of a cell are lists, one entry a cell.
+# In asv's order. Columns of cells are lists, one entry per cell.
 COLUMNS = (
     "result",
     "params",
@@ -24,7 +24,7 @@ COLUMNS = (
     "stats_q_75",
     "stats_number",
     "stats_repeat",
-    "stats_p_90",  # ours: asv reads any stats_* and looks at those that it knows
+    "stats_p_90",  # ours: asv accepts any stats_* and uses those it knows
     "stats_p_99",
     "samples",
 )
@@ -33,15 +33,15 @@ _COUNTS = ("stats_number", "stats_repeat")
 _OF_CELL = [*_NUMBERS_OF_CELL, "samples"]
 _DIGITS = 9  # more than any clock has
 
-Cell = dict[str, Any]  # what asv keeps of one combination of parameters, by column
-Combination = tuple[str, ...]  # the combination, as asv writes it: each value's repr
+Cell = dict[str, Any]  # asv's values for one combination of parameters, by column
+Combination = tuple[str, ...]  # a combination as asv writes it: the repr of each value
 
 
 def measured(samples: FloatArray) -> Cell:
-    """The cell of some launches; samples: (launches,), at least one, finite.
+    """The cell of these launches. samples: (launches,), at least one, finite.
 
-    The median, asv's quartiles, and the order statistics that hold the median with 99 %: infinite
-    with fewer than 8 launches, where asv would assume a distribution.
+    Has the median, asv's quartiles, and the order statistics that bound the median with 99 %
+    confidence: infinite with fewer than 8 launches, where asv would assume a distribution.
     """
     ordered = np.sort(samples)
     ranks = interval_ranks(len(ordered), 0.5, 0.99)
@@ -65,14 +65,14 @@ SKIPPED: Cell = {"result": math.nan}  # asv's word for "not tried"
 
 
 def percentiles(launches: Sequence[FloatArray]) -> Cell:
-    """Of all samples of all launches, each (samples,) seconds a call; None where there are too few
-    of them to be told from the extremes."""
+    """Percentiles over all samples of all launches, each (samples,) in seconds per call; None if
+    there are too few samples to tell a percentile from the extremes."""
     found = {f"stats_p_{percent}": launch_quantile(launches, percent / 100) for percent in (90, 99)}
     return {name: None if one is None else _rounded(one.value) for name, one in found.items()}
 
 
 def cells_of(row: AsvRow) -> dict[Combination, Cell]:
-    """The cells of a row. Raises ValueError when its lists do not fit its parameters."""
+    """The cells of a row. Raises ValueError if its lists do not fit its parameters."""
     numbers = row.columns(_NUMBERS_OF_CELL)
     if numbers[0] is None:
         return {}
@@ -89,8 +89,7 @@ def cells_of(row: AsvRow) -> dict[Combination, Cell]:
 def row_of(
     cells: dict[Combination, Cell], version: str, started_at: int, duration: float
 ) -> list[Any]:
-    """The row of these cells, in the order of COLUMNS. What the product of the parameters has
-    beside them was skipped."""
+    """The row of these cells, in the order of COLUMNS. Combinations without a cell were skipped."""
     params = axes(cells)
     keys = list(itertools.product(*params))
     row: dict[str, Any] = {
@@ -105,7 +104,7 @@ def row_of(
 
 
 def axes(keys: Iterable[Combination]) -> list[list[str]]:
-    """The values of each parameter, in the order in which they come."""
+    """The values of each parameter, in order of appearance."""
     return [list(dict.fromkeys(values)) for values in zip(*keys, strict=True)]
 
 

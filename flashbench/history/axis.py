@@ -11,8 +11,8 @@ from flashbench.revisions.revision import WORKTREE, resolve
 def axis(repository: Path, text: str = "HEAD", *, first_parent: bool = True) -> tuple[Commit, ...]:
     """Every commit up to the revision `text`, parents before children.
 
-    first_parent: of a merge only the branch that it was merged into, the rest as `Commit.merged`.
-    Raises InvalidInputError for what git does not know.
+    first_parent: follow only the first parent of a merge; the others become `Commit.merged`.
+    Raises InvalidInputError for a revision that git does not know.
     """
     revision = resolve(repository, text)
     if revision.worktree:

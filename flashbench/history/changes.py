@@ -1,5 +1,4 @@
-"""Find where the series of a history changed, by the ratio to SDPA, with the commits that may hide
-it."""
+"""Find the change points of a history's series, and the commits that may have caused each."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -13,18 +12,18 @@ from flashbench.stats.segments import FEWEST, Segmentation, Step, calibrate, seg
 
 @dataclass(frozen=True, slots=True)
 class FoundChanges:
-    """changes: of each series, in its order; None where it has too few points to show any (fewer
-    than 8). factors: by machine, how many times the penalty its own noise asked for."""
+    """changes: of each series, oldest first; None if it has too few points (fewer than 8) to show
+    any. factors: by machine, the factor on the penalty that its noise required."""
 
     changes: tuple[tuple[Change, ...] | None, ...]
     factors: dict[str, float]
 
 
 def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> FoundChanges:
-    """The changes of these series of the history.
+    """Find the changes of these series.
 
-    alpha: 1 - confidence of each change's interval, for itself. Series of a machine lend each other
-    their noise (`flashbench.stats.segments.calibrate`).
+    alpha: 1 - confidence of each change's own interval. The series of a machine share one noise
+    calibration (`flashbench.stats.segments.calibrate`).
     """
     values = [_log_speedups(one) for one in series]
     long_enough = [index for index, one in enumerate(values) if len(one) >= FEWEST]
@@ -37,7 +36,7 @@ def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> 
     for machine, indices in machines.items():
         factors[machine] = calibrate([segmented[index].residuals for index in indices])
         if factors[machine] > 1:
-            # Without a step at the lower penalty there is none at the higher one.
+            # A series without steps has none at a higher penalty either.
             changed = [index for index in indices if segmented[index].steps]
             again = segment_all(
                 [values[index] for index in changed], factor=factors[machine], alpha=alpha
@@ -54,12 +53,12 @@ def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> 
 
 
 def _log_speedups(series: Series) -> FloatArray:
-    """(points,): what grows when it gets faster; of what is no time, when it gets less."""
+    """(points,): log speed-ups, which grow as values fall; ratios to SDPA where there are any."""
     return -np.log(series.judged.value)
 
 
 def _by_machine(gaps: Iterable[Gap], machines: Iterable[str]) -> dict[str, dict[int, Gap]]:
-    """By machine and commit; a gap of every machine counts where it has none of its own."""
+    """Gaps by machine and commit; a machine's own gap precedes one of all machines."""
     listed = list(gaps)
     return {
         name: {gap.commit: gap for gap in listed if not gap.machine}

@@ -1,4 +1,4 @@
-"""The commit that asv measures, as a revision: flashbench's own extension at that commit."""
+"""The commit that asv is measuring, as a revision: flashbench's own extension at that commit."""
 
 import os
 from pathlib import Path
@@ -8,13 +8,13 @@ from flashbench.candidates import OUR_CALLABLE
 from flashbench.errors import NotMeasuredError
 from flashbench.revisions import Built, Project, Revision, prepare
 
-REPOSITORY = "ASV_FLASHBENCH_REPOSITORY"  # where a process of the environment finds it
+REPOSITORY = "ASV_FLASHBENCH_REPOSITORY"  # where processes of the environment find it
 
 
 def installed() -> Built:
-    """The commit that asv measures now, found in the build cache again.
+    """The commit that asv is measuring, from the build cache.
 
-    NotMeasuredError when it cannot be imported, or asv did not start this process.
+    Raises NotMeasuredError if it cannot be imported, or asv did not start this process.
     """
     try:
         repository, commit = os.environ[REPOSITORY], os.environ["ASV_COMMIT"]

@@ -12,7 +12,7 @@ from flashbench.other_tools.benchmarks import SECONDS
 
 
 def with_controls(series: list[Series]) -> list[Series]:
-    """SDPA and the ratio to it beside each candidate; that ratio is no series of its own then."""
+    """Attach `control` and `ratio` to each candidate's series; the ratios leave the list."""
     places = {_place(one): one for one in series}
     used: set[int] = set()
     made = []
@@ -45,13 +45,13 @@ def _place(series: Series) -> _Place:
 
 
 def _ratio_of(benchmark: str) -> str:
-    """The benchmark that has the ratios to the times of this one; "" for what is not ours."""
+    """The benchmark with the ratios to SDPA of this benchmark's times; "" if it is not ours."""
     ours = names.OURS.get(benchmark)
     return str(ours._replace(quantity=names.RATIO)) if ours else ""
 
 
 def _quotient(points: Points, control: Points) -> Points:
-    """Of medians, at the commits that have both: without launches to pair it has no interval."""
+    """The quotient of medians at commits that have both; unpaired, so without an interval."""
     commit, mine, theirs = np.intersect1d(points.commit, control.commit, return_indices=True)
     unknown = np.full(len(commit), np.nan)
     return Points(

@@ -1,14 +1,14 @@
-"""Reasons against recording a run in a history, where points are compared with each other."""
+"""Reasons not to record a run in a history, whose points are compared with each other."""
 
 from flashbench.runfile import Launch, RunFile
 
-FEWEST = 3  # launches: what `asv run` takes of a commit
-_DROPPED = 0.1  # share of blocks, beyond which the machine throttled rather than hiccuped
+FEWEST = 3  # launches, as `asv run` measures per commit
+_DROPPED = 0.1  # share of blocks beyond which the machine throttled, not just hiccuped
 
 
 def doubts(run: RunFile) -> list[str]:
-    """What is wrong with a run, each in a few words: unfinished, small, throttled, or measured on a
-    busy machine. Nothing where it can be kept as it is."""
+    """Why a run should not be recorded, each in a few words: unfinished, small, throttled, or
+    measured on a busy machine. Empty if nothing speaks against it."""
     complete = sum(launch.complete for launch in run.launches)
     planned = max(run.settings.launches, len(run.launches))
     found = []
@@ -23,7 +23,7 @@ def doubts(run: RunFile) -> list[str]:
 
 
 def _dropped(run: RunFile) -> float:
-    """The share of blocks that were dropped; each is one for all candidates of a case."""
+    """The share of dropped blocks; all candidates of a case share a block."""
     if not any(result.dropped_blocks for launch in run.launches for result in launch.results):
         return 0.0
     dropped, kept = 0, 0
@@ -39,8 +39,8 @@ def _dropped(run: RunFile) -> float:
 
 
 def _busy(run: RunFile) -> list[str]:
-    """Of runs on the CPU: a median over launches bears some that were disturbed, not half."""
-    limit = run.environment.cpu_count / 2  # as `run` warns of when it starts
+    """Whether half of a CPU run's launches were disturbed: a median tolerates fewer."""
+    limit = run.environment.cpu_count / 2  # the limit of `run`'s warning
     loads = [_load(run, launch) for launch in run.launches]
     if not limit or all(case.device != "cpu" for case in run.cases):
         return []
@@ -54,7 +54,7 @@ def _busy(run: RunFile) -> list[str]:
 
 
 def _load(run: RunFile, launch: Launch) -> float:
-    """Of others: without the threads of the launch before, which the average still holds."""
+    """The load of other processes: without the previous launch's threads, still in the average."""
     load = launch.before.load_average if launch.before else None
     own = run.environment.threads if launch is not run.launches[0] else 0
     return (load or 0.0) - own

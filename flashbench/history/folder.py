@@ -1,4 +1,4 @@
-"""The files of asv's results folder. A damaged one becomes a note and does not hide the others."""
+"""Read the files of asv's results folder. A damaged file becomes a note and hides no other."""
 
 from pathlib import Path
 
@@ -13,11 +13,11 @@ from flashbench.inputs import reason
 from flashbench.other_tools import document
 from flashbench.parallel import spread
 
-_MANY = 100  # files that are worth processes of their own
+_MANY = 100  # files from which parallel processes pay
 
 
 class Benchmark(msgspec.Struct, kw_only=True):
-    """What benchmarks.json says of one."""
+    """A benchmark's entry in benchmarks.json."""
 
     unit: str = ""
     version: str = ""
@@ -40,8 +40,8 @@ _FIX = "measure one with `asv run`, or keep run files with `flashbench record`"
 
 
 def results_folder(named: Path | None, repository: Path) -> Path:
-    """The folder that was named, or the repository's own. Raises NotMeasuredError where the
-    repository has none: nothing was measured yet."""
+    """The named folder, or the repository's own. Raises NotMeasuredError if the repository has none
+    because nothing was measured yet."""
     if named is not None:
         return named
     folder = repository / ".asv" / "results"
@@ -51,9 +51,10 @@ def results_folder(named: Path | None, repository: Path) -> Path:
 
 
 def machine_folders(results: Path, machine: str | None) -> list[Path]:
-    """Of each machine, or this one alone. Raises InvalidInputError where there is none."""
+    """The folder of each machine, or of this one. Raises InvalidInputError if there is none."""
     try:
-        # No machine's name begins with a dot; our own records do (flashbench/history/record.py).
+        # Names of machines do not begin with a dot; our own records do
+        # (flashbench/history/record.py).
         folders = sorted(
             path for path in results.iterdir() if path.is_dir() and not path.name.startswith(".")
         )
@@ -70,16 +71,18 @@ def machine_folders(results: Path, machine: str | None) -> list[Path]:
 
 
 def result_files(folder: Path) -> list[Path]:
-    """Of one machine, by name."""
-    found = sorted(folder.glob("[!.]*.json"), key=lambda path: path.name)  # paths compare slowly
+    """The result files of a machine, sorted by name."""
+    found = sorted(
+        folder.glob("[!.]*.json"), key=lambda path: path.name
+    )  # names, because paths compare slowly
     return [path for path in found if path.name != "machine.json"]
 
 
 def read_files(
     paths: list[Path], cache: ReadCache | None, *, everything: bool
 ) -> list[asv_result.ResultFile | str]:
-    """Each file, or what is wrong with it. cache: of few files it is no faster than they are;
-    everything: whether these are all files of the history, so that the rest of it can go."""
+    """Each file, or its error. cache: unused for few files, where it saves nothing. everything:
+    these are all files of the history, so other cache entries are removed."""
     if cache is None or len(paths) < _MANY:
         return _decoded(paths, None)
     keys = [key_of(path) for path in paths]
@@ -91,8 +94,8 @@ def read_files(
 
 
 def _decoded(paths: list[Path], cache: ReadCache | None) -> list[asv_result.ResultFile | str]:
-    """Each file, or what is wrong with it; in `cache` as well."""
-    reader = asv_result.Reader()  # of each process its own
+    """Each file, or its error; also stored in `cache`."""
+    reader = asv_result.Reader()  # one per process
 
     def decode(number: int) -> asv_result.ResultFile | str:
         path = paths[number]
@@ -109,7 +112,7 @@ def _decoded(paths: list[Path], cache: ReadCache | None) -> list[asv_result.Resu
 
 
 def machine_of(folder: Path, notes: list[str]) -> Machine:
-    """What machine.json says."""
+    """The machine that machine.json describes."""
     path = folder / "machine.json"
     found = _MachineFile()
     if path.is_file():
@@ -121,7 +124,7 @@ def machine_of(folder: Path, notes: list[str]) -> Machine:
 
 
 def read_benchmarks(results: Path, notes: list[str]) -> dict[str, Benchmark]:
-    """benchmarks.json by name; ours are known without it."""
+    """The entries of benchmarks.json by name, and our own benchmarks without it."""
     found = {
         name: Benchmark(
             unit=names.UNITS[parts.quantity],

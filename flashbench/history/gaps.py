@@ -1,4 +1,4 @@
-"""Why commits have no numbers: from each machine's records, and from builds known here."""
+"""Gaps: commits without numbers, with the reason from a machine's records or the build cache."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,10 +17,10 @@ def find_gaps(
     series: Iterable[Series],
     notes: list[str],
 ) -> list[Gap]:
-    """Commits that could not be built or measured: of asv's environment, and those of `failed`.
+    """Commits that could not be built or measured, from asv's records and from `failed`.
 
-    failed: as of `load`; a machine that measured the commit all the same is no gap by that. index:
-    the place of each commit. notes: records that cannot be read are added.
+    failed: as in `load`; no gap for a machine that measured the commit anyway. index: of each
+    commit. notes: unreadable records are added.
     """
     found: dict[tuple[str, int], Gap] = {}
     for machine in machines:
@@ -49,10 +49,12 @@ def find_gaps(
 
 
 def _without_repeats(gaps: Iterable[Gap]) -> list[Gap]:
-    """A failure that is known of every machine is not listed again for one; the longest of its
-    reasons is kept, as the build cache lists first lines alone."""
+    """Drop a machine's gap if all machines have it, but keep the longer reason: the build cache
+    lists only first lines."""
     kept: dict[tuple[int, str, str], Gap] = {}
-    for gap in sorted(gaps, key=lambda gap: (gap.commit, gap.machine)):  # of every machine first
+    for gap in sorted(
+        gaps, key=lambda gap: (gap.commit, gap.machine)
+    ):  # gaps of all machines first
         everywhere = (gap.commit, "", gap.status)
         if everywhere not in kept:
             kept[gap.commit, gap.machine, gap.status] = gap
@@ -62,7 +64,7 @@ def _without_repeats(gaps: Iterable[Gap]) -> list[Gap]:
 
 
 def _measured(series: Iterable[Series], places: Collection[int]) -> set[tuple[str, int]]:
-    """The machines and those of these commits that have a number, SDPA's aside."""
+    """(machine, commit) of these commits that have a number other than SDPA's."""
     if not places:
         return set()
     return {

@@ -1,5 +1,5 @@
-"""Record the outcomes of builds beside asv's results, so that a site made anywhere shows why a
-commit has no numbers."""
+"""Record the outcomes of builds beside asv's results, so that a site published on any machine shows
+why a commit has no numbers."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,10 +13,9 @@ from flashbench.runfile import RunFile
 
 
 def keep_builds(builds: Iterable[Built], run: RunFile, results: Path, machine: str | None) -> None:
-    """A record a commit, of the device that was measured; what is known of it before is replaced.
+    """Write one record per commit, for the measured device; replaces earlier records.
 
-    run: where the builds that work were measured, as candidates; machine: as of `keep`. Raises
-    OSError.
+    run: has the working builds as candidates. machine: as in `keep`. Raises OSError.
     """
     name = machines.choose(machine, run.environment.hostname, "").name
     environment = f"{names.run_environment(run.environment.python)}-{run.cases[0].device}"
@@ -29,6 +28,6 @@ def keep_builds(builds: Iterable[Built], run: RunFile, results: Path, machine: s
 
 
 def _elsewhere(build: Build) -> Build:
-    """Without the paths of this machine, which are of no use to others."""
+    """The build without this machine's paths, which mean nothing elsewhere."""
     tools = {name: value for name, value in build.toolchain.items() if not value.startswith("/")}
     return msgspec.structs.replace(build, directory="", reused=False, toolchain=tools)

@@ -1,7 +1,7 @@
-"""Reads asv's results folder into a history: results/MACHINE/COMMIT-ENVIRONMENT.json.
+"""Read asv's results folder, results/MACHINE/COMMIT-ENVIRONMENT.json, into a history.
 
-Nothing that a file names is imported, executed or opened. An unreadable file is skipped with a
-note: one damaged file must not hide two thousand good ones.
+Nothing that a file names is imported, executed or opened. An unreadable file becomes a note, so one
+damaged file does not hide two thousand good ones.
 """
 
 from collections import defaultdict
@@ -33,12 +33,11 @@ def load(
     machine: str | None = None,
     cache: Path | None = None,
 ) -> History:
-    """Everything that asv's results folder holds of these commits.
+    """Load all results of these commits.
 
-    failed: why a commit could not be built here, by its hash, in words like "missing header: ...";
-    no gap of a machine that has measured it. machine: only this one. cache: the build cache, where
-    what was read of many files is kept.
-    Raises InvalidInputError where there is no such folder or machine.
+    failed: by commit hash, why it could not be built here, such as "missing header: ..."; no gap
+    for a machine that measured it. machine: only this one. cache: the build cache, which keeps
+    decoded files. Raises InvalidInputError if there is no such folder or machine.
     """
     index = {commit.id: place for place, commit in enumerate(commits)}
     folders = machine_folders(results, machine)
@@ -48,7 +47,7 @@ def load(
     off_axis: dict[str, None] = {}
 
     def now(benchmark: str) -> str:
-        """Results that name no version are taken for ones of the present, as asv does."""
+        """The version assumed for results without one: the current one, as in asv."""
         return described[benchmark].version if benchmark in described else ""
 
     paths = [(folder, path) for folder in folders for path in result_files(folder)]
@@ -92,8 +91,8 @@ def load(
 def _current(
     collected: dict[SeriesKey, Collected], described: Mapping[str, Benchmark], notes: list[str]
 ) -> list[SeriesKey]:
-    """Of each benchmark the version that benchmarks.json has, as asv does; of one that it does not
-    list, the version of the latest commit."""
+    """The keys of each benchmark's current version: that of benchmarks.json, as in asv, or, if it
+    is not listed, that of the latest commit."""
     latest: dict[str, tuple[int, str]] = {}
     for key, found in collected.items():
         known = latest.get(key.benchmark, (-1, ""))
@@ -107,5 +106,5 @@ def _current(
         else:
             other += len(collected[key].commits)
     if other:
-        notes.append(f"{other} results are of other versions of their benchmarks: passed over")
+        notes.append(f"skipped {other} results of other versions of their benchmarks")
     return sorted(chosen)

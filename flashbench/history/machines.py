@@ -1,8 +1,7 @@
-"""The machine that results are filed under: the user's choice, asv's or the host's; checked for
-consistency.
+"""Name the machine of results, by the user, asv or the host, and check that it is the same machine.
 
-asv names this user's machines in ~/.asv-machine.json. What it knows by a name is described here as
-it does, so that results of `asv run` and of run files are those of one machine.
+asv describes this user's machines in ~/.asv-machine.json. We copy its description of a machine that
+it knows, so results of `asv run` and of run files belong to one machine.
 """
 
 import platform
@@ -22,26 +21,35 @@ from flashbench.runfile import Environment
 REGISTERED = "~/.asv-machine.json"
 _VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
-# Hosts that are called so: everybody's own, and containers, by their hash, anew each time.
+# Host names that identify no machine: localhost, and the hashes that containers get.
 _ANYBODY = re.compile(r"localhost(\..*)?|[0-9a-f]{12}|[0-9a-f]{64}", re.IGNORECASE)
-_PARAMS = ("machine", "os", "arch", "cpu", "num_cpu", "ram", "gpu")  # what asv tells graphs by
+_PARAMS = (
+    "machine",
+    "os",
+    "arch",
+    "cpu",
+    "num_cpu",
+    "ram",
+    "gpu",
+)  # the fields by which asv separates graphs
 
 Described = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A machine's name, and who gave it."""
+    """A machine's name and its origin."""
 
     name: str
     why: str
 
 
 def choose(machine: str | None, host: str, name: str) -> Chosen:
-    """The machine's name in the history: as the user says, else asv's name of this host, else the
-    host's. host: that measured; name: of the run file.
+    """The machine's name in the history: the user's choice, else asv's name for the host, else the
+    host's own. host: the one that measured; name: of the run file.
 
-    Raises InvalidInputError for one that no folder can have, or that obviously names no machine.
+    Raises InvalidInputError for an impossible folder name, or a host name that identifies no
+    machine.
     """
     chosen = Chosen(host, "the host's name")
     if machine is not None:
@@ -50,13 +58,13 @@ def choose(machine: str | None, host: str, name: str) -> Chosen:
         chosen = Chosen(known["machine"], f"asv's name of this machine, in {REGISTERED}")
     elif _ANYBODY.fullmatch(host):
         raise InvalidInputError(
-            f"{name}: measured on host {host!r}, which is no machine's name (a container's, or "
-            "anybody's); name the machine with --machine, or with `asv machine`"
+            f"{name}: the host name {host!r} identifies no machine (it is a container's or a "
+            "default); name the machine with --machine, or with `asv machine`"
         )
     if not _NAME.fullmatch(chosen.name):
         raise InvalidInputError(
-            f"{name}: {chosen.name[:100]!r} cannot be a machine's name in the history; give it one "
-            "of letters, digits, and . _ + - with --machine"
+            f"{name}: {chosen.name[:100]!r} is no valid machine name; give it one of letters, "
+            "digits and . _ + - with --machine"
         )
     return chosen
 
@@ -64,15 +72,15 @@ def choose(machine: str | None, host: str, name: str) -> Chosen:
 def require_same(
     results: Path, environment: Environment, name: str, machine: str | None = None
 ) -> None:
-    """Raise InvalidInputError where `describe` would, for the machine that this is measured on."""
+    """Raise InvalidInputError if `describe` would, before anything is measured here."""
     place = results / choose(machine, environment.hostname, name).name
     if (path := place / "machine.json").exists():
         _compare(read_object(path, "asv machine file"), place, environment, name)
 
 
 def describe(place: Path, environment: Environment, name: str) -> Described:
-    """The machine of a folder as asv describes it in results: written where it is new, held to it
-    where it is not. name: of the run file."""
+    """The folder's machine as asv describes it. Writes a new machine's description, and checks a
+    known one. name: of the run file."""
     path, registered = place / "machine.json", _registered().get(place.name)
     gpu = {"gpu": environment.gpu} if environment.gpu else {}
     if path.exists():
@@ -94,12 +102,12 @@ def describe(place: Path, environment: Environment, name: str) -> Described:
             }
         )
         replace_file(path, _json(known | {"version": _VERSION}))
-    # What asv itself writes into results, or its graphs would be other ones.
+    # Exactly asv's own fields: others would start new graphs.
     return registered or {key: known[key] for key in _PARAMS if isinstance(known.get(key), str)}
 
 
 def read_object(path: Path, kind: str) -> dict[str, Any]:
-    """A JSON object of asv's. Raises InvalidInputError."""
+    """Read a JSON object written by asv. Raises InvalidInputError."""
     try:
         content = document.parse(path)
     except ValueError as error:
@@ -110,21 +118,21 @@ def read_object(path: Path, kind: str) -> dict[str, Any]:
 
 
 def _registered() -> dict[str, dict[str, str]]:
-    """asv's machines of this user, by name."""
+    """This user's asv machines, by name."""
     path = Path(REGISTERED).expanduser()
     if not path.is_file():
         return {}
     found = {}
     for key, value in read_object(path, "asv machine file").items():
         if isinstance(value, dict):
-            # All that is there and no more: asv writes it into results as it is.
+            # Unchanged, as asv copies it into results.
             entry = {"machine": key} | {k: v for k, v in value.items() if isinstance(v, str)}
             found[entry["machine"]] = entry
     return found
 
 
 def _registered_as(host: str) -> dict[str, str] | None:
-    """As asv finds it: by the host's name; on this host the only one there is."""
+    """asv's entry for a host: by its name, or on this host the only entry."""
     machines = _registered()
     if host not in machines and len(machines) == 1 and host == platform.node():
         return next(iter(machines.values()))
@@ -135,7 +143,7 @@ def _compare(known: Described, place: Path, environment: Environment, name: str)
     registered = _registered().get(place.name, {})
     for key, ours in (("cpu", environment.cpu), ("gpu", environment.gpu)):
         theirs = known.get(key)
-        # The user may have described this machine to asv in other words than it has for itself.
+        # The user may have described this machine to asv in other words than its own.
         own_words = theirs == registered.get(key) and environment.hostname == platform.node()
         if ours and theirs and ours != theirs and not own_words:
             raise InvalidInputError(

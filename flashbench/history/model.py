@@ -1,8 +1,8 @@
-"""A history in memory: commits, machines, and the measurements of each commit, as arrays.
+"""A history in memory: commits, machines, and each commit's measurements as arrays.
 
 `flashbench.history.load` reads one from asv's results folder; `flashbench.history.changes` finds
-where a series changed. Every `commit` below is an index into `History.commits`, whose order is that
-of time: parents before children, along the first parents unless asked otherwise.
+its change points. Every `commit` below is an index into `History.commits`, which is in order of
+time: parents before children, along first parents by default.
 
 All text here (subjects, authors, names, parameters, reasons) is untrusted.
 """
@@ -22,7 +22,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine, as asv describes it; empty strings where it does not say."""
+    """A machine as asv describes it; unknown fields are empty."""
 
     name: str
     cpu: str = ""
@@ -33,12 +33,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Estimates along the commits, each array (points,), at most one a commit.
+    """Estimates along the commits, at most one per commit; each array is (points,).
 
-    low, high: the 99 % interval of the median that asv keeps; NaN where there are too few samples
-    for one. q25, q75: quartiles of the samples, NaN where unknown. launches: how many processes
-    the value is the median of; 0 where the file does not say. p90, p99: percentiles of the single
-    samples of all launches, NaN where unknown.
+    low, high: asv's 99 % interval of the median, NaN with too few samples. q25, q75: quartiles of
+    the samples, NaN if unknown. launches: the number of processes behind the median, 0 if unknown.
+    p90, p99: percentiles over all samples of all launches, NaN if unknown.
     """
 
     commit: IntArray  # ascending
@@ -62,11 +61,11 @@ class Points:
 class Series:
     """One benchmark with one combination of parameters, on one machine and environment.
 
-    benchmark, parameters: as asv names them; parameters are (name, value) with asv's quotes taken
-    off. metric: "wall", "gpu_warm"...; "" for what is not ours. case, candidate: of flashbench's
-    own cases, else "". control: SDPA on the same case at the commits that have one; ratio: time of
-    the candidate over SDPA's, launch by launch. Both None where nothing was measured beside it.
-    failed: commits at which it was tried and has no result.
+    benchmark, parameters: asv's names; parameters are (name, value) without asv's quotes. metric:
+    "wall", "gpu_warm"...; "" if the benchmark is not ours. case, candidate: "" likewise. control:
+    SDPA on the same case, at commits that have it; ratio: the candidate's time over SDPA's, by
+    launch. Both are None if SDPA was not measured. failed: commits where it was tried without a
+    result.
     """
 
     machine: str
@@ -84,7 +83,7 @@ class Series:
 
     @property
     def name(self) -> str:
-        """For people, the same on every machine."""
+        """A readable name, the same on every machine."""
         if self.case:
             return " ".join(part for part in (self.case, self.candidate, self.metric) if part)
         values = ", ".join(value for _, value in self.parameters)
@@ -97,7 +96,7 @@ class Series:
 
     @property
     def judged(self) -> Points:
-        """What changes are looked for in: the ratio to SDPA, where there is one."""
+        """The points searched for changes: the ratio to SDPA, or the values without one."""
         return self.points if self.ratio is None else self.ratio
 
 
@@ -107,20 +106,19 @@ class Gap:
 
     commit: int
     machine: str
-    status: str  # of the build: "missing header", "compile error"...
+    status: str  # the build's: "missing header", "compile error"...
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A place where a series changed for good, and how sure that is.
+    """A change point of a series: a lasting change, with its uncertainty.
 
-    commit: the likeliest, the first measured one that is different. first, last: any commit from
-    first to last may have made it (95 %); with first parents, a merge stands for what it merged.
-    speedup: log speed-up of after over before, with its interval; above 0 is faster. before,
-    after: how many points each side of it has. hidden: commits from first to last that could not be
-    built; unmeasured: those that were not measured, for this or any other reason, beside the ones
-    that were.
+    commit: the most likely one, the first measured after the change. first, last: the change is
+    between these (95 %); along first parents, a merge stands for what it merged. speedup: log
+    speed-up of after over before, with its interval; above 0 is faster. before, after: number of
+    points on each side. hidden: commits from first to last that could not be built; unmeasured: all
+    of them without a measurement, for whatever reason.
     """
 
     commit: int
@@ -135,8 +133,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything that is known. off_axis: commits that have results and are not in `commits`;
-    notes: what was passed over on reading, one line each."""
+    """A whole history. off_axis: commits with results that are not in `commits`; notes: what was
+    skipped while reading, one line each."""
 
     commits: tuple[Commit, ...]
     machines: tuple[Machine, ...]
@@ -147,7 +145,7 @@ class History:
 
     @property
     def off_axis_hint(self) -> str:
-        """How the commits off the axis that were merged into it can be shown; "" if none was."""
+        """A hint on how to show commits off the axis that were merged into it; "" without any."""
         merged = {commit for one in self.commits for commit in one.merged}
         count = len(merged.intersection(self.off_axis))
-        return f"; {count} of merged branches, which --all-parents shows" if count else ""
+        return f"; {count} on merged branches, which --all-parents shows" if count else ""

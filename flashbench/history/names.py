@@ -1,7 +1,7 @@
-"""The names of flashbench's own benchmarks in asv's results, and their meaning.
+"""The names of flashbench's own benchmarks in asv's results.
 
-The device's default metric has the names of the suites in benchmarks/, so that what `asv run` and
-what `flashbench record` keep is one series; other metrics have names of their own.
+A device's default metric has the names of the suites in benchmarks/, so that `asv run` and
+`flashbench record` add to one series. Other metrics have their own names.
 """
 
 import re
@@ -16,18 +16,18 @@ from flashbench.runfile import Candidate
 if TYPE_CHECKING:
     from flashbench.revisions import Built
 
-# Of a benchmark whose samples are one number a launch. asv takes results of another version for
+# The version of benchmarks with one sample per launch. asv treats results of another version as
 # those of another benchmark.
 VERSION = "one sample a launch, 1"
 SECONDS, RATIO = "Seconds.track_seconds", "Ratio.track_ratio"
-RUN_PREFIX = "run-"  # of the files of run files
-ASV_PREFIX = "flashbench-"  # of the environments of `asv run`
+RUN_PREFIX = "run-"  # environment of files made from run files
+ASV_PREFIX = "flashbench-"  # environment of `asv run`
 UNITS = {SECONDS: UNIT, RATIO: "times SDPA"}
 PARAMETERS = ("case", "candidate")
 
 
 class Name(NamedTuple):
-    """What one of our benchmarks measures; quantity: SECONDS or RATIO."""
+    """A benchmark of ours. quantity: SECONDS or RATIO."""
 
     device: str
     metric: str
@@ -48,20 +48,19 @@ OURS = {
 
 
 def environment(name: str, benchmark: str) -> str:
-    """The environment of a result: that of `asv run` and of run files is one, for what is ours."""
+    """The environment of a result; for our benchmarks, `asv run` and run files share one."""
     ours = benchmark in OURS
     return name.removeprefix(ASV_PREFIX).removeprefix(RUN_PREFIX) if ours else name
 
 
 def run_environment(python: str) -> str:
-    """What files of run files are called that were measured with a version of Python, as 3.12.3.
-    They lie beside those of `asv run`, which rewrites its own."""
+    """The environment in the file names of run files' results, for a Python version such as 3.12.3.
+    They lie beside the files of `asv run`, which rewrites its own."""
     return f"{RUN_PREFIX}{_python(python)}"
 
 
 def asv_environment(python: str) -> str:
-    """The environment that such a file states: that of `asv run`, so that `asv compare` has one
-    series of both."""
+    """The environment stated inside such a file: that of `asv run`, so `asv compare` joins both."""
     return f"{ASV_PREFIX}{_python(python)}"
 
 
@@ -71,14 +70,14 @@ def _python(python: str) -> str:
 
 
 def candidate_of(built: "Built") -> str:
-    """The candidate that a build is among those of other commits: the callable, at the commit."""
+    """The candidate for a build among those of other commits: the callable at its commit."""
     spec = built.project.callable
     called = OUR_CANDIDATE if spec == OUR_CALLABLE else name_of(spec)
     return f"{called}@{built.revision.commit[:8]}"
 
 
 def series_of(candidate: Candidate) -> str:
-    """The candidate in the history, where the commit is no part of its name."""
+    """The candidate's name in the history, without the commit."""
     if candidate.beside:
         return candidate.name.removesuffix(baseline_beside("", candidate.beside))
     name, _, commit = candidate.name.rpartition("@")

@@ -1,4 +1,4 @@
-"""Which commit each candidate of a file belongs to."""
+"""Find the commit to which each candidate of a run file belongs."""
 
 import re
 from collections import defaultdict
@@ -11,16 +11,16 @@ from flashbench.history import names
 from flashbench.revisions.revision import resolve
 from flashbench.runfile import Candidate
 
-_FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # another name may stand for another one
+_FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # other names may change their meaning
 
 
 def owners(
     candidates: Iterable[Candidate], name: str, repository: Path, commit: str | None
 ) -> dict[str, list[Candidate]]:
-    """The candidates of each commit; without SDPA's, which were measured beside all of them.
+    """The candidates of each commit, without SDPA, which was measured beside all of them.
 
-    name: how messages call the file; commit: the revision that was measured, where it does not say.
-    Raises InvalidInputError for one that belongs to no commit.
+    name: of the file in messages. commit: the measured revision, if the file does not name it.
+    Raises InvalidInputError for a candidate that belongs to no commit.
     """
     stated = _stated(repository, commit) if commit is not None else ""
     found: dict[str, list[Candidate]] = defaultdict(list)
@@ -36,7 +36,7 @@ def owners(
             )
         if build.dirty:
             raise InvalidInputError(
-                f"{shown} was built with uncommitted changes, so its numbers are no commit's; "
+                f"{shown} was built with uncommitted changes, so its numbers belong to no commit; "
                 "commit them and measure again"
             )
         if build.commit and stated not in ("", build.commit):
@@ -44,17 +44,17 @@ def owners(
                 f"{shown} was built from {build.commit[:12]}, not from {stated[:12]} (--commit)"
             )
         if not (build.commit or stated):
-            raise InvalidInputError(f"{shown} names no commit; say which one with --commit")
+            raise InvalidInputError(f"{shown} names no commit; name it with --commit")
         found[resolve(repository, build.commit or stated).commit].append(candidate)
     if not found:
-        raise InvalidInputError(f"{name}: SDPA alone, which belongs to no commit")
+        raise InvalidInputError(f"{name}: has only SDPA, which belongs to no commit")
     for revision, mine in found.items():
         _require_own_names(mine, f"{name}: candidates of {revision[:12]}")
     return dict(found)
 
 
 def _require_own_names(mine: list[Candidate], where: str) -> None:
-    """Raise InvalidInputError where one would be kept in the place of another, or of SDPA."""
+    """Raise InvalidInputError if one would replace another, or SDPA."""
     kept: dict[str, str] = {}
     for candidate in mine:
         series = names.series_of(candidate)
@@ -62,7 +62,7 @@ def _require_own_names(mine: list[Candidate], where: str) -> None:
         if other is not None:
             raise InvalidInputError(
                 f"{where}: {candidate.name!r} and {other!r} would both be kept as {series!r}; "
-                "name them apart"
+                "give them different names"
             )
         kept[series] = candidate.name
 

@@ -1,6 +1,6 @@
-"""Profiles in the history: one file a commit, case and candidate, the raw report beside it.
+"""Profiles in the history: one file per commit, case and candidate, with the raw report beside it.
 
-They lie in `.asv/flashbench/MACHINE/profiles/`, or in the results folder as records do.
+They are in `.asv/flashbench/MACHINE/profiles/`, or inside another results folder, as records are.
 """
 
 import re
@@ -49,15 +49,15 @@ def keep(
     machine: str | None = None,
     commit: str | None = None,
 ) -> list[Path]:
-    """Keep each candidate of a profile at its commit, in place of an earlier profile of it.
+    """Store each candidate's profile at its commit, replacing an earlier one.
 
-    file: where the profile and its raw reports lie. Raises InvalidInputError for what belongs to no
-    commit, NotMeasuredError where it has no counters, OSError.
+    file: the profile, with its raw reports beside it. Raises InvalidInputError if a candidate
+    belongs to no commit, NotMeasuredError if there are no counters, and OSError.
     """
     name = str(file)
     own = [one for one in profile.subjects if not one.candidate.baseline and _counted(one)]
     if not own:
-        raise NotMeasuredError(f"{name}: no counters of any candidate, so there is nothing to keep")
+        raise NotMeasuredError(f"{name}: no candidate has counters, so there is nothing to keep")
     found = owners([one.candidate for one in own], name, repository, commit)
     place = results / machines.choose(machine, profile.environment.hostname, name).name
     written = []
@@ -76,11 +76,11 @@ def _counted(one: Subject) -> bool:
 
 
 def _write(folder: Path, commit: str, profile: CaseProfile, one: Subject, beside: Path) -> Path:
-    """One candidate's part of a profile, and its raw report where that is there."""
+    """Write one candidate's part of a profile, and its raw report if there is one."""
     words = [commit, profile.case.id, *(["cold"] if profile.cold else []), series_of(one.candidate)]
     path = folder / f"{re.sub(r'[^A-Za-z0-9._+-]', '_', '-'.join(words))[:200]}.json"
     kept = msgspec.structs.replace(one)
-    report = beside / Path(one.report).name  # a name, wherever the file says that it lies
+    report = beside / Path(one.report).name  # the name alone: a file may claim any path
     if one.report and report.is_file() and not report.is_symlink():
         kept.report = path.with_suffix(".ncu-rep").name
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,14 +93,14 @@ def _write(folder: Path, commit: str, profile: CaseProfile, one: Subject, beside
 
 
 def series_of(candidate: Candidate) -> str:
-    """The candidate in the history. One that was built from a revision is called by that."""
+    """The candidate's name in the history; one built from a revision has the callable's name."""
     if candidate.build.revision:
         return OURS if candidate.spec == OUR_CALLABLE else name_of(candidate.spec)
     return names.series_of(candidate)
 
 
 def read(results: Path, machine_names: Iterable[str], notes: list[str]) -> list[Kept]:
-    """All profiles of these machines; what cannot be read is a note."""
+    """All profiles of these machines; an unreadable one becomes a note."""
     found = []
     for machine in machine_names:
         for path in sorted(_folder(results, machine).glob("*.json")):
@@ -114,8 +114,8 @@ def read(results: Path, machine_names: Iterable[str], notes: list[str]) -> list[
 
 
 def changes(kept: Iterable[Kept], commits: Sequence[Commit], since: frozenset[int]) -> list[str]:
-    """What differs between two profiles of a case that follow each other in the history, a line
-    each, the latest first. since: places of commits before the range, which are left out."""
+    """One line per difference between successive profiles of a case, latest first. since: leave out
+    commits with a lower index."""
     place = {commit.id: index for index, commit in enumerate(commits)}
     lines = []
     for old, new in in_order(kept, place):

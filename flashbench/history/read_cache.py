@@ -1,8 +1,7 @@
-"""A cache of decoded result files, by content: of a long history only new files are decoded.
+"""A content-addressed cache of decoded result files: of a long history, only new files are decoded.
 
-An entry is named after the hash of a file's bytes and of the code that reads them, so it is never
-out of date. A damaged or impossible entry is ignored. Entries without a file in the history are
-removed.
+An entry's name is the hash of the file's bytes and of the reading code, so entries are never stale.
+Damaged or impossible entries are ignored; entries without a file in the history are removed.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ from flashbench.inputs import open_input
 from flashbench.other_tools import asv_file, document
 
 _CHECKSUM = 4  # bytes before an entry
-_PART = 2**16  # bytes of a file that are read at once
+_PART = 2**16  # bytes per read of a file
 
 
 class _Entry(msgspec.Struct, array_like=True):
@@ -45,20 +44,20 @@ class ReadCache:
     """The entries of one results folder; several processes may use them at once."""
 
     def __init__(self, cache: Path, results: Path) -> None:
-        """cache: the build cache, with which they are pruned."""
+        """cache: the build cache; pruning it prunes the entries."""
         name = hashlib.sha256(os.fsencode(results.resolve())).hexdigest()[:32]
         self._folder = cache / "results" / name
-        self._rows: tuple[bytes, list[Row]] = b"", []  # files of a history share theirs
+        self._rows: tuple[bytes, list[Row]] = b"", []  # files of a history share these
         pruning.touch(self._folder)
 
     def get(self, key: str) -> ResultFile | None:
-        """What was read of the file with this content, if it is known."""
+        """The decoded file with this key; None if unknown."""
         with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError):
             return self._read((self._folder / key).read_bytes())
         return None
 
     def put(self, content: bytes, file: ResultFile) -> None:
-        """Keep what was read of a file with these bytes; not where the cache cannot be written."""
+        """Store a decoded file; does nothing if the cache cannot be written."""
         digest = _reader().copy()
         digest.update(content)
         entry = _Entry(
@@ -74,7 +73,7 @@ class ReadCache:
             replace_file(self._folder / digest.hexdigest(), checksum + kept, durable=False)
 
     def keep_only(self, keys: Container[str]) -> None:
-        """Remove all other entries, and what a process that was killed left."""
+        """Remove all other entries and leftovers of killed processes."""
         with contextlib.suppress(OSError):
             for path in self._folder.iterdir():
                 if path.name not in keys:
@@ -93,16 +92,16 @@ class ReadCache:
         failed = np.frombuffer(entry.failed, dtype=np.bool_)
         numbers = np.frombuffer(entry.numbers, dtype=np.float64).reshape(len(COLUMNS), -1)
         if len(failed) != sum(row.combinations for row in known) or len(failed) != numbers.shape[1]:
-            raise ValueError("not as many numbers as combinations")
+            raise ValueError("numbers do not match combinations")
         return ResultFile(entry.commit, entry.environment, known, numbers, failed)
 
 
 def key_of(path: Path) -> str:
-    """The name of the entry of a file; "" for one that cannot be read or is too large."""
+    """The key of a file's entry; "" if the file cannot be read or is too large."""
     digest, left = _reader().copy(), document.MAX_BYTES
     try:
         with open_input(path) as file:
-            while part := file.read(_PART):  # a whole one would be new memory each time
+            while part := file.read(_PART):  # read whole, it would need new memory each time
                 digest.update(part)
                 left -= len(part)
                 if left < 0:
@@ -114,7 +113,7 @@ def key_of(path: Path) -> str:
 
 @cache
 def _reader() -> "hashlib._Hash":
-    """Of the code that reads result files."""
+    """The hash of the code that reads result files."""
     files = (asv_file.__file__, asv_result.__file__, __file__)
     code = b"".join(Path(file).read_bytes() for file in files)
     return hashlib.sha256(__version__.encode() + code)

@@ -1,8 +1,8 @@
-"""Records that asv has no column for: a commit's build, and why it failed or could not be measured.
+"""Records of what asv has no column for: a commit's build, and why it failed or was not measured.
 
-One JSON file a commit and environment: `.asv/flashbench/MACHINE/COMMIT-ENVIRONMENT.json`, of a
-results folder elsewhere `RESULTS/.flashbench/MACHINE/...`, and with `.cpu.json` and `.cuda.json`
-the run files of what was measured there.
+One JSON file per commit and environment: `.asv/flashbench/MACHINE/COMMIT-ENVIRONMENT.json`, or for
+another results folder `RESULTS/.flashbench/MACHINE/...`. The run files of the same measurement lie
+beside it with the suffixes `.cpu.json` and `.cuda.json`.
 """
 
 import re
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from flashbench.revisions import Built
 
 _MAX_BYTES = 2**27
-VARIABLE = "ASV_FLASHBENCH_RECORD"  # where a process of an asv environment finds its record
+VARIABLE = "ASV_FLASHBENCH_RECORD"  # where processes of an asv environment find their record
 
 
 class CommitRecord(msgspec.Struct, kw_only=True):
-    """One commit in one environment."""
+    """The outcome of one commit in one environment."""
 
     format: str = "flashbench-commit"
     version: int = 1
     commit: str
     environment: str
-    status: Status  # of the build, or "wrong result"
+    status: Status  # the build's, or "wrong result"
     build: Build
-    failure: str = ""  # why nothing could be measured, or what was wrong
+    failure: str = ""  # why nothing was measured, or what was wrong
 
 
 _RECORD = msgspec.json.Decoder(CommitRecord)
 
 
 def of_built(built: "Built", environment: str, wrong: str = "") -> CommitRecord:
-    """What became of a commit that was prepared. wrong: the first result that was, and how."""
+    """The record of a prepared commit. wrong: its first wrong result, with the reason."""
     status: Status = "wrong result" if wrong else built.status
     return CommitRecord(
         commit=built.revision.commit,
@@ -53,7 +53,7 @@ def of_built(built: "Built", environment: str, wrong: str = "") -> CommitRecord:
 
 
 def wrong_results(run: RunFile) -> dict[str, str]:
-    """By commit, the first wrong result and the case."""
+    """The first wrong result of each commit, with its case."""
     commits = {candidate.name: candidate.build.commit for candidate in run.candidates}
     found: dict[str, str] = {}
     for launch in run.launches:
@@ -64,14 +64,14 @@ def wrong_results(run: RunFile) -> dict[str, str]:
 
 
 def path_of(results: Path, machine: str, commit: str, environment: str) -> Path:
-    """Where the record lies; `results` is asv's results directory."""
+    """The record's path. results: asv's results directory."""
     safe = re.sub(r"[^A-Za-z0-9._+-]", "_", environment)
     return _folder(results.absolute(), machine) / f"{commit}-{safe}.json"
 
 
 def _folder(results: Path, machine: str) -> Path:
-    """Inside of a results folder that the user named: what lies beside it is none of ours. Older
-    versions wrote beside it, and go on to be read there."""
+    """Inside a results folder that the user named, because what lies beside it is not ours. Older
+    versions wrote beside it; those records are still read."""
     beside = results.parent / "flashbench" / machine
     if results.parent.name == ".asv" or beside.is_dir():
         return beside
@@ -79,12 +79,12 @@ def _folder(results: Path, machine: str) -> Path:
 
 
 def run_path(record: Path, device: str) -> Path:
-    """Where the run file of a record and a device lies."""
+    """The path of a record's run file for a device."""
     return record.with_suffix(f".{device}.json")
 
 
 def paths(results: Path, machine: str) -> list[Path]:
-    """The records of a machine."""
+    """The paths of a machine's records."""
     folder = path_of(results, machine, "", "").parent
     # Run files lie beside them, with the device in the name.
     return sorted(
@@ -93,7 +93,7 @@ def paths(results: Path, machine: str) -> list[Path]:
 
 
 def read(path: Path) -> CommitRecord:
-    """InvalidInputError says what is wrong with the file."""
+    """Read a record; InvalidInputError names the damage."""
     try:
         return _RECORD.decode(read_input(path, _MAX_BYTES, "a record"))
     except UNREADABLE as error:
@@ -101,5 +101,5 @@ def read(path: Path) -> CommitRecord:
 
 
 def write(path: Path, record: CommitRecord) -> None:
-    """Replace the file in one step."""
+    """Atomically write a record."""
     replace_file(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")

@@ -1,4 +1,4 @@
-"""Collect rows of many result files by asv's keys, and turn them into series."""
+"""Collect the rows of many result files by asv's keys and turn them into series."""
 
 import itertools
 from typing import NamedTuple
@@ -13,11 +13,11 @@ from flashbench.other_tools.asv_file import Params
 from flashbench.other_tools.benchmarks import SECONDS, find_case
 from flashbench.run_checks import MAX_SECONDS, MIN_SECONDS
 
-_FEWEST_FOR_INTERVAL = 8  # of fewer samples asv makes an interval up from an assumed distribution
+_FEWEST_FOR_INTERVAL = 8  # with fewer samples, asv's interval assumes a distribution
 
 
 class SeriesKey(NamedTuple):
-    """What asv tells apart."""
+    """The fields by which asv separates series."""
 
     machine: str
     environment: str
@@ -26,12 +26,12 @@ class SeriesKey(NamedTuple):
 
 
 class Collected:
-    """The rows of one key: the combinations seen, and for each row its commit and numbers."""
+    """The rows of one key: the combinations seen, and each row's commit and numbers."""
 
     def __init__(self) -> None:
         self.combinations: dict[tuple[str, ...], int] = {}
         self.commits: list[int] = []
-        self.places: list[IntArray] = []  # of each row, which combinations its numbers are of
+        self.places: list[IntArray] = []  # by row, the combinations of its numbers
         self.numbers: list[FloatArray] = []  # (len(asv_result.COLUMNS), combinations of the row)
         self.failed: list[NDArray[np.bool_]] = []
         self._known: tuple[Params, IntArray] | None = None
@@ -45,13 +45,13 @@ class Collected:
         self.failed.append(failed)
 
     def sort(self) -> None:
-        """By commit; rows of one commit stay in their order."""
+        """Sort rows by commit, stably."""
         order = np.argsort(self.commits, kind="stable").tolist()
         for rows_ in (self.commits, self.places, self.numbers, self.failed):
             rows_[:] = [rows_[index] for index in order]
 
     def column(self, index: int) -> FloatArray:
-        """One of asv_result.COLUMNS, of all rows."""
+        """One of asv_result.COLUMNS over all rows."""
         return np.concatenate([numbers[index] for numbers in self.numbers])
 
     def _places(self, params: Params) -> IntArray:
@@ -63,7 +63,7 @@ class Collected:
 
 
 def series_of(key: SeriesKey, collected: Collected, described: Benchmark | None) -> list[Series]:
-    """One of each combination; described: what benchmarks.json says of the benchmark."""
+    """One series per combination. described: the benchmark's entry in benchmarks.json."""
     ours = names.OURS.get(key.benchmark)
     unit = described.unit if described else ""
     titles = described.param_names if described else []
@@ -71,7 +71,7 @@ def series_of(key: SeriesKey, collected: Collected, described: Benchmark | None)
     sizes = [len(places) for places in collected.places]
     combination = np.concatenate(collected.places)
     commit = np.repeat(np.array(collected.commits, dtype=np.int64), sizes)
-    # By combination, then commit; of two files of one commit the later one counts.
+    # By combination, then commit; of two files of one commit, the later counts.
     order = np.argsort(combination, kind="stable")
     again = np.zeros(len(order), dtype=bool)
     same = combination[order][1:] == combination[order][:-1]
@@ -109,7 +109,7 @@ def series_of(key: SeriesKey, collected: Collected, described: Benchmark | None)
 
 
 def _taken(column: FloatArray, order: IntArray) -> FloatArray:
-    """column[order]; fast for what no file has."""
+    """column[order], fast if all of it is missing."""
     return np.full(len(order), np.nan) if np.isnan(column).all() else column[order]
 
 

@@ -1,9 +1,9 @@
 """Called by the asv suites in benchmarks/: measure a commit once, then serve the numbers.
 
-`measure` runs in asv's `setup_cache`, once a commit: SDPA and the commit's kernel interleaved, by
-the worker processes and clocks of `flashbench run`. Its run files, one a device, are kept beside
-the commit's record; the numbers are served from the current directory, which asv shares among
-`setup_cache` and the benchmarks.
+`measure` runs in asv's `setup_cache`, once per commit: SDPA and the commit's kernel interleaved, by
+the worker processes and clocks of `flashbench run`. Its run files, one per device, are stored
+beside the commit's record. The numbers are served from the current directory, which `setup_cache`
+and the benchmarks share.
 """
 
 import os
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Grid:
-    """The cases of a device."""
+    """The cases of the history on one device."""
 
     shapes: list[Shape]
     dtypes: list[DtypeName]
     causal: list[Causal]
 
 
-KERNEL, SDPA = "flashbench", "sdpa"  # as `flashbench run` names them: one series for both
+KERNEL, SDPA = "flashbench", "sdpa"  # the names of `flashbench run`, to share its series
 
 HEADLINE = Shape(1, 8, 8, 512, 512, 64)
-# Few and quick: a commit takes half a minute. `flashbench run` measures whole grids.
+# A few quick cases, so a commit takes half a minute; `flashbench run` measures whole grids.
 GRID: dict[str, Grid] = {
     "cpu": Grid([Shape(1, 1, 1, 128, 128, 64), HEADLINE], ["fp32", "bf16"], [False]),
     "cuda": Grid(
@@ -46,20 +46,20 @@ GRID: dict[str, Grid] = {
         [False, True],
     ),
 }
-LAUNCHES = 3  # unless the environment says otherwise, see `launches`
+LAUNCHES = 3  # default of `launches`
 SAMPLES = 16
 
-Samples = dict[str, list[float] | int]  # what asv keeps as they are, and takes the median of
+Samples = dict[str, list[float] | int]  # asv stores these as they are and takes their median
 
 
 def cases(device: str) -> list[Case]:
-    """The cases of the history on a device, the same on every machine."""
+    """The history's cases on a device, the same on every machine."""
     chosen = GRID[device]
     return grid(chosen.shapes, chosen.dtypes, chosen.causal, device)
 
 
 def launches() -> int:
-    """Launches a commit: $FLASHBENCH_HISTORY_LAUNCHES, more for firmer verdicts, or LAUNCHES."""
+    """Launches per commit: $FLASHBENCH_HISTORY_LAUNCHES (more decide more), or LAUNCHES."""
     chosen = os.environ.get("FLASHBENCH_HISTORY_LAUNCHES", str(LAUNCHES))
     if not chosen.isdecimal() or int(chosen) < 1:
         raise InvalidInputError(
@@ -69,11 +69,11 @@ def launches() -> int:
 
 
 def measure(device: str) -> None:
-    """Measure SDPA and the commit of this asv environment; nothing where there is no such device.
+    """Measure SDPA and this asv environment's commit; does nothing without such a device.
 
-    Raises NotMeasuredError when the commit's package does not load.
+    Raises NotMeasuredError if the commit's package does not load.
     """
-    import torch  # here, as processes that only serve a number do without
+    import torch  # imported here, because processes that only serve numbers need none of it
 
     from flashbench.history.commit import installed
     from flashbench.measure.progress import LineProgress
@@ -106,7 +106,7 @@ def _run_file(device: str) -> Path:
 
 
 def _keep(measured: RunFile, built: "Built", device: str) -> None:
-    """Keep the run file beside the commit's record, and there what was wrong on any device."""
+    """Store the run file beside the commit's record, and wrong results in the record."""
     place = Path(os.environ[record.VARIABLE])
     runfile.save(measured, record.run_path(place, device))
     files = [file for known in GRID if (file := record.run_path(place, known)).exists()]
@@ -116,9 +116,9 @@ def _keep(measured: RunFile, built: "Built", device: str) -> None:
 
 
 def seconds(case: str, candidate: str) -> Samples | float:
-    """Seconds a call, the median of each launch; NaN (asv: skipped) without the device.
+    """Each launch's median in seconds per call; NaN (asv: skipped) without the device.
 
-    Raises NotMeasuredError with the reason when a launch failed on this case.
+    Raises NotMeasuredError with the reason if a launch failed on this case.
     """
     data = _data(case)
     if data is None:
@@ -142,26 +142,26 @@ def ratio(case: str, candidate: str) -> Samples | float:
 
 
 def _data(case: str) -> LaunchData | None:
-    """What the case's device measured, by its default metric; None when it was not there."""
+    """The measurements of the case's device in its default metric; None without the device."""
     device = case.rpartition("-")[2]
     path = _run_file(device)
     return collect(runfile.load(path)) if path.exists() else None
 
 
 def _found(data: LaunchData, case: str, candidate: str) -> tuple[int, int]:
-    """The indices of a case and a candidate that has times on it."""
+    """The indices of a case and of a candidate with times on it."""
     place, index = data.case_index.get(case), data.candidate_index.get(candidate)
     if place is None or index is None:
         raise NotMeasuredError(f"{case}, {candidate}: not in the run file")
     if failed := data.failure(index, place):
         raise NotMeasuredError(f"{case}, {candidate}: {failed.status}: {failed.reason}")
     if not len(data.launch_medians(index, place)):
-        raise NotMeasuredError(f"{case}, {candidate}: no launch came to it")
+        raise NotMeasuredError(f"{case}, {candidate}: no launch reached it")
     return place, index
 
 
 def _samples(launches: FloatArray) -> Samples:
-    """launches: (launches,), NaN where one has no number."""
-    # Six digits: asv prints all there are of a unit that it does not know.
+    """The samples for asv. launches: (launches,), NaN without a number."""
+    # Six digits, because asv prints all digits of a unit that it does not know.
     values = [float(f"{value:.6g}") for value in launches[~np.isnan(launches)]]
     return {"samples": values, "number": 1}

@@ -39,18 +39,18 @@ def keep(
     machine: str | None = None,
     commit: str | None = None,
 ) -> list[Path]:
-    """Add a run file's numbers to the results folder; the asv result files that now have them.
+    """Add a run file's numbers to the results folder; returns the asv result files with them.
 
-    name: how messages call the run file. machine: in asv's results; where None as of `choose`.
-    commit: the revision that was measured, where the file does not say. Numbers that the same
-    commit has from an earlier run file stay where this one has none, unless its result is wrong.
-    Raises InvalidInputError for what belongs to no commit, or to another machine of that name;
-    NotMeasuredError where there is nothing to keep; OSError.
+    name: of the run file in messages. machine: in asv's results; None: as `choose` finds it.
+    commit: the measured revision, if the file does not name it. Earlier numbers of the commit stay
+    where this file has none, unless its result is wrong. Raises InvalidInputError if a candidate
+    belongs to no commit or the name to another machine, NotMeasuredError if there is nothing to
+    keep, and OSError.
     """
     if run.pair is not None:
         raise InvalidInputError(
-            f"{name}: two builds that were measured until they were decided, which favours large "
-            "changes; keep a file of `flashbench run`"
+            f"{name}: two builds that were measured until decided, which favours large changes; "
+            "record a file of `flashbench run`"
         )
     owned = owners(run.candidates, name, repository, commit)
     place = results / machines.choose(machine, run.environment.hostname, name).name
@@ -68,7 +68,7 @@ def keep(
 
 
 def _data(run: RunFile) -> dict[str, LaunchData]:
-    """By each metric that was measured."""
+    """The launches, by measured metric."""
     measured = {
         timing.metric for launch in run.launches for r in launch.results for timing in r.timings
     }
@@ -76,7 +76,7 @@ def _data(run: RunFile) -> dict[str, LaunchData]:
 
 
 def _tables(run: RunFile, data: dict[str, LaunchData], mine: list[Candidate]) -> Tables:
-    """What there is to keep of these candidates and SDPA, by benchmark."""
+    """The cells of these candidates and SDPA, by benchmark."""
     kept: Tables = {}
     chosen = [
         index
@@ -91,7 +91,7 @@ def _tables(run: RunFile, data: dict[str, LaunchData], mine: list[Candidate]) ->
                 continue  # no device of ours
             for index in chosen:
                 _add_cells(kept, seconds, collected, index, place)
-    return {benchmark: cells for benchmark, cells in kept.items() if _says_something(cells)}
+    return {benchmark: cells for benchmark, cells in kept.items() if _worth_keeping(cells)}
 
 
 def _add_cells(kept: Tables, seconds: names.Name, data: LaunchData, index: int, place: int) -> None:
@@ -118,8 +118,8 @@ def _present(values: FloatArray) -> FloatArray:
     return values[~np.isnan(values)]
 
 
-def _says_something(cells: dict[Combination, Cell]) -> bool:
-    """A number, or that a result is wrong, which takes the numbers of earlier files away."""
+def _worth_keeping(cells: dict[Combination, Cell]) -> bool:
+    """Whether any cell has a number, or a wrong result, which removes earlier numbers."""
     return any("samples" in cell or cell is WRONG for cell in cells.values())
 
 
@@ -131,7 +131,7 @@ def _add(
     repository: Path,
     new: Tables,
 ) -> Path:
-    """Join the tables with those of the commit's file."""
+    """Merge the tables into the commit's file."""
     python = ".".join(run.environment.python.split(".")[:2])
     environment = names.run_environment(run.environment.python)
     path = place / f"{commit[:8]}-{environment}.json"
@@ -154,7 +154,7 @@ def _add(
     started = _started(run)
     for benchmark, cells in new.items():
         before = results.get(benchmark, {})
-        # A number gives way to another one and to "wrong", not to a launch that crashed.
+        # A new number or "wrong" replaces an old number; a crashed launch does not.
         results[benchmark] = before | {
             key: cell
             for key, cell in cells.items()
@@ -179,12 +179,12 @@ def _kept_before(path: Path, commit: str) -> Tables:
             if row.version == names.VERSION
         }
     except (InvalidInputError, *UNREADABLE) as error:
-        said = error if isinstance(error, InvalidInputError) else damaged(path, error)
-        raise InvalidInputError(f"{said}; move it away and keep its run files again") from None
+        problem = error if isinstance(error, InvalidInputError) else damaged(path, error)
+        raise InvalidInputError(f"{problem}; move it away and record its run files again") from None
 
 
 def _describe_benchmarks(results: Path, new: list[Tables]) -> None:
-    """What `asv publish` and `asv compare` have to know of them, beside the project's own."""
+    """Describe the benchmarks for `asv publish` and `asv compare`, beside the project's own."""
     path = results / "benchmarks.json"
     known: dict[str, Any] = {"version": VERSION}
     if path.exists():
@@ -219,13 +219,13 @@ def _json(content: dict[str, Any]) -> bytes:
 
 
 def _date(repository: Path, commit: str) -> int:
-    """The author's time in milliseconds, which is asv's date of a result; 0 without one."""
+    """asv's date of a result: the author's time in milliseconds, 0 without one."""
     shown = git.ask(repository, "log", "-1", "--no-show-signature", "--format=%at", commit, "--")
     return seconds_of(shown.decode().strip()) * 1000
 
 
 def _started(run: RunFile) -> int:
-    """When the first launch began, in milliseconds since 1970; 0 where the file does not say."""
+    """The first launch's start in milliseconds since 1970; 0 if unknown."""
     for text in (run.launches[0].started if run.launches else "", run.created):
         try:
             return int(datetime.datetime.fromisoformat(text).timestamp() * 1000)

@@ -1,6 +1,6 @@
-"""Result files of other tools: asv, pytest-benchmark and pyperf, read and judged as ours are.
+"""Read result files of asv, pytest-benchmark and pyperf, and judge them by our rules.
 
-`detect` tells by its content whose file it is; each tool's reader turns it into a `BenchmarkSet`,
-which has one number a launch of each benchmark; `compare` makes comparisons of two of those (or of
-one that holds SDPA's times); `judge` is what `flashbench compare` and `show` call.
+`detect` recognises the tool by the file's content. Each tool's reader returns a `BenchmarkSet`: one
+number per benchmark and launch. `compare` compares two sets, or one with the SDPA times in it.
+`judge` is the entry point of `flashbench compare` and `show`.
 """

@@ -1,8 +1,8 @@
 """asv's result file: one commit on one machine, `results/MACHINE/COMMIT-ENV.json`, schema 2.
 
-asv may have sampled a benchmark in several processes, but keeps their samples in one list, so a
-file counts as one launch. The unit stands in `benchmarks.json` of the results folder; without it
-it follows from the prefix that asv asks for (time_, mem_, peakmem_), else it is not known.
+asv may sample a benchmark in several processes but keeps the samples in one list, so a file counts
+as one launch. The unit comes from `benchmarks.json` in the results folder, else from asv's prefix
+of the name (time_, mem_, peakmem_), else it is unknown.
 """
 
 import itertools
@@ -32,7 +32,7 @@ from flashbench.other_tools.benchmarks import (
 )
 from flashbench.other_tools.document import parse, typed
 
-NO_LAUNCHES = "asv does not keep which process a sample is from: a file is one launch"
+NO_LAUNCHES = "asv does not record which process took a sample: a file is one launch"
 _PREFIXES = {"time": SECONDS, "timeraw": SECONDS, "mem": "bytes", "peakmem": "bytes"}
 
 
@@ -41,9 +41,9 @@ class _Benchmark(msgspec.Struct, kw_only=True):
 
 
 def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
-    """The series of a parsed file, a parameter combination each.
+    """The benchmarks of a parsed file, one per combination of parameters.
 
-    Raises InvalidInputError saying what is wrong with it.
+    Raises InvalidInputError if the file is damaged.
     """
     if content.get("version") != VERSION:
         found = str(content.get("version"))[:20]
@@ -77,11 +77,11 @@ def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
 
 
 def _expanded(row: AsvRow, unit: str) -> list[BenchmarkTimes]:
-    """One a combination of parameters, in asv's order: the last varies fastest."""
+    """One benchmark per combination of parameters, in asv's order: the last varies fastest."""
     (results,) = row.columns(["result"])
     if results is None:
-        # Only as many rows as the file has numbers: parameters alone may multiply to anything.
-        failure = Failure("failed", "asv has no result of any of its parameters")
+        # Never more rows than the file has numbers: damaged parameters may multiply to anything.
+        failure = Failure("failed", "asv has no result for any of its parameters")
         return [BenchmarkTimes(row.benchmark, unit, failure=failure)]
     samples = row.samples() or [None] * len(results)
     combinations = itertools.product(*row.params)
@@ -126,9 +126,9 @@ def _unit(name: str, units: dict[str, str]) -> str:
 
 
 def _units(path: Path) -> dict[str, str]:
-    """What `benchmarks.json` of the results folder says, by benchmark; nothing where there is none.
+    """Units by benchmark from the folder's `benchmarks.json`; empty without that file.
 
-    Raises InvalidInputError where there is one and it is damaged.
+    Raises InvalidInputError if it is damaged.
     """
     found: dict[str, str] = {}
     beside = path.absolute().parent.parent / "benchmarks.json"
@@ -139,7 +139,7 @@ def _units(path: Path) -> dict[str, str]:
             raise InvalidInputError(f"{beside}: not JSON, or cut short ({damage(error)})") from None
         if detect.kind_of(content) is detect.Kind.ASV_OTHER:
             for name, value in content.items():
-                if isinstance(value, dict):  # beside the benchmarks stands a version
+                if isinstance(value, dict):  # the file's version, beside the benchmarks
                     place = f"{beside}: damaged asv benchmarks file: {name!r}"
                     found[name] = typed(value, _Benchmark, place).unit
     return found

@@ -1,8 +1,8 @@
-"""asv's result file decoded, for all that read one: results/MACHINE/COMMIT-ENVIRONMENT.json.
+"""Decode asv's result files, results/MACHINE/COMMIT-ENVIRONMENT.json: the only reader of them.
 
-Read are version 2 of the format, and version 1, numbered or not. Files are untrusted: they are
-decoded into the types below and nothing else. Of a history only the columns that are asked for are
-decoded, as long as its files are strict JSON; asv writes NaN for what was skipped, which is not.
+Reads versions 1 (numbered or not) and 2 of the format. Files are untrusted: they are decoded into
+the types below and nothing else. Of strict JSON only the requested columns are decoded; asv writes
+NaN for skipped benchmarks, and such a file is decoded whole.
 """
 
 import json
@@ -18,7 +18,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.other_tools import document
 
 VERSION = 2
-_FIRST_VERSION = 1  # before the format had numbers
+_FIRST_VERSION = 1  # also of files without a version
 Numbers = list[float | None]
 Params = list[list[str]]
 Samples = list[list[float] | None]
@@ -29,7 +29,7 @@ _PARAMS = msgspec.json.Decoder(Params | None)
 
 
 class _Columns(msgspec.Struct, kw_only=True):
-    """What is read of a benchmark in a file that is not strict JSON."""
+    """The columns of a benchmark in a file that is not strict JSON."""
 
     version: str | None = None
     params: Params | None = None
@@ -42,14 +42,14 @@ class _Columns(msgspec.Struct, kw_only=True):
     stats_repeat: Numbers | None = None
     stats_p_90: Numbers | None = None
     stats_p_99: Numbers | None = None
-    samples: Any = None  # many: converted where they are asked for
+    samples: Any = None  # many: converted on request
 
 
 class AsvRow(msgspec.Struct):
     """A benchmark in a file.
 
-    version: "" where the file states none. params: the values of each parameter, each as its repr;
-    a column has one number a combination of them, the last parameter varying fastest.
+    version: "" if the file has none. params: the values of each parameter, as reprs. A column has
+    one number per combination of them; the last parameter varies fastest.
     """
 
     benchmark: str
@@ -62,10 +62,10 @@ class AsvRow(msgspec.Struct):
         return math.prod(map(len, self.params))
 
     def columns(self, names: Sequence[str]) -> list[Numbers | None]:
-        """These columns, "result" the first of them; None for one that the file does not have.
+        """The named columns, of which the first is "result"; None for one that the file lacks.
 
-        All are None where no combination has a result, for which asv writes one null. Raises
-        ValueError where a column does not fit the parameters.
+        All are None if no combination has a result: asv then writes a single null. Raises
+        ValueError if a column does not fit the parameters.
         """
         kept, count = self._columns, self.combinations
         if isinstance(kept, _Columns):
@@ -80,7 +80,8 @@ class AsvRow(msgspec.Struct):
         return found
 
     def samples(self) -> Samples | None:
-        """Those of each combination; None where asv kept none. Raises ValueError as `columns`."""
+        """The samples of each combination; None if asv kept none. Raises ValueError as
+        `columns`."""
         kept = self._columns
         if isinstance(kept, _Columns):
             found = msgspec.convert(kept.samples, type=Samples | None)
@@ -92,12 +93,12 @@ class AsvRow(msgspec.Struct):
 
     def _misfit(self, column: Sequence[object]) -> ValueError:
         return ValueError(
-            f"{self.benchmark!r}: {len(column)} results of {self.combinations} combinations"
+            f"{self.benchmark!r}: {len(column)} results for {self.combinations} combinations"
         )
 
 
 class AsvFile(msgspec.Struct):
-    """One commit in one environment; version: of the format."""
+    """The results of one commit in one environment. version: of the format."""
 
     version: int
     commit: str
@@ -121,7 +122,7 @@ class _PlainFile(_File, kw_only=True):
 
 
 class _Stats(msgspec.Struct, kw_only=True):
-    """What version 1 keeps of the samples of a combination."""
+    """Version 1's statistics of a combination's samples."""
 
     ci_99: tuple[float | None, float | None] = (None, None)
     q_25: float | None = None
@@ -136,7 +137,7 @@ class _OldRow(msgspec.Struct, kw_only=True):
 
 
 class _OldFile(msgspec.Struct, kw_only=True):
-    """Version 1; of a benchmark without parameters a number can stand alone."""
+    """Version 1, where a benchmark without parameters may be a bare number."""
 
     commit_hash: str
     results: dict[str, _OldRow | float | None]
@@ -149,18 +150,17 @@ class _Version(msgspec.Struct):
 
 
 class Decoder:
-    """Decodes one file after another. Files of a history share their parameters, which are decoded
-    once while they stay the same."""
+    """Decodes the files of a history in turn, and their shared parameters only when they change."""
 
     def __init__(self) -> None:
         self._params: dict[str, tuple[bytes, Params]] = {}
 
     def decode(self, content: bytes, path: Path) -> AsvFile:
-        """path: what the file is called where InvalidInputError says what is wrong with it."""
+        """Decode a file's bytes. path: its name in the message of an InvalidInputError."""
         try:
             return self._strict(content)
         except UNREADABLE:
-            pass  # no strict JSON, or another version; else it is said below
+            pass  # another version or not strict JSON; damage is reported below
         try:
             value = json.loads(content.decode("utf-8-sig"))
         except UNREADABLE as error:
@@ -187,7 +187,7 @@ class Decoder:
 
 
 def of_json(value: object, path: Path) -> AsvFile:
-    """As `Decoder.decode`, of a JSON value that is parsed already."""
+    """`Decoder.decode` of a parsed JSON value."""
     try:
         version = msgspec.convert(value, type=_Version).version
         if version == _FIRST_VERSION:
@@ -203,7 +203,7 @@ def of_json(value: object, path: Path) -> AsvFile:
 
 
 def damaged(path: Path, error: Exception) -> InvalidInputError:
-    """The error for a file whose decoding raised one of UNREADABLE."""
+    """The error to raise when decoding raised one of UNREADABLE."""
     return InvalidInputError(f"{path}: damaged asv result file: {damage(error)}")
 
 
@@ -213,9 +213,9 @@ def _plain(file: _PlainFile, path: Path) -> AsvFile:
         for name, values in file.results.items()
     }
     try:
-        known = msgspec.convert(named, type=dict[str, _Columns])  # at once: each call costs
+        known = msgspec.convert(named, type=dict[str, _Columns])  # all at once, to save calls
     except UNREADABLE:
-        for name, row in named.items():  # again, to say which one is damaged
+        for name, row in named.items():  # again one by one, to name the damaged one
             document.typed(row, _Columns, f"{path}: damaged asv result file: {name!r}")
         raise
     rows = [AsvRow(name, row.version or "", row.params or [], row) for name, row in known.items()]
@@ -223,7 +223,7 @@ def _plain(file: _PlainFile, path: Path) -> AsvFile:
 
 
 def _first(file: _OldFile) -> AsvFile:
-    """Version 1, whose statistics are an object a combination."""
+    """Convert version 1, which has one object of statistics per combination."""
     rows = []
     for name, value in file.results.items():
         old = value if isinstance(value, _OldRow) else _OldRow(result=value)

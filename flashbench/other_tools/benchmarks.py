@@ -1,7 +1,7 @@
-"""Named benchmarks with one number a launch: what every tool's file comes down to.
+"""BenchmarkSet: named benchmarks with one number per launch, the common form of all tools' files.
 
-A launch is a process. Samples of one process resemble each other (docs/statistics.md), so they are
-kept for percentiles only, and a launch counts with their median.
+A launch is a process. Samples of one process resemble each other (docs/statistics.md), so a launch
+counts with their median; the samples are kept for percentiles only.
 """
 
 import re
@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
 SECONDS = UNIT
-UNKNOWN = ""  # a unit or a metric that the file does not state
+UNKNOWN = ""  # a unit or metric that the file does not state
 ONE_PROCESS = "one process: its samples are not launches"
 NO_SAMPLES = "no raw samples, only statistics"
 _CASE = re.compile(
@@ -31,7 +31,8 @@ _CASE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """One number a launch. numbers: (launches,), which launch of the set; values: (launches,)."""
+    """One value per launch. numbers: (launches,), indices of the set's launches; values:
+    (launches,)."""
 
     numbers: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     values: FloatArray = field(default_factory=lambda: np.empty(0))
@@ -42,14 +43,14 @@ class Launches:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkTimes:
-    """One benchmark. times: its median a launch, in `unit`; speedups: log(SDPA's time / its own) a
-    launch, empty where the file has no SDPA beside it; failure: why there are no times."""
+    """One benchmark. times: a median per launch, in `unit`; speedups: log(SDPA's time / its own)
+    per launch, empty if the file has no SDPA for it; failure: why there are no times."""
 
     name: str
     unit: str = SECONDS
     times: Launches = field(default_factory=Launches)
-    samples: tuple[FloatArray, ...] = ()  # of each launch that has any
-    case: str = ""  # Case.id, where the benchmark says so
+    samples: tuple[FloatArray, ...] = ()  # by launch, of those that have any
+    case: str = ""  # Case.id if the benchmark has one
     candidate: str = ""
     metric: str = UNKNOWN
     speedups: Launches = field(default_factory=Launches)
@@ -65,12 +66,12 @@ class BenchmarkTimes:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkSet:
-    """All benchmarks of a file, or of a folder of files. Empty strings where it does not say."""
+    """All benchmarks of a file or of a folder of files. Strings are empty if unknown."""
 
     source: str  # the path
     tool: str
     benchmarks: tuple[BenchmarkTimes, ...]
-    launches: int  # those that `Launches.numbers` count
+    launches: int  # indexed by `Launches.numbers`
     files: int = 1
     machine: str = ""
     cpu: str = ""
@@ -80,7 +81,7 @@ class BenchmarkSet:
     dirty: bool = False
 
     def control(self, case: str, metric: str) -> BenchmarkTimes | None:
-        """SDPA's default on a case, with times."""
+        """SDPA's default on a case, if it has times."""
         for benchmark in self.benchmarks:
             if (benchmark.case, benchmark.candidate) == (case, SDPA) and len(benchmark.times):
                 return benchmark if benchmark.metric == metric else None
@@ -101,7 +102,7 @@ def impossible(unit: str, value: float) -> bool:
 
 
 def with_control(collected: BenchmarkSet) -> BenchmarkSet:
-    """Fill in the speed-ups over SDPA of every benchmark that has SDPA in the same launches."""
+    """Fill in the speed-up over SDPA of every benchmark whose launches also timed SDPA."""
     out = []
     for benchmark in collected.benchmarks:
         control = collected.control(benchmark.case, benchmark.metric) if benchmark.case else None
@@ -117,10 +118,10 @@ def with_control(collected: BenchmarkSet) -> BenchmarkSet:
 
 
 def joined(source: str, sets: Sequence[BenchmarkSet]) -> BenchmarkSet:
-    """Several files as one set: the launches of one after those of the other.
+    """Concatenate the launches of several files into one set.
 
-    sets: at least one, of one tool. A benchmark that some files lack, or in which it failed, keeps
-    the launches of the others, and says so.
+    sets: at least one, of one tool. A benchmark that is missing or failed in some files keeps the
+    launches of the others and is marked `partial`.
     """
     by_name: dict[str, list[tuple[int, BenchmarkTimes]]] = defaultdict(list)
     offset = 0

@@ -1,7 +1,7 @@
-"""Comparisons of benchmarks: B against A, or every candidate against the SDPA beside it.
+"""Compare benchmarks: B against A, or every candidate against SDPA in the same launches.
 
-The statistics are those of `flashbench/comparison.py`, on the numbers of the launches. Where both
-sides hold SDPA's time on the case it is the control, as between two run files; else the times
+Uses the statistics of `flashbench/comparison.py` on one number per launch. If both sides have
+SDPA's time on the case, SDPA is the control, as between two run files; otherwise the times
 themselves are compared.
 """
 
@@ -30,14 +30,14 @@ MACHINE_ALPHA = 0.05  # of the machine's own interval, as between run files
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a comparison is of, where it is no case of ours."""
+    """The subject of a comparison that is not one of our cases."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One benchmark on both sides; b None: it is in A alone. With one side, a is SDPA's."""
+    """One benchmark on both sides. b is None if only A has it. Within one set, a is SDPA."""
 
     name: str
     a: BenchmarkTimes
@@ -45,24 +45,23 @@ class Match:
 
     @property
     def controlled(self) -> bool:
-        """Whether SDPA was measured beside it on both sides."""
+        """Whether both sides measured SDPA beside it."""
         return self.b is not None and bool(len(self.a.speedups) and len(self.b.speedups))
 
 
 def matched(a: BenchmarkSet, b: BenchmarkSet) -> list[Match]:
-    """Every benchmark of A with the same one of B.
+    """Match every benchmark of A with its counterpart in B.
 
-    The same is: the same case of ours and candidate, else, within one tool, the same name. Where
-    each side has one candidate on its cases they are matched whatever they are called. SDPA is
-    nobody's candidate.
-    Raises InvalidInputError when nothing matches.
+    Benchmarks match by our case and candidate, or else, within one tool, by name. If each side has
+    a single candidate, its name does not matter. SDPA is never a candidate. Raises
+    InvalidInputError if nothing matches.
     """
     alone = len(_candidates(a)) == len(_candidates(b)) == 1
     keys_b = _keyed(b, alone)
     pairs = []
     for key, benchmark in _keyed(a, alone).items():
         if a.tool != b.tool and not benchmark.case:
-            continue  # another tool has no name for it: nothing is missing in B
+            continue  # names differ between tools: nothing is missing in B
         name = benchmark.case if benchmark.case and key[0] == benchmark.case else benchmark.name
         pairs.append(Match(name, benchmark, keys_b.get(key)))
     if all(pair.b is None for pair in pairs):
@@ -74,9 +73,9 @@ def matched(a: BenchmarkSet, b: BenchmarkSet) -> list[Match]:
 
 
 def beside(one: BenchmarkSet) -> list[Match]:
-    """Every candidate on a case of ours with the SDPA that was measured in the same launches.
+    """Match every candidate on one of our cases with the SDPA of the same launches.
 
-    Empty where the file has no SDPA at all.
+    Empty if the set has no SDPA.
     """
     pairs = []
     for benchmark in one.benchmarks:
@@ -89,7 +88,7 @@ def beside(one: BenchmarkSet) -> list[Match]:
 def compare(
     pairs: list[Match], alpha: float, tolerance: float, *, paired: bool
 ) -> list[Comparison]:
-    """A comparison a match. paired: against SDPA in the same launches, else B against A."""
+    """One comparison per match. paired: against SDPA in the same launches, else B against A."""
     found = [_paired(p, tolerance) if paired else _unpaired(p, tolerance) for p in pairs]
     return decide_family(found, alpha, tolerance, 1)
 
@@ -97,7 +96,7 @@ def compare(
 def controls(
     a: BenchmarkSet, b: BenchmarkSet, pair: Match
 ) -> tuple[BenchmarkTimes, BenchmarkTimes] | None:
-    """SDPA of both sides on the case of a pair that has it as its control."""
+    """SDPA on both sides for the pair's case; None if SDPA is not its control."""
     if pair.b is None or not pair.controlled:
         return None
     found = a.control(pair.a.case, pair.a.metric), b.control(pair.b.case, pair.b.metric)
@@ -107,7 +106,7 @@ def controls(
 def with_machine(
     comparisons: list[Comparison], pairs: list[Match], a: BenchmarkSet, b: BenchmarkSet
 ) -> list[Comparison]:
-    """Fill in what the control says of the machine: SDPA's own change from A to B."""
+    """Fill in the machine's own change from A to B, measured by SDPA."""
     out = []
     for comparison, pair in zip(comparisons, pairs, strict=True):
         if comparison.failure is None and (both := controls(a, b, pair)):
@@ -124,7 +123,7 @@ def _candidates(one: BenchmarkSet) -> set[str]:
 
 
 def _keyed(one: BenchmarkSet, alone: bool) -> dict[_MatchKey, BenchmarkTimes]:
-    """Benchmarks by what makes them the same on the other side; a name where that is ambiguous."""
+    """Benchmarks by the key that `matched` uses; by name if that key is ambiguous."""
     own = [benchmark for benchmark in one.benchmarks if not benchmark.baseline]
     keys: list[_MatchKey] = []
     for benchmark in own:

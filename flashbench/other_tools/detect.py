@@ -1,4 +1,4 @@
-"""Whose file is it? Told by what is in it, never by its name."""
+"""Recognise the tool that wrote a file, by its content and never by its name."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -40,9 +40,9 @@ def kind_of(content: Any) -> Kind | None:
 
 
 def opened(path: Path) -> tuple[Kind | None, Any]:
-    """The tool and the JSON value of a file; (None, None) for what is no JSON at all.
+    """The tool and the JSON value of a file; (None, None) if it is not JSON.
 
-    A run file of ours is known by its first bytes and not parsed here. Raises OSError, and
+    A run file of ours is recognised by its first bytes and not parsed. Raises OSError, and
     InvalidInputError for a file that is too large.
     """
     if f'"{FORMAT}"'.encode() in document.head(path):
@@ -55,8 +55,8 @@ def opened(path: Path) -> tuple[Kind | None, Any]:
 
 
 def holds_measurements(path: Path) -> bool:
-    """Whether there is a regular file with what was measured, by us or another tool; one that is
-    too large to be looked at counts as that."""
+    """Whether this is a regular file of measurements, ours or another tool's; a file too large to
+    inspect counts as one."""
     try:
         if not path.is_file() or not document.head(path).lstrip().startswith(b"{"):
             return False
@@ -68,7 +68,7 @@ def holds_measurements(path: Path) -> bool:
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether `path` is another tool's result file, or a folder: of several processes' files."""
+    """Whether `path` is another tool's result file, or a folder of such files."""
     try:
         if path.is_dir():
             return True

@@ -1,4 +1,4 @@
-"""Foreign JSON into types: bounded in size, depth and digits, told in one line when damaged."""
+"""Decode untrusted JSON into types, with limits on size, depth and digits and one-line errors."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,8 @@ from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.inputs import open_input, read_input
 
-# Python's JSON objects take some twenty times the bytes of the text; public asv histories keep a
-# commit in a few MB.
+# Python's JSON objects take about twenty times the bytes of the text; a commit in public asv
+# histories takes a few MB.
 MAX_BYTES = 2**27
 _HEAD = 4096
 
@@ -25,24 +25,24 @@ def head(path: Path) -> bytes:
 
 
 def content(path: Path) -> bytes:
-    """The bytes of a file; InvalidInputError for what cannot be read or is too large."""
+    """The bytes of a file; InvalidInputError if it cannot be read or is too large."""
     return read_input(path, MAX_BYTES, "another tool's result file")
 
 
 def parse(path: Path) -> Any:
-    """The JSON value of a file, NaN and Infinity taken as what they say (asv writes them).
+    """The JSON value of a file, accepting NaN and Infinity (asv writes them).
 
-    Raises InvalidInputError for what cannot be read or is too large, ValueError for no JSON.
+    Raises InvalidInputError if it cannot be read or is too large, ValueError if it is not JSON.
     """
     try:
-        # json, as msgspec's decoder takes no NaN; what comes out goes through types all the same.
+        # json, because msgspec's decoder rejects NaN; `typed` still checks the result.
         return json.loads(content(path).decode("utf-8-sig"))
     except RecursionError:
         raise ValueError("nested too deep") from None
 
 
 def typed(value: Any, type_: type[Typed], where: str) -> Typed:
-    """`value` as `type_`; InvalidInputError starts with `where`, which names file and tool."""
+    """Convert `value` to `type_`. where: names file and tool in the InvalidInputError."""
     try:
         return msgspec.convert(value, type=type_)
     except UNREADABLE as error:

@@ -1,4 +1,4 @@
-"""The gate for other tools' files: `report_foreign`, and for `show` the benchmarks of one file."""
+"""Judge other tools' files: `report_foreign` for `compare`, `judge_alone` for `show`."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -17,8 +17,8 @@ from flashbench.verdict import Outcome, Verdict, judge
 
 @dataclass(frozen=True, slots=True)
 class ForeignReport:
-    """report: comparisons and verdicts, without run files. pairs: one a comparison. sets: A and B,
-    or the one file whose candidates are compared with its SDPA."""
+    """report: comparisons and verdicts, without run files. pairs: one per comparison. sets: A and
+    B, or the one set whose candidates are compared with its SDPA."""
 
     report: Report
     pairs: list[Match]
@@ -35,11 +35,10 @@ def report_foreign(
     alpha: float,
     allow: Collection[str] = (),
 ) -> ForeignReport | None:
-    """Judge B against A, one of them at least another tool's file or a folder; None: neither is.
+    """Judge B against A, or without B the candidates of A against its SDPA.
 
-    Without B, the candidates of A against the SDPA that A holds. Raises InvalidInputError for
-    damaged files, different machines, or nothing in common; NotMeasuredError where A alone has
-    no SDPA to be compared with.
+    None if neither is another tool's file or a folder. Raises InvalidInputError for damaged files,
+    different machines or nothing in common; NotMeasuredError if A alone has no SDPA.
     """
     if not (is_foreign(a) or (b is not None and is_foreign(b))):
         return None
@@ -59,7 +58,7 @@ def report_foreign(
 
 
 def judge_alone(one: BenchmarkSet, *, tolerance: float, alpha: float) -> ForeignReport | None:
-    """The candidates of a set with the SDPA that it holds; None where it has none beside any."""
+    """Judge the candidates of a set against its SDPA; None if no candidate has SDPA beside it."""
     pairs = beside(one)
     return _judged((one,), pairs, [], tolerance, alpha) if pairs else None
 
@@ -86,7 +85,7 @@ def _judged(
 
 
 def _verdict(comparison: Comparison, pair: Match, tolerance: float) -> Verdict:
-    """The rule's verdict; where launches are too few, with what the files lack for one."""
+    """The verdict; with too few launches, its reason names what the files lack."""
     verdict = judge(comparison, tolerance)
     too_few = comparison.shift is not None and not comparison.shift.bounded
     if verdict.outcome is not Outcome.UNDECIDED or not too_few:
@@ -96,7 +95,7 @@ def _verdict(comparison: Comparison, pair: Match, tolerance: float) -> Verdict:
 
 
 def _overall(comparisons: list[Comparison], pairs: list[Match], alpha: float) -> dict[str, Shift]:
-    """Of times only: a mean over seconds and bytes says nothing."""
+    """The geometric mean over times only: a mean of seconds and bytes would mean nothing."""
     timed = [
         comparison
         for comparison, pair in zip(comparisons, pairs, strict=True)
@@ -131,7 +130,7 @@ def _machines(a: BenchmarkSet, b: BenchmarkSet, allow: Collection[str]) -> list[
             )
         found.append(Caveat("machine", message))
     if a.torch and b.torch and a.torch != b.torch:
-        message = f"torch differs ({a.torch} in A, {b.torch} in B): SDPA may have changed itself"
+        message = f"torch differs ({a.torch} in A, {b.torch} in B): SDPA itself may have changed"
         found.append(Caveat("control", message))
     return found
 

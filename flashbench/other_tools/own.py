@@ -1,4 +1,4 @@
-"""A run file of ours as a benchmark set, to be compared with what another tool measured."""
+"""Read one of our run files as a BenchmarkSet, to compare it with another tool's file."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from flashbench.run_reader import load
 
 
 def read(path: Path, metric: str | None) -> BenchmarkSet:
-    """One benchmark a case and candidate; speed-ups over SDPA are those of the A/B/B/A blocks."""
+    """One benchmark per case and candidate, with the speed-ups over SDPA of the A/B/B/A blocks."""
     run = load(path)
     if run.pair is not None:
         raise InvalidInputError(

@@ -1,7 +1,7 @@
-"""pyperf's JSON: every run is a process of its own, so a launch. Full verdicts.
+"""pyperf's JSON. Every run is its own process, so a launch: verdicts are complete.
 
 Format: https://pyperf.readthedocs.io/en/latest/api.html, version 1.0. A run without `values` only
-calibrated the number of loops; `warmups` are not values. Both are left out.
+calibrated the number of loops; it is left out, as are `warmups`.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ from flashbench.other_tools.benchmarks import (
 from flashbench.other_tools.document import typed
 
 VERSION = "1.0"
-_UNITS = {"second": SECONDS, "byte": "bytes"}  # "integer" is a number of whatever it is
+_UNITS = {"second": SECONDS, "byte": "bytes"}  # "integer" names no unit
 
 
 class _Metadata(msgspec.Struct, kw_only=True):
@@ -50,7 +50,7 @@ class _Suite(msgspec.Struct, kw_only=True):
 
 
 def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
-    """The series of a parsed file; InvalidInputError says what is wrong with it."""
+    """The benchmarks of a parsed file; InvalidInputError if it is damaged."""
     where = f"{path}: damaged pyperf file"
     if content.get("version") != VERSION:
         found = str(content.get("version"))[:20]
@@ -67,7 +67,7 @@ def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
             raise InvalidInputError(f"{where}: {one.name!r} is listed twice")
         series[one.name] = one
         launches = max(launches, len(benchmark.runs))
-    # Where all benchmarks agree, pyperf keeps metadata once, else in each benchmark or run.
+    # pyperf keeps metadata that all benchmarks share once, the rest in each benchmark or run.
     places = [suite.metadata]
     for benchmark in suite.benchmarks:
         places += [benchmark.metadata, *(run.metadata for run in benchmark.runs)]

@@ -1,7 +1,7 @@
 """pytest-benchmark's JSON (--benchmark-json, --benchmark-save): one file is one process.
 
-Times are seconds a call. `data`, the raw samples, is there with --benchmark-json and
---benchmark-save-data. What our pytest plugin says of a test stands in `extra_info`.
+Times are seconds per call. --benchmark-json and --benchmark-save-data include `data`, the raw
+samples. Our pytest plugin adds its fields to `extra_info`.
 """
 
 from pathlib import Path
@@ -25,11 +25,11 @@ from flashbench.other_tools.benchmarks import (
 )
 from flashbench.other_tools.document import typed
 
-EXTRA = "flashbench"  # the key of `extra_info` that our pytest plugin writes
+EXTRA = "flashbench"  # our pytest plugin's key in `extra_info`
 
 
 class PluginInfo(msgspec.Struct, kw_only=True):
-    """What our pytest plugin measured: docs/pytest.md."""
+    """What our pytest plugin records about a test (docs/pytest.md)."""
 
     case: str
     candidate: str
@@ -72,7 +72,7 @@ class _File(msgspec.Struct, kw_only=True):
 
 
 def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
-    """The series of a parsed file; InvalidInputError says what is wrong with it."""
+    """The benchmarks of a parsed file; InvalidInputError if it is damaged."""
     where = f"{path}: damaged pytest-benchmark file"
     file = typed(content, _File, where)
     series: dict[str, BenchmarkTimes] = {}
@@ -96,7 +96,7 @@ def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
             launches=1,
             machine=machine.node or "",
             cpu=cpu.brand_raw or cpu.brand or "",
-            gpu=next((info.gpu for info in infos if info.gpu), ""),  # one process sees one
+            gpu=next((info.gpu for info in infos if info.gpu), ""),  # a process uses one GPU
             torch=next((info.torch for info in infos), ""),
             commit="" if commit.id in (None, "unversioned") else str(commit.id),
             dirty=bool(commit.dirty),
@@ -111,7 +111,7 @@ def _series(benchmark: _Benchmark, info: PluginInfo | None, where: str) -> Bench
     case = info.case if info else find_case(name)
     test, _, rest = name.partition("[")
     candidate = rest.replace(case, "").strip("]-") if case else ""
-    # One number for the launch, of what it did: the median of the samples where they are there.
+    # The launch's number: the median of its samples, or the stated median without them.
     time = float(np.median(stats.data)) if stats.data else stats.median
     return BenchmarkTimes(
         name,

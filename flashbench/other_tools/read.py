@@ -1,4 +1,4 @@
-"""A path as a series set: a file, or a folder whose files are processes of one build."""
+"""Read a path as a BenchmarkSet: a file, or a folder with one file per process of one build."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +12,9 @@ _READERS = {Kind.ASV: asv.read, Kind.PYTEST: pytest_benchmark.read, Kind.PYPERF:
 
 
 def read(path: Path, metric: str | None = None) -> BenchmarkSet:
-    """All series of a file or folder. metric: of run files of ours, None for each case's default.
+    """All benchmarks of a file or folder. metric: of our run files; None: each case's default.
 
-    Raises InvalidInputError naming the file and what is wrong with it.
+    Raises InvalidInputError naming the file and the damage.
     """
     if not path.is_dir():
         return _read_file(path, metric)
@@ -26,7 +26,7 @@ def read(path: Path, metric: str | None = None) -> BenchmarkSet:
                 sets.append(_read_file(file, metric))
     if not sets:
         raise InvalidInputError(
-            f"{path}: no result files in this folder (*.json, one a process); "
+            f"{path}: no result files in this folder (*.json, one per process); "
             "name a folder that has some, or a file"
         )
     _check_alike(path, sets)
@@ -40,16 +40,16 @@ def _read_file(path: Path, metric: str | None) -> BenchmarkSet:
         raise InvalidInputError(f"{path}: cannot be read: {error.strerror}") from None
     reader = _READERS.get(kind) if kind else None
     if reader is None:
-        return own.read(path, metric)  # which says what is wrong, if it is not ours either
+        return own.read(path, metric)  # reports the damage if the file is not ours either
     return reader(path, content)
 
 
 def _check_alike(path: Path, sets: Sequence[BenchmarkSet]) -> None:
-    """Launches are of one thing: files of several tools, commits or machines are not."""
+    """Refuse to join files of different tools, commits or machines."""
     for what in ("tool", "commit", "machine", "cpu", "gpu", "torch"):
         found = sorted({getattr(one, what) for one in sets} - {""})
         if len(found) > 1:
             raise InvalidInputError(
                 f"{path}: files of more than one {what}: {found[0]!r} and {found[1]!r}; "
-                "keep the files of each side in a folder of its own"
+                "keep each side's files in a separate folder"
             )

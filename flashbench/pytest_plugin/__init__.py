@@ -1,7 +1,7 @@
-"""The pytest plugin: `benchmark` tests of attention on our clock, checked before they are timed.
+"""The pytest plugin: `benchmark` tests of attention, checked first and then timed by our clock.
 
-pytest loads this module at every start, so it imports neither torch nor pytest-benchmark. How to
-use it: docs/pytest.md.
+pytest loads this module at every start, so it imports neither torch nor pytest-benchmark. Usage:
+docs/pytest.md.
 """
 
 from itertools import product
@@ -22,7 +22,7 @@ _DEVICES = ("auto", "cpu", "cuda")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say what the marker is, for --markers and --strict-markers."""
+    """Register the marker for --markers and --strict-markers."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(*shapes, dtype='fp32', causal=False, device='auto', candidates=None, "
@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test a shape, dtype, mask and candidate of the marker. Candidates vary fastest."""
+    """Make one test per shape, dtype, mask and candidate of the marker; candidates vary fastest."""
     marker = metafunc.definition.get_closest_marker(MARKER)
     if marker is None:
         return
@@ -58,9 +58,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             if causal != "bottom_right":
                 causal = bool(causal)
             (case,) = grid([parse_shape(shape)], [dtype], [causal], "")
-            # Plain values: pytest-benchmark writes them into its file.
+            # Plain values, because pytest-benchmark writes them into its file.
             parameters.append([shape, dtype, causal, candidate])
-            shown = case.id.removesuffix("-")  # the device is known when the test runs
+            shown = case.id.removesuffix("-")  # the device is not known before the test runs
             ids.append(shown if candidate is None else f"{shown}-{_name(candidate)}")
     except InvalidInputError as error:
         pytest.fail(str(error), False)
@@ -68,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give an attention test the timer that passes our clock's times to pytest-benchmark."""
+    """Set the timer that passes our clock's times to pytest-benchmark."""
     if item.get_closest_marker(MARKER) is None or "benchmark" not in getattr(
         item, "fixturenames", ()
     ):
@@ -82,7 +82,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture
 def attention(request: pytest.FixtureRequest) -> "Attention":
-    """q, k, v and the case of the marker; called, the candidate's output on them."""
+    """q, k, v and the case of the marker; call it for the candidate's output."""
     marker = request.node.get_closest_marker(MARKER)
     if marker is None:
         pytest.fail(f"the fixture `{MARKER}` needs its marker: @pytest.mark.{MARKER}(...)", False)

@@ -1,4 +1,4 @@
-"""The value of the fixture `attention`: one of our problems, and a candidate to call on it."""
+"""The value of the fixture `attention`: one of our problems and a candidate to call on it."""
 
 import os
 from functools import lru_cache, partial
@@ -20,12 +20,11 @@ from flashbench.runfile import Candidate
 
 
 class Attention:
-    """A case with its tensors and what is right for them.
+    """A case with its inputs and the expected result; calling it runs the candidate.
 
-    q: (batch, heads, q_len, head_dim), k and v: (batch, kv_heads, k_len, head_dim), N(0, 1).
-    keywords: what SDPA is called with beside them (`is_causal` or `attn_mask`,
-    `enable_gqa`). Called, it gives
-    the candidate's output, (batch, heads, q_len, head_dim).
+    q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim), N(0, 1).
+    keywords: SDPA's other arguments (`is_causal` or `attn_mask`, `enable_gqa`). A call returns the
+    candidate's output, (batch, heads, q_len, head_dim).
     """
 
     def __init__(self, case: Case, problem: Problem, loaded: Loaded | None) -> None:
@@ -45,9 +44,9 @@ class Attention:
 def prepare(
     shape: Shape, dtype: DtypeName, causal: Causal, device: str, candidate: str | None
 ) -> Attention:
-    """The problem of a case; skips the test where the machine has no such device.
+    """Make the problem of a case; skips the test if the machine has no such device.
 
-    Inputs differ from process to process, as they do from launch to launch in `flashbench run`.
+    Inputs differ between processes, as between launches of `flashbench run`.
     """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -62,12 +61,12 @@ def prepare(
 
 @lru_cache(maxsize=2)
 def clock_of(device: str) -> Clock:
-    """One clock a process and device: on a GPU it is calibrated, and holds memory."""
+    """The process's clock for a device, made once: on a GPU it is calibrated and holds memory."""
     return make_clock(device, MIN_SAMPLE_SECONDS[device])
 
 
 def call_of(attention: Attention, function: object, *args: Any, **kwargs: Any) -> partial[Tensor]:
-    """What `benchmark(function, ...)` times, without the fixture's own share of a call."""
+    """The call that `benchmark(function, ...)` times, without the fixture's overhead."""
     if function is attention:
         assert attention.loaded is not None
         return partial(attention.loaded.call, *attention.problem.inputs, **attention.keywords)

@@ -1,4 +1,4 @@
-"""pytest-benchmark's fixture with our clock in it: checked, then timed as `flashbench run` does."""
+"""pytest-benchmark's fixture on our clock: checks and times a call as `flashbench run` does."""
 
 import warnings
 from contextlib import nullcontext
@@ -22,24 +22,24 @@ from flashbench.pytest_plugin.attention import Attention, call_of, clock_of
 
 
 class AttentionBenchmark(BenchmarkFixture):
-    """`benchmark` of a test with the marker `attention`; rounds are samples of our clock."""
+    """The fixture `benchmark` of tests marked `attention`; a round is one sample of our clock."""
 
     attention: Attention
     samples: int
     metric: str
 
     def __call__(self, function_to_benchmark: Any, *args: Any, **kwargs: Any) -> Tensor:
-        """Check the function's output, time it, give back its output.
+        """Check the function's output, time the function, and return the output.
 
-        The test fails where the result is wrong, is skipped where the case is not supported.
+        Fails the test if the result is wrong; skips it if the case is not supported.
         """
         attention = self.attention
         loaded = attention.loaded if function_to_benchmark is attention else None
         name = loaded.name if loaded else getattr(function_to_benchmark, "__name__", "candidate")
         if loaded is None and is_baseline_name(name):
-            raise _failed(f"the function is called {name!r}, as the baseline is: rename it")
+            raise _failed(f"the function has the baseline's name {name!r}: rename it")
         if function_to_benchmark is attention and loaded is None:
-            attention()  # fails, and says why
+            attention()  # fails with the reason
         call = call_of(attention, function_to_benchmark, *args, **kwargs)
         settings = torch_settings.current()
         with torch.no_grad(), loaded.scope() if loaded else nullcontext():
@@ -49,7 +49,7 @@ class AttentionBenchmark(BenchmarkFixture):
         if changed:
             pytest.fail(f"changed torch's settings for all that run after it: {changed}", False)
         self.extra_info[EXTRA] = self._identity(name, calls)
-        return self._told(seconds, out)
+        return self._hand_over(seconds, out)
 
     def pedantic(
         self,
@@ -62,10 +62,12 @@ class AttentionBenchmark(BenchmarkFixture):
         warmup_rounds: int = 0,
         iterations: int = 1,
     ) -> Tensor:
-        """As `benchmark(target, *args, **kwargs)`: how many rounds and iterations, and how to warm
-        up, is our clock's matter."""
+        """As `benchmark(target, *args, **kwargs)`: our clock chooses rounds, iterations and
+        warm-up."""
         if setup or teardown:
-            pytest.fail("no setup or teardown on flashbench's clock: it calls back to back", False)
+            pytest.fail(
+                "flashbench's clock takes no setup or teardown: it calls back to back", False
+            )
         return self(target, *args, **(kwargs or {}))
 
     def _check(self, call: Call) -> None:
@@ -84,7 +86,7 @@ class AttentionBenchmark(BenchmarkFixture):
             raise pytest.skip.Exception(f"not supported: {reason(error, caught)}") from None
 
     def _time(self, call: Call) -> tuple[list[float], int, Tensor]:
-        """(seconds a call, one a sample; calls a sample; the output of the last call)."""
+        """(seconds per call of each sample, calls per sample, the output of the last call)."""
         problem, clock = self.attention.problem, clock_of(self._device)
         seconds: list[float] = []
         dropped = 0
@@ -94,7 +96,7 @@ class AttentionBenchmark(BenchmarkFixture):
                 {"": sampler.sample_seconds}, self.samples, clock.max_metric_seconds
             )[""]
             for share in split_samples(wanted):
-                problem.flip()  # an output that was kept is found out by its sign
+                problem.flip()  # the sign exposes a cached output
                 slow = throttled(self._device)
                 block = sampler.block(share)
                 if slow or throttled(self._device):
@@ -111,8 +113,8 @@ class AttentionBenchmark(BenchmarkFixture):
             pytest.skip(f"the GPU throttled during all {dropped} blocks: nothing was measured")
         return seconds, sampler.calls, sampler.last
 
-    def _told(self, seconds: list[float], out: Tensor) -> Tensor:
-        """Hand the samples over, a round each, through the timer."""
+    def _hand_over(self, seconds: list[float], out: Tensor) -> Tensor:
+        """Pass the samples to pytest-benchmark through the timer, one per round."""
         rounds = iter(seconds)
         timer = self._timer
 
@@ -132,7 +134,7 @@ class AttentionBenchmark(BenchmarkFixture):
         return self.attention.case.device
 
     def _identity(self, candidate: str, calls: int) -> dict[str, str | int]:
-        """`other_tools.pytest_benchmark.PluginInfo`, and calls a sample for a reader."""
+        """`other_tools.pytest_benchmark.PluginInfo`, and calls per sample for human readers."""
         return {
             "case": self.attention.case.id,
             "candidate": candidate,
@@ -145,10 +147,10 @@ class AttentionBenchmark(BenchmarkFixture):
 
 
 def adopt(fixture: object, attention: Attention, *, samples: int, metric: str | None) -> None:
-    """Make the `benchmark` of this test ours.
+    """Turn this test's `benchmark` fixture into ours.
 
-    Its class is changed in place: pytest-benchmark asks at the end that the fixture of this name is
-    the one that it made.
+    Changes its class in place, because pytest-benchmark checks at the end that the fixture is the
+    object that it made.
     """
     if not isinstance(fixture, BenchmarkFixture):
         pytest.fail("the marker `attention` needs pytest-benchmark's fixture `benchmark`", False)

@@ -1,13 +1,13 @@
-"""The timer for pytest-benchmark, which replays what our clock has already measured."""
+"""A timer for pytest-benchmark that replays times measured by our clock."""
 
 
 class Timer:
-    """Shows a time that was measured elsewhere: what lies between `reset` and `show` is `seconds`.
+    """Makes the interval between `reset` and `show` exactly the given seconds.
 
     Both ends are set, not summed, so no digit is lost.
     """
 
-    __name__ = "flashbench"  # what pytest-benchmark writes as the test's timer
+    __name__ = "flashbench"  # the timer's name in pytest-benchmark's file
 
     def __init__(self) -> None:
         self._now = 0.0

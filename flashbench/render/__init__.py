@@ -1,4 +1,4 @@
-"""Renderers: a table in, text out. None of them computes a number."""
+"""Renderers turn a table into text and compute no numbers."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 
 
 def render(document: "Document", output_format: str, width: int | None = None) -> str:
-    """The document as text ending in a newline; output_format: a module of this package; width: of
-    the terminal that shows it, for the format that looks at that."""
+    """The document as text, ending in a newline. output_format: a module of this package; width: of
+    the terminal, which only `text` uses."""
     module = import_module(f"flashbench.render.{output_format}")
     options = {"width": width} if output_format == "text" else {}
     text: str = module.render(document, **options)

@@ -1,4 +1,4 @@
-"""CSV: one header line, every column, ten digits; text cannot start a formula."""
+"""CSV: a header line, every column, ten digits; text cannot become a formula."""
 
 import csv
 import io
@@ -8,7 +8,7 @@ from flashbench.table import Cell, Document, significant
 
 
 def render(document: Document) -> str:
-    """RFC 4180 with \\n line ends. A number that does not exist is an empty cell."""
+    """RFC 4180 with \\n line ends. A missing number is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([spreadsheet(column.key) for column in document.columns])

@@ -8,19 +8,18 @@ from flashbench.render.markdown import comment
 from flashbench.table import ATTENTION, Cell, Document
 
 SUMMARY_LIMIT = 1024 * 1024  # bytes of a step's summary
-_MOST_ANNOTATIONS = 10  # of each kind that GitHub shows a step
+_MOST_ANNOTATIONS = 10  # of each kind that GitHub shows per step
 
 
 def render(document: Document) -> str:
-    """Annotations, then the table; for where there is no file to put the summary into."""
+    """Annotations, then the table; used if there is no file for the summary."""
     return f"{annotations(document)}\n{comment(document)}"
 
 
 def annotations(document: Document) -> str:
-    """One command a line: the verdict, titled with its first words, then errors for WRONG, SLOWER
-    and NOT MEASURED, warnings for UNDECIDED and SLOWER?. The verdict is of the worst kind
-    below it, a notice where there is none. Of more than ten of a kind the last stands for the
-    rest."""
+    """One command per line: the verdict, then errors for WRONG, SLOWER and NOT MEASURED, and
+    warnings for UNDECIDED and SLOWER?. The verdict has the worst kind below it, or is a notice. Of
+    more than ten of a kind, the last one stands for the rest."""
     judged = [row for row in document.rows if "verdict" in row and _text(row) in ATTENTION]
     judged.sort(key=lambda row: ATTENTION.index(_text(row)))
     kinds = [_kind(row) for row in judged]

@@ -9,7 +9,7 @@ VERSION = 1
 
 
 def render(document: Document) -> str:
-    """One object: schema, version, view, header, rows (every column, null where nothing), notes."""
+    """One object: schema, version, view, header, rows (every column, null if missing), notes."""
     keys = [column.key for column in document.columns]
     content = {
         "schema": SCHEMA,

@@ -1,7 +1,7 @@
-"""JUnit XML, as Jenkins, GitLab and others read it: one test case a row of the table.
+"""JUnit XML for Jenkins, GitLab and others: one test case per row of the table.
 
-There is no standard, so only what Ant's and Jenkins' schemas both have is written. They have no
-properties of a test case: its numbers are lines `key=value` of its `system-out`.
+There is no standard, so only elements of both Ant's and Jenkins' schemas are written. Neither has
+properties of a test case: its numbers are `key=value` lines in its `system-out`.
 """
 
 from xml.etree import ElementTree
@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from flashbench.render.escape import attachment_free
 from flashbench.table import FAILED, Cell, Document, Value, significant
 
-# Time of what is judged: of the candidate, of B, of any candidate (view detail), of SDPA alone.
+# The judged time, by view: of the candidate, of B, of any candidate (detail), of SDPA alone.
 _TIMES = ("candidate_us", "b_us", "p50_us", "sdpa_us")
 _SKIPPED = ("UNDECIDED", "SLOWER?", "NOT REACHED")
 _FINE = ("FASTER", "FASTER?", "SAME", "PASSED", "ok", "")
@@ -18,11 +18,10 @@ Row = dict[str, Cell]
 
 
 def render(document: Document) -> str:
-    """A failure for SLOWER and WRONG, skipped for UNDECIDED and
-    SLOWER?, an error for NOT MEASURED.
+    """SLOWER and WRONG are failures, UNDECIDED and SLOWER? are skipped, NOT MEASURED is an error.
 
-    The verdicts alone decide, not `--allow`, which is for the exit code. Control characters, which
-    XML cannot hold, are shown as \\x1b.
+    `--allow` changes only the exit code, not these. Control characters, which XML cannot contain,
+    are shown as \\x1b.
     """
     cases = [_test_case(document, row) for row in document.rows]
     counts = {
@@ -65,7 +64,7 @@ def _test_case(document: Document, row: Row) -> ElementTree.Element:
 
 
 def _outcome(row: Row) -> str:
-    """The verdict; in the view of percentiles the status, where a wrong result fails too."""
+    """The verdict, or in the detail view the status; a wrong result fails in both."""
     if "verdict" in row:
         return _text(row, "verdict")
     status = _text(row, "status")

@@ -1,23 +1,23 @@
 """Markdown for a README or a pull-request comment; nothing in a name becomes markup.
 
-A table without a verdict (`show`) is written whole. With one (`compare`) it is an answer to be read
-in a hurry: the verdict first, the rows that need attention next, the others folded away.
+A table without a verdict (`show`) is written whole. One with a verdict (`compare`) answers at a
+glance: the verdict first, then the rows that need attention, the others folded.
 """
 
 from flashbench.render.escape import MAX_CELL, markdown, markdown_line
 from flashbench.table import ATTENTION, FAILED, Cell, Column, Document
 
-COMMENT_LIMIT = 65_536  # GitHub's limit of a comment, in characters; counted in bytes here
-MANY_ROWS = 20  # more than these are folded
-_MOST_OUTSIDE = 50  # rows and notes that are not folded
+COMMENT_LIMIT = 65_536  # GitHub's limit for a comment, in characters; we count bytes
+MANY_ROWS = 20  # more rows than this are folded
+_MOST_OUTSIDE = 50  # rows and notes left unfolded
 _MAX_LINE = 500  # characters of a header, note or footer of a comment
-_RESERVE = 500  # bytes for the fold's markup and for what was left out
+_RESERVE = 500  # bytes for the fold's markup and the line on what was left out
 
 Row = dict[str, Cell]
 
 
 def render(document: Document) -> str:
-    """Header, table with every column for readers, notes, footer; a comment for a verdict."""
+    """Header, table with every column for readers, notes, footer; with a verdict, a comment."""
     if document.verdict:
         return comment(document)
     columns = _shown(document)
@@ -32,12 +32,13 @@ def render(document: Document) -> str:
 
 
 def comment(document: Document, limit: int = COMMENT_LIMIT) -> str:
-    """The document in at most `limit` bytes, what matters first; says how much was left out."""
+    """The document in at most `limit` bytes, most important lines first, with a count of the
+    rest."""
     columns = _shown(document)
     outside, folded = _split(document.rows)
     notes = [f"- {markdown(n.code)}: {markdown(_cut(n.message))}" for n in document.notes]
     room = _Room(limit - _RESERVE)
-    # In the order of importance, which is not that of the page.
+    # In order of importance, not of the page.
     verdict = room.take([f"**{markdown(_cut(document.verdict))}**"] if document.verdict else [])
     header = room.take([f"{markdown_line(_cut(line))}  " for line in document.header])
     footer = room.take([f"{markdown_line(_cut(line))}  " for line in document.footer])
@@ -61,7 +62,7 @@ def comment(document: Document, limit: int = COMMENT_LIMIT) -> str:
 
 
 class _Room:
-    """Counts what still fits, and what did not."""
+    """Counts the bytes left and the lines left out."""
 
     def __init__(self, bytes_left: int) -> None:
         self._bytes_left = bytes_left
@@ -70,7 +71,7 @@ class _Room:
     def take(self, lines: list[str]) -> list[str]:
         """The first of these lines, as many as fit."""
         for index, line in enumerate(lines):
-            size = len(line.encode()) + 2  # with its newline, and one of the blank line around
+            size = len(line.encode()) + 2  # with its newline and that of a blank line
             if size > self._bytes_left:
                 self.left_out += len(lines) - index
                 return lines[:index]
@@ -89,7 +90,7 @@ class _Room:
 
 
 def _split(rows: list[Row]) -> tuple[list[Row], list[Row]]:
-    """Rows to show, rows to fold: of many rows only those that need attention are shown."""
+    """Rows to show and rows to fold; of many rows, only those that need attention are shown."""
     if len(rows) <= MANY_ROWS:
         return rows, []
     ranks = {outcome: rank for rank, outcome in enumerate(ATTENTION)}
@@ -127,7 +128,7 @@ def _row(row: Row, columns: list[Column]) -> str:
 
 
 def _cell_text(text: str, column: Column) -> str:
-    """What tells rows apart is cut only where no reader would see the difference."""
+    """Cut long text; in identifying columns only where no reader would see the difference."""
     return text[: _MAX_LINE if column.identifies else MAX_CELL]
 
 

@@ -1,7 +1,7 @@
 """Plain text for a terminal or a log: no colour, aligned columns.
 
-What does not fit the terminal is printed in parts, and each part repeats the columns that tell its
-rows apart. Where a column does not fit beside those, a row becomes a block of lines.
+A table wider than the terminal is printed in parts, each repeating the columns that identify its
+rows. If no other column fits beside those, each row becomes a block of lines.
 """
 
 import textwrap
@@ -11,12 +11,12 @@ from flashbench.table import Column, Document
 
 _GAP = 2  # spaces between columns
 
-Texts = dict[str, list[str]]  # of each column its title and cells
+Texts = dict[str, list[str]]  # title and cells of each column
 
 
 def render(document: Document, width: int | None = None) -> str:
-    """Header, table, notes, footer. width: of the terminal; None: a file or a program reads it, so
-    no line is wrapped and no table is split."""
+    """Header, table, notes, footer. width: of the terminal; None for a file or a program: wraps and
+    splits nothing."""
     lines = [line for text in document.header for line in _wrap(text, width)] + [""]
     columns = [c for c in document.columns if c.shown == "text"]
     if document.rows:
@@ -39,13 +39,13 @@ def _texts(document: Document, columns: list[Column]) -> Texts:
         values = [row[column.key].text if column.key in row else "" for row in document.rows]
         cut = [cell(value) for value in values]
         if column.identifies and len(set(cut)) < len(set(values)):
-            cut = [printable(value) for value in values]  # what is left out told them apart
+            cut = [printable(value) for value in values]  # the omitted part distinguished them
         found[column.key] = [cell(column.title), *cut]
     return found
 
 
 def _table(columns: list[Column], texts: Texts, width: int | None) -> list[str]:
-    """The table in as many parts as the width asks for, each with an empty line after it."""
+    """The table in as many parts as the width requires, each followed by an empty line."""
     names = [c for c in columns if c.identifies]
     rest = [c for c in columns if not c.identifies]
     if width is None or _width(columns, texts) <= width:
@@ -78,7 +78,7 @@ def _grid(columns: list[Column], texts: Texts) -> list[str]:
 
 
 def _blocks(names: list[Column], rest: list[Column], texts: Texts, width: int) -> list[str]:
-    """A block a row: what tells it apart, and below it a line for each of the others."""
+    """One block per row: its identifying cells, then a line for each other column."""
     longest = max(len(texts[column.key][0]) for column in rest)
     lines = []
     for place in range(1, len(texts[rest[0].key])):
@@ -91,7 +91,7 @@ def _blocks(names: list[Column], rest: list[Column], texts: Texts, width: int) -
 
 
 def _filled(words: list[str], width: int) -> list[str]:
-    """The words in as few lines as the width allows; none is broken."""
+    """Fill as few lines as the width allows, without breaking a word."""
     lines = words[:1]
     for word in words[1:]:
         longer = f"{lines[-1]}{_GAP * ' '}{word}"

@@ -73,8 +73,8 @@ def test_preflight_is_of_the_working_tree() -> None:
 @pytest.mark.parametrize(
     ("status", "of_build", "kept", "following"),
     [
-        ("build error", "build error", False, "tries again: the reason; and more"),
-        ("import error", "built", False, "tries again: the reason; and more"),
+        ("build error", "build error", False, "run the same command again: the reason; and more"),
+        ("import error", "built", False, "run the same command again: the reason; and more"),
         ("timeout", "timeout", True, "the reason; and more; allow more with --build-timeout"),
         ("timeout", "built", True, "flashbench bisect --for load"),
     ],

@@ -92,7 +92,7 @@ def test_a_file_read_after_another_keeps_nothing_of_it(tmp_path: Path) -> None:
     ("content", "said"),
     [
         (FIRST | {"version": 3}, "schema 3, this reads 1 and 2"),
-        (FIRST | {"results": {"m": {"result": [1.0, 2.0], "params": [["1"]]}}}, "2 results of 1"),
+        (FIRST | {"results": {"m": {"result": [1.0, 2.0], "params": [["1"]]}}}, "2 results for 1"),
         (FIRST | {"results": {"m": {"result": "x"}}}, "damaged asv result file"),
         (FIRST | {"results": {"m": {"result": None, "params": [["1"] * 999] * 2}}}, "998001"),
         ([], "damaged asv result file"),

@@ -226,7 +226,7 @@ def test_a_name_no_machine_can_have_costs_nothing(project: Repository, backfill)
     done = backfill("HEAD", *GRID[:-1], "name.json", "--machine", "my box")
     assert done.returncode == Exit.USAGE
     (line,) = done.stderr.splitlines()
-    assert "'my box' cannot be a machine's name" in line
+    assert "'my box' is no valid machine name" in line
     assert not (project.root / "name.json").exists()
 
 

@@ -67,7 +67,7 @@ def test_merges_stand_for_what_they_merged(tmp_path: Path) -> None:
         )
     measure(tmp_path / "results", [aside, "e" * 40], lambda index, case: 1.0)
     hint = load(tmp_path / "results", line).off_axis_hint
-    assert hint == "; 1 of merged branches, which --all-parents shows"
+    assert hint == "; 1 on merged branches, which --all-parents shows"
     assert load(tmp_path / "results", everything).off_axis_hint == ""
 
 

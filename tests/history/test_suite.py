@@ -57,7 +57,7 @@ def test_failed_case_tells_its_reason(directory: Path) -> None:
     """A case that failed has no samples but an error that says why."""
     with pytest.raises(NotMeasuredError, match="wrong: max error 3"):
         suite.seconds(OTHER.id, suite.KERNEL)
-    with pytest.raises(NotMeasuredError, match="no launch came to it"):
+    with pytest.raises(NotMeasuredError, match="no launch reached it"):
         suite.seconds(OTHER.id, suite.SDPA)
 
 

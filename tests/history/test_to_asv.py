@@ -168,7 +168,7 @@ def test_what_belongs_to_no_commit_is_refused(root: Path) -> None:
         (dirty, "uncommitted changes"),
         (unknown, "no commit of"),
         (none, "--commit"),
-        (pair, "until they were decided"),
+        (pair, "until decided"),
     ):
         with pytest.raises(InvalidInputError, match=words):
             kept(root, run)

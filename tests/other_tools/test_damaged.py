@@ -109,7 +109,7 @@ def test_cut_short(name, share, tmp_path_factory):
         ("pyperf_a.json", {"version": "2.0"}, "pyperf file of version '2.0', this reads '1.0'"),
         ("asv/box/a.json", {"version": 1}, "asv result file of schema 1, this reads 2"),
         ("asv/box/a.json", {"version": 10**30}, "this reads 2"),
-        ("asv/box/a.json", {"results": {"time_x": [[1.0], [["1", "2"]]]}}, "1 results of 2"),
+        ("asv/box/a.json", {"results": {"time_x": [[1.0], [["1", "2"]]]}}, "1 results for 2"),
         ("asv/box/a.json", {"results": {"time_x": [[-1.0], []]}}, "not a possible time"),
         (
             "asv/box/a.json",
@@ -140,7 +140,7 @@ def test_parameters_that_multiply_to_too_many(tmp_path):
     }
     path = tmp_path / "file.json"
     path.write_text(json.dumps(content))
-    with pytest.raises(FlashbenchError, match="1 results of 1000"):
+    with pytest.raises(FlashbenchError, match="1 results for 1000"):
         read(path)
 
 

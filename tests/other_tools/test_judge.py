@@ -43,7 +43,7 @@ def test_pyperf_gets_full_verdicts():
     [
         ("pytest_a.json", "pytest_a.json", "one process: its samples are not launches"),
         ("pytest_b.json", "pytest_b.json", "no raw samples, only statistics; one process"),
-        ("asv/box/a.json", "asv/box/a.json", "asv does not keep which process"),
+        ("asv/box/a.json", "asv/box/a.json", "asv does not record which process"),
     ],
 )
 def test_what_a_file_lacks_is_the_reason(a, b, lacks):
