@@ -19,7 +19,7 @@ _FAILS_NAMED = "is wrong on a named case or refuses it"
 
 
 class _OutOfTimeError(Exception):
-    """--budget was spent on builds."""
+    """The builds spent --budget."""
 
 
 def find_breakage(

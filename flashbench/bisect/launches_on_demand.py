@@ -60,11 +60,12 @@ def own(directory: Path, *, force: bool = False) -> Iterator[None]:
             directory.mkdir(exist_ok=True)
         except locks.BusyError as holder:
             raise NotMeasuredError(
-                f"{holder} is doing the same bisection; wait for it, or end it and start this again"
+                f"{holder} is doing the same bisection; wait for it, or end it and run this again"
             ) from None
         except OSError as error:
             raise NotMeasuredError(
-                f"{directory}: cannot be made: {error.strerror}; make room, or set FLASHBENCH_CACHE"
+                f"{directory}: cannot be created: {error.strerror}; free some space, or set "
+                "FLASHBENCH_CACHE"
             ) from None
         yield
 

@@ -57,7 +57,7 @@ class Range:
         return len({sources for sources, _ in map(self._of, (one.id for one in self.commits))})
 
     def _of(self, commit: str) -> tuple[str, str]:
-        """What is built and what is imported; unique for a commit that cannot be read."""
+        """The fingerprints of sources and importable files; unique for an unreadable commit."""
         try:
             contents = contents_of(self.project, commit)
         except git.GitError:

@@ -60,12 +60,12 @@ class _LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        _require_directory()  # of commands; --version and --help need none
+        _require_directory()  # --version and --help need none
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            # Not of stdout or stderr, which raise none. Click would exit with 1, a regression.
-            raise NotMeasuredError("a process that was written to ended early") from error
+            # Not from stdout or stderr, which raise none. Click would exit with 1, a regression.
+            raise NotMeasuredError("a process closed its pipe early") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -86,12 +86,12 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; always exit with one of the documented codes."""
-    # What a command reads it keeps until it ends, and it has few cycles: the collector would look
-    # through all of it again and again.
+    # Commands keep what they read until they end, with few cycles: the garbage collector would only
+    # rescan it.
     gc.set_threshold(_COLLECT_AFTER)
     guard()
     arguments = sys.argv[1:] if arguments is None else arguments
-    if not arguments:  # what click makes of this differs by its version
+    if not arguments:  # versions of click differ here
         click.echo(click.Context(cli, info_name="flashbench").get_help(), err=True)
         sys.exit(Exit.USAGE)
     try:
@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if is_out_of_files(error):
             _fail("too many open files; allow more with: ulimit -n 1024", Exit.NOT_MEASURED)
-        # Python's own exit code, 1, would read as a regression.
+        # Python's own exit code, 1, would mean a regression.
         traceback.print_exc()
         _fail(f"a bug in flashbench: {type(error).__name__}: {error}", Exit.NOT_MEASURED)
     sys.exit(result if isinstance(result, int) else Exit.PASS)
@@ -120,11 +120,11 @@ def _require_directory() -> None:
     except OSError as error:
         raise InvalidInputError(
             f"the working directory cannot be used ({error.strerror}): it may have been removed; "
-            "cd to one that is there"
+            "cd to an existing one"
         ) from None
 
 
 def _fail(message: str, code: Exit) -> None:
-    # Messages quote files and flags: nothing in them may steer the terminal.
+    # Messages quote files and flags, which must not control the terminal.
     click.echo(f"flashbench: {printable(' '.join(message.split()))}", err=True)
     sys.exit(code)

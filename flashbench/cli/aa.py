@@ -105,7 +105,7 @@ def command(**options: Any) -> int:
     found = compare_with_itself(data, options["launches"], judging["tolerance"], judging["alpha"])
     if not found.family.trials or not found.cases:
         raise NotMeasuredError(
-            f"{path}: not one whole comparison of {options['launches']} launches was measured"
+            f"{path}: no complete comparison of {options['launches']} launches was measured"
         )
     deliver(noise.document(found), options["output_format"], options["output"])
     if options["save"]:
@@ -117,7 +117,7 @@ def _require_one_build(run: "RunFile", path: Path) -> None:
     """Raise InvalidInputError unless a run file compares one build with itself."""
     pair = run.pair
     if pair is None:
-        raise InvalidInputError(f"{path}: no run file of `flashbench aa`")
+        raise InvalidInputError(f"{path}: not a run file of `flashbench aa`")
     named = {candidate.name: candidate for candidate in run.candidates}
     old, new = named[pair.old], named[pair.new]
     if (old.spec, old.build.hashes) != (new.spec, new.build.hashes):
@@ -175,7 +175,7 @@ def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -
 def _build(
     options: dict[str, Any], resumed: "RunFile | None", directory: Path
 ) -> tuple[str, Path, BuildIdentity]:
-    """What to compare with itself: its name, where to import it from, its build."""
+    """The build to compare with itself: its name, import root and identity."""
     from flashbench.candidates import OUR_CALLABLE, OURS, parse_candidate
     from flashbench.cli.building import build_working_tree, rebuild
     from flashbench.revisions import WORKTREE, find

@@ -115,7 +115,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
         outcome = measure(plan, path, make_progress(), resumed, all_wanted, check=True)
     run = outcome.measured()
     code = _tell_fates(run, builds)
-    with signals_ignored():  # seconds at most; an interrupted `make` passes a signal on twice
+    with signals_ignored():  # at most seconds; an interrupted `make` forwards a signal twice
         _keep(run, builds, path, repository, results, machine)
     if outcome.interrupted or outcome.over_budget:
         why = "interrupted" if outcome.interrupted else "stopped by --budget"
@@ -197,7 +197,7 @@ def _keep(
     from flashbench.history.keep_builds import keep_builds
     from flashbench.history.to_asv import keep
 
-    for doubt in doubts(run):  # what was measured is kept
+    for doubt in doubts(run):  # keep what was measured
         tell(f"warning: {path}: {doubt}")
     try:
         written = keep(run, str(path), results, repository, machine=machine)

@@ -70,11 +70,11 @@ _OF_GRID = {"presets", "shapes", "dtypes", "causal", "device"}
     "cases",
     multiple=True,
     metavar="CASE",
-    help="As tables name it, b1-h8-q512-d64-fp16-full-cpu; instead of a grid, or with --for "
+    help="A case as in tables, b1-h8-q512-d64-fp16-full-cpu; instead of a grid, or with --for "
     "correct instead of small cases. Repeatable.",
 )
 @grid_options
-@click.option("--metric", type=click.Choice(METRICS), help="As of `compare`.")
+@click.option("--metric", type=click.Choice(METRICS), help="As for `compare`.")
 @click.option(
     "--tolerance",
     type=Fraction(0, 1),
@@ -259,7 +259,7 @@ def _slowdown(
 
 
 def _tell_plan(asked: "Range", options: dict[str, Any]) -> None:
-    """What it will cost, before it starts."""
+    """Print the expected cost before anything starts."""
     from flashbench.cli.forecasts import of_bisection
     from flashbench.views.plan import line
 

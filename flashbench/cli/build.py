@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     type=Duration(),
     default="30m",
     show_default=True,
-    help="Of one build; an import, and its calls, may take 2m at the most.",
+    help="For one build; an import and its calls get at most 2m.",
 )
 @first_parent_option
 @table_options
@@ -117,7 +117,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
 
 
 def _exit_code(statuses: "set[Status]") -> Exit:
-    """The worst of all, as in `verdict.exit_code`: a wrong result, then one that is unknown."""
+    """The worst of all, as in `verdict.exit_code`: wrong results, then unknown ones."""
     if "wrong result" in statuses:
         return Exit.REGRESSION
     return Exit.NOT_MEASURED if statuses - {"built"} else Exit.PASS

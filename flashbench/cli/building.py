@@ -1,4 +1,4 @@
-"""Build a revision for a command that is about to measure it, and say so on stderr."""
+"""Build revisions for commands that measure them, and report on stderr."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -57,8 +57,7 @@ def preparer_of(
     cases: Sequence[str] = (),
     flag: str = "--build-timeout",
 ) -> "Preparer":
-    """A function that prepares many revisions by the options. cases: to check; flag: the
-    time-out's."""
+    """A Preparer with these options. cases: to check; flag: the option of the time-out."""
     from flashbench.builds import cache_directory
     from flashbench.revisions.many import Preparer, default_jobs
 
@@ -171,7 +170,7 @@ def _of_working_tree(run: "RunFile") -> "list[Candidate]":
 
 
 def _is_whole(plan: "Plan", run: "RunFile") -> bool:
-    """Whether nothing is left to measure, so nothing must be built."""
+    """Whether the run is complete, so nothing must be built."""
     from flashbench.fleet.merge import unfinished_launches
 
     return plan.launches == run.settings.launches and not unfinished_launches(run)

@@ -82,7 +82,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
         builds.document(
             f"builds of {repository.name}",
             rows,
-            [f"cache of all repositories: {_told(pruning.entries(cache))}"],
+            [f"cache of all repositories: {_size(pruning.entries(cache))}"],
         ),
         options["output_format"],
         options["output"],
@@ -97,11 +97,11 @@ def _prune(cache: Path, days: float, gigabytes: float | None) -> str:
         removed = pruning.prune(
             cache, days * 86400, math.inf if gigabytes is None else gigabytes * 1e9
         )
-        return f"removed {_told(removed)}; {cache} has {_told(pruning.entries(cache))}"
+        return f"removed {_size(removed)}; {cache} has {_size(pruning.entries(cache))}"
     except OSError as error:
         raise InvalidInputError(f"{cache}: cannot be pruned: {error.strerror}") from None
 
 
-def _told(found: "list[Entry]") -> str:
+def _size(found: "list[Entry]") -> str:
     size = sum(entry.size for entry in found)
     return f"{len(found)} builds and import roots, {size / 1e6:.1f} MB"

@@ -95,7 +95,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.views import speedup
 
     a, b = options["a"], options["b"]
-    if "" in (a, b):  # an unset variable of a script
+    if "" in (a, b):  # an unset shell variable
         raise InvalidInputError("an empty argument names no file and no revision")
     if _is_file(a) or (b is not None and _is_file(b)):
         refuse_given(
@@ -148,7 +148,7 @@ def _is_file(text: str) -> bool:
     path = Path(text)
     try:
         return (
-            (path.exists() and not path.is_dir())  # a pipe too: its reader says what it is
+            (path.exists() and not path.is_dir())  # a pipe too: its reader reports what it is
             or text.endswith((".json", "/"))
             or descriptor(path) is not None
             or any(path.glob("*.json"))

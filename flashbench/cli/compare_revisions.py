@@ -61,10 +61,10 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
     refuse_run_file(options["output"], path)
     with run_file(path, "--run-file", resume, force=options["force"]) as resumed:
         builds = _build(options)
-        # What was already measured was requested.
+        # The request was measured already.
         if resumed is None and not options["even_if_same"] and builds[OLD].is_same_as(builds[NEW]):
             if options["run_file"] is not None:
-                tell(f"{path}: not written, because one build against itself is not measured")
+                tell(f"{path}: not written, because both revisions are one build")
             return None
         if resume is not None:
             assert resumed is not None

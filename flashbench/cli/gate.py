@@ -99,14 +99,14 @@ def command(revision: str, **options: Any) -> int:
 
 
 def _taken(done: "list[Level]", level: "Level") -> "list[Level]":
-    """The levels with one more. A wrong result in a launch revokes a passed `correct`."""
+    """Append a level. A wrong result in a launch revokes a passed `correct`."""
     return [*(one for one in done if one.name != level.name), level]
 
 
 def _levels(
     revision: str, speeds: list[float], path: Path, options: dict[str, Any]
 ) -> "Iterator[Level]":
-    """The levels, each tried once the one before it is taken. path: the run file."""
+    """Yield the levels in order, trying each when it is asked for. path: the run file."""
     from flashbench.gate import built_level, correct_level, resources_level, speed_level
     from flashbench.revisions import read, resolve
 

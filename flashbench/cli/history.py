@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @click.option(
     "--all-parents",
     is_flag=True,
-    help="Show commits of merged branches as points; without it a merge stands for all it merged.",
+    help="Show commits of merged branches as points; by default a merge stands for its branch.",
 )
 @click.option("--baselines", is_flag=True, help="Include SDPA and its backends.")
 @results_option
@@ -141,7 +141,7 @@ def command(
 
 
 def _ends(text: str | None) -> tuple[str | None, str]:
-    """What A..B, A.. or B mean: the revision before the range, if any, and its last one."""
+    """The ends of A..B, A.. or B: the revision before the range, if any, and its last one."""
     if text is None or ".." not in text:
         return None, "HEAD" if text is None else text
     begin, _, end = text.partition("..")

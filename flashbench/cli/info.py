@@ -54,7 +54,7 @@ def command(form: str, peak: bool) -> int:
 
 
 def sources_match(info: BuildInfo) -> bool | None:
-    """Whether the checkout around the package has the library's sources; None: no checkout."""
+    """Whether the surrounding checkout has the library's sources; None without a checkout."""
     root = Path(__file__).resolve().parents[2]
     if not (root / "csrc").is_dir():
         return None
@@ -96,7 +96,7 @@ def _peaks(peaks: dict[str, dict[int, float]]) -> list[str]:
 
 
 def _ceilings() -> "list[Ceilings]":
-    """Of the CPU, and of the GPU where the driver of one is loaded; what cannot be had is said on
+    """Measure peak rates of the CPU, and of the GPU if a driver is loaded; report failures on
     stderr."""
     from flashbench.profile import ceilings
 
@@ -111,7 +111,7 @@ def _ceilings() -> "list[Ceilings]":
 
 
 def _most(one: "Ceilings") -> list[str]:
-    """What one device does at most, a line a kind of work."""
+    """The peak rates of a device, one line per kind of work."""
     rates = ", ".join(f"{name} {rate / 1e12:.4g}" for name, rate in one.flops.items())
     copies = f"{one.bytes_per_second / 1e9:.4g}"
     if one.cached_bytes_per_second:
@@ -129,7 +129,7 @@ def _most(one: "Ceilings") -> list[str]:
 
 
 def _table(resources: list[Kernel]) -> list[str]:
-    """static B: shared memory per block, without what a launch requests dynamically."""
+    """The table of kernels. static B: shared memory per block, without the dynamic part."""
     if not resources:
         return []
     lines = [
@@ -149,4 +149,4 @@ def _table(resources: list[Kernel]) -> list[str]:
 def _short(name: str) -> str:
     """A demangled kernel without its return type, namespaces and arguments."""
     plain = re.sub(r"\bflashbench::(\w+::)*", "", name.removeprefix("void ")).rsplit("(", 1)[0]
-    return re.sub(r"\((?:int|bool)\)", "", plain)  # cu++filt writes the types of constants out
+    return re.sub(r"\((?:int|bool)\)", "", plain)  # cu++filt spells out the types of constants

@@ -30,8 +30,8 @@ CAUSAL: dict[str, tuple[Causal, ...]] = {
 
 
 def processes_of(project: "Project | None", options: dict[str, Any]) -> str:
-    """How a project's revisions are measured. State that a process holds once cannot be enumerated,
-    so by default only code known to leave none shares a process; None: flashbench's own."""
+    """Whether a project's revisions share a process. Process-wide state cannot be enumerated, so by
+    default only code known to leave none shares one. project None: flashbench's own kernel."""
     asked: str = options["processes"]
     is_foreign = project is not None and project.build is not None
     return "paired" if asked == "auto" and is_foreign else asked
@@ -59,7 +59,7 @@ def new_run_file(prefix: str) -> Path:
 
 def tell(text: str) -> None:
     """Print a line on stderr."""
-    # Reasons quote candidates' output and run files: nothing in them may control the terminal.
+    # Reasons quote candidates' output and run files, which must not control the terminal.
     click.echo(f"flashbench: {printable(text)}", err=True)
 
 
@@ -75,7 +75,7 @@ def tell_still(timeout: float, flag: str) -> Callable[[Sequence["Revision"]], No
 
 
 def plan_options(options: dict[str, Any]) -> dict[str, Any]:
-    """What every `Plan` takes from this module's options."""
+    """The fields of a `Plan` that come from shared options."""
     return {
         "shapes": chosen_shapes(options),
         "dtypes": options["dtypes"] or None,
@@ -129,7 +129,7 @@ def device_of(wanted: str) -> str:
 
 
 def after_builds(plan: "Plan", options: dict[str, Any]) -> "Plan":
-    """A budget in money pays for the plan's builds, too. NotMeasuredError where nothing is left."""
+    """Deduct the plan's builds from a budget in money. Raises NotMeasuredError if it is spent."""
     budget = options["budget"]
     if not isinstance(budget, Money) or plan.budget_seconds is None or not plan.build_seconds:
         return plan
@@ -137,7 +137,7 @@ def after_builds(plan: "Plan", options: dict[str, Any]) -> "Plan":
     if left <= 0:
         raise NotMeasuredError(
             f"--budget {budget} was spent on builds, which took {plan.build_seconds:.0f} s; they "
-            "are kept, the same command goes on"
+            "are kept; the same command resumes"
         )
     return replace(plan, budget_seconds=left)
 

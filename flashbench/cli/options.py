@@ -123,7 +123,7 @@ effort_options = together(
 )
 
 
-# For commands that build before they measure.
+# For commands that build first.
 build_timeout_option = click.option(
     "--build-timeout",
     type=Duration(),
@@ -134,7 +134,7 @@ build_timeout_option = click.option(
 retry_build_option = click.option(
     "--retry-build", is_flag=True, help="Retry builds that failed before."
 )
-# For those that build many commits.
+# For commands that build many commits.
 jobs_option = click.option(
     "-j",
     "--jobs",
@@ -143,7 +143,7 @@ jobs_option = click.option(
 )
 
 
-# For those that measure revisions side by side.
+# For commands that measure revisions side by side.
 processes_option = click.option(
     "--processes",
     type=click.Choice(["auto", "shared", "paired"]),
@@ -160,13 +160,13 @@ force_option = click.option(
     help="Replace an existing run file. Without it, one with the same plan is resumed and any "
     "other is refused.",
 )
-# For those that read or write the history.
+# For commands that read or write the history.
 results_option = click.option(
     "--results",
     type=PathType(file=False),
     help="asv's results folder  [default: .asv/results of the repository].",
 )
-# For those that take ranges of commits.
+# For commands that take ranges of commits.
 first_parent_option = click.option(
     "--first-parent", is_flag=True, help="Follow only the first parent of merges."
 )
@@ -177,7 +177,7 @@ table_options = together(
     click.option("-o", "--output", type=ReportFile()),
 )
 
-# For a table of verdicts: how they are made, and where the table goes.
+# For a table of verdicts: the decision rule, and where the table goes.
 report_options = together(
     click.option(
         "--metric",

@@ -1,4 +1,4 @@
-"""Where a command's table goes, and how its verdicts are made."""
+"""Deliver a command's table, and read the options of its verdicts."""
 
 import os
 import sys
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def judging_options(run: "RunFile | None", options: dict[str, Any]) -> dict[str, Any]:
-    """Metric, tolerance and alpha for a report. For two builds measured until decided, the ones
-    that decided them, unless the command line overrides them."""
+    """Metric, tolerance and alpha of a report. Two builds measured until decided keep those that
+    decided them, unless the command line overrides them."""
     chosen = {name: options[name] for name in ("metric", "tolerance", "confidence")}
     if run is not None and run.pair is not None:
         measured = {
@@ -56,7 +56,7 @@ def deliver(document: "Document", output_format: str, output: Path | None) -> No
     if summary:
         path = Path(summary)
         used = path.stat().st_size if path.is_file() else 0
-        # The limit applies to everything the step writes there.
+        # The limit covers everything the step writes there.
         text = markdown.comment(document, github.SUMMARY_LIMIT - used - 1)
         _append(path, f"\n{text}" if used else text)
 

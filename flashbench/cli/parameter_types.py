@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
 
     class ParamType(click.ParamType):
-        """Takes a type in brackets, as click's own does from 8.4 on."""
+        """Can be subscripted with a type, as click's own from 8.4 on."""
 
         def __class_getitem__(cls, _converted):
             return cls
@@ -42,7 +42,7 @@ class Duration(ParamType[float]):
 
 
 class BudgetType(ParamType["float | Money"]):
-    """A `Duration`, in seconds, or money with its currency: `0.50usd`; more than nothing."""
+    """A `Duration` in seconds, or money with its currency, `0.50usd`; more than zero."""
 
     name = "time or money"
 
@@ -58,7 +58,7 @@ class BudgetType(ParamType["float | Money"]):
 
 
 class HourlyRate(ParamType[Money]):
-    """The price of an hour: `2.50usd`, or a number whose currency is not said."""
+    """The price of an hour: `2.50usd`, or a number without a currency."""
 
     name = "money"
 
@@ -137,6 +137,6 @@ class PathType(click.Path):
         super().__init__(path_type=Path, file_okay=file, dir_okay=folder)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not str(value):  # an unset variable of a script
+        if not str(value):  # an unset shell variable
             self.fail("an empty path names no file", param, ctx)
         return super().convert(value, param, ctx)

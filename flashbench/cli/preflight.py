@@ -15,7 +15,7 @@ from flashbench.settings import SettingsCommand, read_pyproject
 
 
 class _Preflight(SettingsCommand):
-    """Continues without settings if pyproject.toml cannot be read: that is a finding."""
+    """Continues without settings if pyproject.toml is unreadable, and reports that as a finding."""
 
     def settings(self, path: Path, commands: Sequence[str]) -> dict[str, Any]:
         try:

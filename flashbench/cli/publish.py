@@ -31,8 +31,8 @@ from flashbench.settings import SettingsCommand
 @click.option(
     "--all-parents",
     is_flag=True,
-    help="Give commits of merged branches their own pages and points; without it a merge stands "
-    "for all it merged.",
+    help="Give commits of merged branches their own pages and points; by default a merge stands "
+    "for its branch.",
 )
 @click.option("--machine", help="Only this machine.")
 def command(
@@ -60,7 +60,7 @@ def command(
         if content.history.off_axis:
             fix = "choose others with --revision, or run this in the measured repository"
         raise NotMeasuredError(
-            f"{results}: nothing is known of the {len(content.history.commits)} commits up to "
+            f"{results}: no results for the {len(content.history.commits)} commits up to "
             f"{revision}; {fix}"
         )
     made = publish(content, output)

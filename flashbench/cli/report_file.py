@@ -1,4 +1,4 @@
-"""Where -o puts a report: an unwritable file is refused before anything is measured."""
+"""The -o option of reports: refuse an unwritable file before anything is measured."""
 
 import errno
 import os
@@ -35,8 +35,8 @@ def write_report(path: Path, text: str) -> None:
 
 
 def refuse_run_file(output: Path | None, run_file: Path) -> None:
-    """Raise InvalidInputError if the report would go into the file of the measurements, even
-    through links. A device may take both."""
+    """Raise InvalidInputError if the report would overwrite the run file, even through links. A
+    device may take both."""
     if output is None:
         return
     try:
@@ -71,7 +71,7 @@ def _require_writable(path: Path) -> None:
 
 
 def _refuse_measurements(path: Path) -> None:
-    """They cannot be regenerated."""
+    """Refuse to replace measurements, which cannot be regenerated."""
     from flashbench.other_tools.detect import holds_measurements
 
     if holds_measurements(path):

@@ -93,7 +93,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     timed in turns (A/B/B/A). The run file is saved as it grows: no measurement is lost, whatever
     happens, and --resume continues it.
     """
-    if options["child"]:  # first, because the next imports take long
+    if options["child"]:  # first, because the next imports are slow
         _follow_parent(options)
     from flashbench.measure.progress import make_progress
     from flashbench.run import measure
@@ -135,7 +135,7 @@ def command(context: click.Context, /, **options: Any) -> int:
             outcome = measure(plan, path, make_progress(), resumed, check=resume is None)
     format_ = options["format_"]
     if plan.shard and not is_given(context, "format_"):
-        format_ = "none"  # most of the table would say NOT MEASURED: the merged file has verdicts
+        format_ = "none"  # most cases would be NOT MEASURED; the merged file has verdicts
     again = f"flashbench run --resume {shlex.quote(str(path))} {fleet}".rstrip()
     return _finish(outcome, path, format_, "" if options["child"] else again)
 
@@ -157,7 +157,7 @@ def _plan(options: dict[str, Any]) -> "Plan":
     if options["baseline_only"] and options["candidates"]:
         raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
     texts = [] if options["baseline_only"] else list(options["candidates"]) or [OURS]
-    baselines("cpu", options["backends"])  # report an unknown name before anything starts
+    baselines("cpu", options["backends"])  # reject an unknown name before anything starts
     return Plan(
         **plan_options(options),
         candidates=parse_candidates(texts),

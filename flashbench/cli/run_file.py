@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flashbench.measure.plan import Plan
     from flashbench.runfile import RunFile
 
-# They change nothing of what was measured.
+# These do not affect the measurements.
 FREE_ON_RESUME = ("launches", "budget", "timeout", "hourly_rate")
 
 
@@ -37,9 +37,7 @@ def run_file(
     same = resume is not None and resume.absolute() == path.absolute()
     if same and force:
         raise InvalidInputError("--resume keeps what --force replaces; drop one")
-    resumed = (
-        None if resume is None else load(resume)
-    )  # read again below, when nobody is writing it
+    resumed = None if resume is None else load(resume)  # read again below, under the lock
     with claimed(path, flag, force=force, tell=tell) as known:
         if resume is None or (same and known is not None):
             yield known

@@ -27,10 +27,8 @@ def document(
     tolerance: float = 0.01,
     alpha: float = 0.05,
 ) -> "Document":
-    """The table of `run`; view "speedup" has the verdicts, "detail" the percentiles.
-
-    Errors: InvalidInputError.
-    """
+    """The table of `run`; view "speedup" has the verdicts, "detail" the percentiles. Raises
+    InvalidInputError."""
     from flashbench.report import report_one
     from flashbench.views import detail, speedup
 

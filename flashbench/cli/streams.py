@@ -29,7 +29,7 @@ class _Result(io.FileIO):
     def write(self, data: "bytes | bytearray | memoryview") -> int:  # type: ignore[override]
         while not self._is_over:
             try:
-                # None: a pipe that does not block is full.
+                # None: a non-blocking pipe is full.
                 if (written := super().write(data)) is not None:
                     return written
                 select.select([], [self], [])
@@ -46,9 +46,9 @@ class _Result(io.FileIO):
 def guard() -> None:
     """Replace this process's stdout and stderr with such streams, once, before any thread starts.
 
-    Closed descriptors are opened, so no file, socket or pipe gets their number and is then written
-    to as stdout, or taken away from a child process. Streams that were already replaced (by pytest)
-    stay.
+    Closed descriptors are opened first: otherwise a file, socket or pipe could get their number and
+    be written to as stdout, or be lost to a child process. Streams that were already replaced (by
+    pytest) stay.
     """
     for descriptor in (0, 1, 2):
         try:

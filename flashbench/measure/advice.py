@@ -9,7 +9,7 @@ _WANTED = 0.01  # the change that matters, if the run has no tolerance
 
 
 def advice(run: RunFile, state: DeviceState | None, launches: int) -> list[str]:
-    """Lines for the user; nothing depends on them. state: the machine's, now."""
+    """Lines for the user; they change nothing. state: the machine's current state."""
     if not run.cases:
         return []
     return [line for line in (_busy(run, state), _seen(run, launches)) if line]
@@ -32,7 +32,7 @@ def _busy(run: RunFile, state: DeviceState | None) -> str | None:
 
 
 def _seen(run: RunFile, launches: int) -> str | None:
-    """From the machine's profile, if there is one."""
+    """The detectable change from the machine's profile, if there is one."""
     if all(candidate.baseline for candidate in run.candidates):
         return None
     case = run.cases[0]

@@ -14,7 +14,7 @@ from flashbench.measure.clock import Call
 from flashbench.measure.problem import Problem
 from flashbench.runfile import Correctness
 
-# Cycles for which the GPU is kept busy while work is queued behind it.
+# Cycles that keep the GPU busy while work is queued behind them.
 _SPIN_CYCLES = 20_000_000
 
 

@@ -10,7 +10,7 @@ from flashbench.effort import MAX_METRIC_SECONDS
 from flashbench.measure.clock import Call, Sampler, no_garbage_collection
 from flashbench.metric import metrics_of
 
-# A call counts as warm once this many in a row are not faster, by 5 %, than the best before them.
+# A call counts as warm when this many in a row do not beat the best before them by 5 %.
 _STEADY_CALLS = 3
 _MAX_WARM_UP_SECONDS = 0.5
 

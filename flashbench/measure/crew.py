@@ -33,7 +33,7 @@ _WORKER_BYTES = 300 << 20  # of a process that has imported torch, without input
 
 
 class Crew:
-    """The workers of one launch, one for each of these candidates."""
+    """The workers of one launch, one per candidate."""
 
     def __init__(self, timeout: float, names: Sequence[str]) -> None:
         """timeout: seconds, as for `Worker`. names: in the order in which they start.
@@ -49,7 +49,8 @@ class Crew:
             worker.kill()
 
     def ask(self, request: Request, seconds_left: float | None = None) -> Reply:
-        """Have each do its part; answers and errors as from `Worker.ask`, under the run's names."""
+        """Ask each worker for its part; answers and errors as from `Worker.ask`, by the run's
+        names."""
         end = None if seconds_left is None else monotonic() + seconds_left
         if isinstance(request, Setup):
             return self._set_up(request, end)
@@ -137,7 +138,7 @@ class Crew:
         try:
             return worker.ask(request, left)
         except WorkerDiedError as died:
-            # While it waited, only what its revision had started ran in it.
+            # While it waited, only threads of its revision ran in it.
             idle = worker.phase.doing == "idle"
             who = name if idle else died.candidate and _shown(died.candidate, name)
             raise WorkerDiedError(who, died.status, str(died)) from None
@@ -164,7 +165,7 @@ def available_memory() -> int | None:
 
 
 def _shown(candidate: str, name: str) -> str:
-    """The run's name for a candidate of the worker of `name`."""
+    """The run's name for a candidate of `name`'s worker."""
     return candidate if candidate == name else baseline_beside(candidate, name)
 
 

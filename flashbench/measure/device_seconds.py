@@ -22,12 +22,12 @@ class DeviceSeconds:
         self._counted_to = time.monotonic()
 
     def stop(self) -> None:
-        """The worker is gone."""
+        """The worker has ended."""
         self.count()
         self._counted_to = None
 
     def belong_to(self, launch: Launch) -> None:
-        """Assign to this launch what no launch has yet, and what is spent from now on."""
+        """Assign the seconds that no launch has yet, and all from now on, to this launch."""
         if self._launch is None:
             launch.device_seconds += self._total
         self._launch = launch

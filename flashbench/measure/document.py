@@ -1,4 +1,4 @@
-"""From a plan to a new run file, and from a run file to the plan that resumes it."""
+"""Turn a plan into a new run file, and a run file into the plan that resumes it."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,7 +84,7 @@ def _metrics(run: RunFile) -> list[str] | None:
 
 
 def forget_unfinished(run: RunFile, plan: Plan) -> None:
-    """Remove from a resumed file what will be measured now, and give it the new plan."""
+    """Remove results that will be measured again from a resumed file, and store the new plan."""
     run.settings.launches = plan.launches
     run.settings.timeout_seconds = plan.timeout_seconds
     run.settings.budget_seconds = plan.budget_seconds

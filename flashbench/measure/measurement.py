@@ -29,7 +29,7 @@ from flashbench.runfile import Result, Status, Timing
 
 _CPU_OUT_OF_MEMORY = re.compile(r"DefaultCPUAllocator|can't allocate memory|not enough memory")
 
-# How the reason begins if a call ran code that is not the revision's.
+# The reason's prefix if a call ran code of another revision.
 NOT_ITS_OWN = "not proven to run its own code"
 
 Tell = Callable[[str, str], None]  # (candidate, its new phase)
@@ -51,7 +51,7 @@ class Options:
 
 @dataclass
 class _Subject:
-    """A candidate on its way through a case."""
+    """A candidate's state while a case is measured."""
 
     loaded: Loaded
     result: Result
@@ -142,7 +142,7 @@ def _measure(
     tell = stopwatch.tell
 
     def wait() -> None:
-        stopwatch.switch()  # meanwhile another process measures
+        stopwatch.switch()  # another process measures meanwhile
         turn()
 
     tell("", "inputs and reference")
@@ -301,7 +301,7 @@ def _check_timed(problem: Problem, out: Tensor, sign: int, metric: str) -> None:
 def _failures_of(
     subject: _Subject, problem: Problem, clock: Clock, collect_warnings: bool = False
 ) -> Iterator[None]:
-    """Turn a candidate's exception into its result, and continue.
+    """Turn a candidate's exception into its result and continue.
 
     Warnings are collected only outside timing: collecting costs time per call.
     """

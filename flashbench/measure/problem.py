@@ -15,8 +15,8 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 # Query rows checked per head if not all are.
 SAMPLED_ROWS = 64
-# Multiply-adds of the float64 reference that the CPU is given for one case (some seconds); a
-# larger case is checked on sampled rows there.
+# Most multiply-adds of the float64 reference on the CPU per case (some seconds); larger cases are
+# checked on sampled rows.
 _MAX_CPU_WORK = 1 << 34
 _MAX_SCORES = 2**22  # that the math backend may write to memory
 

@@ -1,4 +1,4 @@
-"""The parent's end of a worker process: start it, ask it, watch it, end it."""
+"""The parent's end of a worker process: start, ask, watch and end it."""
 
 import contextlib
 import os
@@ -62,8 +62,8 @@ class WorkerDiedError(Exception):
 
 
 def how_to_install(text: str) -> str:
-    """The command for a package whose absence ended a process, behind what it said; "" if none."""
-    # Without the error's name: what a dying process says may arrive without its beginning.
+    """The command that installs a package whose absence ended a process; "" if none is missing."""
+    # Without the error's name, because a dying process's message may arrive without its start.
     lacks = re.search(r"No module named '(\w+)", text)
     return f"; install it: python -m pip install {lacks[1]}" if lacks else ""
 
@@ -149,7 +149,7 @@ class Worker:
                 return reply
 
     def _directory(self) -> str:
-        """A directory that lives as long as the worker, which would be killed before it tidies."""
+        """A directory for the worker, removed by the parent because the worker is killed."""
         try:
             return str(self._at_end.enter_context(scratch(cache_directory())))
         except OSError as error:
@@ -191,7 +191,7 @@ class Worker:
         return bool(events)
 
     def _read_output(self) -> bool:
-        """Keep what the candidates and the worker print; False at the end of it."""
+        """Keep the output of the candidates and the worker; False at its end."""
         data = _read(self._output.fileno())
         if not data:
             if self._output in self._selector.get_map():
@@ -201,7 +201,7 @@ class Worker:
         return True
 
     def _death(self) -> WorkerDiedError:
-        """The worker closed its socket: collect how it ended and what it said last."""
+        """The worker closed its socket: collect its exit status and last output."""
         try:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:

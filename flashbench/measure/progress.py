@@ -69,7 +69,7 @@ class BarProgress:
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
-            refresh_per_second=2,  # the machine is being measured
+            refresh_per_second=2,  # few redraws: the machine is being measured
         )
         self._task = self._bar.add_task("starting", total=None)
 

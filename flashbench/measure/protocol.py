@@ -19,7 +19,7 @@ class Setup(msgspec.Struct, tag="setup", kw_only=True):
     min_sample_seconds: float | None  # None: the device's default
     # Of candidates that are built revisions: the directory to import them from, by name.
     import_roots: dict[str, str] = msgspec.field(default_factory=dict)
-    repository: str = ""  # their working tree: nothing of it may run in their place
+    repository: str = ""  # their working tree, whose code must not run in their place
     import_root: str = ""  # searched first for modules of other candidates
     copies: str = ""  # where the worker puts its copies of them; the parent removes it
     metrics: list[str] | None = None  # None: all; empty: the one of the verdicts
@@ -53,7 +53,7 @@ class Audit(msgspec.Struct, tag="audit"):
 
 
 class Phase(msgspec.Struct, tag="phase"):
-    """The worker's new activity: shows which candidate to blame for a crash or a hang."""
+    """The worker's new activity, which says which candidate to blame for a crash or hang."""
 
     candidate: str  # empty: flashbench itself
     doing: str
@@ -82,8 +82,8 @@ class Done(msgspec.Struct, tag="done"):
 
 
 class Inspected(msgspec.Struct):
-    """Of one call: peak memory beyond the inputs (None: unknown), kernels in their order, and how
-    long each took."""
+    """One call: peak memory beyond the inputs (None: unknown), and its kernels in order with their
+    seconds."""
 
     peak_memory_bytes: int | None
     kernels: list[str]
@@ -97,8 +97,8 @@ class Inspection(msgspec.Struct, tag="inspection"):
 
 
 class Audited(msgspec.Struct, tag="audited"):
-    """Answer to Audit: what revisions left where others could find it, in words. Empty: nothing, or
-    no other revision is in this process."""
+    """Answer to Audit: the traces of revisions, in words; empty without traces, or with a single
+    revision in the process."""
 
     trace: str
 

@@ -1,4 +1,4 @@
-"""What a run still has to measure: launches of its plan, and cases of a launch."""
+"""Compute what a run still has to measure: launches of its plan, and cases of a launch."""
 
 from collections.abc import Callable, Collection
 
@@ -12,7 +12,7 @@ Settled = Callable[[RunFile], Collection[str]]
 
 
 class Remaining:
-    """The rest of a plan. settled: returns the cases that leave it."""
+    """The rest of a plan. settled: returns the ids of cases that leave it."""
 
     def __init__(self, plan: Plan, settled: Settled) -> None:
         self._plan = plan
@@ -20,7 +20,7 @@ class Remaining:
         self._settled: frozenset[str] = frozenset()
 
     def launches(self, run: RunFile) -> list[Launch]:
-        """Those that are not complete; a new one joins the file when it starts."""
+        """Incomplete launches; a new one joins the file when it starts."""
         known = {launch.index: launch for launch in run.launches}
         planned = (
             known.get(index) or Launch(index=index, seed=launch_seed(self._plan.seed, index))
@@ -41,7 +41,7 @@ class Remaining:
         return {case: rest for case, rest in missing.items() if rest}
 
     def settle(self, run: RunFile) -> int:
-        """Take the cases that need no more launches out of the plan; how many are new."""
+        """Take settled cases out of the plan; returns how many are newly settled."""
         before = len(self._settled)
         self._settled |= frozenset(self._ask(run))
         return len(self._settled) - before

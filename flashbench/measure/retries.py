@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from flashbench.runfile import Result, Status
 
-# These statuses are not evidence of anything: a resumed run measures them.
+# These statuses are no evidence: a resumed run measures them.
 UNFINISHED: frozenset[Status] = frozenset({"interrupted", "over_budget"})
-# These would fail again at every try; the others get a second one in a later launch.
+# These fail at every try; others get a second one in a later launch.
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong"})
 _RETRIED: frozenset[Status] = frozenset({"error", "crashed", "timeout", "out_of_memory"})
 _DEADLY: frozenset[Status] = frozenset({"crashed", "timeout"})

@@ -19,9 +19,9 @@ from flashbench.runfile import Candidate, RunFile
 
 
 def require_same(run: RunFile, plan: Plan, path: Path, flag: str, *, called: str) -> None:
-    """Raise InvalidInputError, with all differences, if a run file is of another plan.
+    """Raise InvalidInputError with all differences if a run file has another plan.
 
-    flag: that named the file; called: what its candidates are for the user.
+    flag: the option that named the file; called: the user's word for its candidates.
     """
     if found := differences(run, plan, called):
         raise InvalidInputError(
@@ -68,7 +68,7 @@ def _specs(candidates: Iterable[Candidate]) -> set[tuple[str, str]]:
 
 
 def _same_builds(mine: list[Candidate], plan: Plan) -> bool:
-    """Where the plan names them; functions that a worker imports have theirs from it."""
+    """Whether the builds that the plan names are equal; a worker finds those of its imports."""
     planned = {one.name: one.build.hashes for one in plan.candidates if any(one.build.hashes)}
     return all(planned.get(one.name, one.build.hashes) == one.build.hashes for one in mine)
 

@@ -1,4 +1,4 @@
-"""Save the run file as it grows: whole at any moment, often but cheaply."""
+"""Save the growing run file: atomically, often and cheaply."""
 
 import secrets
 import time
@@ -18,7 +18,7 @@ class NotSavedError(NotMeasuredError):
 class Saving:
     """Where a run is saved, and when it last was.
 
-    A device or pipe has no document to replace: it gets the run once, at the end.
+    A device or pipe cannot be replaced: it gets the run once, at the end.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,7 +58,7 @@ class Saving:
             raise NotSavedError(f"{failed}; the run is in {kept} instead") from None
 
     def remove(self) -> None:
-        """Take back what was saved, if anything was."""
+        """Remove the saved file, if there is one."""
         if self._last > 0 and self._grows:
             self.path.unlink(missing_ok=True)
 

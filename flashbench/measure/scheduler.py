@@ -32,7 +32,7 @@ from flashbench.measure.saving import Saving
 from flashbench.runfile import Candidate, DeviceState, Launch, Result, RunFile, Status
 from flashbench.tally import counted, fate
 
-_AUDIT_SECONDS = 5.0  # that it may take beyond the budget; it takes a tenth of one
+_AUDIT_SECONDS = 5.0  # allowed beyond the budget; an audit takes 0.1 s
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Scheduler:
         self._resumed = self.run is not None
 
     def measure(self) -> None:
-        """Measure what the plan asks for and the file lacks, launch by launch."""
+        """Measure, launch by launch, what the plan asks for and the file lacks."""
         if self.run is not None and not self._resume(self.run):
             return
         run = self._begin()
@@ -115,7 +115,7 @@ class Scheduler:
     # ---- launches
 
     def _resume(self, run: RunFile) -> bool:
-        """Resume the file; False if it lacks nothing."""
+        """Resume the file; False if it is complete."""
         forget_unfinished(run, self.plan)
         for launch in run.launches:
             for result in launch.results:
@@ -132,7 +132,7 @@ class Scheduler:
         return False
 
     def _begin(self) -> RunFile:
-        """The run, of the first worker's machine and builds."""
+        """The new run, on the first worker's machine and builds."""
         try:
             self._start_worker()
         except WorkerDiedError:
@@ -236,7 +236,8 @@ class Scheduler:
             return
 
     def _inspect(self, launch: Launch) -> None:
-        """Memory and kernels, once, after all timing: looking changes the process."""
+        """Measure memory and kernels, once and after all timing, because that changes the
+        process."""
         assert self.run is not None
         if launch.index != 0:
             return

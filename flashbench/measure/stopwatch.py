@@ -8,8 +8,8 @@ from flashbench.runfile import Result
 
 
 class Stopwatch:
-    """Told what each second is for, as the parent is: the time from one word to the next belongs to
-    the candidate of the first. metrics: a phase of that name is a turn at the clock."""
+    """Attributes the time until the next phase to the candidate of the current one. metrics: names
+    of phases that are turns at the clock."""
 
     def __init__(self, tell: Callable[[str, str], None], metrics: Collection[str]) -> None:
         self._tell, self._metrics = tell, metrics
@@ -19,12 +19,12 @@ class Stopwatch:
         self._since = monotonic()
 
     def tell(self, candidate: str, doing: str) -> None:
-        """What is done from now on; candidate "": nothing for one of them."""
+        """Start a phase and report it; candidate "": it is for none of them."""
         self.switch(candidate, at_the_clock=doing in self._metrics)
         self._tell(candidate, doing)
 
     def switch(self, candidate: str = "", *, at_the_clock: bool = False) -> None:
-        """As `tell`, but the parent need not know."""
+        """Start a phase without reporting it to the parent."""
         now = monotonic()
         self._seconds[self._candidate] += now - self._since
         if self._at_the_clock:

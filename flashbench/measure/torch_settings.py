@@ -1,7 +1,7 @@
-"""torch settings that a candidate could change for all the others.
+"""Guard torch settings that a candidate could change for all others.
 
-One that leaves torch with a single thread, or without its fast SDPA backend, looks fast beside an
-SDPA that it has slowed down.
+A candidate that leaves torch with one thread, or without its fast SDPA backend, looks fast beside
+an SDPA that it has slowed down.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
 
 
 def current() -> Values:
-    """The settings as they are now."""
+    """The current settings."""
     return {name: read() for name, (read, _) in _SETTINGS.items()}
 
 
@@ -49,8 +49,8 @@ def restore(before: Values) -> str:
 
 
 def set_aside(before: Values) -> Values:
-    """Put back what an import changed, and give what it chose: for the calls of its candidate, and
-    no others. Threads are the run's own choice."""
+    """Undo what an import changed, and return its choices, to apply to its candidate's calls only.
+    Threads are the run's own choice."""
     now = current()
     restore(before)
     return {

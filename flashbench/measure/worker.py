@@ -71,7 +71,7 @@ def main(handle: int) -> None:
 def _with_settings(
     scope: Callable[[], AbstractContextManager[None]], chosen: torch_settings.Values
 ) -> Callable[[], AbstractContextManager[None]]:
-    """The scope of a candidate's calls, with what its import set of torch."""
+    """The scope of a candidate's calls, with the torch settings of its import."""
 
     @contextlib.contextmanager
     def both() -> Iterator[None]:
@@ -84,12 +84,12 @@ def _with_settings(
 def _go_first() -> None:
     """Be the first process to be killed when memory runs out."""
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # no such file in some sandboxes: nothing to prefer
+        with contextlib.suppress(OSError):  # some sandboxes lack the file
             Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 class _Shared:
-    """What revisions that share this process leave in it. trace: the first of it, in words."""
+    """Traces of revisions that share this process. trace: the first one, in words."""
 
     def __init__(self) -> None:
         from flashbench.revisions import load, traces
@@ -99,7 +99,7 @@ class _Shared:
         self.trace = ""
 
     def look(self, when: str) -> None:
-        """Look again. when: what was done since the last time."""
+        """Look for new traces. when: what happened since the last look."""
         after = self._traces.state()
         what = self._traces.difference(self._before, after) or self._load.left_behind()
         self._before = after
@@ -118,7 +118,7 @@ class _Worker:
         seconds = setup.min_sample_seconds or MIN_SAMPLE_SECONDS[self._device]
         self._clock: Clock = make_clock(self._device, seconds, setup.metrics)
         self._loaded: dict[str, Loaded] = {}
-        self._called = False  # since the last look at what calls leave
+        self._called = False  # since the last search for traces
         failures: dict[str, str] = {}
         described: list[Candidate] = []
         settings = torch_settings.current()
@@ -191,7 +191,7 @@ class _Worker:
 
 
 def load_one(setup: Setup, name: str, device: str) -> Loaded:
-    """One of the candidates of a launch, alone in this process and as it is called there."""
+    """Load one candidate of a launch, alone in this process, to be called as there."""
     if setup.threads is not None:
         torch.set_num_threads(setup.threads)
     settings = torch_settings.current()

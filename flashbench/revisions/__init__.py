@@ -1,4 +1,4 @@
-"""The project under test: its settings, its revisions, and each of them built."""
+"""The project under test: its settings, and its revisions made callable."""
 
 from flashbench.revisions.built import Built
 from flashbench.revisions.prepare import prepare

@@ -60,4 +60,6 @@ class Blobs:
 
     def _require_end(self, thing: str, answer: IO[bytes], left: int) -> None:
         if left or answer.read(1) != b"\n":
-            raise git.GitError(f"object {thing} was cut short; `git fsck` tells if it is damaged")
+            raise git.GitError(
+                f"object {thing} was cut short; `git fsck` shows whether it is damaged"
+            )

@@ -72,7 +72,7 @@ class Checker:
             except subprocess.TimeoutExpired:
                 self._server.kill()
                 self._server.wait()
-            running.read_to_end(self._server.stdout)  # where that is, nothing of it is left
+            running.read_to_end(self._server.stdout)  # at its end no process of the server is left
             self._server.stdout.close()
             self._server = None
 
@@ -105,7 +105,7 @@ class Checker:
             return Answer("wrong result", str(reply["wrong"]))
         checked = str(reply.get("checked") or "")
         if reply.get("refused") or not checked:
-            return Answer("unchecked", str(reply.get("refused") or "it said of no case"))
+            return Answer("unchecked", str(reply.get("refused") or "it named no case"))
         return Answer("built", "", checked)
 
     def _ended(

@@ -23,7 +23,7 @@ _CHUNK = 1 << 16
 _LONGEST = 5000  # characters of an error; JSON makes 12 bytes of one at the most, in all a chunk
 
 _WORDS = ("error", "wrong", "refused", "checked", "absent")
-_answers = -1  # for the answers; no revision writes there
+_answers = -1  # for the answers, out of a revision's reach
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
     server = os.getpid()
     child = os.fork()
     if not child:
-        with contextlib.suppress(BaseException):  # it must not return into the server
+        with contextlib.suppress(BaseException):  # never return into the server
             os.close(reader)
             os.close(prints)
             os.close(_answers)
@@ -86,12 +86,12 @@ def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
         os._exit(1)
     os.close(writer)
     os.close(printer)
-    said, code = _watch(child, reader, prints, log, request["timeout"])
+    messages, code = _watch(child, reader, prints, log, request["timeout"])
     log.end()
     os.close(reader)
     os.close(prints)
     reply: dict[str, str | None] = {}
-    for line in said.splitlines():
+    for line in messages.splitlines():
         with contextlib.suppress(ValueError, TypeError):
             reply |= json.loads(line)
     # A revision can write there too: its messages are treated as mere text.
@@ -103,7 +103,7 @@ def _watch(
     child: int, reader: int, prints: int, log: Log, timeout: float
 ) -> tuple[bytes, int | None]:
     """The child's messages, and its exit code (negative: a signal; None: stopped)."""
-    said = b""
+    messages = b""
     opened = {reader, prints}
     end = time.monotonic() + timeout
     last = end + timeout  # of the import and the calls, which are reported one after the other
@@ -119,7 +119,7 @@ def _watch(
             elif pipe == prints:
                 log.add(part)
             else:
-                said = (said + part)[:_CHUNK]
+                messages = (messages + part)[:_CHUNK]
                 end = min(time.monotonic() + timeout, last)
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -135,8 +135,8 @@ def _watch(
                 if pipe == prints:
                     log.add(part)
                 else:
-                    said = (said + part)[:_CHUNK]
-    return said, code
+                    messages = (messages + part)[:_CHUNK]
+    return messages, code
 
 
 def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> None:
@@ -172,7 +172,7 @@ def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> N
         taken = bool(found.right) and not (cases and found.refused)
         refusal = "" if taken else found.refusal
         say(wrong=found.wrong, refused=refusal, checked=found.summary)
-    os._exit(0)  # what it does when it ends is not asked
+    os._exit(0)  # skip whatever the revision does at exit
 
 
 def _have_devices(cases: list[str]) -> bool:

@@ -27,12 +27,12 @@ SIZES = ((64, 64), (128, 128), (128, 64), (64, 32), (256, 256), (128, 96), (512,
 _LAST_DTYPES: dict[str, tuple[DtypeName, ...]] = {"cpu": (), "cuda": ("fp32",)}
 # Raised by TORCH_CHECK, a guard or an assertion at a kernel's entry.
 _REFUSALS = (RuntimeError, ValueError, AssertionError)
-# Raised by broken code, never by a guard; the text may well name CUDA.
+# Raised by broken code, never by a guard, even if the message names CUDA.
 _BUGS = (NameError, AttributeError, ImportError, SyntaxError)
 # Not refusals either, but a table may lack a head dim that another version has.
 _FAILURES = (*_BUGS, LookupError, RecursionError)
 _OF_A_DTYPE = re.compile(r"\b(dtypes?|b?float\d*|half|fp\d+|bf16|scalar type)\b", re.IGNORECASE)
-# After these a process can compute nothing more on its GPU.
+# After these errors a process cannot use its GPU any more.
 _FAULT = re.compile(
     r"illegal (memory access|instruction|address)|misaligned address|device-side assert|"
     r"unspecified launch failure|hardware (stack )?exception",

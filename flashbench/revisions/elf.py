@@ -1,10 +1,10 @@
-"""Keep apart static variables of two revisions that the dynamic linker would merge.
+"""Keep the dynamic linker from merging static variables of two revisions.
 
 GCC marks static members of templates and static variables of inline functions as unique
-(STB_GNU_UNIQUE): of all libraries of a process, whatever loads them, the first one's is used by
-all. The second revision would then run with the first one's. In the copies that are loaded such
-symbols become weak ones, as `-fno-gnu-unique` or hidden visibility would have made them. Those that
-libraries outside of the revisions define too, such as torch's, stay shared.
+(STB_GNU_UNIQUE): all libraries of a process share the first definition, however they were loaded.
+The second revision would run with the first one's variables. In the copies that are loaded such
+symbols become weak, as under `-fno-gnu-unique` or hidden visibility. Symbols that libraries outside
+the revisions define too, such as torch's, stay shared.
 
 Layout: System V ABI, "Object Files"; 64-bit little-endian ELF.
 """
@@ -25,14 +25,14 @@ _UNIQUE, _WEAK = 10, 2
 
 
 def make_ordinary(libraries: Iterable[Path], shared_with: Iterable[str]) -> list[str]:
-    """Rewrite the unique symbols of libraries that are not loaded yet; their names.
+    """Rewrite the unique symbols of libraries that are not loaded yet; returns their names.
 
-    shared_with: loaded libraries; what one of them defines is left as it is. A file that is no
-    ELF library is left alone.
+    shared_with: loaded libraries, whose symbols stay unique. A file that is not an ELF library is
+    left alone.
     """
     others = []
     for name in shared_with:
-        with contextlib.suppress(OSError):  # it is mapped, and no library
+        with contextlib.suppress(OSError):  # mapped, but not a library
             others.append(ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY))
     changed = []
     for path in libraries:
@@ -54,7 +54,7 @@ def _defines(library: ctypes.CDLL, name: str) -> bool:
 
 
 def _unique_symbols(content: bytes) -> Iterator[tuple[int, str]]:
-    """Where the binding of each unique symbol is written, and its name."""
+    """Offset of the binding, and name, of each unique symbol."""
     if not content.startswith(_MAGIC):
         return
     try:
@@ -70,4 +70,4 @@ def _unique_symbols(content: bytes) -> Iterator[tuple[int, str]]:
                     end = content.index(b"\0", names + name)
                     yield place + 4, content[names + name : end].decode()
     except (struct.error, IndexError, ValueError):
-        return  # damaged, which the loader tells better
+        return  # damaged; the loader has the better message

@@ -36,7 +36,7 @@ _OF_THE_TREE = (
     errno.EISDIR,
     errno.ELOOP,
 )
-# What `ls-files -v` says of files that `status` compares; not of those that were marked
+# `ls-files -v` prints this for files that `status` compares, but not for those marked
 # assume-unchanged (small letters) or skip-worktree (S).
 _COMPARED = (b"H", b"M", b"R", b"C", b"K")
 _LIST = ("ls-tree", "-r", "-z", "--full-tree")
@@ -91,15 +91,15 @@ def _copy_working_tree(repository: Path, target: Path, done: Exported) -> None:
     for name in dict.fromkeys(filter(None, [*tracked, *new])):
         source, place = repository / os.fsdecode(name), target / os.fsdecode(name.rstrip(b"/"))
         if _is_behind_link(repository, source):
-            continue  # its directory was replaced by a link: for git it is deleted
+            continue  # a link replaced its directory: git considers it deleted
         if source.is_symlink() or source.is_file():
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, place, follow_symlinks=False)
-        elif (source / ".git").exists():  # a submodule, or a repository that lies in this one
+        elif (source / ".git").exists():  # a submodule or a nested repository
             _copy_working_tree(source, place, done)
         elif source.is_dir():
             done.notes.append(_missing_submodule(name))
-        # Else it was deleted, or is no file (a socket): not part of the sources.
+        # Otherwise deleted, or not a file (a socket): not part of the sources.
     # After the copy, to see changes made until then.
     done.dirty = done.dirty or _is_changed(repository)
 
@@ -209,7 +209,7 @@ def _shown(name: bytes) -> str:
 
 def _link(root: Path, place: Path, text: bytes, name: bytes) -> None:
     if not text or b"\0" in text:
-        raise UnreadableError(f"link {_shown(name)} leads to {_shown(text)}, which is no path")
+        raise UnreadableError(f"link {_shown(name)} leads to {_shown(text)}, which is not a path")
     # If names differ only in case, and the file system ignores case, a link may be a directory.
     if any((root / parent).is_symlink() for parent in place.relative_to(root).parents):
         raise UnreadableError(f"link {_shown(name)} lies below another one")

@@ -41,7 +41,7 @@ def contents_of(project: Project, commit: str) -> Contents:
     is_importable = _importable(project, {name for name, _ in entries})
     is_source: Callable[[bytes], bool] = partial(_is_source, project)
     root, sources = os.fsencode(_root(project)), _sources(project)
-    # What a link leads to may lie anywhere in the tree, so that all of it decides then.
+    # A link may lead anywhere in the tree, so with links the whole tree counts.
     if any(is_importable(link) or _above(link, [root]) for link in links):
         is_importable = _everything
     if any(_below(link, sources) or _above(link, sources) for link in links):

@@ -16,7 +16,7 @@ from flashbench.errors import InvalidInputError, NotMeasuredError, is_out_of_fil
 _QUIET = (
     "--no-pager",
     "--no-optional-locks",
-    # A commit is the content of its hash, whatever the replace refs.
+    # Ignore replace refs: a commit is the content of its hash.
     "--no-replace-objects",
     "--literal-pathspecs",
     *("-c", "core.fsmonitor=false"),
@@ -30,7 +30,7 @@ _ENVIRONMENT = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "",  # none: for versions that lack the setting above
 }
-# Inside a hook these name the hook's repository, whatever directory git is called for.
+# Inside a hook these name the hook's repository, whatever directory git runs in.
 _REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 
 
@@ -75,9 +75,9 @@ def ask(repository: Path, *arguments: str, sent: bytes = b"", index: Path | None
     with start(repository, *arguments, index=index) as process:
         printed, complaint = process.communicate(sent)
     if process.returncode:
-        said = _said(repository, complaint.decode(errors="replace"))
-        is_no = process.returncode == 1 and not said
-        raise GitError(said or f"git {arguments[0]} ended with {process.returncode}", is_no=is_no)
+        reason = _reason(repository, complaint.decode(errors="replace"))
+        is_no = process.returncode == 1 and not reason
+        raise GitError(reason or f"git {arguments[0]} ended with {process.returncode}", is_no=is_no)
     return printed
 
 
@@ -86,7 +86,7 @@ def listed(repository: Path, *arguments: str) -> list[str]:
     return [os.fsdecode(name) for name in ask(repository, *arguments).split(b"\0") if name]
 
 
-def _said(repository: Path, complaint: str) -> str:
+def _reason(repository: Path, complaint: str) -> str:
     """The line of git's messages that gives the reason."""
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
     # Only the second line if git died of the refused fetch.
@@ -102,7 +102,7 @@ def how_to_fetch(repository: Path) -> str:
     try:
         ask(repository, "config", "--get-regexp", r"^remote\..*\.promisor$", "true")
     except GitError:
-        return "`git fsck` says what is damaged, `git fetch` may help"
+        return "`git fsck` shows what is damaged; `git fetch` may help"
     return "this is a partial clone; fetch the rest with: git fetch --refetch --no-filter"
 
 

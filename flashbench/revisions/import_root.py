@@ -227,8 +227,8 @@ def _copy_files(project: Project, checkout: Path, target: Path) -> None:
 
 
 def _replace_links(root: Path, target: Path, everything: Path) -> None:
-    """Links to files and folders of the checkout become those: what they lead to may not come
-    along. Others stay as they are, and those to a folder that holds them."""
+    """Replace links into the checkout by what they lead to, which may not be copied otherwise. Keep
+    other links, and links to a folder that contains them."""
     for folder, folders, files in os.walk(target):
         for name in [*folders, *files]:
             link = Path(folder) / name
@@ -247,5 +247,5 @@ def _replace_links(root: Path, target: Path, everything: Path) -> None:
 
 
 def _real(path: Path) -> Path:
-    """Without links; of a loop of links, some path that is not there."""
+    """The path without links; for a loop of links, a path that does not exist."""
     return Path(os.path.realpath(path))

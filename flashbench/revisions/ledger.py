@@ -28,9 +28,9 @@ class RevisionOutcome(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=T
     status: Status
     reason: str = ""  # the first lines that explain a failure; empty when built
     stage: Stage  # how far it was checked
-    build: str  # key of the build
-    toolchain: str  # digest of the one that it was built with
-    seconds: float = 0.0  # that the build took, whichever commit it was made for
+    build: str  # the build's key
+    toolchain: str  # digest of the toolchain it was built with
+    seconds: float = 0.0  # of the build, even if it was made for another commit
     tried: str = ""  # ISO 8601, UTC
     notes: tuple[str, ...] = ()
     checked: str = ""  # the cases on which it is correct; unknown in older records

@@ -1,4 +1,4 @@
-"""Load a revision's callable beside those of other revisions, and prove that it is its own."""
+"""Load a revision's callable beside those of other revisions, and verify that it is its own."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ class LoadedCallable:
 
 
 def load_callable(directory: Path, spec: str, tree: str = "") -> LoadedCallable:
-    """Import `module:function` from the import root `directory`, beside what is loaded already.
+    """Import `module:function` from the import root `directory`, beside loaded revisions.
 
     tree: the project's working tree, of which nothing may be imported on the way; empty: unknown.
     Raises NotMeasuredError if it cannot be imported, has no such function, or would run code of
@@ -62,7 +62,7 @@ def load_callable(directory: Path, spec: str, tree: str = "") -> LoadedCallable:
         if file and not Path(file).resolve().is_relative_to(directory.resolve()):
             raise NotMeasuredError(
                 f"{name} was not loaded from the revision but from {file}: something in this "
-                "process keeps modules by their name"
+                "process caches modules by name"
             )
     _kept.append(isolated)
     return LoadedCallable(function, dict(isolated.modules), Witness(isolated, _kept, tree))
@@ -96,8 +96,8 @@ def load_copy(
 
 
 def left_behind() -> str:
-    """What revisions left where another could find it by name, in words; empty if nothing: a
-    library beside their extension modules, a module not known to be theirs."""
+    """Describe what revisions left that another could find by name: a library beside their
+    extension modules, or a module not known to be theirs. Empty if there is nothing."""
     for isolated in _kept:
         own = {getattr(module, "__file__", None) for module in isolated.modules.values()}
         for file in sorted(mapped_files() - own):
@@ -118,7 +118,7 @@ def _refuse_working_tree(
 ) -> None:
     """Raises NotMeasuredError if the import brought in code of the working tree.
 
-    before, mapped: the modules and the mapped files that were there already.
+    before, mapped: the modules and mapped files from before the import.
     """
     new = [module for name, module in list(sys.modules.items()) if name not in before]
     files = [str(getattr(module, "__file__", None)) for module in new]

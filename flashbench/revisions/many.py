@@ -28,7 +28,7 @@ _INNER_JOBS = "FLASHBENCH_JOBS"  # compilers that one flashbench build may start
 
 class Preparer:
     """Prepares revisions of a project in `jobs` threads. Use as a context manager: leaving it by an
-    exception, Ctrl-C among them, ends every build on its way.
+    exception, including Ctrl-C, ends all running builds.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Preparer:
         cases: Sequence[str] = (),
         still: Callable[[Sequence[Revision]], None] = lambda revisions: None,
     ) -> None:
-        """still: called now and then while none gets ready, with those in progress."""
+        """still: called now and then with the revisions in progress, while none becomes ready."""
         self._project, self._cache = project, cache
         self._retry_failed, self._timeout = retry_failed, timeout
         self._cases, self._still = cases, still
@@ -54,7 +54,7 @@ class Preparer:
 
     def __enter__(self) -> "Preparer":
         self._at_end.enter_context(_shared_cores(self._jobs))
-        with contextlib.suppress(OSError):  # told when it is used
+        with contextlib.suppress(OSError):  # reported on use
             sweep(self._cache)
         return self
 
@@ -70,7 +70,7 @@ class Preparer:
         stage: Stage,
         done: Callable[[Built], None] = lambda built: None,
     ) -> list[Built]:
-        """Prepare all of them; results in order. done: called in this thread as each is ready.
+        """Prepare all of them; returns results in order. done: called in this thread for each.
 
         One revision of each set of equal sources goes first, so no thread waits for another's
         build. Raises what `prepare` raises.
@@ -115,7 +115,7 @@ class Preparer:
         rest: list[int] = []
         for place, revision in enumerate(revisions):
             sources = ""
-            with contextlib.suppress(git.GitError):  # told when it is prepared
+            with contextlib.suppress(git.GitError):  # reported when it is prepared
                 if not revision.worktree:
                     sources = contents_of(self._project, revision.commit).sources
             (rest if sources and sources in seen else first).append(place)
@@ -137,10 +137,10 @@ def _shared_cores(jobs: int) -> Iterator[None]:
 
 
 def default_jobs() -> int:
-    """The default number of parallel builds: compilers need memory, so not always one per core."""
+    """The default number of parallel builds, limited by cores and by memory for compilers."""
     return min(os.cpu_count() or 1, 4)
 
 
 def refuse_interrupted() -> NotMeasuredError:
     """The message after Ctrl-C: finished builds are kept."""
-    return NotMeasuredError("interrupted; what was built is kept, the same command goes on")
+    return NotMeasuredError("interrupted; finished builds are kept, and the same command resumes")

@@ -1,4 +1,4 @@
-"""Which revisions would have to be built, found without building any."""
+"""Estimate which revisions must be built, without building any."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -19,8 +19,8 @@ from flashbench.revisions.revision import Revision
 
 
 def to_build(project: Project, revisions: Sequence[Revision], cache: Path) -> int:
-    """How many builds they need now: one for equal sources, none for what is in the cache, or for
-    what git cannot read."""
+    """How many builds they need now: one per set of equal sources, none for cached or unreadable
+    revisions."""
     missing: set[str] = set()
     for revision in revisions:
         try:
@@ -33,7 +33,7 @@ def to_build(project: Project, revisions: Sequence[Revision], cache: Path) -> in
 
 
 def _missing(project: Project, revision: Revision, cache: Path) -> str:
-    """What tells the build that a revision lacks; "": it is there."""
+    """A key of the build that a revision lacks; "" if it is cached."""
     recipe = recipe_of(project)
     tools = toolchain.describe(recipe.variables)
     if revision.worktree:
@@ -51,14 +51,14 @@ def _missing(project: Project, revision: Revision, cache: Path) -> str:
 
 
 def build_seconds(project: Project, cache: Path, costs: CostRecords) -> Seconds | None:
-    """What a build took here, from the fastest to the slowest; None: none was made."""
+    """Seconds of the fastest and slowest build here; None without any."""
     made = [one for one in ledger.everything(cache, project.repository) if one.status == "built"]
     seconds = [one.seconds for one in made if one.seconds]
     return _range(seconds + costs.builds.get(str(project.repository), []))
 
 
 def check_seconds(project: Project, costs: CostRecords) -> Seconds | None:
-    """What a revision took beside its build: a checkout, an import, calls of small cases."""
+    """Seconds that revisions took beside their builds: checkout, import, calls of small cases."""
     return _range(costs.checks.get(str(project.repository), []))
 
 

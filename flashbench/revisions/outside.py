@@ -1,4 +1,4 @@
-"""Code of the working tree that a revision would borrow: both revisions would run the same."""
+"""Detect code that a revision would borrow from the working tree: both would then run the same."""
 
 import sys
 from functools import cache
@@ -11,8 +11,8 @@ _HARNESS = Path(flashbench.__file__).resolve().parent  # lies in the working tre
 
 @cache
 def lies_in(tree: str, file: str) -> bool:
-    """Whether a file is the working tree's own code. Environments in it are not, nor is anything
-    hidden, such as caches. An empty tree contains nothing."""
+    """Whether a file is the working tree's own code, which excludes environments and hidden files
+    such as caches. An empty tree contains nothing."""
     path = Path(file)
     if not tree or not path.is_absolute():
         return False
@@ -36,5 +36,5 @@ def describe(tree: str, file: str) -> str:
     fix = f"add {top}/__init__.py" if package else "take it into `path`"
     return (
         f"{inside} of the working tree, which is the same for every revision: {named} not part of "
-        f"what is built; {fix}, or take the working tree off Python's path"
+        f"what is built; {fix}, or remove the working tree from Python's path"
     )

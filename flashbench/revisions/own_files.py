@@ -1,10 +1,10 @@
-"""Files that flashbench itself writes into a working tree, which are not sources."""
+"""Recognise files that flashbench itself writes into a working tree: they are not sources."""
 
 from pathlib import Path, PurePath
 
 from flashbench.files import is_leftover
 
-# How they begin, whatever their names.
+# Their first bytes; names do not matter.
 _HEADS = (
     b'{"format":"flashbench-run"',
     b'{"format":"flashbench-profile"',
@@ -16,8 +16,8 @@ _HISTORY = ".asv"  # where asv and `flashbench record` keep results
 
 
 def is_ours(repository: Path, name: str) -> bool:
-    """Whether an untracked file, named from the root of its repository, is a run file or profile,
-    what lies beside it, what a killed writer left, or part of a history in `.asv`.
+    """Whether an untracked file (path from the repository's root) is a run file or profile, lies
+    beside one, was left by a killed writer, or is part of a history in `.asv`.
 
     A measurement that changed the sources could never be resumed. Reads only the first bytes of a
     file; OSError if that fails.
@@ -29,7 +29,7 @@ def is_ours(repository: Path, name: str) -> bool:
         return False
     with path.open("rb") as file:
         head = file.read(max(map(len, _HEADS)))
-    # A lock is empty between its creation and the entry of its holder.
+    # A new lock is empty until its holder writes into it.
     is_lock = path.name.startswith(".") and path.suffix == ".lock"
     if path.suffix == _REPORT or head.startswith(_HEADS):
         return True

@@ -4,7 +4,7 @@ In the cache, beside the builds (flashbench/builds/builder.py):
 
     site-KEY/site.json   the record (`ImportRecord`)
     site-KEY/site/...    the import root: the revision's own files and its build
-    known/...            which build and import root a commit's contents lead to, without a checkout
+    known/...            the build and import root of a commit's contents, without a checkout
 
 A build is shared by revisions with equal sources, an import root by those with equal Python as
 well.
@@ -88,13 +88,13 @@ def prepare(
                 f"{revision.label}: {error.filename} cannot be used ({error.strerror})"
             ) from None
         raise NotMeasuredError(
-            f"the build cache {cache} cannot be used ({_told(error)}); set FLASHBENCH_CACHE"
+            f"the build cache {cache} cannot be used ({_described(error)}); set FLASHBENCH_CACHE"
         ) from None
     return built
 
 
 def _note_seconds(project: Project, built: Built, seconds: float) -> None:
-    """For the next estimate: what the build took, and what came beside it."""
+    """Record the seconds of the build, and of the rest, for the next estimate."""
     made, repository = built.build, str(project.repository)
 
     def add(costs: store.CostRecords) -> None:
@@ -137,13 +137,13 @@ def _outcome(
 
 
 def _is_elsewhere(error: OSError, cache: Path) -> bool:
-    """Whether everything it names is outside the cache, like a file of the working tree."""
+    """Whether every file that the error names is outside the cache, such as in the working tree."""
     named = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if name]
     return bool(named) and not any(path.is_relative_to(cache) for path in named)
 
 
-def _told(error: OSError) -> str:
-    """One line; for a tree that could not be copied, the first file."""
+def _described(error: OSError) -> str:
+    """The error in one line; if a tree could not be copied, for its first file."""
     if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
         return str(error.args[0][0][-1])
     return error.strerror or str(error)
@@ -178,7 +178,7 @@ class _Preparation:
     cases: Sequence[str] = ()
     exported: Exported | None = None
     notes: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()  # the notes that are part of shortcut keys
+    absent: tuple[str, ...] = ()  # notes that are part of shortcut keys
     tried: bool = False  # something was built or checked for this call
 
     def run(self, at_end: ExitStack) -> Built:
@@ -223,12 +223,12 @@ class _Preparation:
             retry_failed=self.retry_failed,
             timeout=self.timeout,
         )
-        if shortcut and made.directory and self._is_told:
+        if shortcut and made.directory and self._is_covered:
             commit_index.remember(self.cache, shortcut, made.key)
         return made
 
     def _import_root(self, contents: Contents | None, made: Build) -> Path:
-        """The directory of the import root's record: known, or assembled now."""
+        """The directory of the import root's record; assembles it if unknown."""
         project = self.project
         shortcut: list[object] = []
         if contents is not None:
@@ -245,7 +245,7 @@ class _Preparation:
         else:
             checkout = self._directory / "everything"
         key = roots.put_together(project, checkout, self._directory, made, self.cache)
-        if shortcut and self._is_told:
+        if shortcut and self._is_covered:
             commit_index.remember(self.cache, shortcut, key)
         return self.cache / f"site-{key}"
 
@@ -262,7 +262,7 @@ class _Preparation:
         return tuple(dict.fromkeys([*self.absent, *exported.notes]))
 
     @property
-    def _is_told(self) -> bool:
+    def _is_covered(self) -> bool:
         """Whether the shortcut key covers all that the checkout lacks: anything else (a file in Git
         LFS) may be fetched later, which makes another build."""
         return self.notes == self.absent
@@ -288,7 +288,8 @@ class _Preparation:
                 revision=self.revision.text,
                 commit=self.revision.commit,
                 dirty=self.exported is not None and self.exported.dirty,
-                # Our library states the hash of its sources; elsewhere the Python counts too.
+                # Our library states the hash of its sources; in other projects the Python counts
+                # too.
                 source_hash=made.source_hash
                 if ours or not found.source_hash
                 else found.source_hash,

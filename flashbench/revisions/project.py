@@ -32,7 +32,7 @@ class Project:
     build: tuple[str, ...] | None = None
     path: str = "."
     sources: tuple[str, ...] = ()
-    environment: tuple[str, ...] = ()  # variables whose value changes what is built
+    environment: tuple[str, ...] = ()  # environment variables that affect the build
     requires: tuple[str, ...] = ()
     directory: str = "."
 
@@ -57,7 +57,7 @@ def read(start: Path) -> Project:
 
 
 def parse(file: Path) -> Project | None:
-    """What a pyproject.toml says, without asking git: its folder stands for the repository.
+    """Read the settings of a pyproject.toml without git; its folder stands for the repository.
 
     None if it has no table and is not flashbench's own. Raises InvalidInputError as `read` does.
     """
@@ -78,7 +78,7 @@ def find(start: Path) -> Project | None:
 
 
 def _tables(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The whole document, and the project's table of it, {} without one."""
+    """The whole document, and its project table ({} without one)."""
     document = read_pyproject(file)
     return document, table_of(file, document, "project")
 
@@ -88,7 +88,7 @@ def _project(file: Path, document: dict[str, Any], table: dict[str, Any], *, our
 
 
 def _in_git(project: Project, file: Path) -> Project:
-    """With the repository around the file, and where the file lies in it."""
+    """Fill in the repository around the file, and the file's folder in it."""
     repository = git.root_of(file.parent)
     directory = file.parent.resolve().relative_to(repository).as_posix()
     return replace(project, repository=repository, directory=directory)

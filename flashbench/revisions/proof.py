@@ -1,9 +1,9 @@
-"""Proof that a call runs its own revision's code, from an untimed call that is watched.
+"""Prove that a call runs its own revision's code, by watching an untimed call.
 
-Python's profiler shows each frame that the call runs, on this thread and on those that it starts.
-The kernel tells which libraries' code was touched (`Referenced` of /proc/self/smaps, after
-/proc/self/clear_refs), so that native code is seen as well, whatever led there: a registered
-operator, a symbol that was found elsewhere, a pointer in another library's table.
+Python's profiler sees every frame of the call, on this thread and on those that it starts. The
+kernel reports which libraries' code was touched (`Referenced` in /proc/self/smaps, after
+/proc/self/clear_refs). That covers native code however it was reached: by a registered operator, a
+symbol resolved elsewhere, or a pointer in another library's table.
 """
 
 import contextlib
@@ -26,15 +26,15 @@ from flashbench.revisions import isolated_imports, outside
 from flashbench.revisions.isolated_imports import IsolatedModules
 
 _OF_MODULES = tuple(suffix for suffix in EXTENSION_SUFFIXES if suffix != ".so")
-_OURS = frozenset({__file__, isolated_imports.__file__})  # run around the call
-_SETTLE_SECONDS = 2e-3  # after which threads that are idle sleep, rather than spin
+_OURS = frozenset({__file__, isolated_imports.__file__})  # seconds to watch around the call
+_SETTLE_SECONDS = 2e-3  # after this, idle threads sleep instead of spinning
 _CLEAR_REFERENCED = "1"  # man 5 proc_pid_clear_refs
 
 
 @dataclass
 class Witness:
-    """Watches calls of the function that comes from an import root. all_isolated: the import
-    roots of this process. tree: the working tree, whose code is no revision's; empty: not known."""
+    """Watches calls of a function from one import root. all_isolated: the import roots of this
+    process. tree: the working tree, whose code belongs to no revision; empty if unknown."""
 
     isolated: IsolatedModules
     all_isolated: Sequence[IsolatedModules]
@@ -44,8 +44,8 @@ class Witness:
     _found: list[str] = field(default_factory=list)
 
     def disproof(self, call: Callable[[], Any]) -> str:
-        """Make the call; what proves that it runs other code than the import root's, empty where
-        nothing does. Lets through what the call raises."""
+        """Make the call and return the evidence that it ran other code than the import root's, ""
+        without any. Exceptions of the call pass through."""
         self._found.clear()
         self._judged.clear()
         watched = bool(self._foreign_libraries())
@@ -63,13 +63,12 @@ class Witness:
         return [isolated for isolated in self.all_isolated if isolated is not self.isolated]
 
     def _foreign_libraries(self) -> set[str]:
-        """The files in memory that are another revision's."""
+        """The mapped files of other revisions."""
         return {file for file in mapped_files() if any(one.holds(file) for one in self._others)}
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        """Top-level names that stand for the project: the import root's, and what an installed copy
-        of it has besides."""
+        """Top-level names of the project: those of the import root and of an installed copy."""
         by_name = _distributions()
         installed = {one for name in self.isolated.names for one in by_name.get(name, ())}
         beside = {name for name, owners in by_name.items() if installed & set(owners)}
@@ -93,7 +92,7 @@ class Witness:
                 self._found.append(foreign)
 
     def _foreign(self, frame: FrameType) -> str:
-        """What a frame is, if it must not run here."""
+        """Describe a frame that must not run here; "" for others."""
         file = frame.f_code.co_filename
         owner = getattr(frame.f_builtins.get("__import__"), "__self__", None)
         if owner is self.isolated or self.isolated.holds(file) or file in _OURS:
@@ -108,9 +107,9 @@ class Witness:
         return ""
 
     def _stand_ins(self) -> list[str]:
-        """Libraries that were loaded from elsewhere in the place of one of the import root's.
+        """Libraries loaded from elsewhere in place of one in the import root.
 
-        Extension modules are found by their modules' names, and many packages have a `_C`.
+        Extension modules are excluded by their modules' names, as many packages have a `_C`.
         """
         mapped = mapped_files()
         absent = {
@@ -132,7 +131,8 @@ def _distributions() -> Mapping[str, Sequence[str]]:
 
 
 def mapped_files() -> set[str]:
-    """The files in this process's memory, libraries before all; empty where that is not told."""
+    """The files mapped by this process, mainly libraries; empty if the system does not list
+    them."""
     if sys.platform != "linux":
         return set()
     lines = Path("/proc/self/maps").read_bytes().splitlines()
@@ -142,16 +142,16 @@ def mapped_files() -> set[str]:
 
 @contextlib.contextmanager
 def _native_code_watched(wanted: bool) -> Iterator[list[str]]:
-    """The libraries whose code is touched within; known when it is left.
+    """Collect the libraries whose code is touched inside the context; filled in when it ends.
 
-    Raises OSError where the kernel does not say it.
+    Raises OSError if the kernel does not report them.
     """
     touched: list[str] = []
     if not wanted:
         yield touched
         return
     collecting = gc.isenabled()
-    gc.disable()  # it calls into whatever library an object is of
+    gc.disable()  # a collection would call into any library that owns an object
     try:
         time.sleep(_SETTLE_SECONDS)
         Path("/proc/self/clear_refs").write_text(_CLEAR_REFERENCED)

@@ -1,4 +1,4 @@
-"""Which sources: a commit, verified by git, or the working tree as it is."""
+"""Revision: a commit verified by git, or the working tree."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from flashbench.revisions import git
 
 WORKTREE = "WORKTREE"
 _SHOWN = 12  # digits of a commit
-_QUOTED = 100  # characters of what a user wrote
+_QUOTED = 100  # characters of user input in messages
 _LONGEST = 4096  # the system refuses arguments of 128 KiB
 
 
@@ -16,7 +16,7 @@ _LONGEST = 4096  # the system refuses arguments of 128 KiB
 class Revision:
     """A commit, or the working tree on top of one.
 
-    text: as the user wrote it. commit: the full hash; for the working tree HEAD's, "" before the
+    text: the user's words. commit: the full hash; for the working tree HEAD's, or "" before the
     first commit.
     """
 
@@ -26,7 +26,7 @@ class Revision:
 
     @property
     def label(self) -> str:
-        """For people: the user's words and the commit they stand for."""
+        """The user's words and the commit they name, for messages."""
         short = self.commit[:_SHOWN]
         if self.worktree:
             return f"the working tree (on {short})" if short else "the working tree"
@@ -36,13 +36,13 @@ class Revision:
 def resolve(repository: Path, text: str) -> Revision:
     """The commit that `text` names, or the working tree for the word WORKTREE.
 
-    Raises InvalidInputError when it names no commit of this repository, or could be an option.
+    Raises InvalidInputError if it names no commit of this repository, or looks like an option.
     """
     if text == WORKTREE:
         return Revision(text, _commit(repository, "HEAD") or "", worktree=True)
     if not 0 < len(text) <= _LONGEST or text.startswith("-") or not text.isprintable():
         raise InvalidInputError(
-            f"revision {text[:_QUOTED]!r} is not usable; write a commit, branch, tag or {WORKTREE}"
+            f"invalid revision {text[:_QUOTED]!r}; write a commit, branch, tag or {WORKTREE}"
         )
     commit = _commit(repository, text)
     if commit is None:
@@ -55,7 +55,7 @@ def resolve(repository: Path, text: str) -> Revision:
 
 
 def is_shallow(repository: Path) -> bool:
-    """Whether the clone lacks the older part of its history."""
+    """Whether the clone lacks older commits."""
     return git.ask(repository, "rev-parse", "--is-shallow-repository").strip() == b"true"
 
 

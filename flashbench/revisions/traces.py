@@ -1,9 +1,9 @@
-"""What a revision leaves in a process outside of its own modules, where another one finds it.
+"""Detect traces: what a revision leaves in a process outside its modules, where others find it.
 
-Two revisions share a process only if neither leaves anything there: registered operators, a library
-beside its extension modules, environment variables, a function put in the place of another's, an
-entry in another package's registry. Of a module outside of the revisions its attributes are looked
-at, what these hold (their entries or attributes), and the entries of the latter; nothing deeper.
+Two revisions share a process only if neither leaves any: a registered operator, a library beside
+its extension modules, an environment variable, a patched function, an entry in another package's
+registry. Modules outside the revisions are searched three levels deep: their attributes, what these
+hold (entries or attributes), and the entries of those.
 """
 
 import contextlib
@@ -16,20 +16,20 @@ from typing import Any
 
 import torch
 
-# The worker's own; what a revision has of these is in its import root.
+# The worker's own; a revision's copy of these is in its import root.
 _OURS = ("__main__", "flashbench")
-# Equal values of these are the same, whichever object they are.
+# Types compared by value, not identity.
 _SIMPLE = (int, float, complex, str, bytes, type(None), frozenset)
-# Most of what modules hold; nothing is looked for in these.
+# Most of what modules hold; not searched.
 _LEAVES = frozenset({*_SIMPLE, bool, tuple, FunctionType, BuiltinFunctionType})
 
 State = dict[str, Mapping[Any, Any]]
 
 
 def state() -> State:
-    """What revisions could share in this process: named values, by where they are.
+    """Everything that revisions could share in this process: values by location.
 
-    They are kept alive, so that nothing new has an old address.
+    Keeps the values alive, so that no new object reuses an address.
     """
     found: State = {
         "the environment variable": dict(os.environ),
@@ -50,8 +50,8 @@ def state() -> State:
 
 
 def difference(before: State, after: State) -> str:
-    """The first thing that is not as it was, in words; empty where all is. What a module holds that
-    was imported in between is no difference: the next importer finds it too."""
+    """Describe the first difference; "" without any. Contents of a module imported in between do
+    not count, because any importer finds them."""
     for place, old in before.items():
         new = after.get(place, old)
         for key in new:
@@ -65,9 +65,9 @@ def difference(before: State, after: State) -> str:
 
 
 def _of_module(name: str, module: ModuleType) -> Iterator[tuple[str, Mapping[Any, Any]]]:
-    """Its attributes, those of its classes, and what its containers hold.
+    """A module's attributes, those of its classes, and the contents of its containers.
 
-    Of the standard library the functions and classes alone: its caches change all the time.
+    In the standard library, only functions and classes: its caches change all the time.
     """
     library = name.partition(".")[0] in sys.stdlib_module_names
     attributes: dict[str, Any] = {}
@@ -87,7 +87,7 @@ def _of_module(name: str, module: ModuleType) -> Iterator[tuple[str, Mapping[Any
 
 
 def _held(name: str, value: Any) -> Iterator[tuple[str, Mapping[Any, Any]]]:
-    """What a container holds; of another object its attributes, and what those hold."""
+    """The contents of a container; of another object, its attributes and their contents."""
     if _is(value, dict):
         yield f"in {name}", _entries(value)
     elif _is(value, list):
@@ -107,15 +107,15 @@ def _held(name: str, value: Any) -> Iterator[tuple[str, Mapping[Any, Any]]]:
 
 
 def _entries(value: Any) -> dict[Any, Any]:
-    """What a dictionary holds, without asking it: one that loads on demand has methods of its own.
-    A plain copy, made in one step, as other threads may write to it."""
+    """A dictionary's contents, bypassing its own methods, which may load on demand. A plain copy,
+    made atomically, because other threads may write to it."""
     if type(value) is dict:
-        return value.copy()  # ten times as fast: nothing is hashed again
+        return value.copy()  # ten times faster: no rehashing
     return dict(list(dict.items(value)))
 
 
 def _is(value: Any, kind: type | UnionType) -> bool:
-    """`isinstance`, without asking the object: some of torch's warn."""
+    """`isinstance` by type alone, because some of torch's objects warn when asked."""
     return issubclass(type(value), kind)
 
 

@@ -1,1 +1,1 @@
-"""Views: what of a report goes into a table."""
+"""Views choose the columns and rows of a table: one module per command or kind of report."""

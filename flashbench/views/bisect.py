@@ -1,4 +1,4 @@
-"""The view of `flashbench bisect`: the answer, and what was learned of each commit on the way."""
+"""The view of `flashbench bisect`: the answer, and the evidence on each commit."""
 
 import math
 
@@ -23,7 +23,7 @@ _SHOWN, _SUBJECT = 12, 34
 
 
 def document(found: Found) -> Document:
-    """One row a commit that was tried or may be the one, the oldest first."""
+    """One row per commit that was tried or may be the culprit, oldest first."""
     asked = found.range
     speed = found.purpose == "speed"
     header = [
@@ -59,7 +59,7 @@ def document(found: Found) -> Document:
 
 
 def cost_line(found: Found) -> str:
-    """What it took, in one line."""
+    """The cost in one line."""
     cost = found.cost
     parts = [f"{cost.commits} commits tried"]
     parts.append(f"{cost.builds} built now")

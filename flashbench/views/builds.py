@@ -1,4 +1,4 @@
-"""The view of `flashbench build` and `flashbench builds`: what became of each commit, and why."""
+"""The view of `flashbench build` and `flashbench builds`: the outcome of each commit, and why."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ _OF_TRIED = ("checked", "seconds", "build", "reason", "right_on", "toolchain", "
 
 @dataclass(frozen=True)
 class BuildRow:
-    """One revision. label: how it is called; tried: None where nothing is known of it;
-    is_current: of the toolchain that is here now."""
+    """One revision. label: its name for readers; tried: None if nothing is known; is_current:
+    whether it was tried with the current toolchain."""
 
     label: str
     subject: str
@@ -29,7 +29,7 @@ class BuildRow:
 
 
 def document(title: str, rows: Sequence[BuildRow], footer: Sequence[str] = ()) -> Document:
-    """One row a revision, in the order given; reasons stand below, each once."""
+    """One row per revision, in the given order; each reason appears once, below."""
     counts = Counter(row.tried.status if row.tried else NOT_TRIED for row in rows)
     order = [name for name in (*STATUSES, NOT_TRIED) if counts[name]]
     return Document(
@@ -55,7 +55,7 @@ def document(title: str, rows: Sequence[BuildRow], footer: Sequence[str] = ()) -
 
 
 def row_of(built: Built, subjects: Mapping[str, str]) -> BuildRow:
-    """The row of a revision that was just prepared; subjects: of commits, by their full hash."""
+    """The row of a newly prepared revision. subjects: of commits, by full hash."""
     revision = built.revision
     if revision.worktree:
         return BuildRow(WORKTREE, f"on {revision.commit[:_SHOWN]}", built.outcome)
@@ -83,7 +83,8 @@ def _row(row: BuildRow) -> dict[str, Cell]:
 
 
 def _notes(rows: Sequence[BuildRow]) -> list[Note]:
-    """Each reason once, with the first of its commits; then what commits lack, and old answers."""
+    """Each reason once, with its first commit; then missing parts of commits, and stale
+    outcomes."""
     labels: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.tried is not None and row.tried.status != "built":
@@ -99,32 +100,35 @@ def _notes(rows: Sequence[BuildRow]) -> list[Note]:
     old = sum(row.tried is not None and not row.is_current for row in rows)
     if old:
         found.append(
-            Note("toolchain", f"{old} were tried with another toolchain; `flashbench build` again")
+            Note(
+                "toolchain",
+                f"{old} were tried with another toolchain; run `flashbench build` again",
+            )
         )
     return found
 
 
 def _of_checks(known: Sequence[RevisionOutcome]) -> list[Note]:
-    """On which cases results are right, and where that is not known."""
+    """The cases with correct results, and what is unknown about them."""
     right = [tried for tried in known if tried.stage == "correct" and tried.status == "built"]
     found = [
         Note("right-on", f"{count} of {len(known)}: {cases}")
         for cases, count in Counter(tried.checked for tried in right if tried.checked).items()
     ]
-    if untold := sum(not tried.checked for tried in right):
+    if unknown := sum(not tried.checked for tried in right):
         found.append(
             Note(
                 "not-told",
-                f"{untold} were checked by an older flashbench, which took a refusal of every case "
-                "for right; `flashbench build` again",
+                f"{unknown} were checked by an older flashbench, which counted refusing every case "
+                "as correct; run `flashbench build` again",
             )
         )
     if unchecked := sum(tried.status == "unchecked" for tried in known):
         found.append(
             Note(
                 "unchecked",
-                f"{unchecked} refuse every case that was tried: name one that they take with "
-                "`flashbench build --case`, or look no further than --for load",
+                f"{unchecked} refuse every case that was tried: name a supported one with "
+                "`flashbench build --case`, or check only --for load",
             )
         )
     return found

@@ -1,4 +1,4 @@
-"""The view of times: percentiles of every candidate, SDPA's too, with what describes them."""
+"""The detail view: percentiles of every candidate's times, including SDPA's, and their spread."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ MIN_BOOTSTRAP = 6
 
 
 def document(report: Report) -> Document:
-    """One row a case and candidate, of one run file after the other."""
+    """One row per case and candidate, one run file after the other."""
     rows = []
     for name, data in frame.sides(report):
         for case in range(len(data.run.cases)):
@@ -47,13 +47,13 @@ def document(report: Report) -> Document:
     several = len(report.data) > 1
     header = [
         *frame.identity(report),
-        "percentiles of the samples of all launches, with 95 % intervals that allow for what "
-        f"launches differ by; samples needed: {needed}, with fewer {NOT_ESTIMABLE}",
+        "percentiles over the samples of all launches, with 95 % intervals that include the "
+        f"variation between launches; samples needed: {needed}, with fewer {NOT_ESTIMABLE}",
         "launches = median of their medians, with a 95 % percentile-bootstrap interval over "
-        f"launches{'; x A = the same over that of A' if several else ''}",
+        f"launches{'; x A = that of B / that of A' if several else ''}",
         "spread = (p75 - p25) / p50; medians sd = standard deviation of the launches' medians; "
-        "between, within = of launches, and of the samples in them; rho = how much a sample "
-        "resembles the one before; memory = peak beyond the inputs",
+        "between, within = deviation between launches, and of samples within them; rho = "
+        "correlation of a sample with the one before; memory = peak beyond the inputs",
     ]
     return Document(
         "detail",
@@ -137,7 +137,7 @@ def _row(data: LaunchData, candidate: int, case: int) -> dict[str, Cell]:
 
 
 def _launch_cells(medians_us: FloatArray) -> dict[str, Cell]:
-    """The median launch; the launches are independent of each other, as samples are not."""
+    """The median over launches, which are independent; samples are not."""
     if len(medians_us) < MIN_BOOTSTRAP:
         value = float(np.median(medians_us))
         return {"launches_us": Cell(value, f"{digits(value)} [?, ?]")}
@@ -145,7 +145,7 @@ def _launch_cells(medians_us: FloatArray) -> dict[str, Cell]:
 
 
 def _over(a: LaunchData, b: LaunchData, candidate: int, case: int) -> dict[str, Cell]:
-    """The median launch of B over that of A where both have the case and the candidate."""
+    """B's median over launches divided by A's, if both have the case and candidate."""
     case_a = a.case_index.get(b.run.cases[case].id)
     candidate_a = a.candidate_index.get(b.run.candidates[candidate].name)
     if case_a is None or candidate_a is None:
@@ -168,7 +168,7 @@ def _correlation_cell(correlation: float | None) -> Cell:
 
 
 def quantile_cell(found: Quantile | None) -> Cell:
-    """With its interval in brackets."""
+    """A quantile, with its interval in brackets."""
     if found is None:
         return Cell(None, NOT_ESTIMABLE)
     ends = f"{digits(found.low)}, {digits(found.high)}" if found.bounded else "?, ?"

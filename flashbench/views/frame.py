@@ -1,4 +1,4 @@
-"""The frame of every table: where the numbers come from, how to read them, what they cost."""
+"""The frame around every table: the origin of the numbers, how to read them, their cost."""
 
 import math
 from bisect import bisect_right
@@ -38,18 +38,18 @@ _PLAIN = (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME)
 
 
 def sides(report: Report) -> list[tuple[str, LaunchData]]:
-    """The run files of the report with their names: "" for one, "A" and "B" for two."""
+    """The report's run files with their names: "" for one, "A" and "B" for two."""
     names = ("A", "B") if len(report.data) > 1 else ("",)
     return list(zip(names, report.data, strict=True))
 
 
 def identity(report: Report) -> list[str]:
-    """A line a run file: machine, torch, launches, metric, builds."""
+    """One line per run file: machine, torch, launches, metric, builds."""
     return [line for name, data in sides(report) for line in run_identity(name, data)]
 
 
 def run_identity(name: str, data: LaunchData) -> list[str]:
-    """The line of one run file, called `name` unless that is empty."""
+    """The line of one run file. name: "", "A" or "B"."""
     run = data.run
     devices = sorted({case.device for case in run.cases})
     parts = [
@@ -82,7 +82,7 @@ def summary(report: Report) -> dict[str, Value | dict[str, Value]]:
 
 
 def verdict(report: Report) -> str:
-    """The gate's answer in one sentence, before any `--allow`: how many are what, and the worst."""
+    """The gate's answer in one sentence, ignoring `--allow`: counts, and the worst case."""
     several = len({c.candidate for c in report.comparisons}) > 1
     total = len(report.verdicts)
     unit = f"{'comparison' if several else 'case'}{'s' * (total != 1)}"
@@ -113,7 +113,8 @@ def footer(report: Report) -> list[str]:
 
 
 def levels(report: Report, when: str = "") -> str:
-    """Confidence, over which family of intervals, and the tolerance. when: the intervals hold."""
+    """Confidence, the family of intervals it covers, and the tolerance. when: the intervals
+    hold."""
     count = sum(1 for comparison in report.comparisons if comparison.shift)
     family = f"{count} comparisons together" if count > 1 else "the comparison"
     intervals = f"intervals: {percentage(1 - report.alpha)} for {family}{when}; " if count else ""
@@ -121,7 +122,7 @@ def levels(report: Report, when: str = "") -> str:
 
 
 def verdict_cells(comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
-    """What every table of verdicts says of a comparison."""
+    """The cells that every table of verdicts has for a comparison."""
     shift, pairing = comparison.shift, comparison.pairing
     return {
         "speedup": speedup_cell(shift),
@@ -158,7 +159,7 @@ def notes(report: Report) -> list[Note]:
 
 
 def _advice(alike: Sequence[Verdict]) -> str:
-    """Of verdicts with one reason: the launches that would decide four in five of them."""
+    """The reason that these verdicts share, and the launches that would decide four in five."""
     planned = sorted(verdict.launches for verdict in alike if verdict.launches is not None)
     if len(alike) == 1 or not planned:
         return alike[0].advice
@@ -170,8 +171,8 @@ def _advice(alike: Sequence[Verdict]) -> str:
 
 
 def failures(name: str, data: LaunchData, candidates: Sequence[int]) -> list[Note]:
-    """Why these candidates of one run file, called `name` unless that is empty, have no time on
-    cases, or have it from some launches alone."""
+    """Why these candidates of a run file have no time on cases, or times from only some launches.
+    name: of the file, "", "A" or "B"."""
     reasons = []
     for candidate in candidates:
         for place, case in enumerate(data.run.cases):
@@ -183,8 +184,8 @@ def failures(name: str, data: LaunchData, candidates: Sequence[int]) -> list[Not
 
 
 def grouped(reasons: Iterable[tuple[str, str, str, str]]) -> list[Note]:
-    """Code, candidate, case and reason of each; the cases of a candidate that share a reason share
-    a line, which names the first."""
+    """Notes from (code, candidate, case, reason); a candidate's cases with one reason share a line
+    that names the first."""
     cases: dict[tuple[str, str, str], list[str]] = {}
     for code, who, case, reason in reasons:
         cases.setdefault((code, who, reason), []).append(case)
@@ -195,17 +196,17 @@ def grouped(reasons: Iterable[tuple[str, str, str, str]]) -> list[Note]:
 
 
 def more(ids: list[str]) -> str:
-    """Beside the first of them."""
+    """How many ids there are beside the first, in words; "" for none."""
     return f" and {len(ids) - 1} more" if len(ids) > 1 else ""
 
 
 def spent(report: Report) -> Spent:
-    """What all run files of the report took."""
+    """The cost of all run files of the report."""
     return Spent.all_of(data.run for data in report.data)
 
 
 def cost_columns() -> list[Column]:
-    """What a candidate took on a case."""
+    """Columns for the cost of a candidate on a case."""
     return [Column("device_seconds", "", "data"), Column("cost", "", "data")]
 
 

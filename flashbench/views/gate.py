@@ -1,4 +1,4 @@
-"""The view of `flashbench gate`: a line a level, with its evidence."""
+"""The view of `flashbench gate`: one row per level, with its evidence."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from flashbench.table import Column, Document, Note, text_cell
 
 
 def document(title: str, levels: Sequence[Level]) -> Document:
-    """One row a level, in order; the step that follows stands below the table."""
+    """One row per level, in order; the next step is below the table."""
     stopped = next((one for one in levels if one.state is not State.PASSED), None)
     answer = f"{stopped.state}: {stopped.name}" if stopped else "PASSED: every level"
     return Document(

@@ -1,4 +1,4 @@
-"""The view of `flashbench history`: one row a change, the latest first."""
+"""The view of `flashbench history`: one row per change, latest first."""
 
 import math
 from collections import Counter
@@ -26,14 +26,14 @@ from flashbench.table import (
 from flashbench.verdict import Outcome, outcome_of
 
 SHOWN = 8  # digits of a commit
-_MOST_NOTES = 20  # of files that were passed over
+_MOST_NOTES = 20  # on skipped files
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
-    """What was asked for. series: the chosen ones, in the order of `found.changes`; since: indices
-    of commits before the range, whose changes are not shown; label: of the range; profiles: what
-    changed between profiles, a line each."""
+    """The requested part of a history. series: the chosen ones, in the order of `found.changes`;
+    since: indices of commits before the range, whose changes are not shown; label: of the range;
+    profiles: differences between profiles, one line each."""
 
     history: History
     series: Sequence[Series]
@@ -45,19 +45,19 @@ class HistoryReport:
     profiles: Sequence[str] = ()
 
     def changes(self, index: int) -> list[Change]:
-        """Of a series, those that may lie in the range."""
+        """A series' changes that may be in the range."""
         return [
             change for change in self.found.changes[index] or () if change.last not in self.since
         ]
 
 
 def outcome(change: Change, tolerance: float) -> Outcome:
-    """The rule of every verdict."""
+    """The verdict's rule applied to a change."""
     return outcome_of(change.speedup, math.log1p(tolerance))
 
 
 def exit_code(report: HistoryReport) -> Exit:
-    """REGRESSION where a series is slower at the end of the range than at its beginning."""
+    """REGRESSION if any series is slower at the end of the range than at its start."""
     points = [len(one.judged) for one in report.series]
     if not any(points):
         return Exit.NOT_MEASURED
@@ -67,7 +67,7 @@ def exit_code(report: HistoryReport) -> Exit:
 
 
 def document(report: HistoryReport) -> Document:
-    """The table; as JSON and CSV with everything that is known of a change."""
+    """The table; JSON and CSV get every field of a change."""
     listed = sorted(
         (
             (change, one)
@@ -157,7 +157,7 @@ def _row(report: HistoryReport, change: Change, one: Series) -> dict[str, Cell]:
     where = first.id[:SHOWN]
     if change.last > change.first:
         where += f"..{last.id[:SHOWN]}"
-    # What was merged on the way may have made it as well.
+    # A merged commit may have caused it as well.
     merged = sum(len(commits[index].merged) for index in range(change.first, change.last + 1))
     count = change.last - change.first + 1 + merged
     reason = change.hidden[0] if change.hidden else None

@@ -1,4 +1,4 @@
-"""The view of `flashbench aa`: false alarms of a build against itself, and what it can detect."""
+"""The view of `flashbench aa`: a build's false alarms against itself, and its detectable change."""
 
 import math
 
@@ -24,7 +24,7 @@ SHOWN_LAUNCHES = (5, 10, 20, 40)
 
 
 def document(found: SelfComparison) -> Document:
-    """One row a case; the family-wise rates stand below the table."""
+    """One row per case; the family-wise rates are below the table."""
     run = found.data.run
     header = [
         *frame.run_identity("", found.data),
@@ -126,14 +126,14 @@ def _footer(found: SelfComparison) -> list[str]:
         missing = len(plans) - len(known)
         plan = f"launches to plan: more than {MOST_LAUNCHES} to see {change} in {missing} cases"
     return [
-        f"false alarms a case: {_told(found.alarms)}",
-        f"families with any false alarm: {_told(found.family)} looking after each launch, "
-        f"{_told(found.fixed)} looking once",
+        f"false alarms a case: {_shown(found.alarms)}",
+        f"families with any false alarm: {_shown(found.family)} looking after each launch, "
+        f"{_shown(found.fixed)} looking once",
         plan,
         Spent.of(found.data.run).line,
     ]
 
 
-def _told(rate: Rate) -> str:
+def _shown(rate: Rate) -> str:
     low, high = rate.interval()
     return f"{rate.count} of {rate.trials} ({100 * low:.1f} to {100 * high:.1f} %)"

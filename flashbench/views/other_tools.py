@@ -1,4 +1,4 @@
-"""The views of other tools' files: verdicts on their series, and the series of one file."""
+"""The views of other tools' files: verdicts on benchmarks, and the benchmarks of one file."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def document(judged: ForeignReport) -> Document:
         for pair, (comparison, verdict) in zip(judged.pairs, report.judged, strict=True)
     ]
     summary = frame.summary(report)
-    for name in Spent().summary():  # no such thing in these files
+    for name in Spent().summary():  # these files have none
         del summary[name]
     return Document(
         "foreign",
@@ -51,7 +51,7 @@ def document(judged: ForeignReport) -> Document:
 
 
 def series_document(one: BenchmarkSet) -> Document:
-    """One row a series: its median, percentiles where they can be had, and what it lacks."""
+    """One row per benchmark: median, percentiles if available, and what it lacks for a verdict."""
     columns = [
         name_column("case", "series"),
         Column("unit", "unit", numeric=False),

@@ -1,4 +1,4 @@
-"""The view of `flashbench plan`: a line a part, with its range and its price."""
+"""The view of `flashbench plan`: one row per part, with its range and price."""
 
 from flashbench.cost.estimate import Seconds
 from flashbench.cost.forecast import Forecast
@@ -9,7 +9,7 @@ _NAMED = 6  # cases
 
 
 def document(found: Forecast) -> Document:
-    """The parts, then device time and the whole by the clock."""
+    """The parts, then device time and wall-clock time."""
     currency = found.rate.currency if found.rate else ""
     columns = [
         name_column("what", "what"),
@@ -38,7 +38,7 @@ def document(found: Forecast) -> Document:
 
 
 def line(found: Forecast) -> str:
-    """The plan in one line, for a command that says it before it starts."""
+    """The plan in one line, for commands that print it before they start."""
     parts = [found.what]
     for part in found.parts:
         if part.name == "builds" and part.count:
@@ -73,7 +73,7 @@ def _seconds(value: float) -> Cell:
 
 
 def _money(found: Forecast) -> list[str]:
-    """The price of the machine, by the clock: it costs also while it builds."""
+    """The price of the machine's wall-clock time, since builds cost as well."""
     rate = found.rate
     if rate is None:
         return ["no price: --hourly-rate, or [tool.flashbench.prices], would say the money"]

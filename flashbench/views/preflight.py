@@ -7,9 +7,9 @@ from flashbench.render.escape import printable
 
 
 def text(report: PreflightReport) -> str:
-    """For people: findings first, then what is fine and what could not be checked.
+    """For readers: findings first, then checks that passed or could not run.
 
-    A fix stands on a line of its own, unwrapped, to be copied.
+    A fix has its own unwrapped line, so it can be copied.
     """
     lines = [_headline(report), ""]
     for done in report.checks:

@@ -1,5 +1,5 @@
-"""The view of `flashbench profile`: times, floors and counters, a column a candidate; what bounds
-each, why, and what is usually done about it."""
+"""The view of `flashbench profile`: times, floors and counters, one column per candidate; each
+one's bottleneck, the evidence, and the usual next step."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _OfSubject = Callable[[Subject], float | str | None]
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A row: of each subject a number, or a text, or neither."""
+    """A row: a number, a text or nothing for each candidate."""
 
     part: str
     name: str
@@ -102,7 +102,7 @@ def _row(profile: CaseProfile, line: _Line) -> dict[str, Cell] | None:
     if all(value is None for value in values):
         return None
     if line.part == "instructions" and not any(values):
-        return None  # pipes that are not used
+        return None  # unused pipes
     row = {
         "part": text_cell(line.part),
         "counter": text_cell(line.name),
@@ -194,7 +194,7 @@ def _shared(counters: Counters) -> float | None:
 
 
 def _pipe(name: str) -> _OfKernel:
-    """The share of one pipe in the instructions."""
+    """The share of one pipe in all instructions."""
 
     def share(counters: Counters) -> float | None:
         total, own = counters.get("instructions"), counters.get(f"pipe_{name}")
@@ -260,7 +260,7 @@ _OF_CPU: tuple[tuple[str, str, Callable[[Subject], float | None]], ...] = (
 
 
 def _stalls_shown(profile: CaseProfile) -> list[str]:
-    """The largest reasons of any candidate, in that order."""
+    """The largest stall reasons of any candidate, largest first."""
     largest: dict[str, float] = {}
     for one in profile.subjects:
         kernel = one.longest

@@ -1,4 +1,4 @@
-"""The roofline as one SVG file: both axes logarithmic, roofs as measured, a mark a candidate."""
+"""The roofline as one SVG file: logarithmic axes, measured roofs, one mark per candidate."""
 
 from html import escape
 
@@ -7,7 +7,7 @@ from flashbench.profile.roofline import Roofline
 
 _WIDTH, _HEIGHT = 760, 460
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 40, 60
-_ROOM = 3  # times the flat roof: names stand above it
+_ROOM = 3  # times the flat roof, as room for names
 _COLOURS = ("#0b62a8", "#b3460b", "#2f7d32", "#6a3d9a")
 _STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#222}.grid{stroke:#ddd}.roof{stroke:#222;"
@@ -16,7 +16,7 @@ _STYLE = (
 
 
 def svg(line: Roofline, title: str) -> str:
-    """The picture. Names are untrusted: they are escaped."""
+    """Draw the roofline. Names are untrusted and escaped."""
     at = [value for p in line.points for value in (p.intensity, p.ideal) if value]
     low, high = min([*at, line.ridge]) / 2, max([*at, line.ridge]) * 2
     rates = [point.rate for point in line.points]
@@ -24,7 +24,7 @@ def svg(line: Roofline, title: str) -> str:
     x = LogAxis([low, high], _LEFT, _WIDTH - _RIGHT)
     y = LogAxis([least / 1e12, line.flat * _ROOM / 1e12], _HEIGHT - _BOTTOM, _TOP)
     parts = [
-        "<!-- flashbench roofline -->",  # no source of a build (flashbench/revisions/own_files.py)
+        "<!-- flashbench roofline -->",  # marks it as ours (flashbench/revisions/own_files.py)
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
         f"<title>{escape(title)}</title><style>{_STYLE}</style>",
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>',

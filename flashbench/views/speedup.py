@@ -1,7 +1,4 @@
-"""The view of verdicts: one row a case and candidate.
-
-Without a candidate besides SDPA: one row a case with SDPA's own times.
-"""
+"""The view of verdicts: one row per case and candidate, or per case with SDPA's own times alone."""
 
 from flashbench.comparison import Comparison
 from flashbench.launches import LaunchData, baseline_index, baselines_of
@@ -34,7 +31,7 @@ _REASON = Column("reason", "", "data", numeric=False)
 def document(report: Report, *, gate: bool = False) -> Document:
     """Speed-ups with verdicts: one file against SDPA, or B against A.
 
-    gate: with the answer to all of them in one sentence.
+    gate: add the gate's answer in one sentence.
     """
     rows: list[dict[str, Cell]] = []
     if not report.comparisons:
@@ -250,13 +247,13 @@ def _sdpa_cells(data: LaunchData, case: int) -> dict[str, Cell]:
 
 
 def _sdpa_notes(data: LaunchData) -> list[Note]:
-    """Why SDPA's times are not there, where they are all that there is."""
+    """Why SDPA's times are missing, in a table without other candidates."""
     baselines = [index for index, one in enumerate(data.run.candidates) if one.baseline]
     return frame.failures("", data, baselines)
 
 
 def _candidate_time(data: LaunchData, candidate: str, case: int, verdict: Verdict) -> float | None:
-    """A wrong candidate has no speed."""
+    """The median time; empty for a wrong result, which has no speed."""
     if verdict.outcome is Outcome.WRONG:
         return None
     return data.median_us(data.candidate_index[candidate], case)

@@ -1,24 +1,24 @@
-"""The view of a comparison that was not measured: it could not be, or need not be. One row with the
-reason, for those who read reports rather than stderr."""
+"""The view of a comparison that could not, or need not, be measured: one row with the reason, for
+readers of reports rather than stderr."""
 
 from flashbench.table import NONE, Column, Document, Note, name_column, text_cell
 from flashbench.verdict import Outcome
 
 _SAME_BUILD = (
-    "all that can be imported, Python and libraries, is the same byte for byte, so neither "
-    "result nor time can differ: nothing was measured. `flashbench aa` measures what this machine "
-    "makes of one build; --even-if-same measures this pair"
+    "everything importable, Python and libraries, is equal byte for byte, so neither result nor "
+    "time can differ: nothing was measured. `flashbench aa` measures this machine's noise on one "
+    "build; --even-if-same measures this pair"
 )
 
 
 def failed(what: str, reason: str) -> Document:
-    """what: the two sides, as the user named them; reason: one line."""
+    """what: the two sides in the user's words; reason: one line."""
     note = Note(Outcome.NOT_MEASURED.value, f"{what}: {reason}")
     return _document(what, Outcome.NOT_MEASURED, reason, note, f"Not measured: {reason}")
 
 
 def same_build(what: str) -> Document:
-    """Both revisions are one build; what: as of `failed`."""
+    """Both revisions are one build. what: as in `failed`."""
     reason = f"same build: {_SAME_BUILD}"
     note = Note("same-build", f"{what}: {_SAME_BUILD}")
     return _document(what, Outcome.SAME, reason, note, f"Pass: {what}: same build")

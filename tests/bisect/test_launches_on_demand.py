@@ -52,8 +52,8 @@ def test_run_files_are_one_process_s_alone(tmp_path: Path) -> None:
         assert not (directory / "file").exists()
     directory.rmdir()
     directory.write_text("in the way")
-    with pytest.raises(NotMeasuredError, match="cannot be made"), own(directory):
-        pytest.fail("it cannot be made")
+    with pytest.raises(NotMeasuredError, match="cannot be created"), own(directory):
+        pytest.fail("it cannot be created")
 
 
 def test_run_files_of_other_builds_are_set_aside(tmp_path: Path) -> None:

@@ -87,10 +87,10 @@ def test_publish_chooses_commits_and_machines(repository: Path, tmp_path: Path) 
     ("arguments", "code", "said"),
     [
         (["--results", "nowhere"], 2, "nowhere: no history can be read"),
-        (["--revision", "--output=x"], 2, "is not usable"),
+        (["--revision", "--output=x"], 2, "invalid revision"),
         (["--revision", "no-such-branch"], 2, "is no commit of"),
         (["--machine", "other"], 2, "no machine 'other'; there is box"),
-        (["--revision", "HEAD~2"], 4, "nothing is known of the 1 commits up to HEAD~2"),
+        (["--revision", "HEAD~2"], 4, "no results for the 1 commits up to HEAD~2"),
         (["--revision", "HEAD~2"], 4, "or run this in the measured repository"),
         (["--output", ".git"], 2, "has files that are no site of flashbench"),
     ],
