@@ -81,7 +81,7 @@ def measure(
             ) from None
     outcome.run = scheduler.run
     if outcome.run is not None:
-        learn(outcome.run, before, scheduler.decided)
+        learn(outcome.run, before)
         scheduler.saving.end(outcome.run)
     outcome.over_budget = scheduler.over_budget
     return outcome

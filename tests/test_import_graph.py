@@ -14,7 +14,7 @@ ALLOWED = {
     "stats": "",
     "render": "",
     "builds": "",
-    "cost": "builds",
+    "cost": "builds stats",
     "": "stats",
     "measure": "builds cost render",
     "revisions": "builds cost measure",

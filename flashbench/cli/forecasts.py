@@ -156,7 +156,7 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     _add_builds(found, project, everything, jobs, count)
     if speed and suspects:
         rule = options["tolerance"], options["confidence"]
-        parts, launches = parts_until_decided(ends, known, *rule)
+        parts, launches = parts_until_decided(ends, known, *rule, sought=True)
         later = Work(
             cases=ends.cases[:1],
             candidates=ends.candidates,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from flashbench.case import Case
+from flashbench.cost.decision import SOUGHT
 from flashbench.cost.estimate import (
     Seconds,
     Work,
@@ -111,11 +112,13 @@ def measuring_parts(work: Work, known: Experience) -> list[Part]:
 
 
 def parts_until_decided(
-    work: Work, known: Experience, tolerance: float, confidence: float
+    work: Work, known: Experience, tolerance: float, confidence: float, *, sought: bool = False
 ) -> tuple[list[Part], tuple[str, str]]:
     """Launches of two builds until each case is decided, `work.launches` at the most; and where the
-    number is from."""
-    counts, is_known = known.launches(work.cases, tolerance, confidence, work.launches)
+    number is from. sought: whether a change is looked for."""
+    counts, is_known = known.launches(
+        work.cases, tolerance, confidence, work.launches, sought=sought
+    )
     low, high = known.spread(known.level_of(work))
     total = Seconds()
     for case, count in zip(work.cases, counts, strict=True):
@@ -135,13 +138,14 @@ def parts_until_decided(
             Seconds(first * low, first, first * high),
         ),
     ]
-    where = "earlier comparisons here by the same rule"
+    assumed = f"one is {SOUGHT:.0%} slower" if sought else "they are equally fast"
+    where = f"the spread of earlier launches here, if {assumed}"
     if not is_known:
-        where = "no comparison by this rule was made here: a guess"
+        where = "a guess: the spread of launches here is not known"
     likely = f"{longest.likely:.0f} ({longest.low:.0f} to {longest.high:.0f})"
     return parts, (
         "launches" if is_known else "guess",
-        f"about {likely} launches until every case is decided, from {where}",
+        f"about {likely} launches until every case of the two builds is decided, by {where}",
     )
 
 

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from statistics import median
 
 from flashbench.case import Case, parse_case
+from flashbench.cost.decision import launches_until_decided
 from flashbench.cost.estimate import Around, Seconds, Speed, Work, total_seconds
 from flashbench.cost.store import CaseCost, MachineCosts
 from flashbench.errors import InvalidInputError
+from flashbench.stats.family import simultaneous_alpha
 
 
 class Basis(StrEnum):
@@ -36,7 +39,7 @@ _TURN = {"cpu": 6e-3, "cuda": 1e-3}
 _REFERENCE_FLOPS = {"cpu": 5e9, "cuda": 1e12}  # of float64, with its inputs
 _CHECK_CALLS, _WARM_UP_CALLS, _WARM_UP_SECONDS = 5, 7, 0.5  # of a launch, beside its turns
 
-DECIDED_AFTER = Seconds(3, 10, 40)  # launches, where no comparison was made here
+DECIDED_AFTER = Seconds(3, 10, 40)  # launches, where no spread is known
 
 
 @dataclass
@@ -108,18 +111,28 @@ class Experience:
         return Speed(call, _fixed(call), _TURN[self.device] + call)
 
     def launches(
-        self, cases: Sequence[Case], tolerance: float, confidence: float, most: int
+        self,
+        cases: Sequence[Case],
+        tolerance: float,
+        confidence: float,
+        most: int,
+        *,
+        sought: bool = False,
     ) -> tuple[list[Seconds], bool]:
-        """Launches until each case of two builds is decided, and whether that is known from earlier
-        comparisons by the same rule."""
-        made = self.machine.decided if self.machine else []
-        rule = [one for one in made if (one.tolerance, one.confidence) == (tolerance, confidence)]
+        """Launches until each case of two builds is decided, and whether that follows from the
+        spread of earlier launches here: of the case, else the usual one. sought: as in
+        `launches_until_decided`."""
+        known = self.machine.cases if self.machine else {}
+        spreads = sorted(one.spread for one in known.values() if one.spread_launches)
+        if not spreads:
+            return [_capped(DECIDED_AFTER, most)] * len(cases), False
+        alpha = simultaneous_alpha(1 - confidence, len(cases))
         found = []
         for case in cases:
-            same = sorted(one.launches for one in rule if one.case == case.id)
-            counts = same or sorted(one.launches for one in rule)
-            found.append(_count(counts, most))
-        return found, bool(rule)
+            own = known.get(case.id)
+            spread = own.spread if own and own.spread_launches else median(spreads)
+            found.append(launches_until_decided(spread, tolerance, alpha, most, sought=sought))
+        return found, True
 
     def _nearest(self, case: Case, spec: str) -> tuple[Case, CaseCost] | None:
         """The known case with most nearly as many operations; spec "": of any candidate."""
@@ -150,11 +163,5 @@ def _fixed(call: float) -> float:
     return _CHECK_CALLS * call + min(_WARM_UP_CALLS * call, _WARM_UP_SECONDS)
 
 
-def _count(counts: list[int], most: int) -> Seconds:
-    if not counts:
-        guess = DECIDED_AFTER
-    else:
-        cut = len(counts) // 10
-        guess = Seconds(counts[cut], sum(counts) / len(counts), counts[-1 - cut])
-    low, likely, high = (min(value, most) for value in (guess.low, guess.likely, guess.high))
-    return Seconds(low, likely, high)
+def _capped(count: Seconds, most: int) -> Seconds:
+    return Seconds(*(min(value, most) for value in (count.low, count.likely, count.high)))

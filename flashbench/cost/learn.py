@@ -1,7 +1,10 @@
 """From a run that was measured to what the next one will take."""
 
+import math
 from collections.abc import Collection, Sequence
-from statistics import fmean
+from statistics import fmean, median
+
+import numpy as np
 
 from flashbench.case import Case
 from flashbench.cost.estimate import Work, total_seconds
@@ -10,19 +13,22 @@ from flashbench.cost.store import (
     CandidateCost,
     CaseCost,
     CostRecords,
-    Decided,
     MachineCosts,
     touch,
     update,
 )
-from flashbench.runfile import Launch, Pair, Result, RunFile
+from flashbench.errors import FlashbenchError
+from flashbench.launches import LaunchData, baseline_index, collect, own_candidates
+from flashbench.runfile import Launch, Result, RunFile
+from flashbench.stats.sequential import spread
 
 _NEW = 0.7  # what the latest run counts against all before it
+_MOST_LAUNCHES = 40  # that the spread so far counts for, against those of the latest run
 
 
-def learn(run: RunFile, before: Collection[int], settled: Collection[str] = ()) -> None:
+def learn(run: RunFile, before: Collection[int]) -> None:
     """Add the launches of a run to what is known of its machine. before: indices of those that were
-    there already; settled: cases that were decided. Never raises for what it cannot keep."""
+    there already. Never raises for what it cannot keep."""
     launches = [one for one in run.launches if one.index not in before and one.case_seconds]
     if not launches:
         return
@@ -36,23 +42,40 @@ def learn(run: RunFile, before: Collection[int], settled: Collection[str] = ()) 
             machine.starts[str(count)] = _blend(machine.starts.get(str(count)), fmean(starts))
         for case in run.cases:
             _learn_case(machine, case, run, launches, count)
-        if run.pair is not None:
-            machine.decided += _decided(run, run.pair, settled)
+        _learn_spreads(machine, run, {launch.index for launch in launches})
         touch(machine, len(launches))
 
     update(add)
 
 
-def _decided(run: RunFile, pair: Pair, settled: Collection[str]) -> list[Decided]:
-    return [
-        Decided(
-            case=case,
-            tolerance=pair.tolerance,
-            confidence=pair.confidence,
-            launches=sum(case in launch.case_seconds for launch in run.launches),
-        )
-        for case in settled
-    ]
+def _learn_spreads(machine: MachineCosts, run: RunFile, new: Collection[int]) -> None:
+    """How much a log-ratio differs from one of these launches to the next: of the two builds of a
+    comparison, else of each candidate and SDPA."""
+    try:
+        data = collect(run)
+    except FlashbenchError:  # no times at all
+        return
+    chosen = [place for place, launch in enumerate(run.launches) if launch.index in new]
+    ratios = [data.speedups(*pair)[:, chosen] for pair in _pairs(data)]
+    for place, case in enumerate(run.cases):
+        known = machine.cases.get(case.id)
+        rows = [row[~np.isnan(row)] for row in (ratio[place] for ratio in ratios)]
+        rows = [row for row in rows if len(row) >= 2]
+        if known is None or not rows:
+            continue
+        count = max(map(len, rows))
+        total = known.spread_launches + count
+        square = known.spread_launches * known.spread**2 + count * median(map(spread, rows)) ** 2
+        known.spread = math.sqrt(square / total)
+        known.spread_launches = min(_MOST_LAUNCHES, total)
+
+
+def _pairs(data: LaunchData) -> list[tuple[int, int]]:
+    if (pair := data.run.pair) is not None:
+        return [(data.candidate_index[pair.new], data.candidate_index[pair.old])]
+    own = ((place, candidate.name) for place, candidate in own_candidates(data.run))
+    found = ((place, baseline_index(data.run, name)) for place, name in own)
+    return [(place, base) for place, base in found if base is not None]
 
 
 def processes_of(run: RunFile) -> int:
@@ -107,6 +130,8 @@ def _learn_case(
         every=_blend(known.every if known else None, every),
         first=known.first if known else 0.0,
         candidates=known.candidates if known else {},
+        spread=known.spread if known else 0.0,
+        spread_launches=known.spread_launches if known else 0,
     )
     for first in (one for one in there if one.index == 0):
         more = first.inspect_seconds.get(case.id, 0.0)

@@ -18,7 +18,7 @@ from flashbench.machine import identify
 from flashbench.runfile import Environment
 
 FORMAT, VERSION = "flashbench-costs", 1
-_MOST_CASES, _MOST_DECIDED, _MOST_RATIOS = 5000, 500, 40
+_MOST_CASES, _MOST_RATIOS = 5000, 40
 
 
 class CandidateCost(msgspec.Struct, kw_only=True, frozen=True):
@@ -31,20 +31,14 @@ class CandidateCost(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class CaseCost(msgspec.Struct, kw_only=True):
-    """As `estimate.Around`, and what each candidate took, by its spec."""
+    """As `estimate.Around`, and what each candidate took, by its spec. spread: the standard
+    deviation of a log-ratio from launch to launch, from so many launches; 0 launches: unknown."""
 
     every: float
     first: float
+    spread: float = 0.0
+    spread_launches: int = 0
     candidates: dict[str, CandidateCost] = msgspec.field(default_factory=dict)
-
-
-class Decided(msgspec.Struct, kw_only=True, frozen=True):
-    """How many launches it took until a case of two builds was decided."""
-
-    case: str
-    tolerance: float
-    confidence: float
-    launches: int
 
 
 class MachineCosts(msgspec.Struct, kw_only=True):
@@ -58,7 +52,6 @@ class MachineCosts(msgspec.Struct, kw_only=True):
     launches: int = 0
     starts: dict[str, float] = msgspec.field(default_factory=dict)  # by processes of a launch
     cases: dict[str, CaseCost] = msgspec.field(default_factory=dict)
-    decided: list[Decided] = msgspec.field(default_factory=list)
     ratios: dict[str, list[float]] = msgspec.field(default_factory=dict)
 
 
@@ -133,5 +126,4 @@ def _forget(machine: MachineCosts) -> None:
     """The oldest of what there is too much of."""
     for case in list(machine.cases)[: max(0, len(machine.cases) - _MOST_CASES)]:
         del machine.cases[case]
-    machine.decided = machine.decided[-_MOST_DECIDED:]
     machine.ratios = {level: values[-_MOST_RATIOS:] for level, values in machine.ratios.items()}

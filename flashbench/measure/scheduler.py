@@ -85,11 +85,6 @@ class Scheduler:
             if self._remaining.nothing(run):
                 break
 
-    @property
-    def decided(self) -> frozenset[str]:
-        """Ids of the cases that needed no more launches."""
-        return self._remaining.settled
-
     def discard(self) -> None:
         """Discard a process's measurements that lack proof: a launch of an existing file, or the
         whole file."""

@@ -10,7 +10,7 @@ from flashbench.cost import store
 from flashbench.cost.estimate import Work, total_seconds
 from flashbench.cost.known import Basis, Experience
 from flashbench.cost.learn import learn
-from flashbench.runfile import Pair, RunFile
+from flashbench.runfile import RunFile
 
 
 @pytest.fixture(autouse=True)
@@ -101,17 +101,32 @@ def test_cases_like_it_are_estimated_from_it(run: RunFile) -> None:
     assert experience(name="NVIDIA H999").level_of(others) is Basis.GUESS
 
 
-def test_launches_until_decided_are_known_by_rule(run: RunFile) -> None:
-    """Of the case where it was compared, else of all cases that were; never more than allowed."""
-    run.pair = Pair(old="sdpa", new="ours", tolerance=0.01, confidence=0.95)
-    learn(run, before=[], settled=[run.cases[0].id])
-    counts, known = experience().launches(run.cases, 0.01, 0.95, 40)
-    assert known
-    assert [count.likely for count in counts] == [3, 3, 3]
-    counts, _ = experience().launches(run.cases, 0.01, 0.95, 2)
-    assert [count.high for count in counts] == [2, 2, 2]
-    counts, known = experience().launches(run.cases, 0.02, 0.95, 40)
-    assert not known
+def test_launches_until_decided_follow_from_the_spread(run: RunFile) -> None:
+    """Of the case itself, else the usual one; more of it takes more launches, never more than
+    allowed."""
+    rng = np.random.default_rng(1)
+    quiet, noisy = (
+        make_run(rng, cases=make_cases(3), launches=20, between=n) for n in (0.003, 0.02)
+    )
+    counts = []
+    for one in (quiet, noisy):
+        one.environment.cpu, one.environment.threads = "A CPU", 2
+        for launch in one.launches:
+            launch.case_seconds = {case.id: 1.0 for case in one.cases}
+        learn(one, before=[])
+        found, known = experience().launches(make_cases(4), 0.01, 0.95, 200)
+        assert known
+        counts.append(found[3])  # a case that was not measured
+    assert 2 < counts[0].low <= counts[0].likely < counts[1].likely < counts[1].high <= 200
+    found, _ = experience().launches(make_cases(3), 0.01, 0.95, 5)
+    assert {one.high for one in found} == {5}
+
+
+def test_without_a_spread_the_number_of_launches_is_a_guess(run: RunFile) -> None:
+    """One launch has none."""
+    del run.launches[1:]
+    learn(run, before=[])
+    assert not experience().launches(run.cases, 0.01, 0.95, 40)[1]
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"format": "another", "version": 1}'])

@@ -1,0 +1,113 @@
+"""What `flashbench plan` says, and what the command then takes, in a cache of its own.
+
+    python experiments/plan_against_fact.py [--rounds 3] [--ours]
+
+A toy project of eight commits, of which the fifth is slower (or, with --ours, this repository): in
+each round every command is planned and run, so the first round is planned without a history. A row
+has device seconds, builds and time by the clock: planned with the range, and taken.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SHAPES = ["--shape", "1,2,64,64", "--shape", "1,4,128,64", "--dtype", "fp32", "--device", "cpu"]
+EFFORT = ["--samples", "20", "--threads", "1"]
+AT_MOST = ["--tolerance", "5%", "--launches", "15"]
+
+
+def toy(folder: Path) -> Path:
+    """The toy project of the tests, with commits that change what is built."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from revisions.repository import fastattn
+
+    repository = fastattn(folder / "toy")
+    for marker in range(2, 9):
+        delay = 0 if marker < 5 else 400_000
+        text = f"#define SCALE 1.0f\n#define DELAY {delay}\n#define MARKER {marker}\n"
+        repository.write("csrc/config.h", text)
+        repository.commit(f"Change {marker}")
+    return folder / "toy"
+
+
+def commands(folder: Path, round_: int, good: str) -> list[list[str]]:
+    """Each as its words, fresh in every round."""
+
+    def file(name: str) -> str:
+        return str(folder / f"{name}-{round_}.json")
+
+    case = ["--case", "b1-h4-q128-d64-fp32-full-cpu", "--device", "cpu", *EFFORT]
+    commits = ["HEAD", f"HEAD~{1 + round_ % 3}", good]
+    return [
+        ["run", *SHAPES, *EFFORT, "--launches", "6", "-o", file("run")],
+        ["run", "--baseline-only", *SHAPES, *EFFORT, "--launches", "6", "-o", file("sdpa")],
+        ["compare", good, "HEAD", *SHAPES, *EFFORT, *AT_MOST, "--run-file", file("changed")],
+        ["compare", "HEAD~1", "HEAD", *SHAPES, *EFFORT, *AT_MOST, "--run-file", file("same")],
+        ["bisect", "--good", good, "--for", "correct"],
+        ["bisect", "--good", good, "--for", "speed", "--force", *case],
+        ["backfill", *commits, *SHAPES, *EFFORT, "--launches", "3", "-o", file("backfill")],
+    ]  # fmt: skip
+
+
+def called(words: list[str], place: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """One command in the repository, with the private cache."""
+    own = {"FLASHBENCH_CACHE": str(folder / "cache" / "builds"), "XDG_CONFIG_HOME": str(folder)}
+    return subprocess.run(
+        [sys.executable, "-m", "flashbench", *words],
+        cwd=place,
+        env=os.environ | own,
+        capture_output=True,
+        text=True,
+    )
+
+
+def taken(words: list[str], done: subprocess.CompletedProcess[str]) -> dict[str, float]:
+    """Seconds of the summary, or of the run file where a command prints none."""
+    if words[0] in ("run", "compare", "bisect"):
+        found = json.loads(done.stdout)["summary"]
+        return {key: found.get(key) or 0.0 for key in ("device_seconds", "build_seconds")}
+    run = json.loads(Path(words[-1]).read_text())
+    device = sum(launch["device_seconds"] for launch in run["launches"])
+    return {"device_seconds": device, "build_seconds": run["costs"]["build_seconds"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ours", action="store_true", help="this repository, its last commits")
+    arguments = parser.parse_args()
+    print(f"{'command':<24}{'from':<7}{'device: planned, taken':>38}{'clock: planned, taken':>38}")
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        place = ROOT if arguments.ours else toy(folder)
+        good = "HEAD~3" if arguments.ours else "HEAD~7"
+        for round_ in range(arguments.rounds):
+            for words in commands(folder, round_, good):
+                plan = called(["plan", *words, "--format", "json"], place, folder)
+                if plan.returncode:
+                    sys.exit(plan.stderr)
+                planned = json.loads(plan.stdout)["summary"]
+                begun = time.monotonic()
+                shown = [] if words[0] == "backfill" else ["--format", "json"]
+                done = called([*words, *shown], place, folder)
+                fact = taken(words, done) | {"wall_seconds": time.monotonic() - begun}
+                cells = [cell(planned, fact, key) for key in ("device_seconds", "wall_seconds")]
+                name, basis = " ".join(words[:3]), planned["based_on"] or ""
+                print(f"{name:<24.23}{basis:<7}{cells[0]:>38}{cells[1]:>38}", flush=True)
+
+
+def cell(planned: dict[str, float], fact: dict[str, float], key: str) -> str:
+    """Planned with its range, taken, and the quotient of both."""
+    likely, low, high = (planned[key + end] for end in ("", "_low", "_high"))
+    ratio = f"{fact[key] / likely:.2f}" if likely else ""
+    return f"{likely:.1f} [{low:.1f}, {high:.1f}] {fact[key]:8.1f} {ratio:>6}"
+
+
+if __name__ == "__main__":
+    main()

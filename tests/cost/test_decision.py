@@ -1,0 +1,55 @@
+"""How many launches a plan expects, against launches that are simulated."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flashbench.cost.decision import SOUGHT, launches_until_decided
+from flashbench.stats.sequential import anytime_shifts
+
+ALPHA = 0.05
+
+
+def stops(change: float, spread: float, tolerance: float, draws: int) -> list[int]:
+    """The launch at which each of so many comparisons is decided."""
+    rng, limit = np.random.default_rng(3), math.log1p(tolerance)
+    rows = rng.normal(math.log1p(change), spread, (draws, 60))
+    taken: list[int] = []
+    for launches in range(2, 61):
+        shifts = anytime_shifts(rows[:, :launches], ALPHA)
+        inside = np.array([-limit < one.low and one.high < limit for one in shifts])
+        decided = inside | np.array([one.low > limit or one.high < -limit for one in shifts])
+        rows = rows[~decided]
+        taken += [launches] * int(decided.sum())
+        if not len(rows):
+            break
+    return taken + [60] * len(rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "spread", "tolerance"), [(0, 0.004, 0.01), (0, 0.01, 0.01), (SOUGHT, 0.015, 0.02)]
+)
+def test_as_many_launches_as_the_rule_takes(change: float, spread: float, tolerance: float) -> None:
+    """The likely number is within 25 % of the median, and nine of ten lie in the range."""
+    taken = stops(change, spread, tolerance, 60)
+    found = launches_until_decided(spread, tolerance, ALPHA, 60, sought=change > 0)
+    assert float(np.median(taken)) == pytest.approx(found.likely, rel=0.25)
+    assert np.mean([found.low <= one <= found.high for one in taken]) >= 0.9
+
+
+@given(
+    spread=st.floats(0, 1),
+    tolerance=st.floats(0, 0.5),
+    alpha=st.floats(1e-6, 0.5),
+    most=st.integers(1, 300),
+    sought=st.booleans(),
+)
+def test_a_range_is_in_order_and_within_the_plan(
+    spread: float, tolerance: float, alpha: float, most: int, sought: bool
+) -> None:
+    """Whatever the spread and the rule."""
+    found = launches_until_decided(spread, tolerance, alpha, most, sought=sought)
+    assert 1 <= found.low <= found.likely <= found.high <= most
