@@ -1,6 +1,8 @@
 """Progress on stderr: a bar with the time left on a terminal, else one line per launch."""
 
 import sys
+import time
+from datetime import timedelta
 from typing import Protocol, Self
 
 from flashbench.render.escape import printable
@@ -13,14 +15,14 @@ class Progress(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def begin(self, steps: int) -> None:
-        """This many cases (one launch each) will be measured."""
+    def begin(self, steps: int, left: float) -> None:
+        """This many cases (one launch each) will be measured; left: seconds until the end."""
 
     def case(self, launch: int, case: str) -> None:
         """This case is being measured."""
 
-    def step(self) -> None:
-        """One case of one launch is done."""
+    def step(self, left: float) -> None:
+        """One case of one launch is done; left: as above."""
 
     def note(self, text: str) -> None:
         """Print a line: a launch is done, something failed. It may quote a candidate's output."""
@@ -35,13 +37,13 @@ class LineProgress:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def begin(self, steps: int) -> None:
+    def begin(self, steps: int, left: float) -> None:
         pass
 
     def case(self, launch: int, case: str) -> None:
         pass
 
-    def step(self) -> None:
+    def step(self, left: float) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -57,21 +59,37 @@ class BarProgress:
             BarColumn,
             MofNCompleteColumn,
             Progress,
+            ProgressColumn,
+            Task,
             TextColumn,
-            TimeRemainingColumn,
         )
+        from rich.text import Text
+
+        bar = self
+
+        class TimeLeft(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                return Text(bar.left)
 
         self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TimeRemainingColumn(),
+            TimeLeft(),
             console=self._console,
             transient=True,
             refresh_per_second=2,  # few redraws: the machine is being measured
         )
         self._task = self._bar.add_task("starting", total=None)
+        self._end: float | None = None  # by the monotonic clock
+
+    @property
+    def left(self) -> str:
+        """The time left, as `1:02:03`; "" before the first launch."""
+        if self._end is None:
+            return ""
+        return str(timedelta(seconds=round(max(0.0, self._end - time.monotonic()))))
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -80,14 +98,16 @@ class BarProgress:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def begin(self, steps: int) -> None:
+    def begin(self, steps: int, left: float) -> None:
         self._bar.update(self._task, total=steps)
+        self._end = time.monotonic() + left
 
     def case(self, launch: int, case: str) -> None:
         self._bar.update(self._task, description=f"launch {launch + 1}: {case}")
 
-    def step(self) -> None:
+    def step(self, left: float) -> None:
         self._bar.advance(self._task)
+        self._end = time.monotonic() + left
 
     def note(self, text: str) -> None:
         self._console.print(f"flashbench: {printable(text)}", markup=False, highlight=False)

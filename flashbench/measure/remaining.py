@@ -40,6 +40,11 @@ class Remaining:
         }
         return {case: rest for case, rest in missing.items() if rest}
 
+    def work(self, run: RunFile, launch: Launch) -> tuple[list[Case], list[Case]]:
+        """The cases of a launch, and those of any launch after it."""
+        mine = cases_of_shard(run.cases, run.settings.shard)
+        return list(self.cases(run, launch)), [c for c in mine if c.id not in self._settled]
+
     def settle(self, run: RunFile) -> int:
         """Take settled cases out of the plan; returns how many are newly settled."""
         before = len(self._settled)

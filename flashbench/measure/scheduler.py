@@ -29,6 +29,7 @@ from flashbench.measure.protocol import (
 from flashbench.measure.remaining import Remaining, Settled
 from flashbench.measure.retries import Retries
 from flashbench.measure.saving import Saving
+from flashbench.measure.time_left import TimeLeft
 from flashbench.runfile import Candidate, DeviceState, Launch, Result, RunFile, Status
 from flashbench.tally import counted, fate
 
@@ -74,14 +75,16 @@ class Scheduler:
         run = self._begin()
         launches = self._remaining.launches(run)
         self._steps = sum(len(self._remaining.cases(run, launch)) for launch in launches)
-        self.progress.begin(self._steps)
+        time_left = TimeLeft(run, self.plan)
         for after, launch in zip(reversed(range(len(launches))), launches, strict=True):
             self._index = launch.index
-            self._measure_launch(run, launch)
+            work = self._remaining.work(run, launch)
+            time_left.launch(launch.index, *work, launch.device_seconds)
+            self.progress.begin(self._steps, time_left.within(self._seconds.left()))
+            self._measure_launch(run, launch, time_left)
             if self.over_budget:
                 break
             self._steps -= self._settle(run) * after
-            self.progress.begin(self._steps)
             if self._remaining.nothing(run):
                 break
 
@@ -148,7 +151,7 @@ class Scheduler:
             self.progress.note(f"decided: {len(self._remaining.settled)} of {len(run.cases)} cases")
         return newly
 
-    def _measure_launch(self, run: RunFile, launch: Launch) -> None:
+    def _measure_launch(self, run: RunFile, launch: Launch, time_left: TimeLeft) -> None:
         self._launch = launch
         if all(known is not launch for known in run.launches):
             launch.started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -159,7 +162,8 @@ class Scheduler:
             self._measure_case(launch, case, names)
             if place == 0:  # save now rather than at the end of the launch
                 self._audit()
-            self.progress.step()
+            time_left.step(case, launch.device_seconds)
+            self.progress.step(time_left.within(self._seconds.left()))
             if self.saving.due:
                 self._save()
         self._audit()

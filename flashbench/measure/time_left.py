@@ -1,0 +1,77 @@
+"""How long a run will still take: the planner's estimate, corrected by how the run meets it."""
+
+from collections.abc import Collection
+
+from flashbench.case import Case
+from flashbench.cost import store
+from flashbench.cost.estimate import Work, case_seconds, first_seconds
+from flashbench.cost.known import Basis, Experience
+from flashbench.cost.learn import processes_of
+from flashbench.machine import identify
+from flashbench.measure.plan import Plan
+from flashbench.metric import metrics_of
+from flashbench.runfile import RunFile
+
+# Launches of a plan that count as much as what was taken so far: an estimate from earlier runs is
+# believed for longer than a guess.
+_BELIEVED = {Basis.KNOWN: 1.0, Basis.NEAR: 0.3, Basis.GUESS: 0.05}
+
+
+class TimeLeft:
+    """Of a run: `launch` when one begins, `step` when a case of it is done."""
+
+    def __init__(self, run: RunFile, plan: Plan) -> None:
+        device = run.cases[0].device
+        known = Experience(device, store.load().find(device, *identify(run.environment, device)))
+        work = Work(
+            cases=run.cases,
+            candidates=[candidate.spec for candidate in run.candidates],
+            launches=plan.launches,
+            samples=run.settings.samples,
+            min_sample_seconds=run.settings.min_sample_seconds,
+            metrics=len(plan.metrics or metrics_of(device)),
+            processes=processes_of(run),
+        )
+        self._each = {case: case_seconds(work, case, known) for case in run.cases}
+        self._first = {case: first_seconds(work, case, known) for case in run.cases}
+        self._start = known.start(work.processes)
+        self._launches = dict.fromkeys(run.cases, float(plan.launches))
+        if plan.pair is not None:
+            rule = plan.pair.tolerance, plan.pair.confidence
+            counts, _ = known.launches(run.cases, *rule, plan.launches)
+            self._launches = {
+                case: count.likely for case, count in zip(run.cases, counts, strict=True)
+            }
+        believed = _BELIEVED[known.level_of(work)]
+        self._weight = believed * (self._start + sum(self._each.values()))
+        self._left = self._planned = self._taken = 0.0
+        self._of_case: dict[Case, float] = {}
+        self._to_start = self._counted = 0.0
+
+    def launch(
+        self, index: int, now: Collection[Case], wanted: Collection[Case], seconds: float = 0.0
+    ) -> None:
+        """A launch begins, or goes on after so many seconds. now: the cases that it lacks; wanted:
+        those that need more launches."""
+        more = [(case, max(0.0, self._launches[case] - index - 1)) for case in wanted]
+        later = sum(self._each[case] * count for case, count in more)
+        starts = max((count for _, count in more), default=0.0)
+        self._of_case = {
+            case: self._each[case] + (self._first[case] if index == 0 else 0.0) for case in now
+        }
+        self._to_start, self._counted = self._start, seconds
+        self._left = (1 + starts) * self._start + later + sum(self._of_case.values())
+
+    def step(self, case: Case, launch_seconds: float) -> None:
+        """A case is done. launch_seconds: that its launch has taken so far."""
+        planned, self._to_start = self._of_case.pop(case, 0.0) + self._to_start, 0.0
+        self._left -= planned
+        self._planned += planned
+        self._taken += launch_seconds - self._counted
+        self._counted = launch_seconds
+
+    def within(self, budget: float | None) -> float:
+        """Seconds until the end as it seems now, or until the budget that is left is spent."""
+        met = (self._taken + self._weight) / (self._planned + self._weight)
+        left = max(0.0, self._left) * met
+        return left if budget is None else max(0.0, min(left, budget))
