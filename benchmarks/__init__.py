@@ -1,7 +1,7 @@
 """asv suites: the history of the kernel against SDPA. See docs/history.md.
 
-asv imports this package in the environment of a commit, where `flashbench` is the commit's. The
-code that measures is the working tree's, as the suites are: it comes first here.
+asv imports this package in a commit's environment, where `flashbench` is the commit's. The code
+that measures must be the working tree's, like the suites, so it is put first on the path here.
 """
 
 import sys

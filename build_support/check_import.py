@@ -1,7 +1,7 @@
-"""Imports a built extension by its path in a fresh process: `check_import.py LIBRARY MODULE`.
+"""Import a built extension by its path in a fresh process: `check_import.py LIBRARY MODULE`.
 
-A missing symbol or a wrong module name shows when a library is loaded, not when it is linked.
-Prints one line and exits with 1 when the library does not load.
+Missing symbols and wrong module names show up only when a library is loaded, not when it is linked.
+Prints one line and exits with 1 if the library does not load.
 """
 
 import importlib.util
@@ -24,7 +24,7 @@ def main(library: str, module: str) -> int:
 
 
 def explain(error: str, module: str) -> str:
-    """One line for what the loader said, with a missing symbol demangled."""
+    """The loader's error in one line, with a missing symbol demangled."""
     if "does not define module export function" in error:
         return f"wrong module name: the library does not define {module} ({error})"
     if found := re.search(r"undefined symbol: (\S+)", error):

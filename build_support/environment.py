@@ -1,11 +1,12 @@
-"""Fills a virtual environment: `environment.py DIRECTORY GROUP...`; makes it where there is none.
+"""Fill a virtual environment, creating it if missing: `environment.py DIRECTORY GROUP...`.
 
-A group is `build` (what a build of the extension needs), `run` (what flashbench needs) or an extra
-of pyproject.toml; what is installed already stays.
+A group is `build` (packages that build the extension), `run` (packages that flashbench needs) or an
+extra of pyproject.toml. Installed packages stay.
 
-A machine that has PyTorch already (a GPU image, often without a network) keeps it: the environment
-then also sees the packages of the Python it was made with. Elsewhere the version in constraints.txt
-is installed. Where .offline/wheels exists (docs/offline.md), wheels come from there alone.
+If the machine already has PyTorch (a GPU image, often without a network), it is kept: the
+environment then also sees the packages of the Python that created it. Otherwise the version in
+constraints.txt is installed. If .offline/wheels exists (docs/offline.md), wheels come only from
+there.
 """
 
 import subprocess
@@ -20,7 +21,7 @@ import progress
 
 ROOT = Path(__file__).resolve().parent.parent
 WHEELS = ROOT / ".offline" / "wheels"
-OFFLINE_EXTRAS = ["test", "gpu"]  # what the wheels there are for
+OFFLINE_EXTRAS = ["test", "gpu"]  # the Python that the wheels are for
 HOST_PACKAGES = "host-packages.pth"
 
 
@@ -46,7 +47,7 @@ def main(directory: str, *groups: str) -> None:
 
 
 def requirements(groups: Iterable[str]) -> list[str]:
-    """What pyproject.toml asks for in those groups."""
+    """The requirements of these groups in pyproject.toml."""
     document = tomllib.loads((ROOT / "pyproject.toml").read_text())
     known = document["project"]["optional-dependencies"] | {
         "build": document["build-system"]["requires"],
@@ -56,13 +57,14 @@ def requirements(groups: Iterable[str]) -> list[str]:
 
 
 def _is_usable(python: str) -> bool:
-    """Whether a whole environment of this very Python is there."""
+    """Whether a complete environment of this Python exists."""
     version = f"import pip, sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
     return Path(python).exists() and _succeeds(python, "-c", version)
 
 
 def _show_host_packages(directory: Path) -> None:
-    """Append the host's site-packages to the path; unlike the system flag, from a venv too."""
+    """Append the host's site-packages to the path; unlike the system flag, works from a venv
+    too."""
     host = sysconfig.get_paths()
     places = dict.fromkeys([host["purelib"], host["platlib"]])
     (site,) = directory.glob("lib/python*/site-packages")

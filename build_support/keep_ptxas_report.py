@@ -1,7 +1,7 @@
-"""CMake compiler launcher for nvcc: keeps what ptxas says of each kernel beside the object file.
+"""CMake compiler launcher for nvcc: keep ptxas's report on each kernel beside the object file.
 
-Registers, shared memory and spills are printed once, when a unit is compiled; a rebuild that
-compiles nothing would lose them. With ccache behind this launcher the report is replayed.
+ptxas prints registers, shared memory and spills only when a unit is compiled; a rebuild that
+compiles nothing would lose them. ccache behind this launcher replays the report.
 """
 
 import subprocess
@@ -14,7 +14,7 @@ def main(command: list[str]) -> int:
     lines = done.stderr.splitlines(keepends=True)
     if done.returncode == 0 and "-o" in command and "-c" in command:
         Path(command[command.index("-o") + 1] + ".ptxas").write_text("".join(lines))
-    # What ptxas merely reports is kept, not shown; warnings and errors are shown.
+    # Keep reports without showing them; show warnings and errors.
     sys.stderr.writelines(line for line in lines if not _is_report(line))
     return done.returncode
 

@@ -1,7 +1,7 @@
-"""What a build needs from the machine: each thing missing is one line with the one fix.
+"""Check what a build needs from the machine; each missing thing is one line with its fix.
 
-`make` runs this before it makes an environment, setup.py before it calls CMake. Standard library
-only, and old syntax only: it has to run on a Python that is too old, to say so.
+`make` runs this before it creates an environment, setup.py before it calls CMake. Standard library
+and old syntax only, because it must run on a Python that is too old in order to report that.
 """
 
 import os
@@ -13,7 +13,7 @@ OLDEST = (3, 11)
 
 
 def missing(for_environment=False):
-    """Return one line for each thing that is missing, with the command that fixes it."""
+    """One line for each missing thing, with the command that fixes it."""
     lines = []
     if sys.version_info < OLDEST:
         lines.append(

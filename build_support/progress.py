@@ -1,7 +1,7 @@
-"""Runs a long command and shows how far it is: `progress.py COMMAND...`.
+"""Run a long command and show its progress: `progress.py COMMAND...`.
 
-Of what pip, CMake and ninja print, the latest line that names a step is shown, on one line of a
-terminal or every few seconds in a log. A command that fails is shown whole.
+Shows the latest line of pip, CMake or ninja that names a step, on one line of a terminal or every
+few seconds in a log. If the command fails, shows its whole output.
 """
 
 import re
@@ -12,14 +12,15 @@ from pathlib import Path
 
 # ninja's "[3/40] Building CXX object cpu/fp32.o", pip's "Collecting torch>=2.5".
 STEP = re.compile(r"\[\d+/\d+\]|(Collecting|Downloading|Installing collected packages)\b")
-SECONDS = {True: 0.1, False: 5.0}  # between two lines shown, on a terminal and elsewhere
+SECONDS = {True: 0.1, False: 5.0}  # seconds between lines, on a terminal and elsewhere
 WIDTH = 100
 
 
 def run(
     command: list[str], directory: Path | None = None, environment: dict[str, str] | None = None
 ) -> int:
-    """The command's exit code; its steps, or where it failed all it printed, on stderr."""
+    """Run it and return its exit code; prints its steps, or on failure all its output, on
+    stderr."""
     terminal = sys.stderr.isatty()
     lines, shown = [], time.monotonic()
     with subprocess.Popen(

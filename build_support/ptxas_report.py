@@ -1,4 +1,4 @@
-"""Reads the kept ptxas reports: registers, shared memory and spills for each kernel and arch."""
+"""Read the kept ptxas reports: registers, shared memory and spills of each kernel and arch."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ _USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
 
 
 def collect(build_directory: Path) -> list[dict[str, object]]:
-    """One entry a kernel and arch; reports whose object file is gone are left out."""
+    """One entry per kernel and arch; reports without an object file are left out."""
     entries: list[dict[str, object]] = []
     for report in sorted(build_directory.rglob("*.ptxas")):
         if report.with_suffix("").exists():

@@ -1,11 +1,11 @@
-"""False alarms in a family of unchanged cases, looked at after every launch, and what the rules of
-other tools do on the same noise.
+"""False alarms in a family of unchanged cases with a look after every launch, beside those of other
+tools' rules on the same noise.
 
 python experiments/anytime_false_alarms.py [families] [seed] [--cases N] [--noise NAME]
     [--ours | --limits]
 
---ours leaves the other rules and the noises of the ratio out; --noise, all but one kind of noise;
---limits, all but the noises of the ratio.
+--ours skips the other rules and the noise of the ratio; --noise runs one kind of noise; --limits
+runs only the noise of the ratio.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from flashbench.stats.sequential import BoolArray, exceeds
 
 CASES = 64
 LOOKS = range(2, 41)
-SAMPLES = 20  # of a launch and build
-# A look at which no case's evidence is within a factor of 4 of enough is not worth judging in
-# full: nothing that the rule does beyond the intervals makes up for that.
+SAMPLES = 20  # per launch and build
+# A look is judged in full only if some case's evidence is within a factor of 4 of enough: the rest
+# of the rule never makes up for that.
 _NEAR = 4
 
 
@@ -46,8 +46,8 @@ def ever_alarmed(speedups: FloatArray) -> BoolArray:
 def ours(
     rng: np.random.Generator, noise: sample_noise.SampleNoise, cases: int, launches: int
 ) -> FloatArray:
-    """Log speed-ups of one family, (cases, launches): both builds are in every launch, and the
-    machine's drift is in both."""
+    """Log speed-ups of one family, (cases, launches): every launch has both builds, and the
+    machine's drift affects both."""
     shape = (cases, launches, SAMPLES)
     shared = sample_noise.machine(rng, noise, launches)[None, :, None]
     old, new = (np.median(noise(rng, shape) + shared, axis=2) for _ in range(2))
@@ -57,7 +57,7 @@ def ours(
 def theirs(
     rng: np.random.Generator, noise: sample_noise.SampleNoise, cases: int = CASES
 ) -> list[int]:
-    """Cases that each other rule flags in one family; A is measured, then B."""
+    """The cases that each of the other rules flags in one family; A is measured, then B."""
     processes = other_rules.PROCESSES
     shared = sample_noise.machine(rng, noise, 2 * processes).reshape(2, 1, processes, 1)
     shape = (cases, processes, other_rules.SAMPLES)
@@ -73,15 +73,14 @@ def count_ours(
     cases: int = CASES,
     launches: int = LOOKS[-1],
 ) -> int:
-    """Families with a false alarm at any look. times: how much more noise than the others' rules
-    get."""
+    """Families with a false alarm at any look. times: factor on the noise of the other rules."""
     rng = np.random.default_rng(seed)
     speedups = [ours(rng, noise, cases, launches) for _ in range(families)]
     return int(ever_alarmed(times * np.stack(speedups)).sum())
 
 
 def modes(width: float) -> Noise:
-    """Two modes of even odds, `width` wide where they are 2 apart."""
+    """Two equally likely modes at distance 2, each `width` wide."""
     return lambda rng, shape: rng.choice([-1.0, 1.0], shape) + width * rng.standard_normal(shape)
 
 
@@ -106,7 +105,7 @@ LIMITS: dict[str, Noise] = {
 
 
 def limits(families: int, seed: int) -> None:
-    """Noise of the log-ratio itself, 5 %, that the rule is fooled by, or nearly."""
+    """Noise of 5 % in the log-ratio itself that fools the rule, or nearly."""
     print(f"\n| noise of the ratio, {families} families | any of {len(LOOKS)} looks |\n|---|---|")
     for name, noise in LIMITS.items():
         rng = np.random.default_rng(seed)
@@ -119,7 +118,7 @@ def limits(families: int, seed: int) -> None:
 def table(
     noises: Sequence[sample_noise.SampleNoise], families: int, seed: int, cases: int, others: int
 ) -> None:
-    """A row a noise; others: families that the other rules judge, 0 for a table without them."""
+    """One row per noise. others: families that the other rules judge, 0 for none."""
     rules = [rule.__name__.replace("_", " ") for rule in other_rules.RULES] if others else []
     looks = f"flashbench, any of {len(LOOKS)} looks"
     print(f"| {' | '.join(['noise', looks, 'the same, noise x 5', *rules])} |")

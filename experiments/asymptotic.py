@@ -1,7 +1,7 @@
-"""The asymptotic confidence sequence, which the other experiments compare with the one in use.
+"""The asymptotic confidence sequence, for comparison with the one in use.
 
-It takes the variance for known, so it is too sure of itself with few launches. Source: Waudby-Smith
-et al. (2024), arXiv 2103.06476.
+It treats the estimated variance as known, so it is overconfident with few launches. Source:
+Waudby-Smith et al. (2024), arXiv 2103.06476.
 """
 
 import math
@@ -18,7 +18,7 @@ def normal_mixture(differences: FloatArray, alpha: float) -> Shift:
     """Mean, with the asymptotic confidence sequence of Waudby-Smith et al. (the normal mixture of
     Howard et al. with the estimated variance in place of the true one).
 
-    differences: (launches,), at least one, finite. Holds its level only as launches grow many.
+    differences: (launches,), at least one, finite. Reaches its level only with many launches.
     """
     n = len(differences)
     value = float(np.mean(differences))

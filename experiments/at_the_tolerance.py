@@ -1,5 +1,4 @@
-"""How often a table has a SLOWER or SLOWER? where every case is slower, but by no more than the
-tolerance.
+"""How often a table has a SLOWER or SLOWER? if every case is slower by at most the tolerance.
 
 python experiments/at_the_tolerance.py [families] [seed]    (64 cases, 1 % noise in each build)
 
@@ -34,7 +33,7 @@ def fixed(rng: np.random.Generator, noise: Noise, effect: float) -> set[Outcome]
 
 
 def looked_at(rng: np.random.Generator, noise: Noise, effect: float) -> set[Outcome]:
-    """At any look; families whose intervals come nowhere near are not judged in full."""
+    """At any look; families whose intervals stay far away are not judged in full."""
     launches = speedups(rng, noise, effect, LOOKS)
     found: set[Outcome] = set()
     for n in range(5, LOOKS + 1):

@@ -2,10 +2,10 @@
 
     python experiments/bisect_commits.py [TRIALS] [SEED]
 
-128 commits, linear or with merges; 30 % of them cannot be built; one makes all that descend from
-it 3 % slower. A launch tells the log-ratio of two builds, each with 1 % noise of its own (1.41 % of
-the ratio). The comparison of the two ends, and then the bisection, run the code that
-`flashbench bisect --for speed` runs; a measurement is one launch, those of the ends included.
+128 commits, linear or with merges; 30 % of them cannot be built; one makes itself and all
+descendants 3 % slower. A launch yields the log-ratio of two builds, each with its own 1 % noise
+(1.41 % in the ratio). The comparison of the ends and the bisection run the code of `flashbench
+bisect --for speed`. A measurement is one launch, including those of the ends.
 """
 
 import math
@@ -71,7 +71,7 @@ def heavy(rng: np.random.Generator) -> float:
 
 
 def ends_differ(tell: Callable[[], float]) -> tuple[Outcome, list[float]]:
-    """The comparison of good and bad, until it is decided: its verdict and its launches."""
+    """Compare good and bad until decided; returns the verdict and the launches."""
     launches: list[float] = []
     outcome = Outcome.UNDECIDED
     while outcome not in ENOUGH and len(launches) < MOST_LAUNCHES:
@@ -92,8 +92,8 @@ def ends_differ(tell: Callable[[], float]) -> tuple[Outcome, list[float]]:
 
 @dataclass
 class Trial:
-    """What came of one bisection. right: it names the culprit, alone or among those that commits
-    which cannot be built hide."""
+    """The result of one bisection. right: it names the culprit, alone or among commits hidden by
+    failed builds."""
 
     right: bool
     launches: int
@@ -135,7 +135,7 @@ class FaultTrial:
 
 
 def fault_trial(rng: np.random.Generator, merges: bool, jobs: int = 1) -> FaultTrial:
-    """One commit breaks all that descend from it for good; 30 % of the others are broken too, and
+    """One commit breaks all its descendants for good; 30 % of the others are broken too and
     repaired by the next."""
     graph = history(rng, merges)
     culprit = int(rng.integers(graph.size))

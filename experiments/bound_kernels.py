@@ -1,12 +1,11 @@
-"""Kernels that are bound by one thing each, and what `flashbench profile` says of them.
+"""Kernels with one known bottleneck each, to check what `flashbench profile` reports.
 
     ncu --profile-from-start off ... python experiments/bound_kernels.py
     flashbench profile b1-h16-q4096-d128-bf16-full-cuda --candidate experiments.bound_kernels:exp
 
-Each kernel is a candidate, whose result is wrong: what it computes is nothing but the load. Without
-ncu the times are printed. The rules of flashbench/profile/bottleneck.py are tested on the counters
-of these kernels (tests/profile/bound). Needs nvcc, torch with CUDA and, for `triton_attention`,
-triton.
+Each kernel is a candidate with a wrong result: it only produces the load. Without ncu the times are
+printed. The rules of flashbench/profile/bottleneck.py are tested on the counters of these kernels
+(tests/profile/bound). Needs nvcc, torch with CUDA and, for `triton_attention`, triton.
 """
 
 import ctypes
@@ -238,7 +237,7 @@ def _library() -> ctypes.CDLL:
 
 @functools.cache
 def _memory() -> tuple[Tensor, Tensor, int]:
-    """What the kernels read: as indices a chain that jumps by 64 KiB and a bit."""
+    """The memory that the kernels read; as indices, a chain with jumps of just over 64 KiB."""
     index = torch.arange(_BYTES // 4, dtype=torch.int64, device="cuda")
     chain = ((index + 16384 + 96) % len(index)).to(torch.int32)
     sms = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
@@ -285,7 +284,7 @@ for _kind in KINDS:
 
 
 def triton_attention(q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool = False) -> Tensor:
-    """Fused attention as one writes it first in Triton; full attention, lengths of whole blocks."""
+    """Fused attention as a first Triton version: no mask, lengths of whole blocks."""
     if triton is None or is_causal or q.shape != k.shape or q.shape[2] % 128:
         raise NotImplementedError("triton, full attention of whole blocks alone")
     out = torch.empty_like(q)
@@ -321,7 +320,7 @@ if triton is not None:
 
 
 def main() -> None:
-    """Every kernel once between the marks that ncu looks for; a time of each on stdout."""
+    """Run every kernel once between the marks that ncu looks for, and print each one's time."""
     kinds = sys.argv[1:] or [*KINDS, "product"]
     x = torch.empty(1, 1, 1, 1, device="cuda")
     calls = {kind: functools.partial(globals()[kind], x, x, x) for kind in kinds}

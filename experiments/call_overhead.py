@@ -1,10 +1,10 @@
-"""What a call costs the host: flashbench.attention, its parts, and SDPA.
+"""Host time of a call: flashbench.attention, its parts, and SDPA.
 
 python experiments/call_overhead.py [cpu|cuda]     (us a call, the best of 9 loops over 300 calls)
 
-On CUDA the calls are queued behind a kernel that spins, so that none of them waits for the GPU, and
-the output is allocated in each. "checked" is the way of tensors that are not plain, "launch" the
-extension alone, with the output made before. On a CPU the calls compute, so the shape is small.
+On CUDA the calls are queued behind a spinning kernel, so none waits for the GPU; each allocates its
+output. "checked" is the path of tensors that are not plain; "launch" is the extension alone, with a
+preallocated output. On a CPU the calls compute, so the shape is small.
 """
 
 import sys
@@ -28,11 +28,11 @@ CASES = {
 }
 CALLS = 300
 LOOPS = 9
-SPIN_CYCLES = 10_000_000  # longer than the calls of one loop take
+SPIN_CYCLES = 10_000_000  # longer than one loop of calls
 
 
 def host_us(call: Callable[[], object], device: str) -> float:
-    """us that the host spends in one call."""
+    """Microseconds of host time per call."""
     best = float("inf")
     for _ in range(LOOPS):
         if device == "cuda":
@@ -68,7 +68,7 @@ def calls_of(shape: tuple[int, ...], device: str) -> dict[str, Callable[[], obje
 
 
 def main(device: str) -> None:
-    """One line a case."""
+    """Print one line per case."""
     torch.set_num_threads(1)
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU, one thread"
     print(f"torch {torch.__version__}, {name}; us a call on the host")

@@ -1,9 +1,9 @@
-"""How often does the history show a change where there is none, and how soon one that there is?
+"""How often does the history show a false change, and how soon does it find a true one?
 
 python experiments/change_points.py [series]       (seed 8)
 
-Points have a standard deviation of 1 %. What the machine does to kernel and SDPA alike (a random
-walk of 2 % a commit) is in both and cancels in their ratio, which is what is judged.
+Points have a standard deviation of 1 %. The machine's drift (a random walk of 2 % per commit)
+affects kernel and SDPA alike and cancels in their ratio, which is what is judged.
 """
 
 import numpy as np
@@ -20,13 +20,13 @@ CLOSE = 6  # commits
 
 
 def outliers(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """2 % of points are 5 to 15 standard deviations off, either way."""
+    """2 % of the points are off by 5 to 15 standard deviations, either way."""
     size = rng.uniform(5, 15, shape) * rng.choice([-1, 1], shape)
     return np.where(rng.random(shape) < 0.02, size, rng.standard_normal(shape))
 
 
 def drift(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """Kernel over SDPA where a random walk moves both, by twice the noise a commit."""
+    """Kernel over SDPA while a random walk moves both, by twice the noise per commit."""
     walk = np.cumsum(2 * rng.standard_normal(shape), axis=1)
     kernel = walk + rng.standard_normal(shape) / np.sqrt(2)
     sdpa = walk + rng.standard_normal(shape) / np.sqrt(2)
@@ -38,13 +38,13 @@ NOISES: tuple[Noise, ...] = (normal, AR_02, AR_04, outliers, heavy_tailed, quant
 
 
 def false_changes(noise: Noise, series: int, points: int = NULL_LENGTH) -> int:
-    """Null series in which any change is seen, each for itself."""
+    """Number of null series with any change, each segmented alone."""
     values = DEVIATION * noise(np.random.default_rng(8), (series, points))
     return sum(bool(one.steps) for one in segment_all(list(values)))
 
 
 def calibrated_false_changes(noise: Noise, series: int) -> tuple[int, float]:
-    """The same where the series are one project's, whose noise sets the penalty; and its factor."""
+    """The same for the series of one project, whose noise sets the penalty; and the factor."""
     values = DEVIATION * noise(np.random.default_rng(8), (series, NULL_LENGTH))
     factor = calibrate([one.residuals for one in segment_all(list(values[:500]))])
     return sum(bool(one.steps) for one in segment_all(list(values), factor=factor)), factor
@@ -64,8 +64,8 @@ def found(segmented: list[Segmentation], after: int, within: int = CLOSE) -> int
 
 
 def nearest(segmented: list[Segmentation], after: int) -> list[tuple[int, float, float]]:
-    """Of each series where it was found: whether the range holds the true place, the interval the
-    true size, and how many commits the range has."""
+    """For each series with a find: whether the range contains the true place, whether the interval
+    contains the true size, and the length of the range in commits."""
     true = NULL_LENGTH - after
     made = []
     for one in segmented:

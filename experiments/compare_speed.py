@@ -1,5 +1,5 @@
-"""How long `flashbench compare` takes on 512 cases x 20 launches x 100 samples, and its memory;
-beside it scipy.stats.bootstrap, which gives each case an interval by resampling.
+"""Time and memory of `flashbench compare` on 512 cases x 20 launches x 100 samples, beside
+scipy.stats.bootstrap, which computes each case's interval by resampling.
 
 python experiments/compare_speed.py       (seeds 8 and 9; one file, then two; best of three)
 """
@@ -16,7 +16,7 @@ RESAMPLES = 9999  # scipy's default
 
 
 def write(folder: Path) -> None:
-    """Two run files; in a process of its own, whose memory does not count."""
+    """Write two run files, in a separate process whose memory does not count."""
     sys.path.append(str(Path(__file__).parents[1] / "tests"))
     import numpy as np
     from synthetic import make_cases, make_run
@@ -29,8 +29,8 @@ def write(folder: Path) -> None:
 
 
 def bootstrap(*paths: str) -> None:
-    """The same files with json, numpy and scipy alone: the percentile interval, by case, of the
-    ratio of the candidate's medians over launch medians, B to A."""
+    """The same files with json, numpy and scipy only: by case, the percentile interval of the ratio
+    of the candidate's medians over launch medians, B to A."""
     import numpy as np
     from scipy import stats
 

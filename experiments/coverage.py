@@ -1,4 +1,4 @@
-"""How often does each interval hold what it is about?
+"""Coverage: how often does each interval contain the true value?
 
 python experiments/coverage.py [trials]       (seed 3; nominal 95 %)
 """
@@ -24,7 +24,7 @@ METHODS: dict[str, Method] = {
 
 
 def simultaneous(noise: noises.Noise, files: int, launches: int, trials: int) -> int:
-    """Families in which all 64 intervals hold the true shift 0."""
+    """Families in which all 64 intervals contain the true shift 0."""
     rng = np.random.default_rng(3)
     held = 0
     for _ in range(trials):
@@ -41,7 +41,7 @@ def simultaneous(noise: noises.Noise, files: int, launches: int, trials: int) ->
 
 
 def single(noise: noises.Noise, files: int, launches: int, trials: int) -> int:
-    """Lone intervals that hold 0 (the geometric mean's is one)."""
+    """Lone intervals that contain 0 (the geometric mean has a lone one)."""
     rng = np.random.default_rng(4)
     held = 0
     for _ in range(trials):
@@ -51,8 +51,8 @@ def single(noise: noises.Noise, files: int, launches: int, trials: int) -> int:
 
 
 def percentile(q: float, launches: int, samples: int, share: float, trials: int) -> tuple[int, int]:
-    """Percentile intervals that are bounded, and those of them that hold the true quantile of
-    normal samples with standard deviation 1; `share` of the variance lies between launches."""
+    """Bounded percentile intervals, and those of them that contain the true quantile of normal
+    samples with standard deviation 1; `share` of the variance is between launches."""
     rng = np.random.default_rng(5)
     truth = {0.5: 0.0, 0.9: 1.2815516, 0.95: 1.6448536, 0.99: 2.3263479}[q]
     bounded = held = 0
@@ -67,8 +67,8 @@ def percentile(q: float, launches: int, samples: int, share: float, trials: int)
 
 
 def anytime(method: Method, noise: noises.Noise, trials: int, alpha: float = 0.05) -> int:
-    """Trials in which the intervals after 2, 3 ... 40 launches all hold 0. What both builds have
-    from the same distribution is in the log-ratio with either sign."""
+    """Trials in which the intervals after 2, 3 ... 40 launches all contain 0. Noise from one
+    distribution in both builds enters the log-ratio with either sign."""
     rng = np.random.default_rng(6)
     builds = np.stack([noise(rng, (2, 40)) for _ in range(trials)])
     ratios = builds[:, 1] - builds[:, 0]
@@ -79,8 +79,8 @@ def anytime(method: Method, noise: noises.Noise, trials: int, alpha: float = 0.0
 
 
 def bootstrap(noise: noises.Noise, launches: int, trials: int) -> tuple[int, int]:
-    """Bootstrap intervals that hold the true median, and the true ratio 1 of two medians, of times
-    with 5 % of noise."""
+    """Bootstrap intervals that contain the true median, and the true ratio 1 of two medians, with
+    5 % noise in the times."""
     rng = np.random.default_rng(7)
     truth = float(np.median(noise(np.random.default_rng(8), (1_000_001,))))
     median = ratio = 0

@@ -1,4 +1,4 @@
-"""The CPU kernels against SDPA over the grid that they have to win: docs/lab/cpu-kernels.md.
+"""The CPU kernels against SDPA over the grid with performance targets: docs/lab/cpu-kernels.md.
 
 python experiments/cpu_targets.py --threads 1,2 -o results/cpu-targets/NAME.json
 python experiments/cpu_targets.py --from results/cpu-targets/NAME.json      (its tables once more)
@@ -81,7 +81,7 @@ def seconds_a_call(call: Callable[[], object], calls: int) -> float:
 
 
 def alternate(calls: list[Callable[[], object]], seconds: float) -> tuple[list[float], float]:
-    """Median seconds of a call of each, and by which factor the halves' ratios differ, less one."""
+    """Each one's median seconds per call, and the relative difference of the halves' ratios."""
     first_calls = [seconds_a_call(call, 1) for call in calls]
     if max(first_calls) < seconds:  # else warm enough
         first_calls = [seconds_a_call(call, 2) for call in calls]
@@ -101,7 +101,7 @@ def alternate(calls: list[Callable[[], object]], seconds: float) -> tuple[list[f
 
 
 def measure(cell: Cell, seconds: float) -> Cell:
-    """The cell with its medians in seconds, the ratio, and operations a second (unmasked pairs)."""
+    """The cell with its medians in seconds, ratio, and operations per second (unmasked pairs)."""
     torch.set_num_threads(cell["threads"])
     shape = (1, cell["heads"], cell["length"], cell["head_dim"])
     random = torch.Generator().manual_seed(0)
@@ -142,7 +142,7 @@ def row(title: str, found: list[Cell], least: float, mean: float | None) -> str:
 
 
 def report(document: Cell) -> Iterator[str]:
-    """Markdown: by threads, dtype and mask, and the shares of the peak."""
+    """Markdown tables by threads, dtype and mask, and shares of the peak."""
     measured = document["cells"]
     yield "| threads, dtype, mask | mean, least | targets | reached | least at (heads, S, D) |"
     yield "|---|---|---|---|---|"
@@ -179,7 +179,7 @@ def report(document: Cell) -> Iterator[str]:
 
 
 def measure_all(arguments: argparse.Namespace) -> Cell:
-    """Where and with what, the peaks in operations a second, and the cells."""
+    """The environment, the peaks in operations per second, and the cells."""
     if arguments.isa:
         _C.select_isa(arguments.isa)
     before = os.getloadavg()[0]

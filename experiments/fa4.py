@@ -1,9 +1,9 @@
-"""FlashAttention-4 (package flash-attn-4, CuTe DSL) as a candidate, to be measured beside ours.
+"""FlashAttention-4 (package flash-attn-4, CuTe DSL) as a candidate, measured beside ours.
 
 FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED=1 PYTHONPATH=experiments flashbench run --device cuda \
     --preset grid --dtype bf16 --candidate flashbench --candidate fa4=fa4:attention
 
-It compiles a kernel at the first call of each configuration; the variable keeps them on disk for
+It compiles a kernel on the first call of each configuration; the variable caches them on disk for
 the next launch.
 """
 

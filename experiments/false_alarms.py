@@ -1,4 +1,4 @@
-"""How often does a family of cases in which nothing changed get a FASTER or SLOWER?
+"""How often does a family of unchanged cases get a FASTER or SLOWER?
 
 python experiments/false_alarms.py [families]       (seed 1; 64 cases a family)
 """

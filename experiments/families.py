@@ -33,7 +33,7 @@ def judge_family(
 def no_change(
     rng: np.random.Generator, noise: Noise, deviation: float, files: int, shape: tuple[int, int]
 ) -> list[FloatArray]:
-    """Log speed-ups where nothing changed: candidate and SDPA noisy alike, the drift shared."""
+    """Log speed-ups without a change: candidate and SDPA equally noisy, with shared drift."""
     out = []
     for _ in range(files):
         shared = 3 * deviation * drift(rng, shape)
@@ -47,7 +47,7 @@ DIFFERENT = (Outcome.FASTER, Outcome.SLOWER, Outcome.PERHAPS_FASTER, Outcome.PER
 
 
 def alarms(verdicts: Sequence[Verdict]) -> int:
-    """Cases called different, if perhaps by less than the tolerance."""
+    """Cases called different, even if perhaps by less than the tolerance."""
     counts = Counter(verdict.outcome for verdict in verdicts)
     return sum(counts[outcome] for outcome in DIFFERENT)
 
@@ -59,5 +59,5 @@ def rate(successes: int, trials: int) -> str:
 
 
 def trials_argument(default: int) -> int:
-    """The first argument of the script: how many trials."""
+    """The script's first argument: the number of trials."""
     return int(sys.argv[1]) if len(sys.argv) > 1 else default

@@ -2,11 +2,10 @@
 
     python experiments/fleet_simulation.py [--cases 1000] [--launches 12] [--gpus 1 10 100 200]
 
-Shards are those of `run --shard`, and a lost GPU's shard goes where `run --gpus` sends it: once
-more, to a GPU that has finished, which measures the launches that are missing. What a launch costs
-is fitted to the run files of one H200 in results/: a start, and seconds a case. Single cases differ
-from their mean by a log-normal factor, whatever their operations, which the planner cannot know.
-Builds, queues and the start of machines are left out.
+Shards are those of `run --shard`. A lost GPU's shard goes where `run --gpus` sends it: once, to a
+GPU that has finished, which measures the missing launches. The cost of a launch, a start and
+seconds per case, is fitted to the run files of one H200 in results/. Single cases deviate by a
+log-normal factor that the planner cannot know. Builds, queues and starting machines are left out.
 """
 
 import argparse
@@ -34,7 +33,7 @@ def fitted() -> tuple[float, float, float]:
 
 
 def grid(count: int) -> list[Case]:
-    """So many cases whose operations span three orders of magnitude."""
+    """Cases whose operations span three orders of magnitude."""
     lengths = [64 * (1 + place % 64) for place in range(count)]
     return [
         Case(Shape(1 + place // 64, 8, 8, length, length, 64), "bf16", False, "cuda")
@@ -45,7 +44,7 @@ def grid(count: int) -> list[Case]:
 def simulate(
     cases: list[Case], gpus: int, launches: int, lost: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Wall seconds until all is measured, and seconds of all GPUs together."""
+    """Wall seconds until everything is measured, and the sum of GPU seconds."""
     start, mean, check = fitted()
     factor = np.exp(rng.normal(-(SPREAD**2) / 2, SPREAD, len(cases)))
     seconds = dict(zip(cases, mean * factor, strict=True))

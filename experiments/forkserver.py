@@ -1,8 +1,8 @@
-"""What multiprocessing's forkserver does with revisions that misbehave, for
+"""How multiprocessing's forkserver copes with misbehaving revisions, for
 docs/decisions/own-check-server.md: `python experiments/forkserver.py`.
 
-Each revision is a function run as `Checker` would run an import: in a process that the fork server
-forks, after it imported torch once, with words over a pipe and a time limit.
+Each revision is a function that runs as `Checker` would run an import: in a process forked by the
+fork server after it imported torch, with JSON over a pipe and a time limit.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ def segfault() -> None:
 
 
 def leave_session() -> None:
-    """Leave a process that has a session of its own."""
+    """Leave a process in its own session."""
     if not os.fork():
         os.setsid()
         LEFT.write_text(str(os.getpid()))

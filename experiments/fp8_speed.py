@@ -2,10 +2,10 @@
 
 python experiments/fp8_speed.py     (a Hopper GPU; N(0, 1) inputs; about 20 s)
 
-Times are us a call by CUDA-graph replays in turns, medians of 15 rounds. "fp8" is the attention
-of tensors that were quantised before, "quantise" the quantiser alone (torch operations). Errors are
-those of attention in e4m3 over those of exact attention of the quantised inputs, largest and rms,
-of one head. `flashbench run` takes no such candidate: by its rule, twice SDPA's error, it is wrong.
+Times are us per call of interleaved CUDA-graph replays, medians of 15 rounds. "fp8" is attention of
+already quantised tensors, "quantise" the quantiser alone (torch operations). Errors are those of
+e4m3 attention relative to exact attention of the quantised inputs, largest and rms, for one head.
+`flashbench run` cannot measure it: by its rule, twice SDPA's error, the result is wrong.
 """
 
 import statistics
@@ -23,7 +23,7 @@ GRAPH_SECONDS = 2e-3
 
 
 def graph_of(call: Callable[[], object]) -> tuple[torch.cuda.CUDAGraph, int]:
-    """Captures enough calls to fill some milliseconds, and says how many."""
+    """Capture enough calls to fill some milliseconds; returns their number too."""
     for _ in range(2):
         call()
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -40,7 +40,7 @@ def graph_of(call: Callable[[], object]) -> tuple[torch.cuda.CUDAGraph, int]:
 
 
 def times_us(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Median us a call of each, replayed in turns, forth and back."""
+    """Median us per call of each, replayed in turns, forward and backward."""
     graphs = {name: graph_of(call) for name, call in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(ROUNDS + 1):
@@ -57,7 +57,7 @@ def times_us(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def calls_of(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> dict[str, Callable[[], object]]:
-    """What is timed."""
+    """The timed calls."""
     quantized = fp8.quantize_e4m3(q, k, v)
     return {
         "sdpa": lambda: scaled_dot_product_attention(q, k, v, is_causal=causal),
@@ -68,7 +68,7 @@ def calls_of(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> dict[str, Callabl
 
 
 def error_ratios(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[float, float]:
-    """Largest and rms error over those of exact attention of the quantised inputs."""
+    """Largest and rms error relative to exact attention of the quantised inputs."""
     quantized = fp8.quantize_e4m3(q, k, v)
     expected = reference.attention(q, k, v, is_causal=causal)
     unavoidable = reference.attention(*fp8.dequantize(quantized), is_causal=causal) - expected

@@ -1,10 +1,11 @@
-"""Kill commands that measure, again and again: the run file is whole, and resumed without a loss.
+"""Kill measuring commands repeatedly, and check that the run file stays whole and resumes
+losslessly.
 
     python experiments/kills.py run|aa|compare|backfill [KILLS] [SEED] [FOLDER]
 
-A process is ended by SIGINT, SIGTERM, SIGHUP or SIGKILL when its run file was saved so many times,
-or while it is being written. The same command then goes on. compare and backfill measure commits of
-a small project, which FOLDER may keep with its builds.
+A process is ended by SIGINT, SIGTERM, SIGHUP or SIGKILL after some saves of its run file, or during
+one. The same command then resumes. compare and backfill measure commits of a small project, which
+FOLDER may keep with its builds.
 """
 
 import os
@@ -33,18 +34,18 @@ Measured = dict[tuple[int, str], list[Result]]
 
 @dataclass(frozen=True)
 class Event:
-    """After so many savings of the run file; writing: while the next one is being written."""
+    """When to kill: after this many saves of the run file; writing: during the next one."""
 
     saved: int
     writing: bool
 
 
 class LostError(Exception):
-    """What must never happen."""
+    """Measurements were lost: this must never happen."""
 
 
 def measured(path: Path) -> Measured:
-    """By launch and case, what was measured of all its candidates. Raises LostError."""
+    """By launch and case, the measurements of all its candidates. Raises LostError."""
     if not path.exists():
         return {}
     run = runfile.load(path)
@@ -89,7 +90,8 @@ def kill(
 
 
 def check(before: Measured, path: Path, code: int, errors: str) -> Measured:
-    """What is there now. Raises LostError where it is less, or the end was not as it should be."""
+    """The current measurements. Raises LostError if any are missing or the command ended
+    wrongly."""
     after = measured(path)
     for key, results in before.items():
         if after.get(key) != results:
@@ -113,7 +115,7 @@ def _is_written(path: Path) -> bool:
 
 
 def commands(name: str, folder: Path) -> tuple[list[str], Path]:
-    """The arguments up to the flag of the run file, and where they are given."""
+    """The arguments up to the run file's flag, and the working directory."""
     if name == "run":
         return [name, *TINY, "--candidate", CORRECT, "--launches", "6", "-o"], ROOT
     if name == "aa":

@@ -1,4 +1,4 @@
-"""How often does `two_modes` see two modes where there is one, and where there are two?
+"""How often does `two_modes` report two modes of one, and of two?
 
 python experiments/modes.py [trials]       (seed 6)
 """

@@ -1,10 +1,10 @@
-"""Damage run files in every way, and give them to every command that reads one.
+"""Fuzz run files, and give them to every command that reads one.
 
     python experiments/mutated_run_files.py [FILES] [SEED]
 
-Flipped bits, cut ends, impossible and huge numbers, NaN, wrong types, deep nesting, doubled and
-missing parts. A file that cannot be read is exit code 2 of every command; one that can be is a code
-of the contract. Never a traceback, never a hang.
+Flips bits, cuts ends, inserts impossible and huge numbers, NaN, wrong types and deep nesting,
+doubles and drops parts. For an unreadable file every command must exit with 2, for others with a
+documented code, never with a traceback or a hang.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ class HungError(Exception):
 
 
 def documents() -> list[bytes]:
-    """Whole run files: of candidates beside SDPA, and of two builds."""
+    """Valid run files: of candidates beside SDPA, and of two builds."""
     rng = np.random.default_rng(0)
     made = [
         maker(rng, cases=make_cases(2), launches=3, samples=4) for maker in (make_run, make_pair)
@@ -94,7 +94,7 @@ def run(arguments: tuple[str, ...]) -> tuple[int, str]:
 
 @contextlib.contextmanager
 def workplace() -> Iterator[Path]:
-    """A repository with a good run file, where no worker starts."""
+    """A repository with a valid run file, where no worker can start."""
 
     def start(scheduler: Scheduler) -> None:
         raise InvalidInputError("a worker would start")
@@ -112,9 +112,9 @@ def workplace() -> Iterator[Path]:
 
 
 def faults(document: bytes) -> list[str]:
-    """What is wrong with the answers to one document, in the workplace; nothing where all is well.
+    """The commands' wrong reactions to one document; empty if all are right.
 
-    Both ways of reading are asked first whether it is a run file.
+    First checks that both readers agree on whether it is a run file.
     """
     readable = []
     for read in (runfile.decode, run_reader.decode):
@@ -176,7 +176,7 @@ def _drop(document: bytes, rng: random.Random) -> bytes:
 
 
 def _edited(document: bytes, rng: random.Random, change: Any) -> bytes:
-    """Change one place of the JSON value; what is none any more stays as it is."""
+    """Change one place of the JSON value; a document that is not JSON any more stays unchanged."""
     try:
         value = json.loads(document)
     except (ValueError, RecursionError):

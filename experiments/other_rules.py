@@ -1,8 +1,8 @@
-"""What other tools would call a change, at their defaults, in our own words.
+"""Other tools' rules for a change, at their defaults, reimplemented.
 
-Each takes log times of A and of B, (cases, processes, samples), A measured before B, and says which
-cases it would flag. Rules were read in the sources named; bootstraps are replaced by the t tests
-that they converge to.
+Each takes log times of A and B, (cases, processes, samples), A measured before B, and returns the
+cases that it flags. The rules come from the sources named; t tests replace the bootstraps that
+converge to them.
 """
 
 from collections.abc import Callable
@@ -73,7 +73,7 @@ RULES: tuple[Rule, ...] = (
     pytest_benchmark_min_5,
     pytest_benchmark_median_1,
 )
-PROCESSES, SAMPLES = 2, 100  # as many as any of them asks for
+PROCESSES, SAMPLES = 2, 100  # the most that any of them needs
 
 
 def _asv(a: FloatArray, b: FloatArray, factor: float) -> Flags:

@@ -1,13 +1,13 @@
-"""Paired processes (`compare --processes paired`): false alarms and power where each revision has a
-process of its own, so that what a process does to its times is not shared by the two.
+"""Paired processes (`compare --processes paired`): false alarms and power if each revision has its
+own process, so that process effects do not cancel.
 
     python experiments/paired_processes.py [families] [seed]
     python experiments/paired_processes.py --file compare.json ...
 
-Each process moves the log times of all of its cases alike, and of SDPA beside them by a share of
-that; the machine's drift is in both processes. Two estimators are looked at after every launch:
-`direct`, log(A / B) over the blocks of the same number, and `tied`, log(A / its SDPA) - log(B / its
-SDPA). With --file: the spread of both in run files that were measured.
+A process shifts the log times of all its cases equally, and those of its SDPA by a share of that;
+the machine's drift affects both processes. Two estimators get a look after every launch: `direct`,
+log(A / B) over blocks of the same number, and `tied`, log(A / its SDPA) - log(B / its SDPA). With
+--file: the spread of both in measured run files.
 """
 
 import argparse
@@ -36,14 +36,14 @@ EFFECTS: dict[str, Effect] = {
     "Student's t, 3 degrees, 1 %": lambda rng, n: 0.01 * rng.standard_t(3, n) / math.sqrt(3),
     "modes at 0 and 5 %": lambda rng, n: 0.05 * rng.integers(0, 2, n),
 }
-# How the second process to start differs: who starts first alternates, in an order drawn by twos.
+# How the process that starts second differs; the order alternates within random pairs of launches.
 LATER = {"none": 0.0, "second process 2 % slower": 0.02}
 
 
 def launches(
     rng: np.random.Generator, effect: Effect, later: float, share: float, cases: int, slower: float
 ) -> dict[str, FloatArray]:
-    """(cases, launches) log(A / B) of both estimators. share: of a process's effect in its SDPA."""
+    """(cases, launches) log(A / B) by both estimators. share: of a process's effect in its SDPA."""
     count = LOOKS[-1]
     first = np.repeat(rng.integers(0, 2, count // 2), 2) ^ np.tile([0, 1], count // 2)
     machine = 0.05 * drift(rng, (cases, count))
@@ -92,7 +92,7 @@ def power(families: int, seed: int) -> None:
 
 
 def stop(ratios: FloatArray) -> list[int]:
-    """The look at which one case is SLOWER, if there is one."""
+    """The first look at which the case is SLOWER; None if never."""
     for count in LOOKS:
         if judge_family([ratios[:, :count]], anytime=True)[0].outcome is Outcome.SLOWER:
             return [count]

@@ -1,10 +1,10 @@
-"""Slowdowns of known size, planted in our own kernels, compared as a user would.
+"""Plant slowdowns of known size in our own kernels, and compare them as a user would.
 
     python experiments/planted_slowdowns.py --device cpu -- --preset small --budget 300s
 
-Makes a git repository of this source tree whose revisions wait at the end of each call (CPU) or of
-each block (CUDA) for a share of the time that it took, and runs `flashbench compare` on each of
-them: an equal build, then 1, 2, 5 and 10 % slower. What follows `--` goes to `flashbench compare`.
+Makes a git repository of this source tree whose revisions wait at the end of each call (CPU) or
+block (CUDA) for a share of its duration, and runs `flashbench compare` on each: an equal build,
+then 1, 2, 5 and 10 % slower. Arguments after `--` go to `flashbench compare`.
 """
 
 import argparse
@@ -38,7 +38,7 @@ CPU = (
         ),
     ),
 )
-# The kernel that is slowed down computes everything, in the revision that is not slower too.
+# One kernel computes everything, in the base revision too, so that the delay affects all cases.
 CUDA_ALWAYS = (
     "csrc/cuda/dispatch.cu",
     (("device.compute_capability == 90 &&", "device.compute_capability == 0 &&"),),
@@ -95,7 +95,7 @@ def main() -> None:
 def plant(repository: Path, edits: Edits, always: Edits | None = None) -> None:
     """A repository with the tags `base` and slower-0, slower-1 ... (in percent).
 
-    always: what is changed in all of them.
+    always: edits of all revisions.
     """
     repository.mkdir(parents=True)
     for name in SOURCES:

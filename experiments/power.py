@@ -1,4 +1,4 @@
-"""How often is a planted change found, and how often is "no change" called SAME?
+"""Power: how often is a planted change found, and how often is "no change" called SAME?
 
 python experiments/power.py [families]       (seed 2; one of 64 cases changed, tolerance 1 %)
 """
@@ -23,8 +23,8 @@ def outcomes(
 ) -> tuple[int, int, int, int]:
     """(SLOWER or SLOWER?, the opposite or SAME, unchanged called SAME, mean detectable in 1e-6).
 
-    deviation: of each build's launches. One file: both of the pair have it, independently. Two
-    files: each file's log speed-up has it (SDPA's own noise is in it).
+    deviation: of each build's launches, independently in both of a pair. With two files, of each
+    file's log speed-up (which includes SDPA's noise).
     """
     rng = np.random.default_rng(2)
     slower = -math.log1p(change)

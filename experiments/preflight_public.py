@@ -1,6 +1,6 @@
-"""What does preflight say of healthy public projects, and how long does its source level take?
+"""What does preflight report on healthy public projects, and how long does its source level take?
 
-seconds: of the processor, so that other work of the machine does not count; it is one thread.
+Seconds are CPU time of its one thread, so other work on the machine does not count.
 
 python experiments/preflight_public.py FOLDER...       (clones, submodules not fetched)
 """
@@ -33,7 +33,7 @@ def line(folder: Path) -> tuple[str, int]:
 
 
 def main() -> None:
-    """Exit code 1 where there is an error in any."""
+    """Exit with 1 if any clone has an error."""
     print(f"{'project':16} {'commit':10} files seconds errors warnings")
     errors = 0
     for folder in map(Path, sys.argv[1:]):

@@ -1,8 +1,8 @@
-"""Profiles kernels on a GPU and writes what ncu says, for tests to replay.
+"""Profile kernels on a GPU and store ncu's output, for tests to replay.
 
     python experiments/profile_fixtures.py FOLDER [STEP...]
 
-One failure loses no other profile: `log.txt` has what became of each.
+A failure affects no other profile; `log.txt` has the outcome of each.
 """
 
 import csv
@@ -88,7 +88,7 @@ def _profile(out: Path, name: str, found: str, command: list[str], *, cold: bool
 
 
 def trimmed(text: str) -> str:
-    """Of the page `raw`, without the columns that describe the device or the tool itself."""
+    """The page `raw` without the columns that describe the device or the tool."""
     dropped = ("device__attribute", "launch__", "nvlink__", "numa__", "c2clink__", "profiler__")
     kept = [name for names in counters.NAMES.values() for name in names]
     rows = list(csv.reader(text.splitlines()))
@@ -132,7 +132,7 @@ def _odd(out: Path, name: str, found: str, options: list[str]) -> None:
 
 
 def _nobody(out: Path, found: str) -> None:
-    """Without root, which some drivers refuse."""
+    """Profile without root, which some drivers refuse."""
     metrics = ",".join(counters.wanted(()))
     command = ["setpriv", "--reuid", "65534", "--clear-groups", "--inh-caps=-all", found]
     command += ["--metrics", metrics, sys.executable, "-c"]
@@ -142,7 +142,7 @@ def _nobody(out: Path, found: str) -> None:
 
 
 def _pages(out: Path, found: str) -> None:
-    """The same report as other pages and with other units."""
+    """Print the same report as other pages and in other units."""
     for name, options in {
         "auto": ["--page", "raw"],
         "details": ["--page", "details"],

@@ -1,12 +1,11 @@
-"""How long `flashbench publish` takes, and what its site weighs, on a large made-up history.
+"""Time `flashbench publish` and weigh its site on a large generated history.
 
 `python experiments/publish_speed.py FOLDER [--commits 2000] [--cases 500]` makes a git repository
-with that many commits and asv results of each of them in FOLDER: for every case times of a kernel
-and of SDPA, and their ratio; every 40th commit does not build, and one case in five gets slower
-once. Then it publishes, publishes again, adds a commit, and publishes that; what is read of the
-results is kept in FOLDER, too. Then each thing that is kept is left out in turn. With a browser
-(see tests/pages/browser.py) it also opens the largest pages. Figures are quoted in
-docs/lab/site.md.
+with that many commits and asv results of each in FOLDER: for every case, times of a kernel and of
+SDPA, and their ratio. Every 40th commit does not build, and one case in five gets slower once. It
+publishes, publishes again, adds a commit, and publishes that; FOLDER also holds the cache. Then it
+disables each cache in turn. With a browser (see tests/pages/browser.py) it also opens the largest
+pages. docs/lab/site.md quotes the figures.
 """
 
 import argparse
@@ -29,7 +28,7 @@ COLUMNS = [
     "stats_q_25", "stats_q_75", "stats_number", "stats_repeat", "samples", "profile",
 ]  # fmt: skip
 LAUNCHES, NOISE, STEP = 10, 0.01, 0.03
-BROKEN = 40  # every so many commits
+BROKEN = 40  # one in this many commits
 WITHOUT = {
     "decoded results": "import flashbench.history.folder as f; f._MANY = 10**9",
     "keys of graphs": "import flashbench.site.encode as e; e.graph_key = lambda one: str(id(one))",
@@ -45,7 +44,7 @@ class History:
         self.folder = folder
         self._random = np.random.default_rng(seed)
         every = grid(PRESETS["grid"], ["fp32", "fp16", "bf16"], [False, True], "cpu")
-        # More cases than the presets have: the same shapes at other batch sizes.
+        # The presets have fewer cases: repeat their shapes at other batch sizes.
         self._cases = [
             case.id.replace(f"b{case.shape.batch}-", f"b{case.shape.batch + 100 * i}-", 1)
             for i in range(cases // len(every) + 1)
@@ -150,7 +149,7 @@ def publish(history: History, change: str = "") -> None:
 
 
 def processor_time() -> float:
-    """Seconds of the processes that have ended."""
+    """CPU seconds of ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,9 +1,9 @@
-"""Random attention problems on a GPU against float64, by the rule that every run checks with.
+"""Check random attention problems on a GPU against float64, by the rule of every run.
 
 python experiments/random_problems.py [COUNT] [SEED]
 
-Head dims, lengths, groups, masks, scales and dtypes of all kernel families; a line for each problem
-that is not right, and how many there were.
+Covers head dims, lengths, groups, masks, scales and dtypes of all kernel families. Prints a line
+for each wrong result, and their count.
 """
 
 import random

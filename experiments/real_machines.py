@@ -50,8 +50,8 @@ def self_comparison(file: Path) -> list[object]:
         len(found.cases),
         len(run.launches),
         found.alarms.trials,
-        told(found.alarms),
-        told(found.family),
+        shown(found.alarms),
+        shown(found.family),
         f"{half} launches in half of the cases" if half < 10**9 else "more than 40 launches",
     ]
 
@@ -80,7 +80,7 @@ def device(run: runfile.RunFile) -> str:
     return environment.gpu or f"{environment.cpu}, {environment.threads} threads"
 
 
-def told(rate: Rate) -> str:
+def shown(rate: Rate) -> str:
     low, high = rate.interval()
     return f"{rate.count} of {rate.trials} [{low:.3f}, {high:.3f}]"
 

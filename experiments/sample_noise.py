@@ -1,7 +1,7 @@
-"""Noise of single samples of log times, by process, for rules that look at samples and for ours.
+"""Noise models of single samples of log times by process, for rules on samples and for ours.
 
-Each model gives deviations of (cases, processes, samples) of one build; nothing in it depends on
-the build. What a machine does to both builds while they run side by side is `machine`.
+Each returns deviations (cases, processes, samples) of one build, independent of the build.
+`machine` returns what affects both builds while they run side by side.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ WITHIN = 0.005
 
 
 def iid(rng: np.random.Generator, shape: Shape) -> FloatArray:
-    """Independent samples, sd 1 %; processes do not differ."""
+    """Independent samples, sd 1 %; identical processes."""
     return 0.01 * rng.standard_normal(shape)
 
 
 def ar1(rng: np.random.Generator, shape: Shape) -> FloatArray:
-    """AR(1) samples, rho = 0.9, sd 1 %; processes do not differ."""
+    """AR(1) samples, rho = 0.9, sd 1 %; identical processes."""
     return 0.01 * autoregressive(0.9)(rng, shape)
 
 
@@ -64,6 +64,6 @@ def _process(rng: np.random.Generator, processes: FloatArray, shape: Shape) -> F
 
 
 def machine(rng: np.random.Generator, noise: SampleNoise, processes: int) -> FloatArray:
-    """(processes,): what the machine does to all that runs in the time of one process; a random
-    walk with steps of 1 % under `drifting`, nothing else."""
+    """(processes,): the machine's effect on everything that runs during one process: a random walk
+    with steps of 1 % under `drifting`, otherwise 0."""
     return 0.01 * drift(rng, (processes,)) if noise is drifting else np.zeros(processes)

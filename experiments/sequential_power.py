@@ -1,4 +1,4 @@
-"""After how many launches does each way of looking after every launch find a change?
+"""After how many launches does each method, with a look after every launch, find a change?
 
 python experiments/sequential_power.py [trials] [seed]    (one of 64 cases changed, 1 % tolerance)
 """
@@ -18,7 +18,7 @@ from flashbench.verdict import Outcome
 
 CASES = 64
 MOST = 60
-FIXED = 20  # launches of the plan that early stop is measured against
+FIXED = 20  # the fixed plan that early stopping is compared with
 Method = Callable[[FloatArray, float], Shift]
 METHODS: tuple[Method, ...] = (anytime_shift, normal_mixture)
 
@@ -26,8 +26,8 @@ METHODS: tuple[Method, ...] = (anytime_shift, normal_mixture)
 def series(
     noise: Noise, change: float, trials: int, seed: int, deviation: float = 0.01
 ) -> Iterator[FloatArray]:
-    """Log-ratios of MOST launches of a build that is slower by `change`; each of the two builds'
-    launches has the deviation for itself."""
+    """Log-ratios of MOST launches of a build that is slower by `change`; both builds' launches have
+    the deviation, independently."""
     rng = np.random.default_rng(seed)
     for _ in range(trials):
         old, new = deviation * noise(rng, (2, MOST))
@@ -35,8 +35,8 @@ def series(
 
 
 def found_at(method: Method, launches: FloatArray, limit: float = 0.0) -> int:
-    """The launch at which the case is SLOWER?, or with the tolerance as limit SLOWER; MOST + 1
-    where it never is."""
+    """The launch at which the case becomes SLOWER?, or SLOWER if limit is the tolerance; MOST + 1
+    if it never does."""
     for n in range(2, MOST + 1):
         shift = method(launches[:n], ALPHA / CASES)
         if shift.high < -limit and shift.value < -math.log1p(TOLERANCE):
@@ -45,7 +45,7 @@ def found_at(method: Method, launches: FloatArray, limit: float = 0.0) -> int:
 
 
 def found_by_the_gate(change: float, trials: int, seed: int, until: int = 40) -> list[int]:
-    """The same with the whole gate over all 64 cases, what it does about order and modes too."""
+    """The same for the whole gate over all 64 cases, including its handling of order and modes."""
     rng = np.random.default_rng(seed)
     builds = 0.01 * rng.standard_normal((trials, 2, CASES, until))
     speedups = builds[:, 0] - builds[:, 1]

@@ -1,5 +1,5 @@
-"""Launch-to-launch noise of log times, for experiments and tests. Each has standard deviation
-about 1 and no change in it: whatever a rule flags on it is a false alarm."""
+"""Launch-to-launch noise of log times, for experiments and tests. Each has a standard deviation of
+about 1 and contains no change, so anything that a rule flags is a false alarm."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ def heavy_tailed(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray
 
 
 def cauchy(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """No standard deviation at all: now and then a launch is off by a hundred."""
+    """Without a standard deviation: now and then a launch is off by a hundred."""
     return rng.standard_cauchy(shape) * 0.3
 
 
@@ -31,7 +31,7 @@ def skewed(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
 
 
 def quantised(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """Read off a clock whose tick is two standard deviations: mostly two or three values."""
+    """Read from a clock with ticks of two standard deviations: mostly two or three values."""
     return 2 * np.round(rng.standard_normal(shape) / 2 + 0.3)
 
 
@@ -41,7 +41,7 @@ def bimodal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
 
 
 def rarely_bimodal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """One launch in five is in the slow mode."""
+    """Two modes, with one launch in five in the slow one."""
     return 2.5 * (rng.uniform(size=shape) < 0.2) + 0.02 * rng.standard_normal(shape)
 
 
@@ -66,6 +66,6 @@ def autocorrelated(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArr
 
 
 def drift(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """A random walk, all cases alike: the machine warms up. Meant for both of a pair."""
+    """A random walk shared by all cases, as when the machine warms up. Meant for both of a pair."""
     walk = np.cumsum(rng.standard_normal(shape[-1]))
     return np.broadcast_to(walk, shape).copy()

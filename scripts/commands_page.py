@@ -33,7 +33,7 @@ def page() -> str:
 
 
 def sections(name: str, command: click.Command, context: click.Context) -> list[str]:
-    """Of a command, and of those of its own below it."""
+    """The sections of a command and of its subcommands."""
     below = command.commands if isinstance(command, click.Group) else {}
     return [section(name, command, context)] + [
         section(f"{name} {one}", part, click.Context(part, info_name=one, parent=context))
@@ -63,7 +63,7 @@ def section(name: str, command: click.Command, context: click.Context) -> str:
 
 
 def _commands(command: click.Command) -> list[str]:
-    """Those below a command, which have the options of others."""
+    """The list of a command's subcommands."""
     assert isinstance(command, click.Group)
     context = click.Context(command)
     below = ((name, command.get_command(context, name)) for name in command.list_commands(context))

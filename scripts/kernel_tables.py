@@ -1,4 +1,4 @@
-"""The tables of docs/lab/cuda-kernels.md from run files, in markdown on stdout.
+"""Print the tables of docs/lab/cuda-kernels.md from run files, in Markdown.
 
 python scripts/kernel_tables.py floors results/h200.json
 python scripts/kernel_tables.py others results/h200-others.json
@@ -29,7 +29,7 @@ def median_us(data: LaunchData, candidate: str, case: Case) -> float:
 
 
 def floors(path: Path) -> None:
-    """Ours beside SDPA's default by every metric, and beside the two floors; bf16."""
+    """Our kernel beside SDPA's default by every metric, and beside both floors; bf16."""
     run = load(path)
     by_metric = {metric: collect(run, metric) for metric in METRICS}
     print("| B,H,S,D | | ours us | TFLOP/s | SDPA us |", " | ".join(METRICS), end=" |")
@@ -50,7 +50,7 @@ def floors(path: Path) -> None:
 
 
 def others(path: Path) -> None:
-    """Time by graph replays of ours, and how many times as long each other candidate takes."""
+    """Our graph-replay time, and each other candidate's as a multiple of it."""
     run = load(path)
     data = collect(run, "graph")
     rivals = [candidate.name for candidate in run.candidates if candidate.name != "flashbench"]

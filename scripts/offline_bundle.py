@@ -1,4 +1,4 @@
-"""Packs what a GPU machine without a network needs into one file: sources at HEAD and wheels.
+"""Pack what a GPU machine without a network needs into one file: sources at HEAD and wheels.
 
     python scripts/offline_bundle.py [--python 3.12] [--have torch,numpy,...] [-o FILE]
 
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def download(wanted: list[str], have: set[str], python: str, target: Path) -> None:
-    """Fetch wheels of `wanted` and of what they need, leaving out what is there already."""
+    """Fetch wheels of `wanted` and their dependencies, except packages that are there already."""
     target.mkdir(parents=True, exist_ok=True)
     pending, done = list(wanted), set(have)
     while pending:
@@ -79,7 +79,7 @@ def download(wanted: list[str], have: set[str], python: str, target: Path) -> No
 
 
 def needs(wheel: Path, python: str) -> list[str]:
-    """The requirements in a wheel's metadata that hold on that machine, extras left out."""
+    """The requirements in a wheel's metadata that apply to that machine, without extras."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n)]
         metadata = BytesParser().parsebytes(archive.read(name))
@@ -117,7 +117,7 @@ def pack(wheels: Path, output: Path) -> None:
 
 
 def _add_commit(tar: tarfile.TarFile) -> None:
-    """The library has to know its commit there too, where no git history is."""
+    """Add the commit's hash, which the library needs to know and cannot get from git there."""
     head = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
     commit = subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()
     content = json.dumps({"commit": commit, "dirty": False}).encode()

@@ -1,4 +1,4 @@
-"""Writes the tables in docs anew.
+"""Regenerate the tables in docs.
 
 `<!-- table: ARGUMENTS -->` is `flashbench show ARGUMENTS`, `<!-- targets: FILE -->` is
 `experiments/cpu_targets.py --from FILE`, and `<!-- means: ARGUMENTS, ARGUMENTS -->` one line with
@@ -30,7 +30,7 @@ def rendered(match: re.Match[str]) -> str:
 
 
 def means(shown: list[list[str]]) -> str:
-    """One line: by machine and metric, SDPA's time over ours in the geometric mean."""
+    """One line: the geometric mean of SDPA's time over ours, by machine and metric."""
     by_machine: dict[str, list[str]] = {}
     for arguments in shown:
         table = json.loads(printed("-m", "flashbench", "show", *arguments, "--format", "json"))
@@ -53,7 +53,7 @@ def printed(*command: str) -> str:
 
 
 def updated(text: str) -> str:
-    """A page with its tables as they follow from the run files today."""
+    """A page with its tables regenerated from the run files."""
     return _TABLE.sub(rendered, text)
 
 
