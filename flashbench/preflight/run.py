@@ -50,6 +50,10 @@ class PreflightReport:
     def warnings(self) -> list[Finding]:
         return self._of("warning")
 
+    def named(self) -> frozenset[str]:
+        """The checks that found an error."""
+        return frozenset(one.check for one in self.errors)
+
     def _of(self, severity: Severity) -> list[Finding]:
         return [one for done in self.checks for one in done.findings if one.severity == severity]
 
@@ -78,16 +82,15 @@ def run(
     from flashbench.preflight.build.subject import BuildSubject
 
     tell(f"building HEAD from a clean export, for {timeout:g} s at the most")
-    subject = BuildSubject(tree, timeout)
+    subject = BuildSubject(tree, timeout, report.named)
     performer.perform("build", build.CHECKS, subject)
     if level == "device":
         from flashbench.builds import cache_directory
         from flashbench.preflight import device
 
         tell("asking the driver and torch")
-        named = frozenset(one.check for one in report.errors)
         folders = [cache_directory(), Path.cwd()]
-        answers = device.ask_machine(folders, subject.archs, subject.setting, named)
+        answers = device.ask_machine(folders, subject.archs, subject.setting, report.named())
         performer.perform("device", device.CHECKS, answers)
     return report
 

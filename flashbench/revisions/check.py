@@ -208,6 +208,8 @@ def _status(error: str, import_root: Path, spec: str) -> tuple[Status, str]:
     error = error.replace(f"{import_root}{os.sep}", "")
     if wanted := _missing(error, spec):
         built = [path.relative_to(import_root).as_posix() for path in libraries(import_root)]
+        # setuptools leaves a copy of each there.
+        built = [name for name in built if not name.startswith("build/")] or built
         # A module in a package that is the callable's own is mostly Python: not what was built.
         own = "." in wanted and f"{spec.partition(':')[0]}.".startswith(f"{wanted}.")
         if built and not own and not any(_is_module(name, wanted) for name in built):

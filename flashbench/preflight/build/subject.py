@@ -1,6 +1,7 @@
 """What the build level looks at: a project's sources, and what became of building HEAD."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class BuildSubject:
-    """A project. Building is tried once, by the first check that asks."""
+    """A project. Building is tried once, by the first check that asks. named: the checks that have
+    found an error so far."""
 
     tree: SourceTree
     timeout: float
+    named: Callable[[], frozenset[str]] = frozenset
 
     @cached_property
     def has_cuda(self) -> bool:

@@ -1,0 +1,119 @@
+"""What helps a build of HEAD that failed: the check that names its cause, or the fix."""
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from flashbench.builds.missing_symbol import first_line
+from flashbench.preflight.build.subject import BuildSubject
+
+if TYPE_CHECKING:
+    from flashbench.revisions import Built
+
+# Checks before this one, and what a build has in its reason if it fails for what they name.
+_TRACES = {
+    "C++ compiler": r"C\+\+|c\+\+|g\+\+|gcc|\bcc\b|clang|compiler|CXX",
+    "Python headers": r"Python\.h|Python\w*_INCLUDE|Development",
+    "nvcc": r"nvcc|CUDA|cuda",
+    "torch": r"torch|Torch|CUDA",
+}
+# The same by the status of the build.
+_CAUSES: Mapping[str, tuple[str, ...]] = {
+    "missing header": ("missing headers", "headers in git", "submodules"),
+    "compile error": ("macros against constants", "headers in git", "submodules"),
+    "undefined symbol": ("bindings against units", "explicit instantiations", "listed sources"),
+    "link error": ("bindings against units", "explicit instantiations", "listed sources"),
+    "wrong module name": ("module name",),
+    "import error": ("project settings",),
+    "build error": ("listed sources", "project settings", "submodules"),
+}
+_PROGRAMS = {"make": "apt-get install make", "cc": "apt-get install gcc"}
+
+
+def cause(built: "Built", named: Iterable[str]) -> str:
+    """Which of the checks that found an error explains a failed build; "" if none does."""
+    found = [
+        name for name, trace in _TRACES.items() if not built.kept or re.search(trace, built.reason)
+    ]
+    found += _CAUSES.get(built.status, ())
+    return next((name for name in found if name in named), "")
+
+
+def fix(subject: BuildSubject, built: "Built") -> str:
+    """The command, or the sentence, that helps."""
+    for pattern, say in _FIXES:
+        if found := re.search(pattern, first_line(built.reason)):
+            return say(subject, found)
+    if not built.kept:
+        return "mend this machine, and the same command tries again"
+    if built.status == "timeout":
+        return "flashbench preflight --level build --timeout 1h"
+    purpose = "build" if built.build.status != "built" else "load"
+    return f"flashbench bisect --for {purpose} --good COMMIT"
+
+
+def _install(subject: BuildSubject, found: re.Match[str]) -> str:
+    name = found[1]
+    if name in ("cmake", "ninja"):
+        return f"python -m pip install {name}"
+    return _PROGRAMS.get(name, f"install {name}, or put its folder on PATH")
+
+
+def _install_module(subject: BuildSubject, found: re.Match[str]) -> str:
+    """A package that is not the project's own."""
+    if found[1] == subject.project.callable.partition(":")[0]:
+        return f"correct `callable` in pyproject.toml: it names {found[1]}"
+    name, here = found[1].partition(".")[0], subject.project.path
+    if any((subject.tree.root / here / f"{name}{end}").exists() for end in ("", ".py")):
+        return f"write {found[1]}, or correct what imports it: git grep {shlex.quote(found[1])}"
+    return f"python -m pip install {name}"
+
+
+def _architecture(subject: BuildSubject, found: re.Match[str]) -> str:
+    number = re.sub(r"\D", "", found[1])
+    for variable in ("CUDAARCHS", "TORCH_CUDA_ARCH_LIST"):
+        if number in os.environ.get(variable, "").replace(".", ""):
+            return f"unset {variable}"
+    setting = subject.setting
+    place = f" ({setting.place})" if setting.place else ""
+    return f"remove {number} from {setting.name}{place}, or install an older nvcc"
+
+
+def _rename(subject: BuildSubject, found: re.Match[str]) -> str:
+    """`expected fast._C, got fast/kernels.cpython-311-x86_64-linux-gnu.so`."""
+    built = found[2].partition(".")[0].replace("/", ".")
+    return f"name the module {found[1]} where the build names {built}"
+
+
+def _initialise(subject: BuildSubject, found: re.Match[str]) -> str:
+    return f"name the module {found[1]} in its unit: PYBIND11_MODULE({found[1]}, m)"
+
+
+_Say = Callable[[BuildSubject, re.Match[str]], str]
+
+# What the first line of a reason has, and what helps; the first that fits.
+_FIXES: tuple[tuple[str, _Say], ...] = (
+    (r"\b(\w+): (?:command )?not found", _install),
+    (r"\b(cmake|ninja|make): cannot be run", _install),
+    (r"Unknown CUDA arch", lambda subject, found: "unset TORCH_CUDA_ARCH_LIST"),
+    (r"Unsupported gpu architecture '(\w+)'", _architecture),
+    (
+        r"(?:error: |source file \")([\w./+-]+\.(?:h|hpp|cuh|hh|inl))\b",
+        lambda subject, found: (
+            f"git log --all --oneline -- {shlex.quote('*' + found[1].rpartition('/')[2])}"
+        ),
+    ),
+    (r"expected ([\w.]+), got ([^,]+)", _rename),
+    (r"\(PyInit_(\w+)\)", _initialise),
+    (
+        r"; ([\w./+-]+)\S* should hold it, and was not compiled",
+        lambda subject, found: f"add {found[1]} to the sources of the build",
+    ),
+    (
+        r"no function ([\w.]+)\.\w+",
+        lambda subject, found: f"name a function of {found[1]} as `callable` in pyproject.toml",
+    ),
+    (r"No module named '([\w.]+)'", _install_module),
+)

@@ -1,0 +1,188 @@
+"""A build of HEAD that fails is one error: its own fix, or the check that names its cause."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from revisions.repository import Repository
+
+from flashbench.preflight import Finding, run
+from flashbench.preflight.build import next_step
+from flashbench.preflight.build.subject import BuildSubject
+from flashbench.preflight.source.tree import read_tree
+
+_BINDINGS = """\
+#include <Python.h>
+namespace fast {{ void fp16(float*); void bf16(float*); }}
+static PyObject* go(PyObject*, PyObject*) {{ fast::fp16(0); fast::bf16(0); Py_RETURN_NONE; }}
+static PyMethodDef methods[] = {{{{"go", go, METH_NOARGS, ""}}, {{nullptr, nullptr, 0, nullptr}}}};
+static PyModuleDef module = {{PyModuleDef_HEAD_INIT, "_C", nullptr, -1, methods}};
+PyMODINIT_FUNC PyInit_{}() {{ return PyModule_Create(&module); }}
+"""
+_SETUP = """\
+from setuptools import Extension, setup
+
+names = ["bindings", "fp16", {!r}]
+units = [f"csrc/{{name}}.cpp" for name in names]
+setup(packages=["fast"], name="fast", ext_modules=[Extension({!r}, units)])
+"""
+_CMAKE = """\
+cmake_minimum_required(VERSION 3.20)
+project(fast LANGUAGES CXX)
+find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
+set(names bindings fp16 {})
+list(TRANSFORM names REPLACE "(.+)" "csrc/\\\\1.cpp")
+Python_add_library({} MODULE WITH_SOABI ${{names}})
+set_target_properties({} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${{CMAKE_SOURCE_DIR}}/fast)
+"""
+_WITH_SETUP = '["python", "setup.py", "build_ext", "--inplace"]'
+_WITH_CMAKE = '["sh", "-c", "cmake -S . -B build && cmake --build build"]'
+
+
+def _project(root: Path, by: str, *, unit: str = "bf16", name: str = "_C", init: str = "_C") -> Any:
+    """A module of three units, which a script of setuptools or of CMake lists by a variable."""
+    project = Repository(root)
+    build = _WITH_CMAKE if by == "cmake" else _WITH_SETUP
+    project.write(
+        "pyproject.toml", f'[tool.flashbench.project]\ncallable = "fast.api:f"\nbuild = {build}\n'
+    )
+    if by == "cmake":
+        project.write("CMakeLists.txt", _CMAKE.format(unit, name, name))
+    else:
+        project.write("setup.py", _SETUP.format(unit, f"fast.{name}"))
+    project.write("fast/__init__.py", "")
+    project.write("fast/api.py", "from fast import _C\ndef f(q, k, v, **others): return q\n")
+    project.write("csrc/bindings.cpp", _BINDINGS.format(init))
+    for dtype in ("fp16", "bf16"):
+        project.write(f"csrc/{dtype}.cpp", f"namespace fast {{ void {dtype}(float*) {{}} }}\n")
+    project.write("csrc/other.cpp", "")
+    project.commit("A kernel")
+    return project
+
+
+@pytest.mark.parametrize(
+    ("by", "defect", "found", "fix"),
+    [
+        (
+            "setuptools",
+            {"unit": "other"},
+            "undefined symbol: fast::bf16(float*); csrc/bf16.cpp should hold it",
+            "add csrc/bf16.cpp",
+        ),
+        (
+            "cmake",
+            {"name": "science"},
+            "wrong module name: expected fast._C, got fast/science",
+            "where the build names fast.science",
+        ),
+        (
+            "setuptools",
+            {"init": "science"},
+            "wrong module name: ",
+            "name the module _C in its unit",
+        ),
+    ],
+)
+def test_module_that_is_built_and_does_not_load(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    by: str,
+    defect: dict[str, str],
+    found: str,
+    fix: str,
+) -> None:
+    """The symbol with the unit that should hold it, the name of the module: one error each."""
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
+    report = run(_project(tmp_path / "fast", by, **defect).root, "build", timeout=60)
+    (error,) = report.errors
+    assert (error.check, found in error.found) == ("clean build", True), error
+    assert fix in error.fix
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> BuildSubject:
+    return BuildSubject(read_tree(_project(tmp_path / "fast", "setuptools").root), 60)
+
+
+def _built(status: str, reason: str, *, kept: bool = True) -> Any:
+    return SimpleNamespace(
+        status=status, reason=reason, kept=kept, build=SimpleNamespace(status=status)
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "fix"),
+    [
+        (
+            "missing header",
+            "a.cu:1:10: fatal error: t/b.h: No such file",
+            "git log --all --oneline",
+        ),
+        ("missing header", 'a.cu(1): cannot open source file "b.cuh"', "-- '*b.cuh'"),
+        ("import error", "no function fast.api.g", "name a function of fast.api as `callable`"),
+        ("import error", "No module named 'fast.api'", "correct `callable` in pyproject.toml"),
+        ("import error", "No module named 'fast.tables'", "git grep fast.tables"),
+        ("import error", "No module named 'einops.layers'", "python -m pip install einops"),
+        ("compile error", "nvcc fatal : Unsupported gpu architecture 'compute_70'", "remove 70 "),
+        ("build error", "ValueError: Unknown CUDA arch (Common)", "unset TORCH_CUDA_ARCH_LIST"),
+        ("compile error", "a.cu(3): error: x", "flashbench bisect --for build --good COMMIT"),
+        ("timeout", "the build took longer than 9 s", "preflight --level build --timeout 1h"),
+    ],
+)
+def test_fix_of_a_failed_build(subject: BuildSubject, status: str, reason: str, fix: str) -> None:
+    """The command or sentence that follows from the reason."""
+    assert fix in next_step.fix(subject, _built(status, reason))
+
+
+@pytest.mark.parametrize(
+    ("tool", "fix"),
+    [("cmake", "pip install cmake"), ("make", "apt-get install make"), ("bazel", "install bazel")],
+)
+def test_fix_of_a_missing_tool(subject: BuildSubject, tool: str, fix: str) -> None:
+    """How it is installed, where that is known."""
+    built = _built(
+        "build error", f"for lack of a tool on PATH: sh: 1: {tool}: not found", kept=False
+    )
+    assert fix in next_step.fix(subject, built)
+
+
+def test_architecture_of_the_environment(
+    subject: BuildSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is unset where it was set."""
+    built = _built("compile error", "nvcc fatal : Unsupported gpu architecture 'compute_70'")
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "7.0;9.0")
+    assert next_step.fix(subject, built) == "unset TORCH_CUDA_ARCH_LIST"
+
+
+@pytest.mark.parametrize(
+    ("status", "named", "cause"),
+    [
+        ("missing header", "headers in git", "headers in git"),
+        ("undefined symbol", "explicit instantiations", "explicit instantiations"),
+        ("wrong module name", "module name", "module name"),
+        ("undefined symbol", "module name", ""),
+        ("missing header", "nvcc", "nvcc"),  # cuda_runtime.h
+    ],
+)
+def test_cause_that_is_named(status: str, named: str, cause: str) -> None:
+    """A check that found an error explains a build that fails in its way, and in no other."""
+    reason = "a.cpp:1:10: fatal error: cuda_runtime.h: No such file"
+    assert next_step.cause(_built(status, reason), {named}) == cause
+
+
+def test_header_that_git_lacks_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source level names it; that HEAD does not build follows from it."""
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
+    project = _project(tmp_path / "fast", "setuptools")
+    project.write("csrc/fp16.cpp", '#include "gone.h"\nnamespace fast { void fp16(float*) {} }\n')
+    project.commit("Use a header that is not there")
+    report = run(project.root, "build", timeout=60)
+    found: list[Finding] = report.errors
+    assert [one.check for one in found] == ["missing headers"]
+    (reason,) = (done.skipped for done in report.checks if done.name == "clean build")
+    assert reason.startswith("HEAD does not build here (missing header: csrc/fp16.cpp:1:10: ")
+    assert reason.endswith("): fix missing headers first")
