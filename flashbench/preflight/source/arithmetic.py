@@ -92,7 +92,7 @@ class Constants:
 
     @cached_property
     def _files(self) -> list[str]:
-        return self.tree.closure(self.file)
+        return list(self.tree.closure(self.file))
 
     @cached_property
     def _texts(self) -> list[str]:

@@ -67,35 +67,51 @@ class SourceText:
         parts.append(self.code[last:])
         return re.sub(r'"(?:\\.|[^"\\\n])*"', '""', "".join(parts))
 
-    @cached_property
+    @property
     def outer(self) -> str:
         """`plain` at the level of namespaces: bodies of functions and classes are empty braces.
 
         Of the same length, so that places in it are places in `plain`.
         """
+        return self._levels[0]
+
+    def scope(self, place: int) -> tuple[str, ...]:
+        """The namespaces around a place of `plain`, without inline ones; "" for one without a
+        name."""
+        around = (name for begin, end, name in self._levels[1] if begin <= place < end)
+        return tuple(part for name in around for part in name.split("::"))
+
+    @cached_property
+    def _levels(self) -> tuple[str, list[tuple[int, int, str]]]:
+        """`outer`, and the namespaces: where each begins and ends, its name."""
         plain = self.plain
         parts: list[str] = []
+        spaces: list[tuple[int, int, str]] = []
         written = 0  # how much of `plain` is in `parts`
-        closing: list[bool] = []  # of each open brace: does it close a namespace?
+        closing: list[int | None] = []  # of each open brace: the namespace that it closes
         hidden = 0
         last = 0  # behind the latest ";", "{" or "}": where a heading begins
         for match in _STOPS.finditer(plain):
             place, sign = match.start(), match[0]
             if sign == "{":
-                is_namespace = not hidden and _NAMESPACE.search(plain[last:place]) is not None
-                closing.append(is_namespace)
-                if is_namespace:
+                heading = _NAMESPACE.search(plain[last:place]) if not hidden else None
+                closing.append(None if heading is None else len(spaces))
+                if heading is not None:
                     parts += [plain[written:place], ";"]
                     written = place + 1
+                    if (name := _space(plain[last:place], heading)) is None:
+                        name = "inline"
+                    spaces.append((place, len(plain), name))
                 else:
                     hidden += 1
                     if hidden == 1:
                         parts.append(plain[written : place + 1])
                         written = place + 1
             elif sign == "}" and closing:
-                if closing.pop():
+                if (space := closing.pop()) is not None:
                     parts += [plain[written:place], ";"]
                     written = place + 1
+                    spaces[space] = (spaces[space][0], place, spaces[space][2])
                 else:
                     hidden -= 1
                     if hidden == 0:
@@ -104,7 +120,7 @@ class SourceText:
                         written = place
             last = place + 1
         parts.append(plain[written:])
-        return "".join(parts)
+        return "".join(parts), [one for one in spaces if one[2] != "inline"]
 
     @cached_property
     def macros(self) -> str:
@@ -199,6 +215,13 @@ class SourceText:
             else:
                 last = match.start() + 1
         return found
+
+
+def _space(text: str, heading: "re.Match[str]") -> str | None:
+    """The name of a namespace by its heading; None for one that adds nothing to names."""
+    if heading[1].startswith("extern") or text[: heading.start()].rstrip().endswith("inline"):
+        return None
+    return re.sub(r"\s+|\binline\b", "", heading[1].removeprefix("namespace"))
 
 
 def split_arguments(text: str, brackets: tuple[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The units that build files name one by one: read from literals, and known to be all or not."""
+"""The units that build files name one by one."""
 
 import ast
 import re
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from flashbench.preflight.source.cxx import UNITS
+from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
 from flashbench.preflight.source.tree import SourceTree
 
 _WORD = re.compile(rf"[\w./+${{}}-]+(?:{'|'.join(map(re.escape, UNITS))})(?![\w.])")
@@ -23,10 +24,6 @@ _CMAKE_LISTS = re.compile(
 )
 _CMAKE_MAKES = re.compile(r"(add_custom_command|configure_file|file|execute_process)\Z", re.I)
 _ASSIGNED = re.compile(r"\s*(?:override\s+|export\s+)?([\w.-]+)\s*[:?+]*=(.*)")
-_INCOMPLETE = re.compile(
-    r"\bglob\b|GLOB|\*\.(cpp|cu|cc|c)\b|wildcard|foreach|aux_source_directory|add_custom_command|"
-    r"execute_process|configure_file|FetchContent|%|\$\(\w+:|\.o\b"
-)
 Listed = tuple[str, int]  # the unit as it is written, and its line
 
 
@@ -39,12 +36,7 @@ def listed(tree: SourceTree) -> Iterator[tuple[str, str, int]]:
                 yield file, plain, line
 
 
-def is_complete(tree: SourceTree) -> bool:
-    """Whether no build file computes what it compiles: all its units are literals."""
-    return all(_is_literal(tree, file) for file in tree.build_files if _is_build(file))
-
-
-def _is_build(file: str) -> bool:
+def is_build(file: str) -> bool:
     name = PurePosixPath(file).name
     return name in ("setup.py", "CMakeLists.txt", "meson.build") or name.lower().endswith(
         ("makefile", ".cmake")
@@ -52,11 +44,11 @@ def _is_build(file: str) -> bool:
 
 
 def _in(tree: SourceTree, file: str) -> Iterator[Listed]:
-    if not _is_build(file):
+    if not is_build(file):
         return
     text = tree.read(file).text
     if file.endswith(".py"):
-        yield from _in_python(text)
+        yield from _in_python(tree, file)
     elif file.endswith((".txt", ".cmake")):
         yield from _in_cmake(text)
     elif file.endswith("meson.build"):
@@ -67,79 +59,26 @@ def _in(tree: SourceTree, file: str) -> Iterator[Listed]:
         yield from _in_make(text)
 
 
-def _is_literal(tree: SourceTree, file: str) -> bool:
-    text = tree.read(file).text
-    if not file.endswith(".py"):
-        code = _CMAKE_COMMENT.sub("", text)
-        computed = [word for word in _WORD.findall(_HERE.sub("", code)) if "$" in word]
-        return not computed and _INCOMPLETE.search(code) is None
-    module = _parsed(text)
-    if module is None:
-        return False
-    counts = _stored(module)
-    return all(_literal_list(entry, counts) for entry in _source_arguments(module))
-
-
-def _in_python(text: str) -> Iterator[Listed]:
-    """Literals of `sources=[...]`, of an extension's second argument and of a list that is called
-    after sources. A name that is joined from parts is known only when setup.py runs."""
-    module = _parsed(text)
-    if module is None:
+def _in_python(tree: SourceTree, file: str) -> Iterator[Listed]:
+    """Sources of extensions that the text tells, and literals of a list that is called after
+    sources."""
+    try:
+        script = script_of(tree, file)
+    except UNREADABLE:
         return
-    lists = list(_source_arguments(module))
-    for node in ast.walk(module):
+    told = (one for one in script.sources() if one.sure and ANY not in one.text)
+    seen = {(one.text, one.line) for one in told if _WORD.fullmatch(one.text)}
+    for node in ast.walk(script.module):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
-            if _OF_SOURCES.search(name) and not _LEFT_OUT.search(name):
-                lists.append(node.value)
-    seen = set()
-    for entry in lists:
-        for value in entry.elts if isinstance(entry, ast.List | ast.Tuple) else ():
-            known = value.value if isinstance(value, ast.Constant) else None
-            if isinstance(known, str) and _WORD.fullmatch(known):
-                seen.add((known, value.lineno))
+            if not _OF_SOURCES.search(name) or _LEFT_OUT.search(name):
+                continue
+            entry = node.value
+            for value in entry.elts if isinstance(entry, ast.List | ast.Tuple) else ():
+                known = value.value if isinstance(value, ast.Constant) else None
+                if isinstance(known, str) and _WORD.fullmatch(known):
+                    seen.add((known, value.lineno))
     yield from sorted(seen, key=lambda one: one[1])
-
-
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-
-
-def _source_arguments(module: ast.Module) -> Iterator[ast.expr]:
-    """What extensions are given as their sources."""
-    for node in ast.walk(module):
-        if not isinstance(node, ast.Call):
-            continue
-        yield from (one.value for one in node.keywords if one.arg == "sources")
-        called = ast.unparse(node.func)
-        if called.endswith("Extension") and len(node.args) > 1:
-            yield node.args[1]
-
-
-def _stored(module: ast.Module) -> dict[str, list[ast.expr | None]]:
-    """What each name is set to; None for what may change it (`+=`, `.append`)."""
-    found: dict[str, list[ast.expr | None]] = {}
-    for node in ast.walk(module):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    found.setdefault(target.id, []).append(node.value)
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            found.setdefault(node.target.id, []).append(None)
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            found.setdefault(node.value.id, []).append(None)  # a method may change it
-    return found
-
-
-def _literal_list(entry: ast.expr, stored: dict[str, list[ast.expr | None]]) -> bool:
-    if isinstance(entry, ast.Name):
-        values = stored.get(entry.id, [])
-        (only,) = values if len(values) == 1 else (None,)
-        return isinstance(only, ast.List) and _literal_list(only, stored)
-    return isinstance(entry, ast.List) and all(isinstance(one, ast.Constant) for one in entry.elts)
 
 
 def _in_cmake(text: str) -> Iterator[Listed]:

@@ -1,160 +1,269 @@
-"""Functions that bindings call are defined in a unit that the build compiles."""
+"""Functions that compiled units call are defined in a unit that the build compiles."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from flashbench.preflight.finding import Finding
+from flashbench.preflight.finding import CannotCheck, Finding, Severity
+from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.cxx import UNITS
+from flashbench.preflight.source.functions import (
+    Declaration,
+    Definition,
+    declared_places,
+    definitions,
+    functions_of,
+    is_in_scope,
+    may_be_same,
+)
 from flashbench.preflight.source.generated import written_by_a_generator
+from flashbench.preflight.source.removed import removed_files, removed_units, restore
 from flashbench.preflight.source.tree import SourceTree
-from flashbench.preflight.source.units import listed_units, units_without_source
+from flashbench.preflight.source.units import units_without_source
 
 _BINDS = re.compile(r"\b(PYBIND11_MODULE|TORCH_LIBRARY\w*|NB_MODULE|PyInit_\w+|PyModuleDef)\b")
-# A declaration: a type, a name, arguments, ";". No template: `instantiations` has those.
-_DECLARES = re.compile(
-    r"(?:^|[;}])\s*(?!(?:return|using|typedef|template|friend|namespace|asm)\b)"
-    r"(?:extern\s+(?:\"\"\s+)?)?(?:[\w:]+(?:<[^;{}()]*>)?[\s*&]+)+([A-Za-z_]\w*)\s*"
-    r"\(([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*)\)\s*(?:noexcept\s*)?(?=;)"
-)
-# The same with a body, of a class's members too.
-_DEFINES = re.compile(
-    r"(?<![\w.>])([A-Za-z_]\w*)\s*\([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*\)\s*"
-    r"(?:(?:const|noexcept|override|final|try)\b\s*|->\s*[\w:<>&*\s]+)*(?:\{|:[^;:{}]*\{)"
-)
-
-
+_WORD = re.compile(r"[A-Za-z_]\w*")
 # Names of folders with the code of others, whose libraries are linked.
 _VENDORED = re.compile(
     r"(^|/)(third[_-]?party|3rd[_-]?party|external|extern|vendor(ed)?|deps|dependencies|contrib)/",
     re.IGNORECASE,
 )
-_EXTERN_C = re.compile(r'\bextern\s*""\s*\{')
-_OBJECT = re.compile(r"\b(static|thread_local|inline|constexpr|weak)\b")
-# A parameter that is none: a literal or a call, so that the "declaration" makes an object.
-_VALUE = re.compile(r"(^|,)\s*([-+]?\.?\d|\"\"|'|nullptr\b|\w[\w:]*\s*\([^()*&]*\)\s*(,|$))")
 
 
 @dataclass(frozen=True, slots=True)
-class _Declaration:
-    name: str
-    place: int  # in `plain`
-    foreign: bool  # may be defined by a library, or be no function at all
+class _Wanted:
+    """A declared function that no compiled unit defines. nearly: definitions of its name that are
+    compiled, and are of another function."""
+
+    file: str
+    one: Declaration
+    nearly: list[tuple[str, Definition]]
+    left_out: list[str]
 
 
-def bound_but_not_built(tree: SourceTree) -> Iterator[Finding]:
-    """A function that the bindings declare and use, and that no compiled unit defines.
+def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
+    """A function that a binding, or another compiled unit, uses and that no compiled unit defines.
 
-    Only functions of the project's own: C functions, and those of vendored headers, may be of
-    libraries."""
+    Only the project's own: C functions, and those of vendored headers, may be of libraries. One
+    that units other than the bindings use is reported if the unit that should define it is known:
+    left out of the build, or removed.
+    """
+    build = build_of(tree)
     binding = [unit for unit in tree.units if _BINDS.search(tree.read(unit).code)]
-    if not binding or units_without_source(tree):
+    users = [*binding, *sorted(build.files - set(binding))]
+    if not binding and not build.units:
         return
-    wanted = list(_wanted(tree, binding))
-    names = {one.name for _, _, one in wanted}
-    holders: dict[str, list[str]] = defaultdict(list)
-    for file in (*tree.units, *tree.headers) if wanted else ():
-        outer = tree.read(file).outer
-        if names.isdisjoint(re.findall(r"\w+", outer)):
+    unread = units_without_source(tree)
+    if unread:
+        yield CannotCheck(f"{unread} may define anything")
+        return
+    if build.unknown:
+        yield CannotCheck(f"{build.unknown}, so that units left out are not seen")
+    reported = set()
+    for wanted in _undefined(tree, users):
+        name = wanted.one.name
+        known = wanted.left_out or _removed_holder(tree, wanted.one)
+        if name in reported or (wanted.one.of_library and not known):
             continue
-        for name in {match[1] for match in _DEFINES.finditer(outer)}:
-            holders[name].append(file)
-    compiled, headers = listed_units(tree), set(tree.headers)
-    for unit, file, one in wanted:
-        name, defined = one.name, holders[one.name]
-        if not defined:
-            if _may_be_defined(tree, name):
-                continue
-            found, fix = "no unit defines it", f"git log --all --oneline -S'{name}('"
-        elif compiled and not compiled & set(defined) and not headers & set(defined):
-            found = f"{defined[0]} defines it, which the build does not compile"
-            fix = f"add {defined[0]} to the sources of the build"
+        user = _user(tree, wanted, users if known or wanted.nearly else binding)
+        if user is None:
+            continue
+        finding = _finding(tree, wanted, user, by_binding=user in binding)
+        if finding is not None:
+            reported.add(name)
+            yield finding
+
+
+def _finding(
+    tree: SourceTree, wanted: _Wanted, user: str, *, by_binding: bool
+) -> Finding | CannotCheck | None:
+    """What to say of a function that is not defined; nothing where the text is no proof."""
+    name = wanted.one.name
+    line = tree.read(wanted.file).line_of(wanted.one.place)
+    where, calls = f"{wanted.file}:{line}", f"{user} calls {name}"
+    if wanted.left_out:
+        unit = wanted.left_out[0]
+        found = f"{calls}: {unit} defines it, which the build does not compile"
+        return Finding(
+            where, found, f"add {unit} to the sources of the build", _severity(tree, user, name)
+        )
+    gone = "" if wanted.nearly else _removed_holder(tree, wanted.one)
+    if (reason := _may_be_defined(tree, name)) is not None:
+        return CannotCheck(f"{name}: {reason}") if by_binding else None
+    if wanted.nearly:
+        file, other = wanted.nearly[0]
+        at = f"{file}:{tree.read(file).line_of(other.place)}"
+        if is_in_scope(wanted.one, other):
+            found = f"{calls}({_short(wanted.one)}): {at} defines it with ({_short(other)})"
         else:
+            full = "::".join((*wanted.one.scope, name))
+            found = f"{user} calls {full}: {at} defines {other.qualified}"
+        return Finding(where, found, f"make {where} and {at} agree", _severity(tree, user, name))
+    if gone:
+        found = f"{calls}: {gone} defined it, which was removed"
+        fix = restore(gone, removed_files(tree)[gone])
+        return Finding(where, found, fix, _severity(tree, user, name))
+    return Finding(where, f"{calls}: no unit defines it", f"git log --all --oneline -S'{name}('")
+
+
+def _undefined(tree: SourceTree, users: list[str]) -> Iterator[_Wanted]:
+    """Functions that files of these units declare, and that no file of the build defines."""
+    files = tree.closure_of(users)
+    declared = {file: found for file in files if (found := _own(tree, file))}
+    names = {one.name for found in declared.values() for one in found}
+    holders = _holders(tree, names)
+    build, headers = build_of(tree), set(tree.headers)
+    for file, found in declared.items():
+        for one in found:
+            nearly, left_out, defined = [], [], False
+            for holder, definition in holders.get(one.name, ()):
+                fits = holder in headers or (
+                    is_in_scope(one, definition)
+                    and may_be_same(one.parameters, definition.parameters)
+                )
+                if holder not in headers and build.leaves_out(holder):
+                    if fits:
+                        left_out.append(holder)
+                elif fits:
+                    defined = True
+                    break
+                elif "?" not in definition.qualifier:
+                    nearly.append((holder, definition))
+            if not defined:
+                # What the build compiles comes first: of an overload it says more.
+                nearly.sort(key=lambda pair: not is_in_scope(one, pair[1]))
+                yield _Wanted(file, one, nearly, left_out)
+
+
+def _fits(declared: Declaration, defined: Definition) -> bool:
+    same = may_be_same(declared.parameters, defined.parameters)
+    return same and is_in_scope(declared, defined)
+
+
+def _holders(tree: SourceTree, names: set[str]) -> dict[str, list[tuple[str, Definition]]]:
+    holders: dict[str, list[tuple[str, Definition]]] = defaultdict(list)
+    for file in (*tree.units, *tree.headers) if names else ():
+        if names.isdisjoint(functions_of(tree).words(file)):
             continue
-        line = tree.read(file).line_of(one.place)
-        yield Finding(f"{file}:{line}", f"{unit} calls {name}: {found}", fix)
+        for one in functions_of(tree).defined(file):
+            if one.name in names:
+                holders[one.name].append((file, one))
+    return holders
 
 
-def _wanted(tree: SourceTree, binding: list[str]) -> Iterator[tuple[str, str, _Declaration]]:
-    """Functions that a unit of bindings uses, with the file that declares each."""
-    declared: dict[str, list[_Declaration]] = {}  # headers are of many bindings
-    for unit in binding:
-        used = Counter(re.findall(r"[A-Za-z_]\w*", tree.read(unit).code))
-        for file in tree.closure(unit):
-            if file not in declared:
-                declared[file] = list(_declarations(tree, file))
-            for one in declared[file]:
-                if not one.foreign and used[one.name] > (file == unit):
-                    yield unit, file, one
-
-
-def _declarations(tree: SourceTree, file: str) -> Iterator[_Declaration]:
-    source = tree.read(file)
+def _own(tree: SourceTree, file: str) -> list[Declaration]:
+    """What a file declares, of this project and in C++."""
     vendored = _VENDORED.search(file) is not None or file.endswith(".c")
     ours = tree.tracked is None or file in tree.tracked
-    opened = [found.end() for found in _EXTERN_C.finditer(source.plain)]
-    blocks = [(place, _closed(source.plain, place)) for place in opened]
-    for match in _DECLARES.finditer(source.outer):
-        heading = match[0][: match.start(1) - match.start()]
-        in_c = any(begin <= match.start(1) < end for begin, end in blocks)
-        foreign = (
-            vendored
-            or not ours
-            or in_c
-            or '""' in heading
-            or _OBJECT.search(heading) is not None
-            or _VALUE.search(match[2].strip()) is not None
-            or re.search(rf"\b{match[1]}\s*(\.|\[|->)", source.plain) is not None
-        )
-        yield _Declaration(match[1], match.start(1), foreign)
+    return functions_of(tree).declared(file) if ours and not vendored else []
 
 
-def _closed(plain: str, place: int) -> int:
-    """Where the brace that was opened in front of `place` is closed."""
-    depth = 1
-    for match in re.compile(r"[{}]").finditer(plain, place):
-        depth += 1 if match[0] == "{" else -1
-        if depth == 0:
-            return match.start()
-    return len(plain)
+def _user(tree: SourceTree, wanted: _Wanted, users: list[str]) -> str | None:
+    """The first unit that uses the function and sees its declaration."""
+    name = wanted.one.name
+    used = re.compile(rf"(?<![.\w])(?<!->){name}\b")
+    for unit in users:
+        if name in functions_of(tree).words(unit) and wanted.file in tree.closure(unit):
+            # A declaration, or a definition of a namesake, is no use.
+            places = {one.place for one in _own(tree, unit) if one.name == name}
+            places |= {one.place for one in functions_of(tree).defined(unit) if one.name == name}
+            if any(found.start() not in places for found in used.finditer(tree.read(unit).plain)):
+                return unit
+    return None
 
 
-def _may_be_defined(tree: SourceTree, name: str) -> bool:
-    """Whether something else than a plain definition may define a function: a macro, a script, a
-    submodule, or what the text has of it outside of bodies and is no declaration."""
+def _severity(tree: SourceTree, user: str, name: str) -> Severity:
+    """A warning where a macro may leave out all that uses it."""
+    plain = tree.read(user).plain
+    in_macro = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\s*\([^;{}]*\Z")
+    uses = [found.start() for found in re.finditer(rf"\b{name}\b", plain)]
+    left_out = all(in_macro.search(plain[max(0, at - 300) : at]) for at in uses)
+    return "warning" if uses and left_out else "error"
+
+
+def _removed_holder(tree: SourceTree, one: Declaration) -> str:
+    """The removed unit that defined a function, "" without one."""
+    found = _removed_definitions(tree).get(one.name, ())
+    return next((file for file, other in found if is_in_scope(one, other)), "")
+
+
+@lru_cache(maxsize=1)
+def _removed_definitions(tree: SourceTree) -> dict[str, list[tuple[str, Definition]]]:
+    """What removed units defined, by name, the latest removal first."""
+    found: dict[str, list[tuple[str, Definition]]] = defaultdict(list)
+    for file, source in removed_units(tree).items():
+        for one in definitions(source):
+            found[one.name].append((file, one))
+    return found
+
+
+def _short(one: Declaration | Definition) -> str:
+    text = " ".join(one.parameters.split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _may_be_defined(tree: SourceTree, name: str) -> str | None:
+    """What else than a plain definition may define a function: a macro, a script, a submodule, or
+    what the text has of it outside of bodies and is no declaration."""
     word = re.compile(rf"\b{name}\b")
     for file in (*tree.units, *tree.headers):
-        outer = tree.read(file).outer
-        if name in outer:
-            declared = {found.start(1) for found in _DECLARES.finditer(outer)}
-            if any(found.start() not in declared for found in word.finditer(outer)):
-                return True
+        if name not in functions_of(tree).words(file):
+            continue
+        source = tree.read(file)
+        known = declared_places(source) | {
+            found.place for found in functions_of(tree).defined(file)
+        }
+        if any(found.start() not in known for found in word.finditer(source.outer)):
+            return f"{file} may define it in a way that text does not tell"
     if not all(tree.modules.values()):
-        return True
-    others = [
-        one
-        for one in tree.of_modules
-        if one.endswith(UNITS) and any(one.startswith(f"{module}/") for module in tree.modules)
-    ]
-    if any(word.search(tree.read(one).text) for one in others):
-        return True
-    return _made_by_macro(tree, name) or written_by_a_generator(tree, name)
+        return "a submodule that was not fetched may define it"
+    for module in tree.modules:
+        for file in tree.of_modules:
+            ours = file.startswith(f"{module}/") and file.endswith(UNITS)
+            if ours and word.search(tree.read(file).text):
+                return f"{file} may define it"
+    if (macro := _made_by_macro(tree, name)) is not None:
+        return f"a macro of {macro} may define it"
+    return "a script may write it" if written_by_a_generator(tree, name) else None
 
 
-def _made_by_macro(tree: SourceTree, name: str) -> bool:
-    """Whether a macro may write the definition: by pasting names, or with the name as argument."""
-    word = re.compile(rf"\b{name}\b")
+def _made_by_macro(tree: SourceTree, name: str) -> str | None:
+    """The file with a macro that may write the definition: by pasting names, or with the name as
+    argument."""
+    words, patterns = _written_by_macros(tree)
+    if name in words:
+        return words[name]
+    for file, pattern in patterns:
+        if pattern.fullmatch(name):
+            return file
+    call = re.compile(rf"^[ \t]*[A-Z][A-Z0-9_]*\s*\([^;{{}}]*\b{re.escape(name)}\b", re.MULTILINE)
+    return next(
+        (
+            file
+            for file in tree.units
+            if name in functions_of(tree).words(file) and call.search(tree.read(file).plain)
+        ),
+        None,
+    )
+
+
+@lru_cache(maxsize=1)
+def _written_by_macros(
+    tree: SourceTree,
+) -> tuple[dict[str, str], list[tuple[str, "re.Pattern[str]"]]]:
+    """The words of all macros with a file of each, and the names that they may paste."""
+    words: dict[str, str] = {}
+    patterns = []
     for file in (*tree.units, *tree.headers):
         macros = tree.read(file).macros
-        if word.search(macros) or any(pattern.fullmatch(name) for pattern in _pasted(macros)):
-            return True
-    call = re.compile(rf"^[ \t]*[A-Z][A-Z0-9_]*\s*\([^;{{}}]*\b{re.escape(name)}\b", re.MULTILINE)
-    return any(call.search(tree.read(file).plain) for file in tree.units)
+        for word in _WORD.findall(macros):
+            words.setdefault(word, file)
+        patterns += [(file, pattern) for pattern in _pasted(macros)]
+    return words, patterns
 
 
-@lru_cache(maxsize=4096)
 def _pasted(macros: str) -> tuple[re.Pattern[str], ...]:
     """What macros can make by `##`: what is a parameter may be anything."""
     found = set()

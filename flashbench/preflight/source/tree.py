@@ -3,6 +3,7 @@
 import os
 import re
 from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -37,6 +38,7 @@ class SourceTree:
     of_modules: tuple[str, ...] = ()  # the files of submodules that were fetched
     without_git: str = ""  # why
     _texts: dict[str, SourceText] = field(default_factory=dict, repr=False)
+    _closures: dict[str, Collection[str]] = field(default_factory=dict, repr=False)
     _resolved: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -98,9 +100,15 @@ class SourceTree:
             found.sort(key=lambda known: known not in (self.tracked or ()))
         return found[0] if found else None
 
-    def closure(self, unit: str) -> list[str]:
-        """The unit and all files of the project that it includes, directly or not."""
-        seen, todo = {unit: None}, [unit]
+    def closure(self, unit: str) -> Collection[str]:
+        """The unit and all files of the project that it includes, directly or not; kept."""
+        if unit not in self._closures:
+            self._closures[unit] = self.closure_of([unit])
+        return self._closures[unit]
+
+    def closure_of(self, units: Iterable[str]) -> Collection[str]:
+        """These units and all that they include, each file once."""
+        seen, todo = dict.fromkeys(units), list(units)
         while todo:
             current = todo.pop()
             for include in self.read(current).includes:
@@ -108,7 +116,7 @@ class SourceTree:
                 if found is not None and found not in seen:
                     seen[found] = None
                     todo.append(found)
-        return list(seen)
+        return seen.keys()
 
     def in_submodules(self, name: str) -> bool:
         """Whether a submodule has a file whose path ends with the path `name`."""

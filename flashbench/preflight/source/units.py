@@ -8,9 +8,12 @@ from pathlib import PurePosixPath
 from flashbench.preflight.finding import CannotCheck, Finding, Severity
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.generated import may_be_generated
-from flashbench.preflight.source.listings import is_complete, listed
+from flashbench.preflight.source.listings import listed
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
+
+# What copies units of C++ for another compiler before it compiles them.
+_RENAMES = re.compile(r"\b(rename\w*|hipify\w*)\(")
 
 
 def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
@@ -45,6 +48,8 @@ def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[F
             )
         return
     kin = _renamed(tree, file, name)
+    if kin and _RENAMES.search(tree.read(file).text):
+        return
     yield Finding(
         where,
         f"lists {name}: no such file" + (f", though {kin} is there" if kin else ""),
@@ -74,18 +79,9 @@ def _is_built_by_setup(tree: SourceTree, folder: PurePosixPath) -> bool:
     return any("cmake" in text.lower() and named.search(text) for text in texts)
 
 
-def units_without_source(tree: SourceTree) -> bool:
-    """Whether the build names a unit that cannot be read here, which may define anything."""
-    return any(not resolve(tree, file, name) for file, name, _ in listed(tree))
-
-
-def listed_units(tree: SourceTree) -> frozenset[str]:
-    """The units that the build compiles, with those that they include; none where the text does
-    not tell them all."""
-    if not is_complete(tree):
-        return frozenset()
-    named = {one for file, name, _ in listed(tree) for one in resolve(tree, file, name)}
-    return frozenset(one for unit in named for one in tree.closure(unit) if one.endswith(UNITS))
+def units_without_source(tree: SourceTree) -> str:
+    """A unit that the build names and that cannot be read here; "" without one."""
+    return next((name for file, name, _ in listed(tree) if not resolve(tree, file, name)), "")
 
 
 def submodule_not_as_recorded(tree: SourceTree) -> Iterator[Finding]:

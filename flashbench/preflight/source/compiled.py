@@ -1,0 +1,135 @@
+"""Which units the build may compile, by all that its files name, with patterns and variables."""
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import PurePosixPath
+
+from flashbench.preflight.source.cxx import UNITS
+from flashbench.preflight.source.listings import is_build
+from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
+from flashbench.preflight.source.tree import SourceTree
+
+_END = "|".join(map(re.escape, UNITS))
+_WORD = re.compile(rf"[^\s\"'(),;#=]*(?:{_END}|\*)(?![\w.-])")
+_VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\([^()]*\)|\$<[^<>]*>|\$\w|@\w+@|\*+|\?|%|\{[^{}]*\}")
+_LIST_DIR = re.compile(r"\$\{CMAKE_CURRENT_LIST_DIR\}/")
+_HERE = re.compile(r"\$\{CMAKE_CURRENT_(?:LIST|SOURCE)_DIR\}/")
+_COMMENT = re.compile(r"(?m)#\[(=*)\[[\s\S]*?\]\1\]|#[^\n]*")
+# Commands of CMake that name units and do not compile them.
+_NOT_COMPILING = re.compile(
+    r"\b(?:message|install|set_source_files_properties|list\s*\(\s*(?:REMOVE\w*|FILTER))\b[^()]*\)"
+)
+_FOLDER = re.compile(r"\b(?:aux_source_directory|subdir_glob)\b")
+_QUOTED_PATTERN = re.compile(rf"[\"']([^\"'\n]*[*{{}}%][^\"'\n]*(?:{_END}))[\"']")
+_SCRIPTS = (".py", ".sh", ".bzl", ".toml", ".cfg", ".ninja", ".bazel", "BUILD")
+
+
+@dataclass(eq=False)
+class Build:
+    """What the build files of a tree name. unknown: why they may compile more, "" if they tell."""
+
+    tree: SourceTree
+    words: dict[str, list[str]]  # by the name of the unit
+    patterns: list["re.Pattern[str]"]
+    unknown: str
+
+    @cached_property
+    def units(self) -> frozenset[str]:
+        """The units that it may compile."""
+        return frozenset(unit for unit in self.tree.units if self._is_named(unit))
+
+    @cached_property
+    def files(self) -> frozenset[str]:
+        """These units, and the units that they include."""
+        return frozenset(one for one in self.tree.closure_of(self.units) if one.endswith(UNITS))
+
+    def leaves_out(self, file: str) -> bool:
+        """Whether no build, nor a script that may compile, names a unit."""
+        if self.unknown or not self.units or file in self.files:
+            return False
+        name = PurePosixPath(file).name
+        others = (
+            one for one in self.tree.build_files if one.endswith(_SCRIPTS) and not is_build(one)
+        )
+        return not any(
+            name in text or any(_fits(found, file) for found in _QUOTED_PATTERN.findall(text))
+            for text in (self.tree.read(one).text for one in others)
+        )
+
+    def _is_named(self, unit: str) -> bool:
+        words = self.words.get(PurePosixPath(unit).name, ())
+        return any(unit == word or unit.endswith(f"/{word}") for word in words) or any(
+            pattern.fullmatch(unit) for pattern in self.patterns
+        )
+
+
+@lru_cache(maxsize=1)
+def build_of(tree: SourceTree) -> Build:
+    """What setup.py, CMake, meson and make compile."""
+    words: dict[str, list[str]] = defaultdict(list)
+    patterns, unknown = {}, ""
+    for file in tree.build_files:
+        if not is_build(file):
+            continue
+        for text, line in dict.fromkeys(_named(tree, file)):
+            plain = text[1:] if text.startswith("/") else _plain(text)
+            if plain is None:
+                unknown = unknown or f"{file}:{line} computes what is compiled"
+            elif ANY in plain:
+                start = "" if text.startswith("/") else "(?:.*/)?"
+                patterns[text] = re.compile(start + _expression(plain))
+            else:
+                words[plain.rpartition("/")[2]].append(plain)
+    return Build(tree, words, list(patterns.values()), unknown)
+
+
+def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
+    """The names and patterns of units, each with its line; `ANY` for what is not told. With "/" in
+    front: from the root."""
+    text = tree.read(file).text
+    if file.endswith(".py"):
+        try:
+            sources = script_of(tree, file).sources()
+        except UNREADABLE:
+            yield ANY, 1
+            return
+        yield from ((one.text, one.line) for one in sources)
+        return
+    text = _NOT_COMPILING.sub("", _COMMENT.sub("", text))
+    if found := _FOLDER.search(text):
+        yield ANY, text.count("\n", 0, found.start()) + 1
+    here = _HERE if file.endswith("CMakeLists.txt") else _LIST_DIR
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if (start := here.match(word)) is not None:  # from the root: a pattern with a place
+            below = PurePosixPath(file).parent / word[start.end() :]
+            word = f"/{os.path.normpath(below)}"
+        word = _VARIABLE.sub(ANY, word)
+        if word.endswith(UNITS):
+            yield word, 0
+
+
+def _plain(text: str) -> str | None:
+    """Without leading folders that are unknown or the project's own; None if it may be any."""
+    parts = [part for part in text.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    while len(parts) > 1 and parts[0] == ANY:
+        parts.pop(0)
+    if not parts or not parts[-1].replace(ANY, ""):
+        # All of a folder that has a name of its own is a pattern, too.
+        return "/".join(parts) if any(part.replace(ANY, "") for part in parts) else None
+    return "/".join(parts)
+
+
+def _expression(plain: str) -> str:
+    """Of a pattern; folders that are unknown may be none."""
+    parts = re.escape(plain).replace(re.escape(f"/{ANY}/"), "/(?:.*/)?")
+    return parts.replace(re.escape(ANY), ".*")
+
+
+def _fits(pattern: str, file: str) -> bool:
+    plain = _plain(_VARIABLE.sub(ANY, pattern))
+    return plain is None or re.fullmatch(f"(?:.*/)?{_expression(plain)}", file) is not None

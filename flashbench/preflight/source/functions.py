@@ -1,0 +1,227 @@
+"""Functions that files declare and define: their namespaces and their parameters, as far as text
+tells them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from flashbench.preflight.source.cxx import SourceText, split_arguments
+from flashbench.preflight.source.tree import SourceTree
+
+# A declaration: a type, a name, arguments, ";". No template: `instantiations` has those.
+_DECLARES = re.compile(
+    r"(?:^|[;}])\s*(?!(?:return|using|typedef|template|friend|namespace|asm)\b)"
+    r"(?:extern\s+(?:\"\"\s+)?)?(?:[\w:]+(?:<[^;{}()]*>)?[\s*&]+)+([A-Za-z_]\w*)\s*"
+    r"\(([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*)\)\s*(?:noexcept\s*)?(?=;)"
+)
+# The same with a body, of a class's members too.
+_DEFINES = re.compile(
+    r"(?<![\w.>])([A-Za-z_]\w*)\s*\(([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*)\)\s*"
+    r"(?:(?:const|noexcept|override|final|try)\b\s*|->\s*[\w:<>&*\s]+)*(?:\{|:[^;:{}]*\{)"
+)
+_EXTERN_C = re.compile(r'\bextern\s*""\s*\{')
+_OBJECT = re.compile(r"\b(static|thread_local|inline|constexpr|weak)\b")
+# A parameter that is none: a literal or a call, so that the "declaration" makes an object.
+_VALUE = re.compile(r"(^|,)\s*([-+]?\.?\d|\"\"|'|nullptr\b|\w[\w:]*\s*\([^()*&]*\)\s*(,|$))")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_USED_AS_OBJECT = re.compile(r"\b([A-Za-z_]\w*)\s*(?:\.|\[|->)")
+_QUALIFIER = re.compile(r"((?:\w+(?P<angled>\s*>)?\s*::\s*)+)\Z")
+_BRACKETS = ("<([{", ">)]}")
+_BUILT_IN = {
+    "void",
+    "int",
+    "float",
+    "double",
+    "bool",
+    "char",
+    "short",
+    "long",
+    "unsigned",
+    "signed",
+}
+# On 64-bit Linux.
+_SAME = {
+    "int8_t": "signed char",
+    "uint8_t": "unsigned char",
+    "int16_t": "short",
+    "uint16_t": "unsigned short",
+    "int32_t": "int",
+    "uint32_t": "unsigned int",
+    "int64_t": "long",
+    "uint64_t": "unsigned long",
+    "size_t": "unsigned long",
+}
+Scope = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """place: in `plain`. of_library: may be defined in C, by a library."""
+
+    name: str
+    place: int
+    scope: Scope
+    parameters: str
+    of_library: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """scope: the namespaces around it; qualifier: what is written in front of its name."""
+
+    name: str
+    place: int
+    scope: Scope
+    qualifier: Scope
+    parameters: str
+
+    @property
+    def qualified(self) -> str:
+        return "::".join((*self.scope, *self.qualifier, self.name))
+
+
+class Functions:
+    """The functions of a tree; each file is searched once."""
+
+    def __init__(self, tree: SourceTree) -> None:
+        self.tree = tree
+        self._words: dict[str, frozenset[str]] = {}
+        self._declared: dict[str, list[Declaration]] = {}
+        self._defined: dict[str, list[Definition]] = {}
+
+    def words(self, file: str) -> frozenset[str]:
+        """The names in a file, but for its directives."""
+        if file not in self._words:
+            self._words[file] = frozenset(_WORD.findall(self.tree.read(file).plain))
+        return self._words[file]
+
+    def declared(self, file: str) -> list[Declaration]:
+        if file not in self._declared:
+            self._declared[file] = list(declarations(self.tree.read(file)))
+        return self._declared[file]
+
+    def defined(self, file: str) -> list[Definition]:
+        if file not in self._defined:
+            self._defined[file] = list(definitions(self.tree.read(file)))
+        return self._defined[file]
+
+
+@lru_cache(maxsize=1)
+def functions_of(tree: SourceTree) -> Functions:
+    """One for all checks of a tree."""
+    return Functions(tree)
+
+
+def declarations(source: SourceText) -> Iterator[Declaration]:
+    """Of functions with external linkage; no objects with arguments."""
+    found = list(_DECLARES.finditer(source.outer))
+    objects = set(_USED_AS_OBJECT.findall(source.plain)) if found else set()
+    opened = [found.end() for found in _EXTERN_C.finditer(source.plain)]
+    blocks = [(place, _closed(source.plain, place)) for place in opened]
+    for match in found:
+        name, place = match[1], match.start(1)
+        heading = match[0][: place - match.start()]
+        scope = source.scope(place)
+        if (
+            _OBJECT.search(heading) is not None
+            or _VALUE.search(match[2].strip()) is not None
+            or "" in scope
+            or name in objects
+        ):
+            continue
+        in_c = '""' in heading or any(begin <= place < end for begin, end in blocks)
+        yield Declaration(name, place, scope, match[2], in_c)
+
+
+def declared_places(source: SourceText) -> set[int]:
+    """Where names of declarations stand, of objects too."""
+    return {match.start(1) for match in _DECLARES.finditer(source.outer)}
+
+
+def definitions(source: SourceText) -> Iterator[Definition]:
+    """Of functions, those of classes too."""
+    outer = source.outer
+    for match in _DEFINES.finditer(outer):
+        before = outer[max(0, match.start() - 200) : match.start()]
+        written = _QUALIFIER.search(before)
+        qualifier = tuple(re.findall(r"\w+", written[1])) if written else ()
+        if before.rstrip().endswith("::") and (written is None or written["angled"]):
+            qualifier = ("?",)
+        scope = source.scope(match.start())
+        yield Definition(match[1], match.start(), scope, qualifier, match[2])
+
+
+def is_in_scope(declared: Declaration, defined: Definition) -> bool:
+    """Whether a definition may be one of the declared function, by its namespace."""
+    full = (*defined.scope, *defined.qualifier)
+    if "?" in full or any(part.isupper() for part in (*full, *declared.scope)):
+        return True  # a macro, which may be any namespace
+    if not defined.qualifier:
+        return declared.scope == defined.scope
+    # The qualifier is looked for in each namespace around it.
+    return any(
+        declared.scope == (*defined.scope[:count], *defined.qualifier)
+        for count in range(len(defined.scope) + 1)
+    )
+
+
+def may_be_same(first: str, second: str) -> bool:
+    """Whether parameters may be the same: of types with names of their own only the compiler
+    knows."""
+    ours, theirs = _parameters(first), _parameters(second)
+    if ours is None or theirs is None:
+        return True
+    return len(ours) == len(theirs) and all(
+        None in (one, other) or one == other for one, other in zip(ours, theirs, strict=True)
+    )
+
+
+def _parameters(text: str) -> list[str | None] | None:
+    """Each type; None for one that text does not tell, or where it does not tell how many."""
+    if text.strip() in ("", "void"):
+        return []
+    if "..." in text or re.search(r"\b[A-Z][A-Z0-9_]{2,}\b", text):  # a macro
+        return None
+    return [_type(one) for one in split_arguments(text, _BRACKETS)]
+
+
+def _type(parameter: str) -> str | None:
+    text = parameter.partition("=")[0].replace("std::", "").replace("::", " :: ")
+    if re.search(r"[(<]|::", text):
+        return None
+    text = re.sub(r"\b(__restrict__|__restrict|restrict|volatile|struct)\b", "", text)
+    text, arrays = re.subn(r"\[[^\[\]]*\]", "", text)
+    words = re.findall(r"\w+|[*&]", text)
+    stars = [word for word in words if word in "*&"]
+    first = words.index(stars[0]) if stars else len(words)
+    base, rest = words[:first], words[first:]
+    if not stars and len(base) > 1 and not _is_type(base[-1]):
+        base.pop()  # the name
+    plain = [_SAME.get(word, word) for word in base if word != "const"]
+    if not plain or not all(
+        word in _BUILT_IN | {"signed"} for one in plain for word in one.split()
+    ):
+        return None
+    kind = sorted(word for one in plain for word in one.split())
+    if "int" in kind and len(kind) > 1:
+        kind.remove("int")
+    if kind == ["unsigned"]:
+        kind = ["int", "unsigned"]
+    pointers = "".join(word for word in rest if word in "*&") + "*" * arrays
+    constant = "const " if pointers and "const" in base else ""
+    return f"{constant}{' '.join(kind)}{pointers}"
+
+
+def _is_type(word: str) -> bool:
+    return word in _BUILT_IN or word in _SAME or word == "const"
+
+
+def _closed(plain: str, place: int) -> int:
+    """Where the brace that was opened in front of `place` is closed."""
+    depth = 1
+    for match in re.compile(r"[{}]").finditer(plain, place):
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return match.start()
+    return len(plain)

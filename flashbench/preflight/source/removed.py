@@ -1,0 +1,77 @@
+"""Files that git has or had and that are not here."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from flashbench.preflight.source.cxx import UNITS, SourceText
+from flashbench.preflight.source.tree import SourceTree
+from flashbench.revisions import git
+
+_COMMITS = 5000  # of history that is searched
+_MOST = 400  # units that are read from it
+_COMMIT = "commit "
+
+
+@lru_cache(maxsize=1)
+def removed_files(tree: SourceTree) -> dict[str, str]:
+    """Each with the revision that has it, the latest removal first: "" is the index."""
+    here = frozenset(tree.files)
+    found = dict.fromkeys(sorted((tree.tracked or frozenset()) - here), "")
+    found |= dict.fromkeys(sorted((tree.committed or frozenset()) - here - found.keys()), "HEAD")
+    if not tree.committed:
+        return found
+    asked = ("--no-renames", "--diff-filter=D", "--name-only", f"--format={_COMMIT}%h")
+    try:
+        log = git.listed(tree.root, "log", "-z", f"--max-count={_COMMITS}", "--relative", *asked)
+    except git.GitError:
+        return found  # a partial clone need not have the history
+    revision = "HEAD"
+    for entry in log:
+        # git puts the line of a commit in front of its first name.
+        for line in entry.split("\n"):
+            if line.startswith(_COMMIT):
+                revision = f"{line.removeprefix(_COMMIT)}^"
+            elif line and line not in here:
+                found.setdefault(line, revision)
+    return found
+
+
+def restore(file: str, revision: str) -> str:
+    """The command that brings a removed file back."""
+    return f"git checkout {revision} -- {file}" if revision else f"git checkout -- {file}"
+
+
+@lru_cache(maxsize=1)
+def removed_units(tree: SourceTree) -> dict[str, SourceText]:
+    """The texts of units that were removed, the latest first."""
+    wanted = [(file, at) for file, at in removed_files(tree).items() if file.endswith(UNITS)]
+    found = {}
+    for (file, _), text in zip(wanted[:_MOST], _texts(tree, wanted[:_MOST]), strict=False):
+        found[file] = SourceText(text)
+    return found
+
+
+def _texts(tree: SourceTree, wanted: list[tuple[str, str]]) -> Iterator[str]:
+    """What git has of files at revisions; "" for what it cannot give."""
+    names = "".join(f"{at}:./{file}\n" for file, at in wanted if "\n" not in file)
+    try:
+        answer = git.ask(tree.root, "cat-file", "--batch", sent=names.encode()) if names else b""
+    except git.GitError:
+        return
+    place = 0
+    while place < len(answer):
+        end = answer.index(b"\n", place)
+        heading, place = answer[place:end].split(), end + 1
+        if len(heading) == 3 and heading[1] == b"blob":
+            size = int(heading[2])
+            yield answer[place : place + size].decode(errors="replace")
+            place += size + 1
+        else:
+            yield ""
+
+
+def lost(tree: SourceTree, name: str) -> list[str]:
+    """The removed files whose path ends with the path `name`."""
+    end = "/".join(part for part in PurePosixPath(name).parts if part not in (".", ".."))
+    return [file for file in removed_files(tree) if f"/{file}".endswith(f"/{end}")]
