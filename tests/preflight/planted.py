@@ -152,6 +152,82 @@ def not_compiled(project: Repository) -> None:
     project.commit("Forget a unit")
 
 
+def listed_by_a_comprehension(project: Repository) -> None:
+    names = '["bindings.cpp", "forward.cu"]'
+    _list(project, f'[os.path.join("csrc", f) for f in {names}]')
+    project.commit("Forget a unit of a comprehension")
+
+
+def missing_from_a_comprehension(project: Repository) -> None:
+    names = '("bindings", "forward", "combine", "backward")'
+    _list(project, f'[f"csrc/{{one}}.cpp" for one in {names}]')
+    project.git("mv", "csrc/forward.cu", "csrc/forward.cpp")
+    project.commit("Name a unit that was never written")
+
+
+def _list(project: Repository, sources: str) -> None:
+    text = '["csrc/bindings.cpp", "csrc/forward.cu", "csrc/combine.cpp"]'
+    project.edit("setup.py", text, sources)
+
+
+CMAKE = """\
+file(GLOB kernels ${CMAKE_CURRENT_SOURCE_DIR}/sm80/*.cu)
+foreach(dtype fp16 bf16)
+  list(APPEND kernels ${CMAKE_CURRENT_SOURCE_DIR}/sm90/${dtype}.cu)
+endforeach()
+pybind11_add_module(_C bindings.cpp forward.cu combine.cpp ${kernels})
+"""
+
+
+def globbed(project: Repository) -> None:
+    """A project of CMake that lists units, globs some and computes the names of others."""
+    project.git("rm", "-q", "setup.py")
+    project.edit("pyproject.toml", '"csrc", "setup.py"', '"csrc"')
+    project.edit("pyproject.toml", '"python", "setup.py", "build_ext", "--inplace"', '"cmake"')
+    project.write("csrc/CMakeLists.txt", CMAKE)
+    for name in ("sm80/fp16", "sm80/bf16", "sm90/fp16", "sm90/bf16"):
+        function = name.replace("/", "_")
+        project.write(f"csrc/{name}.cu", f"namespace flash {{\nvoid {function}() {{}}\n}}\n")
+        declared = "void combine(const"
+        project.edit("csrc/forward.h", declared, f"void {function}();\n{declared}")
+        loop = "    forward_kernel<T, HeadDim><<<"
+        project.edit("csrc/forward.cu", loop, f"    {function}();\n{loop}")
+    project.commit("Build with CMake")
+
+
+def left_out_beside_a_glob(project: Repository) -> None:
+    globbed(project)
+    project.edit("csrc/CMakeLists.txt", " combine.cpp", "")
+    project.commit("Forget a unit beside a glob")
+
+
+def removed_from_a_glob(project: Repository) -> None:
+    globbed(project)
+    project.git("rm", "-q", "csrc/sm80/bf16.cu")
+    project.commit("Remove a unit that a pattern found")
+
+
+def deleted_from_a_glob(project: Repository) -> None:
+    globbed(project)
+    (project.root / "csrc/sm80/bf16.cu").unlink()
+
+
+def other_namespace(project: Repository) -> None:
+    project.edit("csrc/combine.cpp", "flash::combine", "combine")
+    project.commit("Define it in no namespace")
+
+
+def other_parameters(project: Repository) -> None:
+    project.edit("csrc/combine.cpp", "const float* partial, float*", "float* partial, float*")
+    project.commit("Change the parameters of the definition alone")
+
+
+def fewer_parameters(project: Repository) -> None:
+    project.edit("csrc/combine.cpp", ", int count", "")
+    project.edit("csrc/combine.cpp", "count;", "8;")
+    project.commit("Drop a parameter of the definition alone")
+
+
 def listed_missing(project: Repository) -> None:
     project.edit("setup.py", '"csrc/combine.cpp"', '"csrc/combine.cpp", "csrc/backward.cu"')
     project.commit("List a unit that was never written")
@@ -226,6 +302,46 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     module_of_cmake: ("module name", "csrc/bindings.cpp:12", "csrc/CMakeLists.txt:2 builds _C"),
     unit_of_cmake: ("listed sources", "csrc/CMakeLists.txt:1", "lists backward.cu: no such file"),
     not_compiled: ("bindings against units", "csrc/forward.h:7", "csrc/combine.cpp defines it"),
+    listed_by_a_comprehension: (
+        "bindings against units",
+        "csrc/forward.h:7",
+        "csrc/combine.cpp defines it, which the build does not compile",
+    ),
+    missing_from_a_comprehension: (
+        "listed sources",
+        "setup.py:8",
+        "csrc/backward.cpp: no such file",
+    ),
+    left_out_beside_a_glob: (
+        "bindings against units",
+        "csrc/forward.h:11",
+        "csrc/combine.cpp defines it, which the build does not compile",
+    ),
+    removed_from_a_glob: (
+        "bindings against units",
+        "csrc/forward.h:8",
+        "csrc/forward.cu calls sm80_bf16: csrc/sm80/bf16.cu defined it, which was removed",
+    ),
+    deleted_from_a_glob: (
+        "bindings against units",
+        "csrc/forward.h:8",
+        "csrc/sm80/bf16.cu defined it, which was removed",
+    ),
+    other_namespace: (
+        "bindings against units",
+        "csrc/forward.h:7",
+        "calls flash::combine: csrc/combine.cpp:3 defines combine",
+    ),
+    other_parameters: (
+        "bindings against units",
+        "csrc/forward.h:7",
+        "csrc/combine.cpp:3 defines it with (float* partial, float* out, int count)",
+    ),
+    fewer_parameters: (
+        "bindings against units",
+        "csrc/forward.h:7",
+        "csrc/combine.cpp:3 defines it with (const float* partial, float* out)",
+    ),
     listed_missing: ("listed sources", "setup.py:8", "csrc/backward.cu: no such file"),
     listed_untracked: (
         "listed sources",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from preflight.kernel_project import add_submodule, kernel_project
+from preflight.planted import globbed
 from revisions.repository import Repository
 
 from flashbench.preflight import run
@@ -261,6 +262,61 @@ def macro_removed_elsewhere(project: Repository) -> None:
     )
 
 
+def same_parameters_by_other_names(project: Repository) -> None:
+    project.edit(
+        "csrc/forward.h",
+        "combine(const float* partial, float* out, int count);",
+        "combine(const float partial[], float* __restrict__ out, std::int32_t = 8);",
+    )
+
+
+def overloads(project: Repository) -> None:
+    project.edit("csrc/forward.h", "void combine(", "void combine(double by);\nvoid combine(")
+    project.edit(
+        "csrc/combine.cpp",
+        "void flash",
+        "namespace flash { void combine(double) {} }\nvoid flash",
+    )
+
+
+def inline_namespace(project: Repository) -> None:
+    project.edit("csrc/forward.h", "void combine(", "inline namespace v1 {\nvoid combine(")
+    project.edit("csrc/forward.h", "int count);", "int count);\n}")
+
+
+def namespace_of_two(project: Repository) -> None:
+    project.edit("csrc/forward.h", "void combine(", "namespace detail {\nvoid combine(")
+    project.edit("csrc/forward.h", "int count);", "int count);\n}")
+    project.edit("csrc/bindings.cpp", "flash::combine", "flash::detail::combine")
+    text = "void flash::combine"
+    project.edit("csrc/combine.cpp", text, "namespace flash {\nvoid detail::combine")
+    project.edit("csrc/combine.cpp", "partial[i];\n}", "partial[i];\n}\n}")
+
+
+def unit_named_by_a_script(project: Repository) -> None:
+    """The build compiles what another script lists."""
+    project.edit("setup.py", ', "csrc/combine.cpp"]', '] + json.load(open("units.json"))')
+    project.write("units.json", '["csrc/combine.cpp"]')
+
+
+def sources_of_a_function(project: Repository) -> None:
+    project.edit(
+        "setup.py",
+        "setup(",
+        "def units(folder, names):\n    return [str(Path(folder) / n) for n in names]\n\nsetup(",
+    )
+    project.edit(
+        "setup.py",
+        '["csrc/bindings.cpp", "csrc/forward.cu", "csrc/combine.cpp"]',
+        'units("csrc", names=["bindings.cpp", "forward.cu", "combine.cpp"])',
+    )
+
+
+def globbed_by_cmake(project: Repository) -> None:
+    globbed(project)
+    project.write("csrc/idle.cpp", "int flash_idle() { return 0; }\n")
+
+
 HEALTHY: list[Callable[[Repository], None]] = [
     instantiated_by_a_macro,
     alias_of_a_type,
@@ -272,6 +328,13 @@ HEALTHY: list[Callable[[Repository], None]] = [
     sources_formatted,
     sources_of_a_directory,
     names_left_out,
+    same_parameters_by_other_names,
+    overloads,
+    inline_namespace,
+    namespace_of_two,
+    unit_named_by_a_script,
+    sources_of_a_function,
+    globbed_by_cmake,
     cmake_writes_a_unit,
     make_writes_a_unit,
     script_writes_a_unit,

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
-from flashbench.preflight.source.tree import SourceTree
+from flashbench.preflight.source.tree import SourceTree, is_test
 
 _END = "|".join(map(re.escape, UNITS))
 _WORD = re.compile(rf"[^\s\"'(),;#=]*(?:{_END}|\*)(?![\w.-])")
@@ -25,6 +25,7 @@ _NOT_COMPILING = re.compile(
 )
 _FOLDER = re.compile(r"\b(?:aux_source_directory|subdir_glob)\b")
 _QUOTED_PATTERN = re.compile(rf"[\"']([^\"'\n]*[*{{}}%][^\"'\n]*(?:{_END}))[\"']")
+_COMPILES = re.compile(r"nvcc|cpp_extension|Extension\(|\bg\+\+|\bgcc\b|clang|ninja|cmake")
 _SCRIPTS = (".py", ".sh", ".bzl", ".toml", ".cfg", ".ninja", ".bazel", "BUILD")
 
 
@@ -53,12 +54,20 @@ class Build:
             return False
         name = PurePosixPath(file).name
         others = (
-            one for one in self.tree.build_files if one.endswith(_SCRIPTS) and not is_build(one)
+            one
+            for one in self.tree.build_files
+            if one.endswith(_SCRIPTS) and not is_build(one) and not is_test(one)
         )
-        return not any(
-            name in text or any(_fits(found, file) for found in _QUOTED_PATTERN.findall(text))
-            for text in (self.tree.read(one).text for one in others)
-        )
+        quoted = re.compile(rf"[\"'](?:[\w./{{}}-]*/)?{re.escape(name)}[\"']")  # not in prose
+        for one in others:
+            text = self.tree.read(one).text
+            if name in text and (not one.endswith(".py") or quoted.search(text)):
+                return False
+            if _COMPILES.search(text) and any(
+                _fits(found, file) for found in _QUOTED_PATTERN.findall(text)
+            ):
+                return False
+        return True
 
     def _is_named(self, unit: str) -> bool:
         words = self.words.get(PurePosixPath(unit).name, ())

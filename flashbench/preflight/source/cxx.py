@@ -221,7 +221,8 @@ def _space(text: str, heading: "re.Match[str]") -> str | None:
     """The name of a namespace by its heading; None for one that adds nothing to names."""
     if heading[1].startswith("extern") or text[: heading.start()].rstrip().endswith("inline"):
         return None
-    return re.sub(r"\s+|\binline\b", "", heading[1].removeprefix("namespace"))
+    words = re.sub(r"\s*::\s*", "::", heading[1].removeprefix("namespace")).split()
+    return words[-1] if words else ""  # behind a macro or an attribute
 
 
 def split_arguments(text: str, brackets: tuple[str, str]) -> list[str]:

@@ -4,12 +4,11 @@ import re
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from flashbench.preflight.source.tree import SourceTree
+from flashbench.preflight.source.tree import SourceTree, is_test
 
 _HEADER_TEMPLATES = (".in", ".cmake", ".tmpl", ".j2")
 _TEMPLATES = (".in", ".j2", ".jinja", ".jinja2", ".tpl", ".tmpl", ".template", ".mako")
 _SCRIPTS = (".py", ".sh", ".cmake", ".pl")
-_TEST = re.compile(r"(^|/)(tests?/|test_[^/]*$|conftest\.py$)")
 # What writes a file, on a line that names it (Python, shell).
 _WRITES = re.compile(
     r"write_(text|bytes)\(|\.write\(|open\(.*['\"][wax]b?t?\+?['\"]|"
@@ -45,7 +44,7 @@ def generated(tree: SourceTree, name: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _build_texts(tree: SourceTree) -> list[str]:
-    return [tree.read(file).text for file in tree.build_files if not _TEST.search(file)]
+    return [tree.read(file).text for file in tree.build_files if not is_test(file)]
 
 
 def _written(text: str, name: str) -> bool:
@@ -72,7 +71,7 @@ def may_be_fetched(tree: SourceTree, name: str) -> str:
     name = PurePosixPath(name).name
     quoted = re.compile(rf"[\"'](?:[\w./-]*/)?{re.escape(name)}[\"']")
     for file in tree.build_files:
-        if not file.endswith(".py") or file.endswith("setup.py") or _TEST.search(file):
+        if not file.endswith(".py") or file.endswith("setup.py") or is_test(file):
             continue
         text = tree.read(file).text
         if name in text and quoted.search(text) and _FETCHES.search(text):

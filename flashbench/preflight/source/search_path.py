@@ -8,14 +8,13 @@ from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.preflight.source.others import is_file, of_others
-from flashbench.preflight.source.tree import SourceTree
+from flashbench.preflight.source.tree import SourceTree, is_test
 from flashbench.revisions import git
 
 _COMMITS = 5000  # of history that is searched for removed files
 # What speaks of include directories, and what is within some lines of it may name them.
 _SPEAKS_LOWER = re.compile(r"include(?:_?dir|_path|(?<=\binclude)s?\s*=)")
 _SPEAKS = (re.compile(r"CPATH(?<=\bCPATH)"), re.compile(r"-I(?<!\w-I)[\w./${]"))
-_TEST = re.compile(r"(^|/)(tests?/|test_[^/]*$)")
 _PATH = re.compile(r"[\w+-][\w.+-]*(?:/[\w.+-]+)*")
 
 
@@ -99,7 +98,7 @@ class SearchPath:
         """The folders that build files name which speak of include directories."""
         ends: set[str] = set()
         for file in self.tree.build_files:
-            if _TEST.search(file):
+            if is_test(file):
                 continue
             text = self.tree.read(file).text
             around = "\n".join(text[max(0, at - 200) : at + 400] for at in _speaks(text))

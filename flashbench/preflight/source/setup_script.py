@@ -126,8 +126,9 @@ class SetupScript:
                 return [text for one in elts for text in self._value(one, depth)]
             case ast.Starred(inner) | ast.Await(inner):
                 return self._value(inner, depth)
-            case ast.ListComp(inner) | ast.GeneratorExp(inner) | ast.SetComp(inner):
-                return self._value(inner, depth)
+            case ast.ListComp(one, loops) | ast.GeneratorExp(one, loops) | ast.SetComp(one, loops):
+                found = self._value(one, depth)
+                return _unsure(found) if any(loop.ifs for loop in loops) else found
             case ast.IfExp(_, first, second):
                 return _unsure([*self._value(first, depth), *self._value(second, depth)])
             case ast.BoolOp(_, values):

@@ -25,6 +25,7 @@ from flashbench.preflight.source.units import units_without_source
 
 _BINDS = re.compile(r"\b(PYBIND11_MODULE|TORCH_LIBRARY\w*|NB_MODULE|PyInit_\w+|PyModuleDef)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_IN_MACRO = re.compile(r"\b([A-Z][A-Z0-9_]{2,})\s*\([^;{}]*\Z")
 # Names of folders with the code of others, whose libraries are linked.
 _VENDORED = re.compile(
     r"(^|/)(third[_-]?party|3rd[_-]?party|external|extern|vendor(ed)?|deps|dependencies|contrib)/",
@@ -61,18 +62,19 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         return
     if build.unknown:
         yield CannotCheck(f"{build.unknown}, so that units left out are not seen")
-    reported = set()
+    reported: set[str] = set()
     for wanted in _undefined(tree, users):
         name = wanted.one.name
-        known = wanted.left_out or _removed_holder(tree, wanted.one)
-        if name in reported or (wanted.one.of_library and not known):
+        gone = _removed_holder(tree, wanted.one)
+        known = (wanted.left_out or [gone])[0]
+        if reported & {name, known} or (wanted.one.of_library and not known):
             continue
         user = _user(tree, wanted, users if known or wanted.nearly else binding)
         if user is None:
             continue
         finding = _finding(tree, wanted, user, by_binding=user in binding)
         if finding is not None:
-            reported.add(name)
+            reported.update({name, known} - {""})
             yield finding
 
 
@@ -177,10 +179,19 @@ def _user(tree: SourceTree, wanted: _Wanted, users: list[str]) -> str | None:
 def _severity(tree: SourceTree, user: str, name: str) -> Severity:
     """A warning where a macro may leave out all that uses it."""
     plain = tree.read(user).plain
-    in_macro = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\s*\([^;{}]*\Z")
-    uses = [found.start() for found in re.finditer(rf"\b{name}\b", plain)]
-    left_out = all(in_macro.search(plain[max(0, at - 300) : at]) for at in uses)
-    return "warning" if uses and left_out else "error"
+    macros = set()
+    for use in re.finditer(rf"\b{name}\b", plain):
+        if (macro := _IN_MACRO.search(plain[max(0, use.start() - 300) : use.start()])) is None:
+            return "error"
+        macros.add(macro[1])
+    # One that is given other functions which are there is not empty.
+    given = set()
+    for call in re.finditer(rf"\b(?:{'|'.join(macros)})\s*\(([^;{{}}]*?)\)", plain):
+        given.update(_WORD.findall(call[1]))
+    holders = _holders(tree, given - {name})
+    files = build_of(tree).files - {user}
+    there = any(file in files for found in holders.values() for file, _ in found)
+    return "error" if there else "warning"
 
 
 def _removed_holder(tree: SourceTree, one: Declaration) -> str:
@@ -230,8 +241,8 @@ def _may_be_defined(tree: SourceTree, name: str) -> str | None:
 
 
 def _made_by_macro(tree: SourceTree, name: str) -> str | None:
-    """The file with a macro that may write the definition: by pasting names, or with the name as
-    argument."""
+    """The file with a macro that may write the definition: by pasting names, or called outside of
+    functions with the name as argument."""
     words, patterns = _written_by_macros(tree)
     if name in words:
         return words[name]
@@ -243,7 +254,7 @@ def _made_by_macro(tree: SourceTree, name: str) -> str | None:
         (
             file
             for file in tree.units
-            if name in functions_of(tree).words(file) and call.search(tree.read(file).plain)
+            if name in functions_of(tree).words(file) and call.search(tree.read(file).outer)
         ),
         None,
     )

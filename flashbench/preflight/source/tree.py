@@ -18,6 +18,7 @@ _BUILD_FILES = re.compile(
     r"(^|/)(setup\.py|setup\.cfg|pyproject\.toml|CMakeLists\.txt|meson\.build|BUILD(\.bazel)?|"
     r"(GNU)?[Mm]akefile)$|\.(cmake|mk|ninja|bzl|py|sh)$"
 )
+_TEST = re.compile(r"(^|/)(tests?/|test_[^/]*$|conftest\.py$)")
 
 
 @dataclass(eq=False)  # by identity, as what is found of it is kept
@@ -125,6 +126,11 @@ class SourceTree:
     @cached_property
     def _known(self) -> frozenset[str]:
         return frozenset(self.files)
+
+
+def is_test(file: str) -> bool:
+    """Whether a build file is of tests, whose texts tell nothing of the build."""
+    return _TEST.search(file) is not None
 
 
 def read_tree(root: Path) -> SourceTree:
