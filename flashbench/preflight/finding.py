@@ -1,6 +1,6 @@
 """Check and Finding: what is looked for and why, what was found and the command that fixes it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar, get_args
 
@@ -37,6 +37,13 @@ class CannotCheck(Exception):  # noqa: N818 - an outcome, not an error
 
     A check raises it to end, and yields it to leave out a part: what it found before counts.
     """
+
+
+def in_short(doubts: Sequence[str]) -> Iterator[CannotCheck]:
+    """One line for all parts that a check leaves out: the first, and how many more there are."""
+    if doubts:
+        more = f", and {len(doubts) - 1} more like it" if len(doubts) > 1 else ""
+        yield CannotCheck(f"{doubts[0]}{more}")
 
 
 class CannotMend(Exception):  # noqa: N818 - an outcome, not an error

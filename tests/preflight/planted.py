@@ -79,6 +79,42 @@ def only_extern(project: Repository) -> None:
     project.commit("Promise an instantiation, and make none")
 
 
+BF16 = "template void launch<at::BFloat16, 64>(const at::BFloat16*, at::BFloat16*, int);\n"
+
+
+def body_in_a_header(project: Repository) -> None:
+    """The body in kernel.cuh; forward.cu instantiates it for fp16, forward_bf16.cu for bf16."""
+    text = (project.root / "csrc/forward.cu").read_text()
+    begin, end = text.index("template"), text.index("template void launch<at::Half")
+    body, instantiations = text[begin:end], text[end:]
+    head = '#include "kernel.cuh"\n\nnamespace flash {\n'
+    header = f'#pragma once\n#include "forward.h"\n\nnamespace flash {{\n{body}}}  // namespace\n'
+    project.write("csrc/kernel.cuh", header)
+    project.write("csrc/forward.cu", head + instantiations.replace(BF16, ""))
+    project.write("csrc/forward_bf16.cu", f"{head}{BF16}}}  // namespace flash\n")
+    project.edit("setup.py", '"csrc/forward.cu"', '"csrc/forward.cu", "csrc/forward_bf16.cu"')
+    project.commit("Write a unit a dtype")
+
+
+def instantiation_not_compiled(project: Repository) -> None:
+    body_in_a_header(project)
+    project.edit("setup.py", ', "csrc/forward_bf16.cu"', "")
+    project.commit("Forget the unit of bf16")
+
+
+def instantiation_missing_beside_a_header(project: Repository) -> None:
+    body_in_a_header(project)
+    project.edit("csrc/forward_bf16.cu", BF16, "")
+    project.commit("Forget the instantiation for bf16")
+
+
+def specialisation_not_compiled(project: Repository) -> None:
+    specialisation_missing(project)
+    body = "template <> void flash::scale<at::BFloat16>(at::BFloat16* x, float by) { *x *= by; }\n"
+    project.write("csrc/scale_bf16.cu", f'#include "forward.h"\n{body}')
+    project.commit("Specialise for bf16 in a unit that is not compiled")
+
+
 def specialisation_declared(project: Repository) -> None:
     project.edit(
         "csrc/forward.h",
@@ -142,7 +178,10 @@ def module_of_cmake(project: Repository) -> None:
 
 
 def unit_of_cmake(project: Repository) -> None:
-    project.write("csrc/CMakeLists.txt", "pybind11_add_module(_C bindings.cpp backward.cu)\n")
+    project.write(
+        "csrc/CMakeLists.txt",
+        "pybind11_add_module(_C bindings.cpp forward.cu combine.cpp backward.cu)\n",
+    )
     project.write("setup.py", 'subprocess.run(["cmake", "-S", ROOT / "csrc"])\n')
     project.commit("List a unit that was never written, for CMake")
 
@@ -281,6 +320,21 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     enumerator_clash: ("macros against constants", "csrc/config.h:3", "TILE"),
     instantiation_missing: ("explicit instantiations", "csrc/bindings.cpp:7", "launch<bf16, 64>"),
     other_head_dim: ("explicit instantiations", "csrc/bindings.cpp:7", "launch<bf16, 128>"),
+    instantiation_not_compiled: (
+        "explicit instantiations",
+        "csrc/bindings.cpp:7",
+        "csrc/forward_bf16.cu instantiates, and the build does not compile it",
+    ),
+    instantiation_missing_beside_a_header: (
+        "explicit instantiations",
+        "csrc/bindings.cpp:7",
+        "calls launch<bf16, 64>, which csrc/forward.cu does not instantiate",
+    ),
+    specialisation_not_compiled: (
+        "explicit instantiations",
+        "csrc/bindings.cpp:10",
+        "csrc/scale_bf16.cu instantiates, and the build does not compile it",
+    ),
     only_extern: ("explicit instantiations", "csrc/bindings.cpp:7", "launch<bf16, 64>"),
     specialisation_declared: (
         "explicit instantiations",

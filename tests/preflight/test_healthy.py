@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from preflight.kernel_project import add_submodule, kernel_project
-from preflight.planted import globbed
+from preflight.planted import BF16, body_in_a_header, globbed
 from revisions.repository import Repository
 
 from flashbench.preflight import run
@@ -317,6 +317,17 @@ def globbed_by_cmake(project: Repository) -> None:
     project.write("csrc/idle.cpp", "int flash_idle() { return 0; }\n")
 
 
+def instantiated_in_two_units(project: Repository) -> None:
+    body_in_a_header(project)
+    project.write("README.md", "A unit a dtype\n")
+
+
+def instantiated_by_a_call(project: Repository) -> None:
+    body_in_a_header(project)
+    call = "void warm_up() { launch<at::BFloat16, 64>(nullptr, nullptr, 0); }\n"
+    project.edit("csrc/forward_bf16.cu", BF16, call)
+
+
 HEALTHY: list[Callable[[Repository], None]] = [
     instantiated_by_a_macro,
     alias_of_a_type,
@@ -335,6 +346,8 @@ HEALTHY: list[Callable[[Repository], None]] = [
     unit_named_by_a_script,
     sources_of_a_function,
     globbed_by_cmake,
+    instantiated_by_a_call,
+    instantiated_in_two_units,
     cmake_writes_a_unit,
     make_writes_a_unit,
     script_writes_a_unit,

@@ -50,7 +50,7 @@ class Build:
 
     def leaves_out(self, file: str) -> bool:
         """Whether no build, nor a script that may compile, names a unit."""
-        if self.unknown or not self.units or file in self.files:
+        if self.unknown or not self.units or file in self.files or not file.endswith(UNITS):
             return False
         name = PurePosixPath(file).name
         others = (

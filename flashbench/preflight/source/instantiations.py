@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from flashbench.builds.missing_symbol import last_angled
-from flashbench.preflight.finding import Finding
+from flashbench.preflight.finding import CannotCheck, Finding, in_short
+from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.cxx import HEADERS, UNITS, split_arguments
 from flashbench.preflight.source.generated import written_by_a_generator
 from flashbench.preflight.source.tree import SourceTree
@@ -45,56 +46,99 @@ _TYPES = {
 }
 
 
+Types = tuple[str, ...]
+
+
 @dataclass
 class _Templates:
     """The function templates of a project, by name."""
 
     parameters: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    declared: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     bodies: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # the files
-    made: dict[str, set[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(set))
+    # Instantiations and specialisations with a body, each with its file.
+    made: dict[str, list[tuple[str, Types]]] = field(default_factory=lambda: defaultdict(list))
     # `template <> ... name<T>(...)`: with a body, the files; without one, the types.
     special: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    promised: dict[str, set[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(set))
-    # Written by a macro, or instantiated for types that the compiler deduces.
-    untold: set[str] = field(default_factory=set)
+    promised: dict[str, set[Types]] = field(default_factory=lambda: defaultdict(set))
+    # Written by a macro, or instantiated for types that the compiler deduces; with the file.
+    untold: dict[str, str] = field(default_factory=dict)
 
 
-def missing_instantiation(tree: SourceTree) -> Iterator[Finding]:
+def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     """`launch<BFloat16>(...)` is called, and nothing makes that one: the body of `launch` is in a
     unit which does not instantiate it, or there are specialisations alone, none of them this one.
     Names of types and values that the text leaves open (aliases, parameters,
     constants), and instantiations by macros, are left to the linker."""
     found = _templates(tree)
     units = set(tree.units)
-    wanted = {
-        name
-        for name, counts in found.parameters.items()
-        if len(counts) == 1
-        and name not in found.untold
-        and (found.promised[name] or _holders(found, name) <= units)
-    }
-    for user in tree.units if wanted else ():
+    wanted = {name for name, counts in found.parameters.items() if len(counts) == 1}
+    if not wanted:
+        return
+    build, doubts = build_of(tree), list[str]()
+    for user in sorted(build.files) or tree.units:
         for name, types, line in _asked(tree, user, wanted):
             (count,) = found.parameters[name]
-            files = sorted(_holders(found, name))
-            if len(types) != count or any(_covers(made, types) for made in found.made[name]):
+            makers = [file for file, made in found.made[name] if _covers(made, types)]
+            left_out = [file for file in makers if build.leaves_out(file)]
+            if len(types) != count or len(left_out) < len(makers):
                 continue
-            said = f"calls {name}<{', '.join(types)}>, which "
-            if types in found.promised[name]:
-                said += "is declared as a specialisation and defined nowhere"
+            asked = f"{name}<{', '.join(types)}>"
+            files = sorted(_holders(found, name))
+            if left_out:
+                said = f"{left_out[0]} instantiates, and the build does not compile it"
+                fix = f"add {left_out[0]} to the sources of the build"
+            elif types in found.promised[name]:
+                said = "is declared as a specialisation and defined nowhere"
                 fix = f"git log --all --oneline -S'{name}<'"
-            elif not files or not set(files) <= units:
+            elif not files:
                 continue
             elif found.bodies[name]:
-                if set(tree.closure(user)) & set(files):
+                seen = tree.closure(user)
+                if not seen.isdisjoint(files) or seen.isdisjoint(found.declared[name]):
                     continue
-                said += f"{files[0]} does not instantiate"
-                fix = f"add `template ... {name}<{', '.join(types)}>(...);` to {files[0]}"
+                if (unit := _implicitly(tree, name, types, files)) is not None:
+                    doubts.append(f"{user}:{line}: {unit} may instantiate {asked} by a call")
+                    continue
+                said = f"{_instantiating(tree, found, name, files)} does not instantiate"
+                fix = f"add `template ... {asked}(...);` to {said.partition(' ')[0]}"
+            elif not set(files) <= units:
+                continue
             else:
-                said += f"nothing specialises, as {files[0]} does for other types"
-                fix = f"add `template <> ... {name}<{', '.join(types)}>(...)` to {files[0]}"
-            if not _may_be_elsewhere(tree, name):
-                yield Finding(f"{user}:{line}", said, fix)
+                said = f"nothing specialises, as {files[0]} does for other types"
+                fix = f"add `template <> ... {asked}(...)` to {files[0]}"
+            elsewhere = found.untold.get(name) or _may_be_elsewhere(tree, name)
+            if elsewhere and not left_out:
+                doubts.append(f"{user}:{line}: {elsewhere} may instantiate {asked}")
+            else:
+                yield Finding(f"{user}:{line}", f"calls {asked}, which {said}", fix)
+    yield from in_short(doubts)
+
+
+def _instantiating(tree: SourceTree, found: _Templates, name: str, files: list[str]) -> str:
+    """The unit that should instantiate a template: one that does so for other types, or that has
+    its body."""
+    build = build_of(tree)
+    made = [file for file, _ in found.made[name] if not build.leaves_out(file)]
+    seeing = [unit for unit in tree.units if not tree.closure(unit).isdisjoint(files)]
+    return next(iter([*made, *seeing, *files]))
+
+
+def _implicitly(tree: SourceTree, name: str, types: Types, files: list[str]) -> str | None:
+    """A unit that sees the body and calls the template, for these types or for some that the text
+    does not tell: that instantiates it, unless the call is inlined."""
+    use = re.compile(rf"\b{name}\s*(?:<([^;{{}}()]{{0,400}})>)?\s*[(),;]")
+    for unit in tree.units:
+        if tree.closure(unit).isdisjoint(files) or build_of(tree).leaves_out(unit):
+            continue
+        for file in tree.closure(unit):
+            plain = tree.read(file).plain
+            for match in use.finditer(plain) if name in plain else ():
+                if "template" in _statement(plain, match.start()):
+                    continue
+                if match[1] is None or _covers(_types(match[1]), types):
+                    return unit
+    return None
 
 
 def _holders(found: _Templates, name: str) -> set[str]:
@@ -102,16 +146,17 @@ def _holders(found: _Templates, name: str) -> set[str]:
     return found.bodies[name] or found.special[name]
 
 
-def _may_be_elsewhere(tree: SourceTree, name: str) -> bool:
-    """Whether a generator, a submodule or a file of another kind that is included may define it."""
+def _may_be_elsewhere(tree: SourceTree, name: str) -> str:
+    """A generator, a submodule or a file of another kind that is included and may define it; ""
+    without one."""
     word = re.compile(rf"\b{name}\b")
     others = [file for file in tree.files if file.endswith(_INCLUDED)]
     others += [file for file in tree.of_modules if file.endswith((*UNITS, *HEADERS))]
-    return (
-        not all(tree.modules.values())
-        or written_by_a_generator(tree, name)
-        or any(word.search(tree.read(file).text) for file in others)
-    )
+    if not all(tree.modules.values()):
+        return "a submodule that was not fetched"
+    if written_by_a_generator(tree, name):
+        return "a script"
+    return next((file for file in others if word.search(tree.read(file).text)), "")
 
 
 def _templates(tree: SourceTree) -> _Templates:
@@ -119,10 +164,10 @@ def _templates(tree: SourceTree) -> _Templates:
     found = _Templates()
     for file in (*tree.units, *tree.headers):
         source = tree.read(file)
-        found.untold.update(_WORD.findall(source.macros))
+        found.untold |= dict.fromkeys(_WORD.findall(source.macros), f"a macro of {file}")
         plain = source.plain
         for call in _MACRO_CALL.finditer(plain):
-            found.untold.update(_WORD.findall(call[1]))
+            found.untold |= dict.fromkeys(_WORD.findall(call[1]), f"a macro in {file}")
         for match in _HEADING.finditer(plain):
             if not plain[: match.start()].endswith(("extern ", "extern\n")):
                 _add(found, file, match[1].strip(), match[2])
@@ -145,19 +190,18 @@ def _add(found: _Templates, file: str, heading: str, end: str) -> None:
     name = words[1]
     if not parameters:  # an instantiation or a specialisation
         if arguments is None:
-            found.untold.add(name)
+            found.untold[name] = file
         elif is_special and end == ";":
             found.promised[name].add(_types(arguments))
         else:
-            found.made[name].add(_types(arguments))
+            found.made[name].append((file, _types(arguments)))
             if is_special:
                 found.special[name].add(file)
     elif arguments is None:
         if "..." in parameters:
-            found.untold.add(name)
+            found.untold[name] = file
         found.parameters[name].add(len(split_arguments(parameters, _BRACKETS)))
-        if end == "{":
-            found.bodies[name].add(file)
+        (found.bodies if end == "{" else found.declared)[name].add(file)
 
 
 def _angled(text: str) -> tuple[str, str]:
@@ -172,9 +216,7 @@ def _angled(text: str) -> tuple[str, str]:
     return "", ""
 
 
-def _asked(
-    tree: SourceTree, user: str, wanted: set[str]
-) -> Iterator[tuple[str, tuple[str, ...], int]]:
+def _asked(tree: SourceTree, user: str, wanted: set[str]) -> Iterator[tuple[str, Types, int]]:
     """The concrete types that a unit calls templates with, each once, with the line."""
     source = tree.read(user)
     seen = set()
@@ -182,14 +224,19 @@ def _asked(
         if match[1] not in wanted:
             continue
         types = _types(match[2])
-        before = source.plain[max(0, match.start() - 1000) : match.start()].rpartition(";")[2]
-        if (match[1], types) in seen or re.search(r"\btemplate\b[^{}]*\Z", before):
+        if (match[1], types) in seen or not all(types):
             continue
-        if before.endswith((".", "->")) or _is_foreign(tree, before):
+        before = _statement(source.plain, match.start())
+        if "template" in before or before.endswith((".", "->")) or _is_foreign(tree, before):
             continue
-        if all(types):
-            seen.add((match[1], types))
-            yield match[1], types, source.line_of(match.start())
+        seen.add((match[1], types))
+        yield match[1], types, source.line_of(match.start())
+
+
+def _statement(plain: str, place: int) -> str:
+    """What stands in front of a place, from the last ";" or brace."""
+    before = plain[max(0, place - 1000) : place]
+    return before[max(before.rfind(sign) for sign in ";{}") + 1 :]
 
 
 def _is_foreign(tree: SourceTree, before: str) -> bool:
@@ -204,12 +251,12 @@ def _declares_scope(tree: SourceTree, scope: str) -> bool:
     return any(heading.search(tree.read(file).plain) for file in (*tree.units, *tree.headers))
 
 
-def _covers(made: tuple[str, ...], types: tuple[str, ...]) -> bool:
+def _covers(made: Types, types: Types) -> bool:
     """Whether an instantiation may be that one; "" may be any type, and so may what is deduced."""
     return all(one in ("", asked) for one, asked in zip(made, types, strict=False))
 
 
-def _types(arguments: str) -> tuple[str, ...]:
+def _types(arguments: str) -> Types:
     """`c10::BFloat16, 128` as ("bf16", "128"); "" for what only a compiler knows."""
     found = []
     for argument in split_arguments(arguments, _BRACKETS):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from flashbench.preflight.finding import CannotCheck, Finding, Severity
+from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.functions import (
@@ -62,7 +62,7 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         return
     if build.unknown:
         yield CannotCheck(f"{build.unknown}, so that units left out are not seen")
-    reported: set[str] = set()
+    reported, doubts = set[str](), list[str]()
     for wanted in _undefined(tree, users):
         name = wanted.one.name
         gone = _removed_holder(tree, wanted.one)
@@ -75,13 +75,17 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         finding = _finding(tree, wanted, user, by_binding=user in binding)
         if finding is not None:
             reported.update({name, known} - {""})
-            yield finding
+            if isinstance(finding, Finding):
+                yield finding
+            else:
+                doubts.append(finding)
+    yield from in_short(doubts)
 
 
 def _finding(
     tree: SourceTree, wanted: _Wanted, user: str, *, by_binding: bool
-) -> Finding | CannotCheck | None:
-    """What to say of a function that is not defined; nothing where the text is no proof."""
+) -> Finding | str | None:
+    """What to say of a function that is not defined: a finding, why there is none, or nothing."""
     name = wanted.one.name
     line = tree.read(wanted.file).line_of(wanted.one.place)
     where, calls = f"{wanted.file}:{line}", f"{user} calls {name}"
@@ -93,7 +97,7 @@ def _finding(
         )
     gone = "" if wanted.nearly else _removed_holder(tree, wanted.one)
     if (reason := _may_be_defined(tree, name)) is not None:
-        return CannotCheck(f"{name}: {reason}") if by_binding else None
+        return f"{name}: {reason}" if by_binding else None
     if wanted.nearly:
         file, other = wanted.nearly[0]
         at = f"{file}:{tree.read(file).line_of(other.place)}"

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, KeysView
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -39,7 +39,7 @@ class SourceTree:
     of_modules: tuple[str, ...] = ()  # the files of submodules that were fetched
     without_git: str = ""  # why
     _texts: dict[str, SourceText] = field(default_factory=dict, repr=False)
-    _closures: dict[str, Collection[str]] = field(default_factory=dict, repr=False)
+    _closures: dict[str, KeysView[str]] = field(default_factory=dict, repr=False)
     _resolved: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -101,13 +101,13 @@ class SourceTree:
             found.sort(key=lambda known: known not in (self.tracked or ()))
         return found[0] if found else None
 
-    def closure(self, unit: str) -> Collection[str]:
+    def closure(self, unit: str) -> KeysView[str]:
         """The unit and all files of the project that it includes, directly or not; kept."""
         if unit not in self._closures:
             self._closures[unit] = self.closure_of([unit])
         return self._closures[unit]
 
-    def closure_of(self, units: Iterable[str]) -> Collection[str]:
+    def closure_of(self, units: Iterable[str]) -> KeysView[str]:
         """These units and all that they include, each file once."""
         seen, todo = dict.fromkeys(units), list(units)
         while todo:
