@@ -190,7 +190,7 @@ def _valid(element: ElementTree.Element) -> Iterator[str]:
         "testcase": r"((skipped |error |failure )?)(system-out )?",
     }
     attributes = {
-        "testsuites": ({"name"}, {"tests", "failures", "errors", "skipped"}),
+        "testsuites": ({"name"}, {"tests", "failures", "errors"}),
         "testsuite": ({"name", "tests", "failures", "errors"}, {"skipped"}),
         "testcase": ({"name", "classname"}, {"time"}),
         "property": ({"name", "value"}, set()),

@@ -84,7 +84,7 @@ def command(revision: str, **options: Any) -> int:
     path = options["run_file"] or new_run_file("gate")
     refuse_run_file(options["output"], path)
     names = ["builds", "resources fit", "correct"]
-    speeds = [] if options["no_speed"] else sorted(options["speeds"])
+    speeds = [] if options["no_speed"] else sorted(set(options["speeds"]))
     names += [f"at least {speed:g}x" for speed in speeds]
     done: list[Level] = []
     for level in _levels(revision, speeds, path, options):

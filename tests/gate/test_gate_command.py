@@ -107,3 +107,12 @@ def test_github_log(project: Repository) -> None:
     done = _gate(project.root, "--no-speed", "--format", "github")
     assert done.returncode == 1, done.stderr
     assert "::error title=FAILED: builds::import error: " in done.stdout.replace("%3A", ":")
+
+
+def test_a_threshold_that_is_given_twice_is_one_level(project: Repository) -> None:
+    """A gate that passed does not end with a level that was not reached."""
+    few = ["--shape", "1,1,16,16", "--dtype", "fp32", "--causal", "full", "--samples", "2"]
+    twice = ["--at-least", "0.01", "--at-least", "0.01"]
+    done = _gate(project.root, *few, *twice, "--run-file", "r.json", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert [row["verdict"] for row in json.loads(done.stdout)["rows"]] == ["PASSED"] * 4
