@@ -10,28 +10,41 @@ from flashbench.errors import InvalidInputError
 
 _Work = TypeVar("_Work")
 _Worker = TypeVar("_Worker")
-_SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
+_SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})(?::([0-9]{1,9}(?:,[0-9]{1,9})*))?")
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Part `index` (from 1) of `count` parts of a grid."""
+    """Part `index` (from 1) of `count` parts of a grid. places: its cases' places in the grid if a
+    planner assigned them; otherwise they follow from index and count."""
 
     index: int
     count: int
+    places: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `2/4`; InvalidInputError with the accepted form."""
+        """Read `2/4`, or `2/4:0,3,5` with places; InvalidInputError with the accepted form."""
         match = _SHARD.fullmatch(text)
         if not match or not 1 <= int(match[1]) <= int(match[2]):
             raise InvalidInputError(
-                f"invalid shard {text!r}; write i/n with 1 <= i <= n, as in 1/4"
+                f"invalid shard {text[:100]!r}; write i/n with 1 <= i <= n, as in 1/4"
             )
-        return cls(int(match[1]), int(match[2]))
+        places = tuple(map(int, match[3].split(","))) if match[3] else ()
+        return cls(int(match[1]), int(match[2]), places)
+
+    @property
+    def name(self) -> str:
+        """Without its places."""
+        return f"{self.index}/{self.count}"
 
     def __str__(self) -> str:
-        return f"{self.index}/{self.count}"
+        return f"{self.name}:{','.join(map(str, self.places))}" if self.places else self.name
+
+
+def equal_shards(count: int) -> list[Shard]:
+    """`count` shards with about as many cases each, whatever those take."""
+    return [Shard(index, count) for index in range(1, count + 1)]
 
 
 def cases_of_shard(cases: Sequence[Case], shard: str) -> list[Case]:
@@ -40,17 +53,21 @@ def cases_of_shard(cases: Sequence[Case], shard: str) -> list[Case]:
     Cases are dealt from the heaviest down, back and forth (1 2 3 3 2 1 ...). A case takes at least
     as long as its samples, and slow calls get fewer of them, so its cost is bounded whatever its
     operations: shards with equally many cases and about equal operations take about equally long.
-    Depends only on the set of cases. Raises InvalidInputError for a shard that `Shard.parse`
-    refuses, or for more shards than cases.
+    Depends only on the set of cases, unless the shard has places. Raises InvalidInputError for a
+    shard that `Shard.parse` refuses, for more shards than cases, and for places outside the grid.
     """
     if not shard:
         return list(cases)
     wanted = Shard.parse(shard)
     if wanted.count > len(cases):
         raise InvalidInputError(
-            f"shard {shard}: the grid has only {len(cases)} cases; a case is never split, so use "
-            f"at most {len(cases)} shards"
+            f"shard {wanted.name}: the grid has only {len(cases)} cases; a case is never split, so "
+            f"use at most {len(cases)} shards"
         )
+    if wanted.places:
+        if max(wanted.places) >= len(cases):
+            raise InvalidInputError(f"shard {wanted.name}: the grid has only {len(cases)} cases")
+        return [cases[place] for place in sorted(set(wanted.places))]
     mine = set()
     for place, case in enumerate(sorted(cases, key=lambda case: (-case.flops, case.id))):
         round_, seat = divmod(place, wanted.count)

@@ -11,10 +11,14 @@ from flashbench.cli.measuring import is_given, tell
 from flashbench.cli.options import together
 from flashbench.cli.parameter_types import Count
 from flashbench.errors import InvalidInputError
+from flashbench.metric import metrics_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flashbench.run import Plan, RunEnd
     from flashbench.runfile import RunFile
+    from flashbench.shard import Shard
 
 
 def _shard(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
@@ -120,7 +124,7 @@ def _measure_on_slurm(
 ) -> "RunEnd | None":
     from flashbench.fleet.parts import Parts
     from flashbench.fleet.slurm import Cluster, Request, measure_on_slurm
-    from flashbench.shard import Shard, cases_of_shard
+    from flashbench.shard import cases_of_shard
 
     options = context.params
     device = resumed.cases[0].device if resumed else plan.device
@@ -129,7 +133,8 @@ def _measure_on_slurm(
             "--slurm: add --device cuda or --device cpu; this machine is not the one that measures"
         )
     count = options["slurm"]
-    cases_of_shard(resumed.cases if resumed else plan.cases(device), str(Shard(1, count)))
+    shards = _shards(plan, resumed, device, count)
+    cases_of_shard(resumed.cases if resumed else plan.cases(device), str(shards[0]))
     request = Request(
         minutes=options["slurm_time"],
         partition=options["slurm_partition"],
@@ -140,7 +145,7 @@ def _measure_on_slurm(
     flags = [] if resumed else plan_flags(context)
     return measure_on_slurm(
         plan,
-        Cluster(Parts(path, count), request, tell),
+        Cluster(Parts(path, count, shards), request, tell),
         flags,
         resumed,
         dry_run=options["dry_run"],
@@ -168,7 +173,28 @@ def _measure_on_gpus(
     places = slots(choose(context.params["gpus"], visible_gpus()))
     cases = resumed.cases if resumed else plan.cases("cuda")
     flags = [] if resumed else plan_flags(context, device="cuda")
-    return measure_on_slots(plan, path, places[: len(cases)], flags, tell, resumed)
+    places = places[: len(cases)]
+    shards = _shards(plan, resumed, "cuda", len(places))
+    return measure_on_slots(plan, path, places, flags, tell, resumed, shards)
+
+
+def _shards(plan: "Plan", resumed: "RunFile | None", device: str, count: int) -> "Sequence[Shard]":
+    """The shards of `count` devices like the one that is known here."""
+    from flashbench.candidates import baselines
+    from flashbench.cost.estimate import Work
+    from flashbench.cost.known import experience
+    from flashbench.cost.shares import shards
+
+    candidates = [*baselines(device, plan.backends), *plan.candidates]
+    work = Work(
+        cases=resumed.cases if resumed else plan.cases(device),
+        candidates=[one.spec for one in (resumed.candidates if resumed else candidates)],
+        launches=plan.launches,
+        samples=plan.samples,
+        min_sample_seconds=plan.min_sample_seconds,
+        metrics=len(plan.metrics or metrics_of(device)),
+    )
+    return shards(work, experience(device, plan.threads), count)
 
 
 def plan_flags(context: click.Context, **changed: Any) -> list[str]:

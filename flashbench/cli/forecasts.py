@@ -12,13 +12,14 @@ from flashbench.cli.measuring import device_of, is_given, plan_options, processe
 from flashbench.cost import store
 from flashbench.cost.estimate import Seconds, Work, slowest_share
 from flashbench.cost.forecast import Forecast, Part, measuring_parts, parts_until_decided, source
-from flashbench.cost.known import Experience
+from flashbench.cost.known import Experience, experience
 from flashbench.cost.money import Money
+from flashbench.cost.shares import shards
 from flashbench.errors import InvalidInputError
 from flashbench.machine import name_of
 from flashbench.measure.plan import Plan
 from flashbench.metric import metrics_of
-from flashbench.shard import Shard, cases_of_shard
+from flashbench.shard import cases_of_shard
 
 if TYPE_CHECKING:
     from flashbench.bisect.question import Range
@@ -63,7 +64,7 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
         metrics=len(metrics_of(device)),
         first=done == 0,
     )
-    known = _experience(device, options)
+    known = experience(device, options["threads"])
     found = _forecast("run", work, known, plan, options)
     if done:
         found.sources.append(("resumed", f"{file} has {done} of {launches} launches"))
@@ -72,8 +73,8 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
     found.parts += measuring_parts(work, known)
     found.sources.append(source(known, work))
     found.work, found.known = work, known
-    if shares := _shares(options, work.cases):
-        _share(found, shares, work, known)
+    if (count := _devices(options, work.cases)) > 1:
+        _share(found, count, work, known)
     return found
 
 
@@ -92,7 +93,7 @@ def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
     device = device_of(options["device"])
     plan = Plan(**plan_options(options), candidates=[])
     work = _paired(project, plan, device, options, 2)
-    known = _experience(device, options)
+    known = experience(device, options["threads"])
     found = _forecast("compare", work, known, plan, options)
     _add_builds(found, project, revisions, 1)
     parts, launches = parts_until_decided(work, known, options["tolerance"], options["confidence"])
@@ -113,7 +114,7 @@ def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
     device = device_of(options["device"])
     plan = Plan(**plan_options(options), candidates=[])
     work = _paired(project, plan, device, options, len(chosen), len(options["metrics"]) or 1)
-    known = _experience(device, options)
+    known = experience(device, options["threads"])
     found = _forecast("backfill", work, known, plan, options)
     _add_builds(found, project, chosen, options["jobs"] or default_jobs())
     found.parts += measuring_parts(work, known)
@@ -143,7 +144,7 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     cases = [parse_case(text) for text in options["cases"]]
     device = cases[0].device if cases else device_of(options["device"])
     plan = Plan(**plan_options(options), candidates=[], chosen=cases)
-    known = _experience(device, options)
+    known = experience(device, options["threads"])
     ends = _paired(project, plan, device, options, 2)
     found = _forecast("bisect", ends, known, plan, options)
     suspects = sum(asked.changes()) if speed else asked.builds()
@@ -199,17 +200,13 @@ def _forecast(
     return Forecast(
         command,
         " x ".join(words),
-        name_of(known.device) + (f", {threads} threads" if threads else ""),
+        (known.machine.name if known.machine else name_of(known.device))
+        + (f", {threads} threads" if threads else ""),
         rate=rate_of(options),
         budget=limit,
         budget_seconds=plan.budget_seconds,
         builds_count=isinstance(budget, Money),
     )
-
-
-def _experience(device: str, options: dict[str, Any]) -> Experience:
-    machine = store.load().find(device, name_of(device), options["threads"])
-    return Experience(device, machine)
 
 
 def _paired(
@@ -275,27 +272,25 @@ def _add_builds(
         found.parts.append(Part("builds", 0, Seconds(), device=False))
 
 
-def _share(found: Forecast, shares: "list[list[Case]]", work: Work, known: Experience) -> None:
-    """Several machines or GPUs, each with its share of the cases and all launches of it."""
+def _share(found: Forecast, count: int, work: Work, known: Experience) -> None:
+    """Several devices, each with its share of the cases and all launches of it."""
     low, high = known.spread(known.level_of(work))
+    shares = [cases_of_shard(work.cases, str(one)) for one in shards(work, known, count)]
     longest = slowest_share(shares, work, known)
-    count = (len(shares) - 1) * work.launches
-    starts = count * known.start(1)
+    more = (count - 1) * work.launches
+    starts = more * known.start(1)
     found.wall_device = Seconds(longest * low, longest, longest * high)
     found.parts.append(
-        Part("starts on the others", count, Seconds(starts * low, starts, starts * high))
+        Part("starts on the others", more, Seconds(starts * low, starts, starts * high))
     )
-    words = f"{len(shares)} share the cases, like this machine; each starts every launch"
+    words = f"{count} share the cases, like this machine; each starts every launch"
     found.sources.append(("shared", words))
 
 
-def _shares(options: dict[str, Any], cases: "Sequence[Case]") -> "list[list[Case]]":
-    """The cases of each of several machines or GPUs; none where one has all."""
-    count = options["slurm"] or 0
+def _devices(options: dict[str, Any], cases: "Sequence[Case]") -> int:
+    """How many devices share the cases."""
+    count = options["slurm"] or 1
     text = options["gpus"] or ""
     if text and text != "all":
         count = int(text) if text.isdecimal() else len(text.split(","))
-    count = min(count, len(cases))
-    return [cases_of_shard(cases, str(Shard(n, count))) for n in range(1, count + 1)][
-        : count * (count > 1)
-    ]
+    return min(count, len(cases))

@@ -10,10 +10,12 @@ from functools import cached_property
 from statistics import median
 
 from flashbench.case import Case, parse_case
+from flashbench.cost import store
 from flashbench.cost.decision import launches_until_decided
 from flashbench.cost.estimate import Around, Seconds, Speed, Work, total_seconds
 from flashbench.cost.store import CaseCost, MachineCosts
 from flashbench.errors import InvalidInputError
+from flashbench.machine import name_of
 from flashbench.stats.family import simultaneous_alpha
 
 
@@ -157,6 +159,12 @@ class Experience:
                 if cost.candidates:
                     found.append((math.log(case.flops), case, cost))
         return found
+
+
+def experience(device: str, threads: int | None = None) -> Experience:
+    """What is known of the device here; where there is none, of the one of its kind that was used
+    last, as on the login node of a cluster."""
+    return Experience(device, store.load().find(device, name_of(device), threads))
 
 
 def _fixed(call: float) -> float:

@@ -74,11 +74,11 @@ class CostRecords(msgspec.Struct, kw_only=True):
         return self.machines[-1]
 
     def find(self, device: str, name: str, threads: int | None) -> MachineCosts | None:
-        """Of a device by its name; threads None: as they were the last time."""
+        """Of a device by its name, "" for any; threads None: as they were the last time."""
         found = [
             one
             for one in self.machines
-            if (one.device, one.name) == (device, name) and threads in (None, 0, one.threads)
+            if one.device == device and name in ("", one.name) and threads in (None, 0, one.threads)
         ]
         return max(found, key=lambda one: one.updated, default=None)
 

@@ -13,7 +13,7 @@ from flashbench.errors import Exit, FlashbenchError
 from flashbench.fleet.parts import Parts, budget_flag, over_budget, share
 from flashbench.run import Plan, RunEnd, signals_as_interrupt, signals_ignored
 from flashbench.runfile import RunFile
-from flashbench.shard import deal
+from flashbench.shard import Shard, deal
 
 # After SIGTERM a task ends its worker and saves; a hanging task is killed: its last save counts.
 _GRACE_SECONDS = 60.0
@@ -52,14 +52,16 @@ def measure_on_slots(
     flags: Sequence[str],
     tell: Tell,
     resumed: RunFile | None = None,
+    shards: Sequence[Shard] = (),
 ) -> RunEnd:
     """Measure a plan into the run file `path`, a part of the cases on each slot.
 
-    flags: the plan, as flags of `flashbench run`. resumed: the run to resume. Whatever happens to a
-    slot, all its and the others' measurements are in the file. Raises FlashbenchError with the
-    first slot's message if nothing could be measured anywhere.
+    flags: the plan, as flags of `flashbench run`. resumed: the run to resume. shards: of each slot,
+    if a planner assigned the cases. Whatever happens to a slot, all its and the others'
+    measurements are in the file. Raises FlashbenchError with the first slot's message if nothing
+    could be measured anywhere.
     """
-    parts = Parts(path, len(slots))
+    parts = Parts(path, len(slots), shards)
     indices = parts.pending(plan, resumed)
     parts.begin(plan, resumed)
     budgeted = [*flags, *budget_flag(plan.budget_seconds, len(indices))]

@@ -76,8 +76,8 @@ def lost(known: RunFile, merged: RunFile) -> int:
     )
 
 
-def split(run: RunFile, count: int) -> list[RunFile]:
-    """The parts that merge back into `run`, each as `run --shard i/count` would have left it.
+def split(run: RunFile, shards: Sequence[Shard]) -> list[RunFile]:
+    """The parts that merge back into `run`, each as `run --shard` would have left it.
 
     A part's launch is complete if the shard's cases were finished, whatever the others. The seconds
     of a launch cannot be divided: the first part gets them. Raises InvalidInputError for more parts
@@ -85,8 +85,7 @@ def split(run: RunFile, count: int) -> list[RunFile]:
     """
     parts = []
     candidates = {candidate.name for candidate in run.candidates}
-    for index in range(1, count + 1):
-        shard = Shard(index, count)
+    for index, shard in enumerate(shards, start=1):
         mine = cases_of_shard(run.cases, str(shard))
         ids = {case.id for case in mine}
         launches = [
@@ -143,7 +142,7 @@ def unfinished_launches(run: RunFile) -> int:
 def warnings(parts: Sequence[tuple[str, RunFile]], merged: RunFile) -> list[str]:
     """What the merged file lacks: shards, cases, launches; one line each."""
     lines = []
-    shards = {Shard.parse(run.settings.shard) for _, run in parts if run.settings.shard}
+    shards = [Shard.parse(run.settings.shard) for _, run in parts if run.settings.shard]
     counts = {shard.count for shard in shards}
     if len(counts) == 1 and all(run.settings.shard for _, run in parts):
         count = counts.pop()

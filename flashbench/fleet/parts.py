@@ -14,6 +14,7 @@ from flashbench.fleet.merge import merge, split, unfinished_launches
 from flashbench.measure.claim import lock_of
 from flashbench.measure.plan import Plan
 from flashbench.runfile import RunFile, load, save
+from flashbench.shard import Shard, equal_shards
 
 # A task runs this process's flashbench, wherever that is.
 _BOOTSTRAP = (
@@ -28,6 +29,10 @@ class Parts:
 
     output: Path
     count: int
+    shards: Sequence[Shard] = ()  # as a planner assigned the cases; else all are alike
+
+    def shard(self, index: int) -> Shard:
+        return (self.shards or equal_shards(self.count))[index - 1]
 
     @property
     def directory(self) -> Path:
@@ -67,7 +72,7 @@ class Parts:
             save(part, self.path(index))
 
     def _known(self, plan: Plan, resumed: RunFile) -> list[RunFile]:
-        known = split(resumed, self.count)
+        known = split(resumed, self.shards or equal_shards(self.count))
         for part in known:
             part.settings.launches = plan.launches
         return known
@@ -84,7 +89,7 @@ class Parts:
         return shlex.join(["flashbench", *(resume if resumed else self._arguments(index, flags))])
 
     def _arguments(self, index: int, flags: Sequence[str]) -> list[str]:
-        shard = ["--shard", f"{index}/{self.count}"]
+        shard = ["--shard", str(self.shard(index))]
         return ["run", *flags, *shard, "-o", str(self.path(index))]
 
     def merge(self, plan: Plan) -> tuple[RunFile | None, dict[int, str]]:

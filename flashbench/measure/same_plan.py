@@ -49,7 +49,7 @@ def differences(run: RunFile, plan: Plan, called: str = "candidates") -> list[st
         == {one.spec for one in baselines(device, plan.backends)},
         f"--processes ({settings.processes})": plan.processes in ("auto", settings.processes),
         "cases": {case.id for case in run.cases} == {case.id for case in plan.cases(device)},
-        f"--shard ({settings.shard or 'none'})": settings.shard == plan.shard,
+        f"--shard ({settings.shard.partition(':')[0] or 'none'})": settings.shard == plan.shard,
         f"--samples ({settings.samples})": settings.samples == plan.samples,
         f"--seed ({settings.seed})": settings.seed == plan.seed,
         f"--min-sample ({settings.min_sample_seconds:g} s)": (

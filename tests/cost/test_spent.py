@@ -11,6 +11,7 @@ from flashbench.cost.money import DevicePrice
 from flashbench.cost.spent import Spent, saved_seconds
 from flashbench.fleet.merge import merge, split
 from flashbench.runfile import Costs, Launch, RunFile
+from flashbench.shard import equal_shards
 
 
 def _run(launches: int, cases: int = 1) -> RunFile:
@@ -69,7 +70,7 @@ def test_account_is_kept_by_files_and_by_shards(run: RunFile, tmp_path: Path) ->
     """A file is read as it was written; the parts of a run add up to it again."""
     runfile.save(run, tmp_path / "run.json")
     assert runfile.load(tmp_path / "run.json") == run
-    joined = merge([(str(place), part) for place, part in enumerate(split(run, 2))])
+    joined = merge([(str(place), part) for place, part in enumerate(split(run, equal_shards(2)))])
     assert Spent.of(joined) == Spent.of(run)
     assert joined.launches[2].case_seconds == run.launches[2].case_seconds
 

@@ -24,6 +24,7 @@ from flashbench.fleet.local import Slot, measure_on_slots
 from flashbench.measure.document import plan_to_resume
 from flashbench.run import RunEnd
 from flashbench.runfile import RunFile
+from flashbench.shard import Shard
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +34,7 @@ TINY = [
     "--min-sample", "0.1ms", "--samples", "2", "--device", "cpu", "--backends", "default",
 ]  # fmt: skip
 COUNTED = ["--candidate", "tests.fleet.counted:attention"]
+PLANNED = [Shard(1, 2, (0, 1)), Shard(2, 2, (2, 3))]  # as a planner assigns four cases
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +53,8 @@ def measure(
     plan, flags = _plan(context.params), plan_flags(context)
     if resumed:
         plan, flags = plan_to_resume(resumed, path), []
-    return measure_on_slots(plan, path, slots, flags, tell, resumed)
+    shards = PLANNED if len(slots) == len(PLANNED) else ()
+    return measure_on_slots(plan, path, slots, flags, tell, resumed, shards)
 
 
 # `measure` in a process of its own: what it tells goes to stderr, how it ended to stdout.

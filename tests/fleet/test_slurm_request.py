@@ -14,6 +14,7 @@ from flashbench.fleet.merge import split
 from flashbench.fleet.parts import Parts
 from flashbench.measure.plan import Plan
 from flashbench.runfile import save
+from flashbench.shard import equal_shards
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install flashbench[slurm]")
 ROOT = Path(__file__).parents[2]
@@ -141,7 +142,7 @@ def test_shards_of_a_lost_node_are_sent_once_more(
         for shard in sent[-1]:
             index = int(shard[0])
             if shard == "1/2" or len(sent) == 2:
-                save(split(run, 2)[index - 1], parts.path(index))
+                save(split(run, equal_shards(2))[index - 1], parts.path(index))
         return str(len(sent))
 
     def wait(cluster: slurm.Cluster, job: str, shards: list[int]) -> dict[int, str]:

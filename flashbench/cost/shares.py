@@ -1,0 +1,32 @@
+"""The cases of each of several devices: by what they took before, else by their operations."""
+
+from heapq import heapify, heapreplace
+
+from flashbench.cost.estimate import Work, case_seconds, first_seconds
+from flashbench.cost.known import Basis, Experience
+from flashbench.shard import Shard, equal_shards
+
+
+def shards(work: Work, known: Experience, count: int) -> list[Shard]:
+    """As many shards as devices, so that the one that ends last ends as early as it can be had.
+
+    Where cases like these were measured before: the longest case first, each to the device that is
+    free the earliest (LPT; Graham 1969: at most 4/3 of the best). Else as `--shard` deals them.
+    Raises InvalidInputError for more devices than cases.
+    """
+    if count == 1 or count > len(work.cases) or known.level_of(work) is Basis.GUESS:
+        return equal_shards(count)
+    cost = [
+        work.launches * case_seconds(work, case, known) + first_seconds(work, case, known)
+        for case in work.cases
+    ]
+    loads = [(0.0, device) for device in range(count)]
+    heapify(loads)
+    places: list[list[int]] = [[] for _ in range(count)]
+    for place in sorted(range(len(cost)), key=lambda place: (-cost[place], place)):
+        load, device = loads[0]
+        places[device].append(place)
+        heapreplace(loads, (load + cost[place], device))
+    return [
+        Shard(number, count, tuple(sorted(mine))) for number, mine in enumerate(places, start=1)
+    ]
