@@ -7,8 +7,9 @@ from typing import Literal
 from flashbench.case import Case
 from flashbench.stats.shift import Shift
 
-# "text": in every format; "wide": omitted in text, to fit at a glance; "data": CSV and JSON only.
-Shown = Literal["text", "wide", "data"]
+# "key": also in text on the narrowest terminal; "text": in text where there is room, as in a file;
+# "wide": in text on a terminal with room to spare, and in Markdown; "data": in CSV and JSON alone.
+Shown = Literal["key", "text", "wide", "data"]
 Value = str | float | int | bool | None
 
 # Verdicts that need attention, most urgent first; the first three fail a gate.
@@ -45,10 +46,19 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Neighbouring rows with a heading, for readers."""
+
+    heading: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A table with what is printed before (header) and after it (notes, footer).
 
-    verdict: the gate's answer in one sentence; empty if nothing is judged (`show`).
+    verdict: the gate's answer in one sentence; empty if nothing is judged (`show`). groups: of all
+    rows, in their order; none if the rows are not grouped.
     """
 
     view: str
@@ -59,6 +69,7 @@ class Document:
     footer: list[str]
     notes: list[Note] = field(default_factory=list)
     verdict: str = ""
+    groups: list[Group] = field(default_factory=list)
 
 
 NONE = Cell(None, "-")

@@ -18,7 +18,7 @@ def test_the_line_of_geometric_means_follows_from_the_run_files() -> None:
 
 def test_measured_rows_are_those_of_the_run_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row of a case in the README is one that `show` prints of the file named above it."""
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "")  # readline sets it behind the back of os.environ
     shown = "".join(
         update_tables.printed("-m", "flashbench", "show", name)
         for name in ("results/cpu.json", "results/machines/cpu-planted-5.json")

@@ -16,6 +16,7 @@ from flashbench.cli.options import FORMATS
 from flashbench.cli.show import document, render
 from flashbench.render import render as render_document
 from flashbench.render.escape import markdown, printable, spreadsheet
+from flashbench.render.terminal import Terminal
 from flashbench.runfile import Result, RunFile
 
 HOSTILE = [
@@ -71,7 +72,7 @@ def test_hostile_strings_are_harmless(text, view, output_format):
                 assert cell[:1] not in ("=", "@") or not cell
                 assert cell[:1] not in ("+", "-") or float(cell)
     if output_format == "text":
-        narrow = render_document(document(_hostile(text), view=view), "text", 100)
+        narrow = render_document(document(_hostile(text), view=view), "text", Terminal(100))
         assert max(map(len, narrow.splitlines())) <= 100 or len(text) > 50
 
 
@@ -133,7 +134,7 @@ def test_text_fits_the_terminal(launches, samples, several, width):
         backends=("sdpa:flash", "sdpa:math", "sdpa:efficient", "sdpa:cudnn") if several else (),
     )
     for view in ("speedup", "detail"):
-        text = render_document(document(run, view=view), "text", width)
+        text = render_document(document(run, view=view), "text", Terminal(width))
         assert max(map(len, text.splitlines())) <= width
 
 
@@ -141,7 +142,7 @@ def test_the_grid_stays_one_table():
     """The longest name of the GPU grid leaves room for the verdict beside it."""
     shape = max((Case(s, "bf16", True, "cuda") for s in GRID), key=lambda case: len(case.id))
     run = _run(cases=[shape], metrics=["gpu_warm"], launches=1, baseline_seconds=0.0123)
-    text = render_document(document(run), "text", 100)
+    text = render_document(document(run), "text", Terminal(100))
     assert sum(line.startswith("case ") for line in text.splitlines()) == 1
 
 

@@ -8,6 +8,7 @@ import click
 
 from flashbench.cli.measuring import refuse_given, tell
 from flashbench.cli.options import (
+    arrangement_options,
     build_timeout_option,
     effort_options,
     force_option,
@@ -16,7 +17,7 @@ from flashbench.cli.options import (
     report_options,
     retry_build_option,
 )
-from flashbench.cli.output import deliver, judging_options
+from flashbench.cli.output import arranged, deliver, judging_options
 from flashbench.cli.parameter_types import Count, PathType
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.inputs import descriptor
@@ -25,10 +26,11 @@ from flashbench.settings import SettingsCommand
 if TYPE_CHECKING:
     from flashbench.other_tools.judge import ForeignReport
     from flashbench.report import Report
+    from flashbench.table import Document
 
 ALLOWABLE = ("undecided", "not-measured", "different-machine")
 _OF_FILES = {"a", "b", "against", "metric", "tolerance", "confidence", "output_format", "output"}
-_OF_FILES |= {"allow", "exit_zero"}
+_OF_FILES |= {"allow", "exit_zero", "columns", "sort", "only", "group", "plot"}
 # Formats whose readers do not see stderr.
 _REPORTS = ("markdown", "json", "github", "junit")
 
@@ -50,6 +52,12 @@ _REPORTS = ("markdown", "json", "github", "junit")
 @click.argument("a")
 @click.argument("b", required=False)
 @report_options
+@arrangement_options
+@click.option(
+    "--plot/--no-plot",
+    default=None,
+    help="Draw each interval as a bar around 1.0.  [default: on a terminal of 120 columns or more]",
+)
 @click.option(
     "--allow",
     type=click.Choice(ALLOWABLE),
@@ -109,7 +117,7 @@ def command(context: click.Context, /, **options: Any) -> int:
             from flashbench.views import other_tools
 
             table = other_tools.document(judged)
-            deliver(table, options["output_format"], options["output"])
+            _deliver(table, options)
             verdicts = judged.report.verdicts
             return Exit.PASS if options["exit_zero"] else exit_code(verdicts, options["allow"])
         report = _of_files(options)
@@ -118,6 +126,7 @@ def command(context: click.Context, /, **options: Any) -> int:
         from flashbench.revisions import WORKTREE
         from flashbench.views import unmeasured
 
+        arranged(speedup.empty_pair(), options)  # refuse an unknown column before measuring
         what = f"{a} against {b or WORKTREE}"
         try:
             measured = compare_revisions(context, options)
@@ -139,8 +148,12 @@ def command(context: click.Context, /, **options: Any) -> int:
             "`flashbench show` prints what it has"
         )
     document = speedup.document(report, gate=True)
-    deliver(document, options["output_format"], options["output"])
+    _deliver(document, options)
     return Exit.PASS if options["exit_zero"] else exit_code(report.verdicts, options["allow"])
+
+
+def _deliver(table: "Document", options: dict[str, Any]) -> None:
+    deliver(arranged(table, options), options["output_format"], options["output"], options["plot"])
 
 
 def _is_file(text: str) -> bool:

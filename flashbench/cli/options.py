@@ -19,6 +19,8 @@ from flashbench.metric import METRICS
 
 TABLES = ("text", "markdown", "csv", "json")
 FORMATS = (*TABLES, "github", "junit")
+# Of flashbench/verdict.py, which takes long to import.
+VERDICTS = ("FASTER", "SLOWER", "FASTER?", "SLOWER?", "SAME", "UNDECIDED", "WRONG", "NOT MEASURED")
 
 Command = Callable[..., int]
 
@@ -176,6 +178,31 @@ table_options = together(
     click.option("--format", "output_format", type=click.Choice(TABLES), default="text"),
     click.option("-o", "--output", type=ReportFile()),
 )
+
+# For a table of cases: which rows and columns, in what order.
+arrangement_options = together(
+    click.option(
+        "--columns",
+        metavar="NAMES",
+        help="Only these columns, by key or heading, with commas between; `all` for all of them.",
+    ),
+    click.option(
+        "--sort",
+        metavar="NAME",
+        help="Order rows by a column, or by shape, batch, heads, length, head_dim, dtype, mask or "
+        "device; with `-` before it, the largest first.",
+    ),
+    click.option(
+        "--only",
+        type=click.Choice(VERDICTS, case_sensitive=False),
+        multiple=True,
+        help="Only rows with this verdict; repeatable. Totals and exit code stay those of all.",
+    ),
+    click.option(
+        "--group", metavar="NAME", help="Group rows by a column or a part of the case, as --sort."
+    ),
+)
+
 
 # For a table of verdicts: the decision rule, and where the table goes.
 report_options = together(

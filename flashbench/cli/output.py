@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from flashbench.cli.report_file import write_report
 from flashbench.errors import InvalidInputError
+from flashbench.render.terminal import Terminal
 
 if TYPE_CHECKING:
     from flashbench.runfile import RunFile
@@ -34,8 +35,21 @@ def judging_options(run: "RunFile | None", options: dict[str, Any]) -> dict[str,
     return {**chosen, "alpha": 1 - confidence}
 
 
-def deliver(document: "Document", output_format: str, output: Path | None) -> None:
-    """Render the table and write it to `output`, or to stdout.
+def arranged(document: "Document", options: dict[str, Any]) -> "Document":
+    """The table by the options --columns, --sort, --only and --group."""
+    from flashbench.views.arrange import Arrangement
+    from flashbench.views.arrange import arranged as arrange
+
+    columns = [name for name in (options["columns"] or "").split(",") if name.strip()]
+    wish = Arrangement(columns, options["sort"] or "", options["only"], options["group"] or "")
+    return arrange(document, wish)
+
+
+def deliver(
+    document: "Document", output_format: str, output: Path | None, plot: bool | None = False
+) -> None:
+    """Render the table and write it to `output`, or to stdout. plot: draw its intervals; None:
+    where a terminal has room for them.
 
     "github": annotations to stdout, and the table to `output`, appended to the file
     $GITHUB_STEP_SUMMARY names, or without either to stdout. Raises InvalidInputError, naming the
@@ -45,8 +59,9 @@ def deliver(document: "Document", output_format: str, output: Path | None) -> No
 
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if output_format != "github" or not (output or summary):
-        text = render(document, output_format, None if output else terminal_width())
-        write_report(output, text) if output else click.echo(text, nl=False)
+        shown_by = terminal(plot, to_file=output is not None)
+        text = render(document, output_format, shown_by)
+        write_report(output, text) if output else click.echo(text, nl=False, color=shown_by.colour)
         return
     from flashbench.render import github, markdown
 
@@ -59,6 +74,21 @@ def deliver(document: "Document", output_format: str, output: Path | None) -> No
         # The limit covers everything the step writes there.
         text = markdown.comment(document, github.SUMMARY_LIMIT - used - 1)
         _append(path, f"\n{text}" if used else text)
+
+
+def terminal(plot: bool | None = False, *, to_file: bool = False) -> Terminal:
+    """What stdout can show, or a file. $NO_COLOR and TERM=dumb are obeyed."""
+    if to_file:
+        return Terminal(plot=bool(plot))
+    shown = sys.stdout.isatty()
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    encoding = (sys.stdout.encoding or "ascii").lower()
+    return Terminal(
+        width=terminal_width(),
+        colour=shown and not plain,
+        unicode=encoding.startswith("utf"),
+        plot=plot if shown or plot is not None else False,
+    )
 
 
 def terminal_width() -> int | None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.options import report_options
-from flashbench.cli.output import deliver, judging_options
+from flashbench.cli.options import arrangement_options, report_options
+from flashbench.cli.output import arranged, deliver, judging_options
 from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit
 from flashbench.runfile import RunFile
@@ -22,18 +22,22 @@ def document(
     run: RunFile,
     *,
     view: str = "speedup",
+    plot: bool = False,
     metric: str | None = None,
     against: str = "sdpa",
     tolerance: float = 0.01,
     alpha: float = 0.05,
 ) -> "Document":
-    """The table of `run`; view "speedup" has the verdicts, "detail" the percentiles. Raises
-    InvalidInputError."""
+    """The table of `run`; view "speedup" has the verdicts, "detail" the percentiles. plot: with
+    the distribution of times beside them. Raises InvalidInputError.
+    """
     from flashbench.report import report_one
     from flashbench.views import detail, speedup
 
     report = report_one(run, metric=metric, against=against, tolerance=tolerance, alpha=alpha)
-    return detail.document(report) if view == "detail" else speedup.document(report)
+    if view == "detail":
+        return detail.document(report, plot=plot)
+    return speedup.document(report)
 
 
 def render(run: RunFile, output_format: str = "text", **options: Any) -> str:
@@ -55,16 +59,13 @@ def render(run: RunFile, output_format: str = "text", **options: Any) -> str:
 @click.argument("file", metavar="RUN", type=PathType())
 @click.option("--view", type=click.Choice(VIEWS), default="speedup", show_default=True)
 @report_options
-def command(
-    file: Path,
-    view: str,
-    metric: str | None,
-    against: str,
-    tolerance: float,
-    confidence: float,
-    output_format: str,
-    output: Path | None,
-) -> int:
+@arrangement_options
+@click.option(
+    "--plot",
+    is_flag=True,
+    help="Draw each interval as a bar around 1.0; in the detail view, the distribution of times.",
+)
+def command(file: Path, view: str, plot: bool, **options: Any) -> int:
     from flashbench.other_tools.detect import is_foreign
     from flashbench.run_reader import load
 
@@ -72,10 +73,11 @@ def command(
         from flashbench.other_tools.read import read
         from flashbench.views import other_tools
 
-        deliver(other_tools.series_document(read(file, metric)), output_format, output)
-        return Exit.PASS
-    run = load(file)
-    options = {"metric": metric, "tolerance": tolerance, "confidence": confidence}
-    table = document(run, view=view, against=against, **judging_options(run, options))
-    deliver(table, output_format, output)
+        table = other_tools.series_document(read(file, options["metric"]))
+    else:
+        run = load(file)
+        table = document(
+            run, view=view, plot=plot, against=options["against"], **judging_options(run, options)
+        )
+    deliver(arranged(table, options), options["output_format"], options["output"], plot)
     return Exit.PASS

@@ -3,14 +3,16 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from flashbench.render.terminal import Terminal
+
 if TYPE_CHECKING:
     from flashbench.table import Document
 
 
-def render(document: "Document", output_format: str, width: int | None = None) -> str:
-    """The document as text, ending in a newline. output_format: a module of this package; width: of
-    the terminal, which only `text` uses."""
+def render(document: "Document", output_format: str, terminal: Terminal | None = None) -> str:
+    """The document as text ending in a newline; output_format: a module of this package; terminal:
+    what shows it, for the format that looks at that."""
     module = import_module(f"flashbench.render.{output_format}")
-    options = {"width": width} if output_format == "text" else {}
+    options = {"terminal": terminal or Terminal()} if output_format == "text" else {}
     text: str = module.render(document, **options)
     return text

@@ -23,7 +23,7 @@ def render(document: Document) -> str:
     columns = _shown(document)
     lines = [f"{markdown_line(line)}  " for line in document.header]
     if document.rows:
-        lines += ["", *_heading(columns), *(_row(row, columns) for row in document.rows)]
+        lines += ["", *_heading(columns), *_rows(document, columns)]
     if document.notes:
         lines += ["", *(f"- {markdown(n.code)}: {markdown(n.message)}" for n in document.notes)]
     if document.footer:
@@ -59,6 +59,20 @@ def comment(document: Document, limit: int = COMMENT_LIMIT) -> str:
             "`--format csv` has every row"
         )
     return _joined(lines)
+
+
+def _rows(document: Document, columns: list[Column]) -> list[str]:
+    """All rows, a line with its heading above each group."""
+    rows = [_row(row, columns) for row in document.rows]
+    if not document.groups:
+        return rows
+    lines, place = [], 0
+    for group in document.groups:
+        empty = " |" * (len(columns) - 1)
+        lines += [f"| **{markdown(group.heading)}** |{empty}"]
+        lines += rows[place : place + group.rows]
+        place += group.rows
+    return lines
 
 
 class _Room:

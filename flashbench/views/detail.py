@@ -28,18 +28,22 @@ from flashbench.views import frame
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 NOT_ESTIMABLE = "not estimable"
+_BINS, _BLOCKS = 32, " ▁▂▃▄▅▆▇█"
 FloatArray = NDArray[np.float64]
 # With fewer launches the bootstrap covers the truth far below 95 % (docs/lab/statistics.md).
 MIN_BOOTSTRAP = 6
 
 
-def document(report: Report) -> Document:
-    """One row per case and candidate, one run file after the other."""
+def document(report: Report, *, plot: bool = False) -> Document:
+    """One row per case and candidate, one run file after the other. plot: with a histogram."""
     rows = []
     for name, data in frame.sides(report):
         for case in range(len(data.run.cases)):
+            ends = _ends(data, case) if plot else (0.0, 0.0)
             for candidate in range(len(data.run.candidates)):
                 row = _row(data, candidate, case)
+                if plot:
+                    row["distribution"] = _distribution(data, candidate, case, ends)
                 if data is not report.data[0]:
                     row |= _over(report.data[0], data, candidate, case)
                 rows.append({"file": text_cell(name), **row} if name else row)
@@ -55,10 +59,18 @@ def document(report: Report) -> Document:
         "between, within = deviation between launches, and of samples within them; rho = "
         "correlation of a sample with the one before; memory = peak beyond the inputs",
     ]
+    columns = _columns(several)
+    if plot:
+        header.append(
+            "distribution = of the samples of all launches; one logarithmic scale for all "
+            "candidates of a case, what lies beyond it is at its ends"
+        )
+        place = next(i for i, column in enumerate(columns) if column.key == "launches")
+        columns.insert(place, Column("distribution", "distribution", numeric=False))
     return Document(
         "detail",
         header,
-        _columns(several),
+        columns,
         rows,
         frame.summary(report),
         [frame.spent(report).line] if frame.spent(report) else [],
@@ -134,6 +146,26 @@ def _row(data: LaunchData, candidate: int, case: int) -> dict[str, Cell]:
         "sample_correlation": _correlation_cell(parts.correlation),
         "tflops": rate_cell(data.run.cases[case], middle),
     }
+
+
+def _ends(data: LaunchData, case: int) -> tuple[float, float]:
+    """Log seconds between which nearly all samples of all candidates lie."""
+    found = [one for c in range(len(data.run.candidates)) for one in data.samples(c, case)]
+    if not found:
+        return 0.0, 0.0
+    low, high = np.quantile(np.log(np.concatenate(found)), (0.005, 0.98))
+    return float(low), float(max(high, low + 0.02))
+
+
+def _distribution(data: LaunchData, candidate: int, case: int, ends: tuple[float, float]) -> Cell:
+    """A histogram of blocks, the highest bin as a full one; a bin with any sample is not empty."""
+    found = data.samples(candidate, case)
+    if not found:
+        return NONE
+    logs = np.clip(np.log(np.concatenate(found)), *ends)
+    counts, _ = np.histogram(logs, bins=_BINS, range=ends)
+    steps = np.ceil(counts / counts.max() * (len(_BLOCKS) - 1)).astype(int)
+    return text_cell("".join(_BLOCKS[step] for step in steps))
 
 
 def _launch_cells(medians_us: FloatArray) -> dict[str, Cell]:

@@ -1,6 +1,7 @@
 """The frame around every table: the origin of the numbers, how to read them, their cost."""
 
 import math
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -34,6 +35,7 @@ _ANSWERS = {
     Exit.NOT_MEASURED: "Not measured",
     Exit.UNDECIDED: "Undecided",
 }
+_NUMBER = re.compile(r"[0-9]+")
 _PLAIN = (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME)
 
 
@@ -184,15 +186,18 @@ def failures(name: str, data: LaunchData, candidates: Sequence[int]) -> list[Not
 
 
 def grouped(reasons: Iterable[tuple[str, str, str, str]]) -> list[Note]:
-    """Notes from (code, candidate, case, reason); a candidate's cases with one reason share a line
-    that names the first."""
-    cases: dict[tuple[str, str, str], list[str]] = {}
+    """Notes from (code, candidate, case, reason); a candidate's cases whose reasons differ only in
+    numbers share a line that names the first."""
+    cases: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     for code, who, case, reason in reasons:
-        cases.setdefault((code, who, reason), []).append(case)
-    return [
-        Note(code, f"{who} on {ids[0]}{more(ids)}: {reason}".removesuffix(": "))
-        for (code, who, reason), ids in cases.items()
-    ]
+        cases.setdefault((code, who, _NUMBER.sub("#", reason)), []).append((case, reason))
+    found = []
+    for (code, who, _), alike in cases.items():
+        ids, same = [case for case, _ in alike], len({reason for _, reason in alike}) == 1
+        first = f"{who} on {ids[0]}{more(ids) * same}: {alike[0][1]}".removesuffix(": ")
+        others = "" if same else f" (on {len(ids) - 1} more the same, with other numbers)"
+        found.append(Note(code, first + others))
+    return found
 
 
 def more(ids: list[str]) -> str:

@@ -25,6 +25,7 @@ from flashbench.verdict import Outcome, Verdict
 from flashbench.views import frame
 
 _CASE = name_column("case", "case")
+_CANDIDATE = name_column("candidate", "candidate", "data")
 _REASON = Column("reason", "", "data", numeric=False)
 
 
@@ -66,6 +67,11 @@ def document(report: Report, *, gate: bool = False) -> Document:
     )
 
 
+def empty_pair() -> Document:
+    """The table of two builds before anything is measured."""
+    return Document("speedup", [], [*_pair_columns(), _CANDIDATE], [], {}, [])
+
+
 def _header(report: Report) -> list[str]:
     lines = frame.identity(report)
     if not report.comparisons:
@@ -97,7 +103,7 @@ def _one_file_columns(data: LaunchData) -> list[Column]:
         *_backend_columns(data, "wide"),
         Column("best_us", "best us", "wide"),
         Column("best_backend", "best", "wide", numeric=False),
-        *interval_columns("speedup", "speed-up"),
+        *interval_columns("speedup", "speed-up", "key"),
         *interval_columns("speedup_best", "vs best"),
         *_verdict_columns(),
     ]
@@ -109,7 +115,7 @@ def _pair_columns() -> list[Column]:
         Column("a_us", "A us"),
         Column("b_us", "B us"),
         Column("sdpa_us", "SDPA us"),
-        *interval_columns("speedup", "speed-up"),
+        *interval_columns("speedup", "speed-up", "key"),
         Column("speedup_sdpa", "B vs SDPA", "wide"),
         *_verdict_columns(launches="text"),
     ]
@@ -123,7 +129,7 @@ def _two_file_columns() -> list[Column]:
         Column("sdpa_a_us", "SDPA in A us", "wide"),
         Column("sdpa_b_us", "SDPA in B us", "wide"),
         *interval_columns("machine", "machine"),
-        *interval_columns("speedup", "speed-up"),
+        *interval_columns("speedup", "speed-up", "key"),
         *_verdict_columns(),
     ]
 
@@ -134,7 +140,7 @@ def _verdict_columns(launches: Shown = "data") -> list[Column]:
         Column("detectable_percent", "detectable %", "wide"),
         Column("memory_mb", "memory MB", "wide"),
         *([Column("launches", "launches")] if launches == "text" else []),
-        Column("verdict", "verdict", numeric=False),
+        Column("verdict", "verdict", "key", numeric=False),
         Column("against", "", "data", numeric=False),
         Column("metric", "", "data", numeric=False),
         *([Column("launches", "", "data")] if launches == "data" else []),
@@ -148,8 +154,8 @@ def _sdpa_columns(data: LaunchData) -> list[Column]:
     few = len(data.run.candidates) <= 5
     return [
         _CASE,
-        Column("sdpa_us", "SDPA us"),
-        Column("sdpa_tflops", "TFLOP/s"),
+        Column("sdpa_us", "SDPA us", "key"),
+        Column("sdpa_tflops", "TFLOP/s", "key"),
         *_backend_columns(data, "text" if few else "wide"),
         Column("best_backend", "best", numeric=False),
         _REASON,

@@ -64,13 +64,28 @@ COMMANDS = {
     "foreign_mixed_folder": f"compare {INPUTS} {INPUTS}/door_a",
     "foreign_show_asv": f"show {INPUTS}/asv/box/a.json",
     "foreign_show_pyperf": f"show {INPUTS}/pyperf_b.json",
+    "show_plot_60": "COLUMNS=60 show --plot a.json",
+    "show_plot_80": "COLUMNS=80 show --plot a.json",
+    "show_plot_file": "show --plot a.json",
+    "show_plot_detail": "show --plot --view detail --columns distribution,p50_us a.json",
+    "compare_60": "COLUMNS=60 compare a.json",
+    "compare_80": "COLUMNS=80 compare a.json b.json",
+    "compare_plot_120": "COLUMNS=120 compare --plot a.json",
+    "compare_plot_200": "COLUMNS=200 compare --plot a.json b.json",
+    "compare_foreign_80": f"COLUMNS=80 compare {INPUTS}/pyperf_a.json {INPUTS}/pyperf_b.json",
+    "show_arranged": "show --sort -speedup --group dtype --columns speedup,launches,verdict a.json",
+    "show_only": "show --only slower --format markdown a.json",
+    "show_unknown_column": "show --columns nope a.json",
+    "show_only_detail": "show --view detail --only SAME a.json",
 }
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_golden(name):
     """The command's output and exit code match the golden file."""
-    run = forks.run(shlex.split(COMMANDS[name]), HERE)
+    words = shlex.split(COMMANDS[name])
+    given = dict(word.split("=") for word in words if word.startswith("COLUMNS="))
+    run = forks.run(words[len(given) :], HERE, given)
     found = (
         f"$ flashbench {COMMANDS[name]}\nexit code {run.returncode}\n"
         f"--- stdout\n{run.stdout}--- stderr\n{run.stderr}"

@@ -1,0 +1,170 @@
+"""A table as its reader wants it: some rows, some columns, another order, in groups."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from flashbench.case import Case, parse_case
+from flashbench.errors import InvalidInputError
+from flashbench.table import (
+    ATTENTION,
+    Cell,
+    Column,
+    Document,
+    Group,
+    digits,
+    ratio_text,
+)
+from flashbench.verdict import Outcome
+
+Row = dict[str, Cell]
+ALL = "all"
+# Parts of a case by which its rows can be grouped or sorted, beside columns.
+_PARTS: dict[str, Callable[[Case], str | int]] = {
+    "shape": lambda case: case.id.split(f"-{case.dtype}-")[0],
+    "batch": lambda case: case.shape.batch,
+    "heads": lambda case: case.shape.heads,
+    "length": lambda case: case.shape.k_len,
+    "head_dim": lambda case: case.shape.head_dim,
+    "dtype": lambda case: case.dtype,
+    "mask": lambda case: case.mask,
+    "device": lambda case: case.device,
+}
+_URGENCY = {verdict: place for place, verdict in enumerate(ATTENTION)}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """columns: keys or headings, or `all`; sort: a column or part of a case, with `-` before it
+    the largest first; only: verdicts; group: as sort."""
+
+    columns: Sequence[str] = ()
+    sort: str = ""
+    only: Sequence[str] = ()
+    group: str = ""
+
+
+def arranged(document: Document, wish: Arrangement) -> Document:
+    """The document in that arrangement; totals and exit codes stay those of all rows.
+
+    Raises InvalidInputError for a column that it has not.
+    """
+    if wish.only:
+        document = _only(document, wish.only)
+    if wish.sort:
+        key = wish.sort.removeprefix("-")
+        document = _sorted(document, key, descending=wish.sort.startswith("-"), option="--sort")
+    if wish.group:
+        document = _grouped(document, wish.group)
+    return _with_columns(document, wish.columns) if wish.columns else document
+
+
+def _only(document: Document, verdicts: Sequence[str]) -> Document:
+    if not any(column.key == "verdict" for column in document.columns):
+        raise InvalidInputError("--only: this table has no verdicts")
+    rows = [row for row in document.rows if row["verdict"].text in verdicts]
+    left_out = set(Outcome) - set(verdicts)
+    notes = [note for note in document.notes if note.code not in left_out]
+    said = f"{len(rows)} of {len(document.rows)} rows: those that are {' or '.join(verdicts)}"
+    return replace(document, rows=rows, notes=notes, footer=[said, *document.footer])
+
+
+def _sorted(document: Document, name: str, *, descending: bool, option: str) -> Document:
+    read = _reader(document, name, option)
+    known = [(read(row), row) for row in document.rows]
+    there = [(value, row) for value, row in known if value is not None]
+    there.sort(key=lambda pair: _rank(pair[0]), reverse=descending)
+    missing = [row for value, row in known if value is None]
+    return replace(document, rows=[row for _, row in there] + missing)
+
+
+def _grouped(document: Document, name: str) -> Document:
+    read = _reader(document, name, "--group")
+    order: dict[object, list[Row]] = {}
+    for row in document.rows:
+        order.setdefault(read(row), []).append(row)
+    if name == "verdict":
+        order = dict(sorted(order.items(), key=lambda pair: _rank(pair[0])))
+    groups = [Group(_heading(name, value, rows), len(rows)) for value, rows in order.items()]
+    return replace(document, rows=[row for rows in order.values() for row in rows], groups=groups)
+
+
+def _heading(name: str, value: object, rows: list[Row]) -> str:
+    """With the geometric mean of the speed-ups, and the verdicts that need attention."""
+    said = [f"{len(rows)} row{'s' * (len(rows) != 1)}"]
+    ratios = [row["speedup"].value for row in rows if "speedup" in row]
+    logs = [math.log(ratio) for ratio in ratios if isinstance(ratio, float) and ratio > 0]
+    if logs:
+        said.append(f"speed-up {ratio_text(math.exp(math.fsum(logs) / len(logs)))} in the mean")
+    urgent = [row["verdict"].text for row in rows if "verdict" in row and name != "verdict"]
+    said += [f"{urgent.count(one)} {one}" for one in ATTENTION if one in urgent]
+    text = "-" if value is None else f"{value}"
+    return f"{text if isinstance(value, str) else f'{name} {text}'}: {', '.join(said)}"
+
+
+def _rank(value: object) -> tuple[float, str]:
+    """Verdicts by urgency, numbers by size, texts by their letters."""
+    if isinstance(value, str):
+        return (float(_URGENCY.get(value, len(_URGENCY))), value)
+    return (float(value) if isinstance(value, int | float) else 0.0, "")
+
+
+def _reader(document: Document, name: str, option: str) -> Callable[[Row], object]:
+    column = _find(document, name)
+    if column is not None:
+        key = column.key
+        return lambda row: row[key].value if key in row else None
+    part = _PARTS.get(name)
+    if part is None:
+        raise InvalidInputError(_unknown(option, name, [*_PARTS, *_titles(document)]))
+
+    def read(row: Row) -> object:
+        try:
+            return part(parse_case(str(row["case"].value)))
+        except (InvalidInputError, KeyError):
+            return None  # another tool's benchmark
+
+    return read
+
+
+def _with_columns(document: Document, names: Sequence[str]) -> Document:
+    if list(names) == [ALL]:
+        chosen = [c for c in document.columns if c.shown != "data"]
+    else:
+        chosen = [c for c in document.columns if c.identifies and c.shown != "data"]
+        for name in names:
+            column = _find(document, name)
+            if column is None:
+                raise InvalidInputError(_unknown("--columns", name, [ALL, *_titles(document)]))
+            if column not in chosen:
+                chosen.append(column)
+    columns = [replace(c, shown="text", title=c.title or c.key) for c in chosen]
+    rows = [
+        row | {c.key: _legible(row[c.key]) for c in columns if c.key in row}
+        for row in document.rows
+    ]
+    return replace(document, columns=columns, rows=rows)
+
+
+def _legible(cell: Cell) -> Cell:
+    """What only programs read has no text."""
+    if cell.text or cell.value is None:
+        return cell
+    return Cell(
+        cell.value, digits(cell.value) if isinstance(cell.value, float) else str(cell.value)
+    )
+
+
+def _find(document: Document, name: str) -> Column | None:
+    wanted = name.strip().lower()
+    named = [c for c in document.columns if wanted == c.key.lower()]
+    named += [c for c in document.columns if c.title and wanted == c.title.lower()]
+    return named[0] if named else None
+
+
+def _titles(document: Document) -> list[str]:
+    return [column.key for column in document.columns]
+
+
+def _unknown(option: str, name: str, known: list[str]) -> str:
+    return f"{option} {name[:60]}: this table has no such column; it has {', '.join(known)}"
