@@ -11,16 +11,17 @@ import sys
 from collections.abc import Iterator
 
 import torch
+from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from flashbench import attention, reference
-from flashbench.case import Shape
+from flashbench.case import MASKS, Shape
 
 LARGEST_SCORES = 3e8  # elements; float64 takes 2.4 GB for them
 LARGEST_TENSOR = 3e7
 
 
-def problems(rng: random.Random) -> Iterator[tuple[Shape, torch.dtype, bool, float | None]]:
+def problems(rng: random.Random) -> Iterator[tuple[Shape, torch.dtype, str, float | None]]:
     while True:
         kv_heads, group = rng.choice([1, 2, 3, 4, 8, 16, 40]), rng.choice([1, 1, 2, 3, 4, 8])
         q_len = int(2 ** rng.uniform(0, 12))
@@ -37,13 +38,13 @@ def problems(rng: random.Random) -> Iterator[tuple[Shape, torch.dtype, bool, flo
         keys = shape.batch * kv_heads * k_len
         if rows * k_len <= LARGEST_SCORES and max(rows, keys) * shape.head_dim <= LARGEST_TENSOR:
             dtype = rng.choice([torch.bfloat16, torch.float16])
-            yield shape, dtype, rng.random() < 0.4, rng.choice([None, None, 0.1, 1.0])
+            yield shape, dtype, rng.choice(MASKS), rng.choice([None, None, 0.1, 1.0])
 
 
 def main(count: int, seed: int) -> None:
     torch.manual_seed(seed)
     wrong = 0
-    for _, (shape, dtype, causal, scale) in zip(
+    for _, (shape, dtype, mask, scale) in zip(
         range(count), problems(random.Random(seed)), strict=False
     ):
         q, k, v = (
@@ -54,16 +55,25 @@ def main(count: int, seed: int) -> None:
                 (shape.kv_heads, shape.k_len),
             )
         )
-        gqa = shape.heads != shape.kv_heads
-        out = attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=gqa)
-        result = reference.check(
-            out,
-            reference.attention(q, k, v, is_causal=causal, scale=scale),
-            sdpa(q, k, v, is_causal=causal, scale=scale, enable_gqa=gqa),
+        gqa, causal = shape.heads != shape.kv_heads, mask != "full"
+        if mask == "bottom_right":
+            lengths = shape.q_len, shape.k_len
+            ours = attention(
+                q, k, v, attn_mask=causal_lower_right(*lengths), scale=scale, enable_gqa=gqa
+            )
+            seen = torch.ones(lengths, dtype=torch.bool, device=q.device)
+            seen = seen.tril(shape.k_len - shape.q_len)
+            torchs = sdpa(q, k, v, attn_mask=seen, scale=scale, enable_gqa=gqa)
+        else:
+            ours = attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=gqa)
+            torchs = sdpa(q, k, v, is_causal=causal, scale=scale, enable_gqa=gqa)
+        expected = reference.attention(
+            q, k, v, is_causal=causal, bottom_right=mask == "bottom_right", scale=scale
         )
+        result = reference.check(ours, expected, torchs)
         if not result.correct:
             wrong += 1
-            print(shape, dtype, "causal" if causal else "full", scale, result.reason, flush=True)
+            print(shape, dtype, mask, scale, result.reason, flush=True)
     print(f"{wrong} of {count} problems not right")
 
 

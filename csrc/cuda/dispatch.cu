@@ -59,6 +59,8 @@ constexpr Family kDecode{FLASHBENCH_FP16(decode::forward_fp16),
                          FLASHBENCH_BF16(decode::forward_bf16)};
 #ifdef FLASHBENCH_CUDA_SM90
 constexpr Family kSm90{FLASHBENCH_FP16(sm90::forward_fp16), FLASHBENCH_BF16(sm90::forward_bf16)};
+constexpr Family kSm90Wide{FLASHBENCH_FP16(sm90::forward_wide_fp16),
+                           FLASHBENCH_BF16(sm90::forward_wide_bf16)};
 constexpr Family kSm90Split{FLASHBENCH_FP16(no_scratch<sm90::forward_split_fp16>),
                             FLASHBENCH_BF16(no_scratch<sm90::forward_split_bf16>)};
 constexpr Family kSm90Short{FLASHBENCH_FP16(no_scratch<sm90::forward_short_fp16>),
@@ -183,7 +185,7 @@ const Family& family_of(const Attention& problem, const Device& device) {
         }
         if (tiles(128) >= 64 || problem.q_len > 256 ||
             (!is_uneven(problem) && problem.k_len > 512)) {
-            return kSm90;
+            return kSm90Wide;
         }
     }
 #endif

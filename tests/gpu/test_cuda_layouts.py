@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from gpu.test_cuda_attention import KERNEL_DIMS
 from masks import IDS, MASKS, for_extension, for_ours
 from torch import Tensor
 
@@ -25,8 +26,6 @@ LONG = 25
 HEADS = pytest.mark.parametrize("heads", [3, 20, 300, LONG], ids=["few", "some", "many", "long"])
 # With LONG heads every length is longer by this.
 LONGER = 1100
-# One head dim a kernel, and one that is padded up to it.
-KERNEL_DIMS = [32, 64, 96, 128, 192, 256, 40, 72, 104, 136, 200]
 
 
 def randn(*shape: int, dtype: torch.dtype) -> Tensor:

@@ -44,9 +44,9 @@ __device__ __forceinline__ void store_group_rows(const float (&out)[count], cons
         // so that each has a chunk.
 #pragma unroll
         for (int i = 2 * half; i < count; i += 16) {
-            Pair pairs[4];
+            Pair pairs[4] = {};
 #pragma unroll
-            for (int chunk = 0; chunk < 4; ++chunk) {
+            for (int chunk = 0; chunk < 4 && i + 4 * chunk < count; ++chunk) {
                 pairs[chunk] = Element<T>::pack(out[i + 4 * chunk] * weight,
                                                 out[i + 4 * chunk + 1] * weight);
             }

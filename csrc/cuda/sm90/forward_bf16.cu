@@ -1,11 +1,12 @@
-// The bf16 kernels of sm_90a. See kernel.h for the method and launch.h for the tiles.
+// The bf16 kernels of sm_90a for head dims to 128. See kernel.h for the method and head_dims.h for
+// the tiles.
 #include "forward.h"
-#include "launch.h"
+#include "head_dims.h"
 
 namespace flashbench::cuda::sm90 {
 
 void forward_bf16(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
-    forward_any<__nv_bfloat16>(problem, scratch, stream);
+    forward_narrow<__nv_bfloat16>(problem, scratch, stream);
 }
 
 }  // namespace flashbench::cuda::sm90

@@ -1,30 +1,4 @@
-// Picks the tile for a head dim and launches the kernel. Included by the dtype units only.
-//
-// Head dims are rounded up to the next one of the table; the dims past the real one are zeros. Each
-// block has one warpgroup more than the table says (the producer) and an SM to itself; K and V have
-// two stages each, Q has two up to head dim 128. Registers are those of a consumer thread, 168 (128
-// for three) at launch; nothing spills, as ptxas 13.0 says for sm_90a.
-//
-//   head dim          rows x keys  consumers  registers  shared memory
-//         64            192 x 128          3        160         112 KB
-//         64            128 x 128          2        232          96 KB
-//         96            128 x 128          2        232         144 KB
-//    72, 128            128 x 128          2        232         192 KB
-//        192            128 x 96           2        232         192 KB
-//        256  full      128 x 80           2        232         224 KB
-//        256  causal    128 x 64           2        232         192 KB
-//
-// What the choices gained on an H200, bf16, as SDPA's time over ours: 128 rows at head dim 64 where
-// they are predicted faster, 1,8,2048,64 from 0.83 / 0.88 to 1.03 / 1.04 (full / causal),
-// 4,8,1024,64 from 0.84 / 1.16 to 1.01 / 1.39; the shorter blocks of causal calls, 4,16,1024,96
-// from 1.15 to 1.37, 2,24,4096,96 from 1.27 to 1.31, 4,16,1024,256 from 1.03 to 1.15, 8,16,2048,256
-// from 1.00 to 1.05. At head dim 128 96 keys lose 3 to 8 % of it. At head dim 96 176 keys gain 1 % in
-// full calls of 4096 keys, and take 17 to 25 % longer where k_len is 128, 256 or 384.
-//
-// Rows of 72 elements are 144 bytes, which boxes of 32 elements take in badly: in boxes of 64, those of
-// the tile for head dim 128, 2,16,4096,72 went from 0.91 to 1.06 and 4,16,1024,72 from 0.97 to 1.10.
-// Short tails (tail.h) made 2,10,4096,64 1.12 from 0.97, 1,16,4096,64 1.11 from 1.05, 1,5,4096,128 1.48
-// from 1.09 and 1,8,128,8192,64 3.77 from 0.96.
+// Launches the kernel of a tile, and predicts how long that takes.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -120,7 +94,7 @@ void launch_full(const Attention& problem, const Scratch& scratch, cudaStream_t 
     overlap.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(static_cast<unsigned>(rounds.tail() * Tile::kConsumers),
-                          Tile::kHeadDim / kMergeDims);
+                          (Tile::kHeadDim + kMergeDims - 1) / kMergeDims);
     config.blockDim = dim3(kWarpgroup);
     config.stream = stream;
     config.attrs = &overlap;
@@ -177,34 +151,14 @@ void launch_either(const Attention& problem, const Scratch& scratch, cudaStream_
     problem.causal ? launch<Tile>(problem, stream) : launch_full<Tile>(problem, scratch, stream);
 }
 
-// Tiles of 192 rows take less time a row, tiles of 128 rows fill the SMs better.
-template <typename T>
-void forward_64(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
-    using Tile128 = Tile<T, 64, 2, 128>;
-    using Tile192 = Tile<T, 64, 3, 128>;
-    // Fitted to full 1,8,2048, 2,16,2048, 1,8,4096, 2,10,4096, 1,4,8192; causal 1,16,4096.
-    constexpr Cost kCost192{{1.44, 0.3}, {1.44, 2.4}, 5.5};
-    constexpr Cost kCost128{{1.16, 0.7}, {1.10, 1.2}, 4.5};
-    if (predicted_time<Tile128>(problem, kCost128) < predicted_time<Tile192>(problem, kCost192)) {
-        launch_either<Tile128>(problem, scratch, stream);
+// The tile that is predicted to be faster.
+template <typename One, typename Other>
+void launch_faster(const Attention& problem, const Scratch& scratch, cudaStream_t stream,
+                   const Cost& one, const Cost& other) {
+    if (predicted_time<One>(problem, one) <= predicted_time<Other>(problem, other)) {
+        launch_either<One>(problem, scratch, stream);
     } else {
-        launch_either<Tile192>(problem, scratch, stream);
-    }
-}
-
-template <typename T>
-void forward_any(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
-    if (problem.head_dim <= 64) {
-        forward_64<T>(problem, scratch, stream);
-    } else if (problem.head_dim > 72 && problem.head_dim <= 96) {
-        launch_either<Tile<T, 96, 2, 128>>(problem, scratch, stream);
-    } else if (problem.head_dim <= 128) {
-        launch_either<Tile<T, 128, 2, 128>>(problem, scratch, stream);
-    } else if (problem.head_dim <= 192) {
-        launch_either<Tile<T, 192, 2, 96>>(problem, scratch, stream);
-    } else {
-        problem.causal ? launch<Tile<T, 256, 2, 64>>(problem, stream)
-                       : launch_full<Tile<T, 256, 2, 80>>(problem, scratch, stream);
+        launch_either<Other>(problem, scratch, stream);
     }
 }
 

@@ -23,9 +23,8 @@ template <typename Tile>
 __device__ __forceinline__ uint32_t pair_offset(int rows, int row, int column) {
     constexpr int kChunks = Tile::kBoxDims / kChunkElements;
     const int chunk = column / kChunkElements;
-    const int key = kChunks == 8 ? row & 7 : (row >> 1) & 3;
     return (chunk / kChunks * rows + row) * Tile::kSwizzleBytes +
-           (chunk % kChunks ^ key) * kChunkBytes + column % kChunkElements * kElementBytes;
+           (chunk % kChunks ^ (row & 7)) * kChunkBytes + column % kChunkElements * kElementBytes;
 }
 
 // One lane of each scanning warp arrives: none of them falls behind the consumers by a whole phase.
@@ -43,7 +42,7 @@ __device__ __forceinline__ void issue_copy(uint32_t shared, const CUtensorMap* m
     if (threadIdx.x != 0) {
         return;
     }
-    ptx::mbarrier_arrive_expect_tx(barrier, rows * Tile::kHeadDim * kElementBytes);
+    ptx::mbarrier_arrive_expect_tx(barrier, rows * Tile::kStoredDims * kElementBytes);
 #pragma unroll
     for (int box = 0; box < Tile::kBoxes; ++box) {
         ptx::cp_async_bulk_tensor_4d(shared + box * rows * Tile::kSwizzleBytes, map, barrier,

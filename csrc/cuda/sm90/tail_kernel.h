@@ -79,6 +79,9 @@ __global__ void __launch_bounds__(kWarpgroup) merge_tail(const __grid_constant__
             (group_of(share) * kQuads + blockIdx.y * kMergeQuads) * kWarpgroup + threadIdx.x;
 #pragma unroll
         for (int i = 0; i < kMergeQuads; ++i) {
+            if (kQuads % kMergeQuads != 0 && blockIdx.y * kMergeQuads + i >= kQuads) {
+                break;
+            }
             const float4 quad = values[i * kWarpgroup];
             out[4 * i] = fmaf(quad.x, weight[0], out[4 * i]);
             out[4 * i + 1] = fmaf(quad.y, weight[0], out[4 * i + 1]);

@@ -22,8 +22,8 @@ constexpr int kMostSharedBytes = 227 * 1024;
 constexpr int kControlBytes = 512;
 
 // A tile of `consumers` warpgroups, 64 query rows each, by `keys` keys. K and V have
-// two buffers each. One more warpgroup fills them (the producer). `divided`: in launches with a
-// divided tail (tail.h), never causal.
+// two buffers each. One more warpgroup fills them (the producer). head_dim: the dims that are
+// multiplied, a multiple of 16. `divided`: in launches with a divided tail (tail.h), never causal.
 template <typename T, int head_dim, int consumers, int keys, bool divided = false>
 struct Tile {
     using Type = T;
@@ -46,16 +46,18 @@ struct Tile {
     // most of it.
     static constexpr int kTailCost = consumers == 3 ? 0 : 4;
 
-    // A row of head_dim elements is cut into boxes as wide as the swizzle; each box of all rows
-    // lies by itself.
-    static constexpr int kBoxDims = head_dim % 64 == 0 ? 64 : 32;
-    static constexpr int kBoxes = head_dim / kBoxDims;
+    // A row is cut into boxes of 64 dims, 128 bytes, as wide as the swizzle; each box of all rows
+    // lies by itself. The last box may hold dims that no product reads: narrower boxes would copy
+    // fewer of them, but cost more than they save.
+    static constexpr int kBoxDims = 64;
+    static constexpr int kBoxes = (head_dim + kBoxDims - 1) / kBoxDims;
+    static constexpr int kStoredDims = kBoxes * kBoxDims;
     static constexpr int kSwizzleBytes = kBoxDims * kElementBytes;
     static constexpr int kAtomBytes = 8 * kSwizzleBytes;
-    static_assert(head_dim % kBoxDims == 0 && keys % 16 == 0);
+    static_assert(head_dim % 16 == 0 && keys % 16 == 0);
 
-    static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
-    static constexpr int kKeyBytes = keys * head_dim * kElementBytes;  // of K or V, one stage
+    static constexpr int kQueryBytes = kRows * kStoredDims * kElementBytes;
+    static constexpr int kKeyBytes = keys * kStoredDims * kElementBytes;  // of K or V, one stage
     static_assert(kKeyBytes % 1024 == 0 && kQueryBytes % 1024 == 0);
     // Two buffers for Q where there is room: the tiles are one stream of blocks then (consumer.h).
     static constexpr int kKeyStagesBytes = 2 * kStages * kKeyBytes;

@@ -1,0 +1,84 @@
+// The tile of each head dim. Included by the dtype units only.
+//
+// Head dims are rounded up to the next one of the table; the dims past the real one are zeros. Each
+// block has one warpgroup more than the table says (the producer) and an SM to itself; K and V have
+// two stages each, Q has two up to head dim 128. Registers are those of a consumer thread, 168 (128
+// for three) at launch. ptxas 13.0 spills 84 to 148 bytes for head dim 88 on sm_90a, nothing else.
+//
+//   head dim               rows x keys  consumers  registers  shared memory
+//   48, 64                  192 x 128       3         160         112 KB
+//   64                      128 x 128       2         232          96 KB
+//   80, 88                  192 x 96        3         160         192 KB
+//   80, 96, 112, 128        128 x 128       2         232         192 KB
+//   144, 160, 176, 192      128 x 96        2         232         192 KB
+//   208, 224, 240           128 x 64        2         232         192 KB
+//   256  full               128 x 80        2         232         224 KB
+//   256  causal             128 x 64        2         232         192 KB
+//
+// Rows of 88 elements are not a multiple of 32 bytes, which makes copies slow: tiles of 192 rows copy
+// a third less. (So are those of 72, 104 and 120, but above head dim 96 three consumers have too few
+// registers.) docs/lab/cuda-kernels.md has what each choice gained.
+#pragma once
+
+#include "../../attention.h"
+#include "launch.h"
+
+namespace flashbench::cuda::sm90 {
+
+// Tiles of 192 rows take less time a row, tiles of 128 rows fill the SMs better. Fitted to full
+// 1,8,2048, 2,16,2048, 1,8,4096, 2,10,4096, 1,4,8192 and causal 1,16,4096 at head dim 64; to
+// 4,16,1024, 2,16,4096 and 1,8,16384 at the others.
+constexpr Cost kCost48x192{{1.30, 0.3}, {1.30, 2.4}, 5.5};
+constexpr Cost kCost64x192{{1.44, 0.3}, {1.44, 2.4}, 5.5};
+constexpr Cost kCost64x128{{1.16, 0.7}, {1.10, 1.2}, 4.5};
+constexpr Cost kCost80x192{{1.40, 0.3}, {1.45, 2.05}, 5.5};
+constexpr Cost kCost80x128{{1.35, 0.6}, {1.40, 1.9}, 4.5};
+
+// Head dims to 128.
+template <typename T>
+void forward_narrow(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    if (problem.head_dim <= 48) {
+        launch_faster<Tile<T, 48, 3, 128>, Tile<T, 64, 2, 128>>(problem, scratch, stream,
+                                                               kCost48x192, kCost64x128);
+    } else if (problem.head_dim <= 64) {
+        launch_faster<Tile<T, 64, 3, 128>, Tile<T, 64, 2, 128>>(problem, scratch, stream,
+                                                               kCost64x192, kCost64x128);
+    } else if (problem.head_dim <= 80) {
+        launch_faster<Tile<T, 80, 3, 96>, Tile<T, 80, 2, 128>>(problem, scratch, stream,
+                                                              kCost80x192, kCost80x128);
+    } else if (problem.head_dim <= 88) {
+        launch_either<Tile<T, 96, 3, 96>>(problem, scratch, stream);
+    } else if (problem.head_dim <= 96) {
+        launch_either<Tile<T, 96, 2, 128>>(problem, scratch, stream);
+    } else if (problem.head_dim <= 112) {
+        launch_either<Tile<T, 112, 2, 128>>(problem, scratch, stream);
+    } else {
+        launch_either<Tile<T, 128, 2, 128>>(problem, scratch, stream);
+    }
+}
+
+// Head dims above 128.
+template <typename T>
+void forward_wide(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    if (problem.head_dim <= 144) {
+        launch_either<Tile<T, 144, 2, 96>>(problem, scratch, stream);
+    } else if (problem.head_dim <= 160) {
+        launch_either<Tile<T, 160, 2, 96>>(problem, scratch, stream);
+    } else if (problem.head_dim <= 176) {
+        launch_either<Tile<T, 176, 2, 96>>(problem, scratch, stream);
+    } else if (problem.head_dim <= 192) {
+        launch_either<Tile<T, 192, 2, 96>>(problem, scratch, stream);
+    } else if (problem.head_dim <= 208) {
+        launch_either<Tile<T, 208, 2, 64>>(problem, scratch, stream);
+    } else if (problem.head_dim <= 224) {
+        launch_either<Tile<T, 224, 2, 64>>(problem, scratch, stream);
+    } else if (problem.head_dim <= 240) {
+        launch_either<Tile<T, 240, 2, 64>>(problem, scratch, stream);
+    } else if (problem.causal) {
+        launch<Tile<T, 256, 2, 64>>(problem, stream);
+    } else {
+        launch_full<Tile<T, 256, 2, 80>>(problem, scratch, stream);
+    }
+}
+
+}  // namespace flashbench::cuda::sm90
