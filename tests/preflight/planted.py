@@ -218,11 +218,16 @@ pybind11_add_module(_C bindings.cpp forward.cu combine.cpp ${kernels})
 """
 
 
-def globbed(project: Repository) -> None:
-    """A project of CMake that lists units, globs some and computes the names of others."""
+def by_cmake(project: Repository) -> None:
+    """Without setup.py, and with no CMakeLists.txt yet."""
     project.git("rm", "-q", "setup.py")
     project.edit("pyproject.toml", '"csrc", "setup.py"', '"csrc"')
-    project.edit("pyproject.toml", '"python", "setup.py", "build_ext", "--inplace"', '"cmake"')
+    project.edit("pyproject.toml", '"python", "setup.py", "build_ext", "--inplace"', '"python"')
+
+
+def globbed(project: Repository) -> None:
+    """A project of CMake that lists units, globs some and computes the names of others."""
+    by_cmake(project)
     project.write("csrc/CMakeLists.txt", CMAKE)
     for name in ("sm80/fp16", "sm80/bf16", "sm90/fp16", "sm90/bf16"):
         function = name.replace("/", "_")
@@ -282,6 +287,54 @@ def module_name(project: Repository) -> None:
         "csrc/bindings.cpp", "PYBIND11_MODULE(_C", "PYBIND11_MODULE(flash_attention_science"
     )
     project.commit("Name the module after the paper")
+
+
+def imported_by_another_name(project: Repository) -> None:
+    _import(project, "from flash import _kernels\n\n\n")
+
+
+def imported_beside_it_by_another_name(project: Repository) -> None:
+    _import(project, "from . import _kernels as kernels\n\n\n")
+
+
+def imported_with_its_package(project: Repository) -> None:
+    _import(project, "import torch\nimport flash._kernels\n\n\n")
+
+
+def imported_from_no_package(project: Repository) -> None:
+    project.edit("setup.py", "flash._C", "flash_cuda")
+    project.edit("csrc/bindings.cpp", "PYBIND11_MODULE(_C", "PYBIND11_MODULE(flash_cuda")
+    _import(project, "import flash_attention_cuda\n\n\n")
+
+
+def _import(project: Repository, line: str) -> None:
+    project.edit("flash/api.py", "def attention", f"{line}def attention")
+    project.commit("Import what nobody builds")
+
+
+def path_gone(project: Repository) -> None:
+    project.edit("pyproject.toml", 'callable = "flash', 'path = "python"\ncallable = "flash')
+    project.commit("Name a folder that nobody makes")
+
+
+def module_gone(project: Repository) -> None:
+    project.edit("pyproject.toml", "flash.api:attention", "flash.interface:attention")
+    project.commit("Name a module that nobody builds")
+
+
+def package_gone(project: Repository) -> None:
+    project.edit("pyproject.toml", "flash.api:attention", "quick.api:attention")
+    project.commit("Name a package that is not there")
+
+
+def attribute_gone(project: Repository) -> None:
+    project.edit("pyproject.toml", "flash.api:attention", "flash.api:forward")
+    project.commit("Name a function that is not there")
+
+
+def script_gone(project: Repository) -> None:
+    project.edit("pyproject.toml", '"setup.py", "build_ext"', '"setup2.py", "build_ext"')
+    project.commit("Build by a script that is not there")
 
 
 def sources_gone(project: Repository) -> None:
@@ -403,6 +456,23 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
         "csrc/backward.cu, which is on this machine",
     ),
     module_name: ("module name", "csrc/bindings.cpp:12", "flash_attention_science"),
+    imported_by_another_name: (
+        "module name",
+        "flash/api.py:1",
+        "imports flash._kernels, but setup.py:7 builds flash._C",
+    ),
+    imported_beside_it_by_another_name: ("module name", "flash/api.py:1", "flash._kernels"),
+    imported_with_its_package: ("module name", "flash/api.py:2", "imports flash._kernels"),
+    imported_from_no_package: (
+        "module name",
+        "flash/api.py:1",
+        "imports flash_attention_cuda, but setup.py:7 builds flash_cuda",
+    ),
+    path_gone: ("project settings", "[tool.flashbench.project] path", "python does not exist"),
+    module_gone: ("project settings", "callable", "no module flash/interface.py"),
+    package_gone: ("project settings", "callable", "no module quick/api.py"),
+    attribute_gone: ("project settings", "callable", "flash/api.py has no forward"),
+    script_gone: ("project settings", "build", "setup2.py does not exist"),
     sources_gone: ("project settings", "[tool.flashbench.project] sources", "cuda does not exist"),
     callable_gone: ("project settings", "[tool.flashbench.project] callable", "flash.interface"),
     unknown_setting: ("project settings", "pyproject.toml", "headers: is no setting"),

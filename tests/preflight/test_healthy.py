@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from preflight.kernel_project import add_submodule, kernel_project
-from preflight.planted import BF16, body_in_a_header, globbed
+from preflight.planted import BF16, body_in_a_header, by_cmake, globbed
 from revisions.repository import Repository
 
 from flashbench.preflight import run
@@ -92,8 +92,7 @@ pybind11_add_module(_C csrc/bindings.cpp csrc/forward.cu csrc/combine.cpp table.
 
 
 def cmake_writes_a_unit(project: Repository) -> None:
-    project.git("rm", "-q", "setup.py")
-    project.edit("pyproject.toml", '"csrc", "setup.py"', '"csrc"')
+    by_cmake(project)
     project.write("CMakeLists.txt", CMAKE)
 
 
@@ -220,8 +219,7 @@ def extension_of_a_test(project: Repository) -> None:
 
 
 def second_module(project: Repository) -> None:
-    project.git("rm", "-q", "setup.py")
-    project.edit("pyproject.toml", '"csrc", "setup.py"', '"csrc"')
+    by_cmake(project)
     project.write("csrc/second.cc", MODULE.format("_second"))
     project.write(
         "CMakeLists.txt",
@@ -328,6 +326,34 @@ def instantiated_by_a_call(project: Repository) -> None:
     project.edit("csrc/forward_bf16.cu", BF16, call)
 
 
+def imports_that_are_there(project: Repository) -> None:
+    """What is built, written, bound by the package, optional, or written by a script."""
+    project.write(
+        "flash/__init__.py", "from . import _C\nfrom .api import attention\nx, y = 1, 2\n"
+    )
+    project.write("flash/sub/__init__.py", "def __getattr__(name): ...\n")
+    project.write("flash/kernels.py", "from ._C import forward\nfrom . import sub, x, attention\n")
+    project.write(
+        "flash/more.py",
+        "import flash._C, os.path, numpy_ext\nimport flash.kernels as k\n"
+        "from flash import (\n    _C,  # built\n    y,\n)\nfrom flash.sub import anything\n"
+        "from ._version import version\n"
+        "try:\n    from . import _fast\nexcept ImportError:\n    _fast = None\n",
+    )
+    project.edit(
+        "pyproject.toml", "[tool", '[tool.setuptools_scm]\nwrite_to = "_version.py"\n[tool'
+    )
+
+
+def callable_that_is_built(project: Repository) -> None:
+    project.edit("pyproject.toml", "flash.api:attention", "flash._C:forward")
+
+
+def callable_of_a_made_folder(project: Repository) -> None:
+    project.edit("pyproject.toml", 'callable = "flash', 'path = "build/lib"\ncallable = "flash')
+    project.edit("setup.py", "setup(", "# goes to build/lib\nsetup(")
+
+
 HEALTHY: list[Callable[[Repository], None]] = [
     instantiated_by_a_macro,
     alias_of_a_type,
@@ -347,6 +373,9 @@ HEALTHY: list[Callable[[Repository], None]] = [
     sources_of_a_function,
     globbed_by_cmake,
     instantiated_by_a_call,
+    imports_that_are_there,
+    callable_that_is_built,
+    callable_of_a_made_folder,
     instantiated_in_two_units,
     cmake_writes_a_unit,
     make_writes_a_unit,

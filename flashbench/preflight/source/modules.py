@@ -1,11 +1,19 @@
 """The name that bindings define is the name that the build and the imports use."""
 
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 
-from flashbench.preflight.finding import Finding
-from flashbench.preflight.source.listings import listed
+from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.source.listings import is_build, listed
+from flashbench.preflight.source.python_modules import (
+    Import,
+    built,
+    built_by,
+    is_optional,
+    packages_of,
+)
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import resolve
 
@@ -13,18 +21,20 @@ _DEFINES = re.compile(
     r"\b(?:PYBIND11_MODULE|NB_MODULE)\s*\(\s*(\w+)|\bPyInit_(\w+)\s*\(\s*(?:void)?\s*\)"
 )
 _MAY_DEFINE = re.compile(r"_MODULE|PyInit_")
-_EXTENSION = re.compile(
-    r"(?:CUDA|Cpp|CppExtension|Pybind11)?Extension\(\s*(?:name\s*=\s*)?[\"']([\w.]+)[\"']"
-)
-_CMAKE = re.compile(r"(?:pybind11_add_module|nanobind_add_module|Python_add_library)\s*\(\s*(\w+)")
-# Modules whose names the text does not tell, or that another call makes.
-_UNTOLD = re.compile(
-    r"\bOUTPUT_NAME\b|\badd_library\s*\(\s*\S+\s+(?!\s|(?:OBJECT|STATIC|INTERFACE|ALIAS)\b)|"
-    r"add_module\s*\(\s*\$|Extension\(\*?\w+\s*[,)]"
-)
+# How modules of C++ are called that lie in no package.
+_COMPILED = re.compile(r"_C|\w+_(?:C|cuda|cpp|cc|ext|kernels?|ops|lib|native)")
 
 
-def wrong_module_name(tree: SourceTree) -> Iterator[Finding]:
+def wrong_module_name(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
+    """A module that bindings define, or that Python imports, by a name that no build makes."""
+    defined = set()
+    for name, finding in _defined(tree):
+        defined.add(name)
+        yield finding
+    yield from _imported(tree, defined)
+
+
+def _defined(tree: SourceTree) -> Iterator[tuple[str, Finding]]:
     """`PYBIND11_MODULE(a, m)` in a unit that a build file lists, which makes only modules of other
     names. A unit that no build file lists may be built by anything, a test's `load` too."""
     listing: dict[str, set[str]] = defaultdict(set)
@@ -36,24 +46,75 @@ def wrong_module_name(tree: SourceTree) -> Iterator[Finding]:
         for match in _DEFINES.finditer(source.code) if _MAY_DEFINE.search(source.code) else ():
             name = match[1] or match[2]
             macro = name.isupper() and len(name.strip("_")) > 1  # `_C` is a name
-            if "TORCH_EXTENSION_NAME" in name or macro:
+            if "TORCH_EXTENSION_NAME" in name or macro or len(files) != 1:
                 continue
-            if len(files) != 1 or not (built := _built(tree, *files)) or name in built:
+            (file,) = files
+            made = built_by(tree)[file]
+            if made.unknown or not made.modules or name in made.last:
                 continue
-            other, where = next(iter(built.items()))
-            yield Finding(
-                f"{unit}:{source.line_of(match.start())}",
-                f"defines the module {name}, but {where} builds {', '.join(sorted(built))}",
-                f"write {other} in place of {name}, or TORCH_EXTENSION_NAME",
+            other, where = next(iter(made.modules.items()))
+            fix = f"write {other.rpartition('.')[2]} in place of {name}"
+            if "cpp_extension" in tree.read(file).text:
+                fix += ", or TORCH_EXTENSION_NAME"
+            yield (
+                name,
+                Finding(
+                    f"{unit}:{source.line_of(match.start())}",
+                    f"defines the module {name}, but {where} builds {', '.join(sorted(made.last))}",
+                    fix,
+                ),
             )
 
 
-def _built(tree: SourceTree, file: str) -> dict[str, str]:
-    """The modules that a build file makes, with the place of each; none where it does not tell."""
-    text = tree.read(file).text
-    if _UNTOLD.search(text):
-        return {}
-    return {
-        match[1].rpartition(".")[2]: f"{file}:{text.count(chr(10), 0, match.start()) + 1}"
-        for match in (*_EXTENSION.finditer(text), *_CMAKE.finditer(text))
-    }
+def _imported(tree: SourceTree, defined: set[str]) -> Iterator[Finding | CannotCheck]:
+    """An import of a module that is neither written in Python nor built."""
+    made = built(tree)
+    if not made.modules:
+        return
+    reported = set()
+    packages = packages_of(tree)
+    imports = list(packages.imports())
+    # A module of no package counts as another name only if nobody imports what is built.
+    unused = made.last.isdisjoint({one.name for one in imports})
+    for one in imports:
+        if one.name in made.last | defined or (one.package, one.name) in reported:
+            continue
+        if one.package:
+            if not packages.lacks(one):
+                continue
+        elif not (unused and _COMPILED.fullmatch(one.name)) or _may_be_installed(tree, one.name):
+            continue
+        if is_optional(tree.read(one.file).text, one.line) or _may_be_written(tree, one):
+            continue
+        if made.unknown:
+            yield CannotCheck(made.unknown)
+            return
+        reported.add((one.package, one.name))
+        name = f"{one.package}.{one.name}".lstrip(".")
+        other, where = next(iter(made.modules.items()))
+        names = ", ".join(sorted(made.modules)[:5])
+        yield Finding(
+            f"{one.file}:{one.line}",
+            f"imports {name}, but {where} builds {names}",
+            f"import {other.rpartition('.')[2]}, or write {name} in {where}",
+        )
+
+
+def _may_be_written(tree: SourceTree, one: Import) -> bool:
+    """Whether a script writes the module, or a build file names it for another reason."""
+    written = re.compile(rf"(?<![\w.]){re.escape(one.name)}\.py")
+    word = re.compile(rf"(?<!\w){re.escape(one.name)}(?!\w)")
+    for file in (*tree.build_files, ".gitignore"):
+        text = tree.read(file).text
+        if one.name in text and (written.search(text) or (is_build(file) and word.search(text))):
+            return True
+    return False
+
+
+def _may_be_installed(tree: SourceTree, name: str) -> bool:
+    """Whether it is one of this project's or of Python's modules, or of a requirement."""
+    if name in packages_of(tree).top or name in sys.stdlib_module_names:
+        return True
+    requirement = re.compile(rf"(?<!\w){name.replace('_', '[-_.]')}(?!\w)", re.IGNORECASE)
+    files = (one for one in tree.files if one.endswith((".toml", ".cfg", ".txt", ".yml", ".yaml")))
+    return any(requirement.search(tree.read(one).text) for one in files)

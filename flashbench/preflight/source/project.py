@@ -1,13 +1,19 @@
 """`[tool.flashbench.project]` can be used: its callable, path, sources and build command exist."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 
 from flashbench.errors import InvalidInputError
 from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.source.python_modules import bound_names, built
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions.project import TABLE, Project, parse
+
+_INTERPRETERS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|perl)")
+_SCRIPT = re.compile(r"[^-].*\.(?:py|sh|pl)")
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
 def project_settings(tree: SourceTree) -> Iterator[Finding]:
@@ -22,20 +28,19 @@ def project_settings(tree: SourceTree) -> Iterator[Finding]:
         return
     if project is None:
         raise CannotCheck(f"no {TABLE}")
-    yield from _paths(tree, project)
-    yield from _callable(tree, project)
-    if project.build:
-        program = project.build[0]
-        here = (tree.root / program).exists()
-        if program not in ("python", "python3") and not here and shutil.which(program) is None:
-            yield Finding(
-                f"pyproject.toml {TABLE} build",
-                f"{program} is not on PATH",
-                f"install {program}, or put its folder on PATH",
-            )
+    yield from _sources(tree, project)
+    if (tree.root / project.path).is_dir() or _may_be_made(tree, project.path):
+        yield from _callable(tree, project)
+    else:
+        yield Finding(
+            f"pyproject.toml {TABLE} path",
+            f"{project.path} does not exist, and no build file names it",
+            "write the folder below which Python finds the package, relative to pyproject.toml",
+        )
+    yield from _build(tree, project)
 
 
-def _paths(tree: SourceTree, project: Project) -> Iterator[Finding]:
+def _sources(tree: SourceTree, project: Project) -> Iterator[Finding]:
     for name in project.sources:
         if not (tree.root / name).exists():
             yield Finding(
@@ -46,18 +51,83 @@ def _paths(tree: SourceTree, project: Project) -> Iterator[Finding]:
 
 
 def _callable(tree: SourceTree, project: Project) -> Iterator[Finding]:
-    """Modules in Python only: what the build makes is not there yet."""
-    module = project.callable.partition(":")[0].replace(".", "/")
+    """The module, written in Python or built, and its attribute."""
+    dotted, _, attribute = project.callable.partition(":")
+    module, where = dotted.replace(".", "/"), f"pyproject.toml {TABLE} callable"
     root = tree.root / project.path
-    top = module.partition("/")[0]
-    if not (root / top).is_dir() or any(
-        (root / f"{module}{end}").exists() for end in (".py", "/__init__.py")
-    ):
-        return
-    made = list((root / module).parent.glob(f"{module.rpartition('/')[2]}.*"))
-    if not made and not project.build:
+    files = [f"{module}.py", f"{module}/__init__.py"]
+    there = next((file for file in files if (root / file).exists()), None)
+    if there is not None:
+        name = os.path.normpath(os.path.join(project.path, there))  # noqa: PTH118
+        first = attribute.partition(".")[0]
+        bound = bound_names(tree, name)
+        if bound is not None and first not in bound:
+            yield Finding(
+                where,
+                f"{project.callable}: {name} has no {first}",
+                f"write a function of {name}, or define {first} there",
+            )
+    elif not _is_built(tree, project, dotted):
+        last = dotted.rpartition(".")[2]
         yield Finding(
-            f"pyproject.toml {TABLE} callable",
+            where,
             f"{project.callable}: no module {module}.py below {project.path}",
-            f"git ls-files '*{module.rpartition('/')[2]}.py'  # and write the module that has it",
+            f"git ls-files '*{last}.py'  # and write the module that has it",
         )
+
+
+def _is_built(tree: SourceTree, project: Project, dotted: str) -> bool:
+    """Whether a build may make the module: it is there, or the build files do not tell."""
+    module, made = dotted.replace(".", "/"), built(tree)
+    parent, _, last = module.rpartition("/")
+    folder = tree.root / project.path / parent
+    if any(folder.glob(f"{last}.*")):
+        return True
+    if not project.build:
+        # Without a build it has to be installed: a package of another name is another project's.
+        return not (tree.root / project.path / dotted.partition(".")[0]).is_dir()
+    if last in made.last:
+        return True
+    words = [re.compile(rf"(?<!\w){re.escape(one)}(?!\w)") for one in dotted.split(".")]
+    texts = [tree.read(one).text for one in _build_texts(tree)]
+    return bool(made.unknown) or any(all(one.search(text) for one in words) for text in texts)
+
+
+def _may_be_made(tree: SourceTree, path: str) -> bool:
+    """Whether a build file, or what git ignores, names a folder, so that the build may make it."""
+    word = re.compile(rf"(?<![\w-]){re.escape(path.partition('/')[0])}(?![\w-])")
+    return any(word.search(tree.read(one).text) for one in (*_build_texts(tree), ".gitignore"))
+
+
+def _build_texts(tree: SourceTree) -> list[str]:
+    """The build files, without the one that names the folder as a setting."""
+    return [one for one in tree.build_files if one != "pyproject.toml"]
+
+
+def _build(tree: SourceTree, project: Project) -> Iterator[Finding]:
+    """The program is on PATH, or here; so is the script that it runs."""
+    if not project.build:
+        return
+    where = f"pyproject.toml {TABLE} build"
+    program, *arguments = project.build
+    here = (tree.root / program).exists()
+    if program not in ("python", "python3") and not here and shutil.which(program) is None:
+        local = "/" in program
+        found = f"{program} does not exist" if local else f"{program} is not on PATH"
+        fix = f"git ls-files '*{program.rpartition('/')[2]}'  # and write its path"
+        yield Finding(where, found, fix if local else _install(program))
+        return
+    script = next((one for one in arguments if not one.startswith("-")), "")
+    runs = _INTERPRETERS.fullmatch(program) and _SCRIPT.fullmatch(script)
+    if runs and not (tree.root / script).exists():
+        name = script.rpartition("/")[2]
+        fix = f"git ls-files '*{name}'  # and write its path"
+        yield Finding(where, f"{script} does not exist", fix)
+    elsewhere = any(one.startswith(("-f", "-C")) for one in arguments)
+    here = any((tree.root / one).exists() for one in _MAKEFILES)
+    if program == "make" and not (elsewhere or here):
+        yield Finding(where, "make has no Makefile here", "git ls-files '*akefile'")
+
+
+def _install(program: str) -> str:
+    return f"install {program}, or put its folder on PATH"

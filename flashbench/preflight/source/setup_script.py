@@ -48,6 +48,7 @@ class SetupScript:
     _grown: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
     _returned: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
     _sources: list[ast.expr] = field(default_factory=list)
+    _names: list[ast.expr] = field(default_factory=list)
     _busy: set[str] = field(default_factory=set)
     _known: dict[str, tuple[Text, ...]] = field(default_factory=dict)
 
@@ -75,9 +76,16 @@ class SetupScript:
         """What extensions are given as sources."""
         return [text for entry in self._sources for text in self._value(entry)]
 
+    def modules(self) -> list[Text]:
+        """What extensions are called."""
+        return [text for entry in self._names for text in self._value(entry)]
+
     def _call(self, node: ast.Call, parameters: dict[str, list[str]]) -> None:
         self._sources += [one.value for one in node.keywords if one.arg == "sources"]
         called = _dotted(node.func)
+        if called.lower().endswith("extension"):
+            named = [one.value for one in node.keywords if one.arg == "name"]
+            self._names += named or node.args[:1]
         if called.lower().endswith("extension") and len(node.args) > 1:
             self._sources.append(node.args[1])
         if called in parameters:

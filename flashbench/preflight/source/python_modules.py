@@ -1,0 +1,220 @@
+"""Python's side of a project: its packages, what modules import, and the modules that are built."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import PurePosixPath
+
+from flashbench.preflight.source.listings import is_build
+from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
+from flashbench.preflight.source.tree import SourceTree, is_test
+
+_CMAKE = re.compile(
+    r"(?:pybind11_add_module|nanobind_add_module|Python3?_add_library)\s*\(\s*([^\s)]+)"
+)
+_MESON = re.compile(r"\.extension_module\s*\(\s*['\"](\w+)['\"]")
+# Modules whose names the text does not tell, or that another call makes.
+_UNTOLD = re.compile(
+    r"\bOUTPUT_NAME\b|\badd_library\s*\(\s*\S+\s+(?!\s|(?:OBJECT|STATIC|INTERFACE|ALIAS)\b)"
+)
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<of>[.\w]+)[ \t]+import[ \t]+(?P<names>\([^()]*\)|[^\n#;(]+)"
+    r"|import[ \t]+(?P<modules>[\w., \t]+))",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """The modules that the build makes, each with its place. unknown: why there may be others."""
+
+    modules: dict[str, str]
+    unknown: str = ""
+
+    @property
+    def last(self) -> set[str]:
+        """Their names without packages."""
+        return {name.rpartition(".")[2] for name in self.modules}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """module: with its packages; one that `from . import name` may mean, too."""
+
+    file: str
+    line: int
+    package: str
+    name: str
+
+
+@lru_cache(maxsize=1)
+def built_by(tree: SourceTree) -> dict[str, Built]:
+    """By build file."""
+    return {file: _built(tree, file) for file in tree.build_files if is_build(file)}
+
+
+@lru_cache(maxsize=1)
+def built(tree: SourceTree) -> Built:
+    """By all build files."""
+    found = built_by(tree).values()
+    modules = {name: place for one in found for name, place in one.modules.items()}
+    # Cython compiles to a module of the same name.
+    modules |= {PurePosixPath(file).stem: file for file in tree.files if file.endswith(".pyx")}
+    return Built(modules, next((one.unknown for one in found if one.unknown), ""))
+
+
+def _built(tree: SourceTree, file: str) -> Built:
+    text = tree.read(file).text
+    if file.endswith(".py"):
+        try:
+            named = script_of(tree, file).modules()
+        except UNREADABLE:
+            return Built({}, f"{file} cannot be read")
+        unknown = next((one for one in named if ANY in one.text), None)
+        reason = f"{file}:{unknown.line} computes the name of a module" if unknown else ""
+        modules = {one.text: f"{file}:{one.line}" for one in named if ANY not in one.text}
+        return Built(modules, reason)
+    untold = _UNTOLD.search(text)
+    found = [*_CMAKE.finditer(text), *_MESON.finditer(text)]
+    untold = untold or next((match for match in found if "$" in match[1]), None)
+    modules = {match[1]: f"{file}:{_line(text, match)}" for match in found if "$" not in match[1]}
+    reason = f"{file}:{_line(text, untold)} may make a module of another name" if untold else ""
+    return Built(modules, reason)
+
+
+def _line(text: str, match: "re.Match[str]") -> int:
+    return text.count("\n", 0, match.start()) + 1
+
+
+class Packages:
+    """The packages of a tree, by their dotted names."""
+
+    def __init__(self, tree: SourceTree) -> None:
+        self.tree = tree
+        self._files = frozenset(tree.files)
+        self.folders: dict[str, list[str]] = defaultdict(list)
+        self._names: dict[str, str] = {}
+        for file in tree.files:
+            if file.endswith("/__init__.py"):
+                folder = file.removesuffix("/__init__.py")
+                self._names[folder] = self._dotted(folder)
+                self.folders[self._names[folder]].append(folder)
+
+    def imports(self) -> Iterator[Import]:
+        """What the modules of the project import of its packages; tests do not count."""
+        for file in self.tree.files:
+            if not file.endswith(".py") or is_build(file) or is_test(file):
+                continue
+            text = self.tree.read(file).text
+            for match in _IMPORT.finditer(text):
+                line = _line(text, match)
+                for package, name in self._imported(file, match):
+                    yield Import(file, line, package, name)
+
+    def lacks(self, one: Import) -> bool:
+        """Whether no module, package or name of this package can be what is imported."""
+        return all(
+            not self._has_module(folder, one.name) and not self._binds(folder, one.name)
+            for folder in self.folders.get(one.package, ())
+        )
+
+    @cached_property
+    def top(self) -> set[str]:
+        """The first names of packages and modules that lie anywhere."""
+        modules = {PurePosixPath(file).stem for file in self._files if file.endswith(".py")}
+        return modules | {part for file in self._files for part in PurePosixPath(file).parts[:-1]}
+
+    def _imported(self, file: str, match: "re.Match[str]") -> Iterator[tuple[str, str]]:
+        """Package and name of what an import may need: `from a.b import c` is b of a, and c of
+        a.b; "" is the package of what stands at the top."""
+        if match["modules"]:
+            for entry in match["modules"].split(","):
+                yield from self._path(entry.split()[0] if entry.split() else "")
+            return
+        of = match["of"]
+        if of.startswith("."):
+            level = len(of) - len(of.lstrip("."))
+            parents = [one.as_posix() for one in PurePosixPath(file).parents]
+            folder = parents[level - 1] if level <= len(parents) else ""
+            if folder not in self._names:
+                return
+            of = ".".join(filter(None, (self._names[folder], of.lstrip("."))))
+        yield from self._path(of)
+        if of in self.folders:
+            for entry in match["names"].strip("()").replace("\n", " ").split(","):
+                words = entry.partition("#")[0].split()
+                if words and words[0].isidentifier():
+                    yield of, words[0]
+
+    def _path(self, dotted: str) -> Iterator[tuple[str, str]]:
+        package, _, name = dotted.rpartition(".")
+        if name and (not package or package in self.folders):
+            yield package, name
+
+    def _dotted(self, folder: str) -> str:
+        parts = folder.split("/")
+        first = len(parts) - 1
+        while first > 0 and "/".join([*parts[:first], "__init__.py"]) in self._files:
+            first -= 1
+        return ".".join(parts[first:])
+
+    def _has_module(self, folder: str, name: str) -> bool:
+        place = f"{folder}/{name}"
+        if any(f"{place}{end}" in self._files for end in (".py", ".pyi", ".pyx", "/__init__.py")):
+            return True
+        return (self.tree.root / place).is_dir() or (self.tree.root / f"{place}.py").exists()
+
+    def _binds(self, folder: str, name: str) -> bool:
+        """Whether a package's `__init__` gives a name, or may give any."""
+        bound = self._bound(folder)
+        return bound is None or name in bound
+
+    def _bound(self, folder: str) -> frozenset[str] | None:
+        return bound_names(self.tree, f"{folder}/__init__.py")
+
+
+@lru_cache(maxsize=4096)
+def bound_names(tree: SourceTree, file: str) -> frozenset[str] | None:
+    """The names that a module defines, or imports from elsewhere than its own package; None where
+    the text does not tell them all."""
+    text = tree.read(file).text
+    try:
+        module = ast.parse(text)
+    except UNREADABLE:
+        return None
+    found = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+            if node.id == "__path__":
+                return None
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names = {one.asname or one.name.partition(".")[0] for one in node.names}
+            own = isinstance(node, ast.ImportFrom) and node.level == 1 and node.module is None
+            found |= {one.asname for one in node.names if one.asname} if own else names
+    dynamic = {"__getattr__", "*"} & found or "globals()" in text or "setattr(" in text
+    return None if dynamic or "sys.modules" in text else frozenset(found)
+
+
+@lru_cache(maxsize=1)
+def packages_of(tree: SourceTree) -> Packages:
+    """One for all checks of a tree."""
+    return Packages(tree)
+
+
+def is_optional(text: str, line: int) -> bool:
+    """Whether an import on a line may fail by design: in `try`, `with` or under a condition."""
+    try:
+        module = ast.parse(text)
+    except UNREADABLE:
+        return True
+    return any(
+        isinstance(node, ast.Try | ast.With | ast.If)
+        and node.lineno <= line <= (node.end_lineno or 0)
+        for node in ast.walk(module)
+    )
