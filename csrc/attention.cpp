@@ -1,4 +1,4 @@
-// Shared by all backends: the names of the dtypes, and the problem that a mask leaves.
+// Shared by all backends: dtype names, and the split of a problem by its mask.
 #include "attention.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// The interface between the kernels and the rest of the world.
+// The interface of the kernels to everything else.
 //
-// Kernels know neither torch nor Python: they get pointers, shapes, strides and a stream.
-// `bindings.cpp` and `tensor_call.cpp` alone know Python.
+// Kernels depend on neither torch nor Python: they get pointers, shapes, strides and a stream. Only
+// `bindings.cpp` and `tensor_call.cpp` use Python.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace flashbench {
 
 enum class Dtype { fp32, fp16, bf16 };
 
-// Distances between neighbours, in elements (not bytes). Any value is allowed, also zero and
-// negative; those of `out` keep its elements apart.
+// Distances between neighbours, in elements (not bytes). Any value is allowed, including zero and
+// negative ones, except that the elements of `out` must not overlap.
 struct Strides {
     int64_t batch;
     int64_t head;
@@ -27,7 +27,7 @@ struct Strides {
 // q and out: (batch, heads, q_len, head_dim); k and v: (batch, kv_heads, k_len, head_dim).
 // `causal` masks j > i + causal_offset: 0 aligns the mask at the top left, as SDPA's is_causal does,
 // k_len - q_len at the bottom right, as torch's causal_lower_right does.
-// Scores, softmax and sums are fp32 whatever the dtype. A row with no key gives zeros.
+// Scores, softmax and sums are fp32 for every dtype. A row that sees no key gives zeros.
 struct Attention {
     const void* q;
     const void* k;
@@ -49,9 +49,9 @@ struct Attention {
     Dtype dtype;
 };
 
-// A problem without the keys that its mask hides from every query, and without the mask if that hides
-// nothing more: as the kernels take it. `unseeing`: its first rows, if they see no key, as a problem
-// without keys; `seeing`: the others, causal_offset not negative. Either may have no rows.
+// A problem as the kernels take it: without keys that the mask hides from every query, and without the
+// mask if it hides nothing else. `unseeing`: the first rows, which see no key, as a problem without
+// keys; `seeing`: the others, with causal_offset >= 0. Either may have no rows.
 struct ByMask {
     Attention unseeing;
     Attention seeing;
@@ -61,8 +61,8 @@ ByMask by_mask(const Attention& problem);
 // Rows of a head that share one scale in AttentionE4m3.
 constexpr int kE4m3Block = 128;
 
-// The same of e4m3 tensors, all contiguous, in the layouts that flashbench/fp8.py makes. An element
-// is its e4m3 value times the scale of its head and block of rows.
+// Attention of e4m3 tensors, all contiguous, in the layouts of flashbench/fp8.py. An element is its
+// e4m3 value times the scale of its head and block of rows.
 //
 // q: (batch, heads, q_len, width); k: (batch, kv_heads, k_len, width), width 64 or 128;
 // v: (batch, kv_heads, width, k_len rounded up to blocks), keys and dims in the kernel's order;
@@ -92,58 +92,58 @@ const char* name_of(Dtype dtype);
 
 namespace cpu {
 
-// Dtypes whose unit was compiled in, e.g. {"fp32", "bf16"}.
+// The dtypes that were compiled in, e.g. {"fp32", "bf16"}.
 std::vector<std::string> dtypes();
-// Instruction sets that were compiled in, slowest first, e.g. {"generic", "avx2", "amx"}.
+// The instruction sets that were compiled in, slowest first, e.g. {"generic", "avx2", "amx"}.
 std::vector<std::string> isas();
 // The compiled-in instruction sets that this CPU can run, slowest first.
 std::vector<std::string> usable_isas();
-// The one in use: the fastest usable one unless `select_isa` said otherwise.
+// The instruction set in use: the fastest usable one, or the choice of `select_isa`.
 std::string selected_isa();
-// Throws std::invalid_argument when it was not compiled in or this CPU cannot run it.
+// Throws std::invalid_argument if it was not compiled in or this CPU cannot run it.
 void select_isa(const std::string& name);
 
-// Floating-point operations per second of `threads` threads multiplying what the kernel of the
-// dtype multiplies, from registers: a ceiling for attention. Takes about 0.1 s.
-// Throws std::invalid_argument when the dtype was not compiled in.
+// Floating-point operations per second of `threads` threads that run the products of the dtype's kernel
+// from registers: a ceiling for attention. Takes about 0.1 s.
+// Throws std::invalid_argument if the dtype was not compiled in.
 double peak(Dtype dtype, int threads);
 
-// Computes on at most `threads` threads (the caller is one of them) and returns when done.
+// Computes on at most `threads` threads, including the caller, and returns when done.
 // May be called from several threads at once and after fork().
-// Throws std::invalid_argument when the dtype was not compiled in.
+// Throws std::invalid_argument if the dtype was not compiled in.
 void attention(const Attention& problem, int threads);
 
 }  // namespace cpu
 
 namespace cuda {
 
-// Dtypes whose units were compiled in, and the architectures they were compiled for ("80", "90a").
+// The dtypes that were compiled in, and the architectures they were compiled for ("80", "90a").
 std::vector<std::string> dtypes();
 std::vector<std::string> archs();
-// Whether this is the device that the calling thread works on now.
+// Whether this is the calling thread's current device.
 bool is_current(int device);
-// That device. Throws std::runtime_error when there is no usable one.
+// The calling thread's current device. Throws std::runtime_error if there is no usable one.
 int current_device();
 
-// Returns that many bytes of GPU memory, 16-byte aligned, that nothing else uses until what the
-// call enqueues is done; null if there is none.
+// Returns GPU memory of this size, 16-byte aligned, that nothing else uses until the call's enqueued
+// work is done; null if there is none.
 using Scratch = std::function<void*(int64_t bytes)>;
 
-// Enqueues on `stream` (a cudaStream_t) of the current device and returns without waiting.
-// One GPU operation a call: no memset, no allocation. Where keys have to be divided among more SMs than
-// a cluster has, `scratch` is asked once, and if it gives memory, the call is two operations (a graph
-// holds both): a few queries of very few heads with many keys, and full attention whose last tiles
-// would leave SMs idle. One more operation writes zeros to rows that see no key, where others do.
-// The same problem gives the same bits every time; with scratch memory other ones than without.
-// Throws std::invalid_argument when the problem is not supported, std::runtime_error on a CUDA error.
+// Enqueues work on `stream` (a cudaStream_t) of the current device and returns without waiting.
+// A call is one GPU operation, without memset or allocation. It becomes two (a graph holds both) if
+// keys are divided among more SMs than a cluster has, which needs memory from `scratch`, asked once:
+// for a few queries of very few heads with many keys, and for full attention whose last tiles would
+// leave SMs idle. One more operation writes zeros to rows that see no key if other rows do.
+// The same problem gives the same bits every time, but different bits with and without scratch memory.
+// Throws std::invalid_argument if the problem is not supported, std::runtime_error on a CUDA error.
 void attention(const Attention& problem, const Scratch& scratch, void* stream);
-// The same by the simplest possible kernel, for tests: heads a multiple of kv_heads, fp16 or bf16.
+// The same with the simplest possible kernel, for tests; fp16 or bf16.
 void reference_attention(const Attention& problem, void* stream);
 
-// Whether the e4m3 kernels were compiled in; they are for sm_90a only.
+// Whether the e4m3 kernels were compiled in, which exist only for sm_90a.
 bool has_e4m3();
-// One GPU operation, enqueued like those of `attention`. The scale must be positive and finite.
-// Throws std::invalid_argument and std::runtime_error as they do.
+// Enqueues one GPU operation, like `attention`. The scale must be positive and finite. Throws
+// std::invalid_argument and std::runtime_error as `attention` does.
 void attention_e4m3(const AttentionE4m3& problem, void* stream);
 
 }  // namespace cuda

@@ -1,8 +1,8 @@
 // The Python module flashbench._C.
 //
-// Tensors arrive as addresses, shapes and strides, which flashbench/torch_attention.py has checked,
-// or, if plain, directly (tensor_call.h). No class is bound, so two builds of this
-// module can be loaded side by side in one process.
+// Tensors arrive as addresses, shapes and strides checked by flashbench/torch_attention.py, or, if
+// plain, directly (tensor_call.h). No class is bound, so two builds of this module can be loaded side
+// by side in one process.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

@@ -1,5 +1,5 @@
-// The sources and tools of this build: constants in their own file, which is all that
-// is compiled again for a commit that changes nothing else.
+// The sources and tools of this build: constants in their own file, so that a commit without changes
+// of sources recompiles only this.
 #pragma once
 
 namespace flashbench::build {

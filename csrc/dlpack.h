@@ -1,6 +1,6 @@
-// The part of DLPack's C exchange API (https://dmlc.github.io/dlpack, version 1) that reading a
-// tensor of another library, and memory from it, takes: torch (2.10 and later) offers it as the attribute
-// `__dlpack_c_exchange_api__` of torch.Tensor, so that nothing here is compiled against torch.
+// The part of DLPack's C exchange API (https://dmlc.github.io/dlpack, version 1) that we need to read
+// another library's tensors and allocate memory from it. torch (2.10 and later) offers it as the
+// attribute `__dlpack_c_exchange_api__` of torch.Tensor, so nothing here is compiled against torch.
 //
 // An ABI: order, types and numbers are DLPack's.
 #pragma once
@@ -58,7 +58,7 @@ struct ExchangeApi {
     // `report`, if it cannot.
     int (*allocate)(const Tensor* like, OwnedTensor** out, void* context,
                     void (*report)(void* context, const char* kind, const char* message));
-    // Other owning tensors, which are not used here.
+    // Functions for owning tensors, unused here.
     void* export_owning;
     void* import_owning;
     // Describes `object`, which stays the owner; not 0, and a Python exception, if it cannot.

@@ -15,7 +15,7 @@ namespace flashbench {
 
 namespace {
 
-// Objects of torch, owned for the life of the process; `exchange` is null where torch has none.
+// Objects of torch, owned for the life of the process; `exchange` is null if torch lacks the API.
 struct Torch {
     const dlpack::ExchangeApi* exchange = nullptr;
     PyObject* tensor_type = nullptr;
@@ -71,14 +71,14 @@ void bind_torch(const py::object& tensor_type, const py::object& storage_type,
     torch.head_dim_step = head_dim_step;
 }
 
-// False, and no Python exception, for what only the Python side can judge.
+// Whether an answer is False; clears any exception, because the Python side then judges.
 bool is_false(PyObject* answer) {
     PyErr_Clear();
     Py_XDECREF(answer);
     return answer == Py_False;
 }
 
-// False for what only stands for a tensor, as those of torch's tracing modes and of functionalize do.
+// False for objects that only represent tensors, such as those of torch's tracing modes.
 bool has_memory(const dlpack::Tensor& tensor) {
     if (tensor.data != nullptr) {
         return true;
@@ -91,13 +91,13 @@ bool has_memory(const dlpack::Tensor& tensor) {
     return false;
 }
 
-// The bytes that the storage of `object` holds; negative where only the Python side can judge.
+// The size in bytes of `object`'s storage; negative if only the Python side can judge.
 int64_t storage_bytes(PyObject* object) {
     const Torch& torch = torch_objects;
     const py::object storage =
         py::reinterpret_steal<py::object>(PyObject_CallOneArg(torch.untyped_storage, object));
     int64_t bytes = -1;
-    // A subclass can say anything of its length. Of torch's own, len costs less than nbytes().
+    // A subclass can report any length. For torch's own type, len is cheaper than nbytes().
     if (storage && reinterpret_cast<PyObject*>(Py_TYPE(storage.ptr())) == torch.storage_type) {
         bytes = PyObject_Size(storage.ptr());
     }
@@ -105,7 +105,7 @@ int64_t storage_bytes(PyObject* object) {
     return bytes;
 }
 
-// Whether every element lies in the storage, which may have been resized since the tensor was made.
+// Whether every element is inside the storage, which may have been resized.
 bool is_in_storage(PyObject* object, const dlpack::Tensor& tensor) {
     int64_t last = 0;
     for (int i = 0; i < tensor.dimensions; ++i) {
@@ -125,7 +125,7 @@ bool is_in_storage(PyObject* object, const dlpack::Tensor& tensor) {
         PyErr_Clear();
         return false;
     }
-    // Elements, rounded down, as bytes could overflow.
+    // In elements, rounded down, because bytes could overflow.
     const int64_t held = storage_bytes(object) / (tensor.dtype.bits / 8);
     return last < held && first < held - last;
 }
@@ -174,7 +174,7 @@ Strides strides_of(const dlpack::Tensor& tensor) {
     return {tensor.strides[0], tensor.strides[1], tensor.strides[2], tensor.strides[3]};
 }
 
-// Everything but the output; false where the shapes do not fit each other.
+// Fills in everything but the output; false if the shapes do not fit together.
 bool find_problem(const dlpack::Tensor& q, const dlpack::Tensor& k, const dlpack::Tensor& v,
                   bool enable_gqa, Attention& problem) {
     const Torch& torch = torch_objects;
@@ -210,7 +210,7 @@ bool find_problem(const dlpack::Tensor& q, const dlpack::Tensor& k, const dlpack
     return true;
 }
 
-// NaN and infinity go through, as in SDPA; a number that only becomes infinite does not.
+// NaN and infinity pass through, as in SDPA; a finite number that becomes infinite does not.
 bool find_scale(PyObject* object, int64_t head_dim, float& scale) {
     if (object == Py_None) {
         scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
@@ -231,7 +231,7 @@ PyObject* new_output(PyObject* q) {
     return PyObject_Vectorcall(torch.empty_like, arguments, 1, torch.memory_format);
 }
 
-// Whether the kernels may write it, described in `out`, as the output of `q`.
+// Whether the kernels may write `object` as the output for `q`; describes it in `out`.
 bool is_output_like(PyObject* object, const dlpack::Tensor& q, dlpack::Tensor& out) {
     if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != torch_objects.tensor_type) {
         return false;
@@ -253,7 +253,7 @@ bool is_output_like(PyObject* object, const dlpack::Tensor& q, dlpack::Tensor& o
     return true;
 }
 
-// Throws what the backends throw.
+// Runs the problem on the device's backend; throws what that throws.
 void compute(const Attention& problem, const dlpack::Device& device) {
     if (device.type == dlpack::kCpu) {
         const py::object threads =
@@ -308,7 +308,7 @@ PyObject* plain_attention_or_throw(PyObject* const* arguments) {
     if (!result) {
         throw py::error_already_set();
     }
-    // An implementation of empty_like that torch was given may have made something else.
+    // A replaced implementation of empty_like may have made something else.
     if (!is_output_like(result.ptr(), q, out)) {
         return py::none().release().ptr();
     }
@@ -338,7 +338,7 @@ PyObject* plain_attention(PyObject*, PyObject* const* arguments, Py_ssize_t coun
     return nullptr;
 }
 
-// Not by pybind11: its dispatch of a call costs as much as the rest of this file.
+// Not through pybind11, whose dispatch of a call costs as much as the rest of this file.
 PyMethodDef plain_attention_method = {
     "plain_attention", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(plain_attention)),
     METH_FASTCALL, "The attention of plain torch tensors, or None."};

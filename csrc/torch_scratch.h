@@ -1,5 +1,5 @@
-// Scratch memory of the kernels, from torch's allocator: reused in the order of the stream that is
-// current, and kept by a CUDA graph that is being captured.
+// Scratch memory of the kernels from torch's allocator, which reuses it in order of the current stream
+// and keeps it for a CUDA graph being captured.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace flashbench {
 
-// Memory of one call; goes back when the call has been enqueued. Needs the GIL.
+// The memory of one call, returned once the call is enqueued. Needs the GIL.
 class TorchScratch {
   public:
-    // `exchange` may be null, as of a torch before 2.10: there is no memory then.
+    // `exchange` may be null (torch before 2.10); then there is no memory.
     TorchScratch(const dlpack::ExchangeApi* exchange, dlpack::Device device)
         : exchange_(exchange), device_(device) {}
     TorchScratch(const TorchScratch&) = delete;
@@ -22,7 +22,7 @@ class TorchScratch {
         }
     }
 
-    // Null if there is none. To be called once.
+    // Null if there is no memory. Call it once.
     void* get(int64_t bytes) {
         if (exchange_ == nullptr || exchange_->allocate == nullptr) {
             return nullptr;

@@ -1,7 +1,7 @@
 // Processes a task's rows with a block of keys: scores, softmax, weighted values.
 //
-// A row sees its first `visible` keys. Keys beyond get the weight 0, or are left out of the sum where
-// that is not the same: a NaN or infinity there must not get in (0 * inf is NaN).
+// A row sees its first `visible` keys. Later keys get the weight 0, or are left out of the sum if they
+// hold a NaN or infinity, which the weight 0 would not suppress (0 * inf is NaN).
 #pragma once
 
 #include "microkernel.h"
@@ -12,7 +12,7 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// Whether the values of keys [first, last) of a block are finite (their neighbours in a slot, too).
+// Whether the values of keys [first, last) of a block, and their neighbours in a slot, are finite.
 template <class Operand>
 inline bool all_finite(const Scratch<Operand>& scratch, int64_t head_dim, int64_t first,
                        int64_t last) {
@@ -31,7 +31,7 @@ inline bool all_finite(const Scratch<Operand>& scratch, int64_t head_dim, int64_
     return Isa::sum_of_lanes(excess) == 0.0f;
 }
 
-// O = O * rescale + P V, where a row sums over the keys that it sees and touches no others.
+// O = O * rescale + P V, where a row sums over only the keys that it sees.
 template <class Operand>
 inline void add_values_apart(const Scratch<Operand>& scratch, int64_t head_dim, int64_t rows,
                              const int64_t* visible, const float* scores, bool first_block,
@@ -69,14 +69,14 @@ inline void for_each_tile(int64_t rows, const int64_t* visible, Body body) {
 struct Block {
     int64_t first_key;
     int64_t count;
-    bool is_first;  // that the task meets: O is written, not added to
+    bool is_first;  // the task's first block: O is written, not added to
 };
 
-// A strip, rows [first, first + rows) of a task, meets a block. rows <= strip_rows; visible[r] is how
-// many of the block's keys row r sees, never falling with r.
+// Processes a strip, rows [first, first + rows) of a task, with a block. rows <= strip_rows; visible[r]
+// is the number of the block's keys that row r sees, which never decreases with r.
 //
-// All tiles of the strip meet a panel before the next one is read: a panel is read from a larger cache
-// once, then from the first level.
+// All tiles of the strip use a panel before the next one is read, so a panel comes from a larger cache
+// once and then from the first level.
 template <class Operand>
 inline void attend(const Scratch<Operand>& scratch, const Attention& problem, float log2_scale,
                    const Block& block, int64_t first, int64_t rows, const int64_t* visible) {
@@ -131,8 +131,8 @@ inline void attend(const Scratch<Operand>& scratch, const Attention& problem, fl
     }
 }
 
-// All rows of a task meet a block. sees[r] is how many keys of the whole problem row r sees. Meanwhile
-// what comes next is prefetched.
+// Processes all rows of a task with a block, and prefetches what comes next. sees[r] is the number of
+// keys of the whole problem that row r sees.
 template <class Operand>
 inline void attend_strips(const Scratch<Operand>& scratch, const Attention& problem,
                           float log2_scale, const Block& block, int64_t all_rows,
@@ -152,7 +152,7 @@ inline void attend_strips(const Scratch<Operand>& scratch, const Attention& prob
     }
 }
 
-// The same for a task of one row, without packing: that would cost more than the products. Sums of
+// The same for a task of one row, without packing, which would cost more than the products. Sums of
 // q K^T run along the head dim in lanes.
 template <class Element>
 inline void attend_one_row(const Scratch<Fp32>& scratch, const Attention& problem,

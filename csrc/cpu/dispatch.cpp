@@ -1,8 +1,8 @@
 // Chooses the unit for the dtype and for this CPU, and spreads a problem over threads.
 //
-// Compiled without instruction set flags. The build says which units exist: FLASHBENCH_CPU_FP32,
-// _FP16 and _BF16 for the dtypes, and beside the generic instruction set FLASHBENCH_CPU_X86 for AVX2 and
-// AVX-512, _AVX512BF16 and _AMX where the compiler knows them, FLASHBENCH_CPU_NEON.
+// Compiled without instruction set flags. The build defines which units exist: FLASHBENCH_CPU_FP32,
+// _FP16 and _BF16 for the dtypes; beside the generic instruction set, FLASHBENCH_CPU_X86 for AVX2 and
+// AVX-512, _AVX512BF16 and _AMX if the compiler supports them, and FLASHBENCH_CPU_NEON.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -36,7 +36,7 @@ FLASHBENCH_DECLARE_UNITS(avx512bf16)
 FLASHBENCH_DECLARE_UNITS(amx)
 FLASHBENCH_DECLARE_UNITS(neon)
 
-// The address of a unit's kernel, or nullptr for a dtype that was left out.
+// The address of a unit's kernel; nullptr for a dtype that was not compiled in.
 #ifdef FLASHBENCH_CPU_FP32
 #define FLASHBENCH_FP32(isa) &isa::fp32
 #else
@@ -53,7 +53,7 @@ FLASHBENCH_DECLARE_UNITS(neon)
 #define FLASHBENCH_BF16(isa) nullptr
 #endif
 #define FLASHBENCH_UNITS(isa) {FLASHBENCH_FP32(isa), FLASHBENCH_FP16(isa), FLASHBENCH_BF16(isa)}
-// An instruction set that adds to AVX-512 a way to multiply bf16.
+// An instruction set that extends AVX-512 by products of bf16.
 #define FLASHBENCH_BF16_UNIT(isa) \
     {FLASHBENCH_FP32(avx512), FLASHBENCH_FP16(avx512), FLASHBENCH_BF16(isa)}
 
@@ -125,7 +125,7 @@ const Kernel& built_kernel(Dtype dtype) {
                                 " was not compiled into the CPU backend");
 }
 
-// Memory that a thread keeps from call to call. `reserve` returns nullptr when there is none left.
+// Memory that a thread keeps between calls. `reserve` returns nullptr if memory runs out.
 class ThreadScratch {
   public:
     ~ThreadScratch() { std::free(memory_); }
@@ -173,11 +173,11 @@ void work_on(void* context) {
     }
 }
 
-// How many threads are worth entering: all, or the caller alone. Of the multiply-adds of Q K^T, those that
-// others take off the caller have to outweigh the meeting of all threads before and after. On two Zen 4
-// cores, 8 heads of 16 x 16 x 64 (2^17 in all) take 6.4 us instead of 9.9 in a loop of calls and one of
-// 32 x 32 x 128 6.0 instead of 7.1; on 16 cores of a Sapphire Rapids the former gains, the latter loses.
-// Threads that sleep cost 20 us and more, which SDPA pays there, too.
+// How many threads are worth using: all, or the caller alone. The multiply-adds of Q K^T that others
+// take over must outweigh the cost of synchronizing all threads twice. On two Zen 4 cores, 8 heads of
+// 16 x 16 x 64 (2^17 in all) take 6.4 us instead of 9.9 in a loop of calls, and one of 32 x 32 x 128
+// 6.0 instead of 7.1; on 16 cores of a Sapphire Rapids the former gains and the latter loses. Waking
+// sleeping threads costs 20 us and more, which SDPA pays too.
 int useful_threads(const Attention& problem, int64_t row_step, int threads) {
     constexpr double meeting = 60000.0, meeting_of_a_thread = 2500.0;
     const double groups = static_cast<double>(problem.batch) * static_cast<double>(problem.kv_heads);
@@ -191,8 +191,8 @@ int useful_threads(const Attention& problem, int64_t row_step, int threads) {
     return threads > 1 && worthwhile ? threads : 1;
 }
 
-// Whether tasks wait for memory: the tensors are larger than a second-level cache, and a task does enough
-// with a row for the requests to be hidden behind it.
+// Whether prefetching pays: the tensors exceed a second-level cache, and a task does enough work per row
+// to hide the requests.
 bool is_worth_fetching(const Attention& problem) {
     constexpr int64_t larger_than = 4 << 20, fewest_rows = 64;
     const int64_t rows =
@@ -216,7 +216,7 @@ void multiply_pieces(void* context) {
     }
 }
 
-// Floating-point operations a second while `pieces` pieces are done.
+// Floating-point operations per second over `pieces` pieces of work.
 double measure_peak(const Kernel& kernel, int64_t rounds, int64_t pieces, int threads,
                     double* seconds) {
     PeakJob job{kernel, rounds, pieces};
@@ -227,7 +227,7 @@ double measure_peak(const Kernel& kernel, int64_t rounds, int64_t pieces, int th
     return 2.0 * static_cast<double>(job.multiply_adds) / taken.count();
 }
 
-// Of a problem as `by_mask` leaves it, with at least one row.
+// Computes one part of `by_mask`, with at least one row.
 void compute(const Attention& problem, const Kernel& kernel, int threads) {
     const int useful = useful_threads(problem, kernel.row_step, threads);
     const WorkList tasks(problem, kernel.row_step, useful);

@@ -1,4 +1,4 @@
-// The epilogue of a row: writes O / sum, or O, max and sum where a task sees only part of the keys.
+// The epilogue of a row: writes O / sum, or O, max and sum if the task sees only part of the keys.
 #pragma once
 
 #include "rows.h"
@@ -13,7 +13,7 @@ inline int64_t partial_floats(const Attention& problem) {
     return round_up(problem.head_dim, lanes) + lanes;
 }
 
-// scale * log2(e), where that is beyond fp32 its largest number: weights are 0 or 1 then.
+// scale * log2(e), clamped to the largest fp32 number, at which weights are 0 or 1.
 inline float log2_of(float scale) {
     constexpr float largest = -lowest;
     const double product = static_cast<double>(scale) * 1.4426950408889634;
@@ -66,7 +66,7 @@ inline void finish(const Scratch<Operand>& scratch, const Attention& problem, co
     }
 }
 
-// Combines the partial results that `parts` tasks have of the same rows, `stride` floats apart.
+// Combines the partial results of `parts` tasks for the same rows, `stride` floats apart.
 template <class Element>
 void combine(const Attention& problem, const Task& task, float* partials, int64_t parts,
              int64_t stride) {

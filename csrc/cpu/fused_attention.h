@@ -6,12 +6,12 @@
 //             S = Q K^T;  P = softmax step of S;  O = O * rescale + P V (of the first block: P V)
 //     O / sum
 //
-// A task that sees a part of the keys only (few rows, many keys) leaves O, max and sum of its rows to
+// A task that sees only part of the keys (few rows, many keys) leaves O, max and sum of its rows to
 // `combine`.
 //
-// This is the only place with that loop; an instruction set (isa/) says how wide vectors and tiles
-// are, a dtype how its elements are loaded and stored, both what is multiplied (operands.h). Scores, softmax
-// and sums are fp32.
+// This is the only copy of that loop. An instruction set (isa/) defines the widths of vectors and tiles,
+// a dtype the loads and stores of its elements, and both together the operands of products
+// (operands.h). Scores, softmax and sums are fp32.
 #pragma once
 
 #include "attend.h"
@@ -33,14 +33,15 @@ inline int64_t scratch_floats(const Attention& problem) {
                                 : Scratch<OperandOf<Element>>(problem, nullptr).floats;
 }
 
-// The caller's memory as slots of a product, where its elements are that: fp32 multiplied as fp32.
+// The caller's memory as slots of a product, if its elements are slots: fp32 multiplied as fp32.
 inline const float* as_slots(const float* row, Fp32) { return row; }
 template <class Element, class Operand>
 inline const float* as_slots(const Element*, Operand) {
     return nullptr;
 }
 
-// Readies Q, and each row's state. sees[r] becomes how many keys of the whole problem row r sees.
+// Prepares Q and each row's state. sees[r] becomes the number of keys of the whole problem that row r
+// sees.
 template <class Element, class Operand, bool one_row>
 inline void begin(Scratch<Operand>& scratch, const Attention& problem, const Task& task,
                   int64_t* sees) {
@@ -48,7 +49,7 @@ inline void begin(Scratch<Operand>& scratch, const Attention& problem, const Tas
     const Strides& strides = problem.q_strides;
     const bool negative = problem.scale < 0.0f;
     RowCursor<const Element> cursor(static_cast<const Element*>(problem.q), strides, problem, task);
-    // Rows next to one another are read where they are.
+    // Contiguous rows are read in place.
     const float* const in_place = as_slots(cursor.row(), Operand{});
     const bool packs = one_row || !in_place || negative || strides.dim != 1 ||
                        strides.seq != dims || problem.heads != problem.kv_heads;
@@ -75,8 +76,8 @@ inline void begin(Scratch<Operand>& scratch, const Attention& problem, const Tas
     }
 }
 
-// Readies a block of V: as panels, or where it is if its rows are as long as a panel is wide, or few rows
-// of Q will read it.
+// Prepares a block of V: packed as panels, or in place if its rows are as long as a panel is wide or few
+// rows of Q read it.
 template <class Element, class Operand>
 inline void take_values(Scratch<Operand>& scratch, const Rows<Element>& values, int64_t count,
                         int64_t dims, int64_t query_rows) {

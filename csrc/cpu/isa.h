@@ -1,4 +1,4 @@
-// Names the header of the instruction set that this unit is compiled for.
+// Includes the header of the instruction set that this unit is compiled for.
 // To add one: a file in isa/, its flags in kernels.cmake, its name and row in dispatch.cpp.
 #pragma once
 

@@ -2,11 +2,11 @@
 //
 // The units are compiled with flags for instructions that this CPU may lack. Two rules follow for
 // everything they include:
-//  - it lives in `namespace flashbench::cpu::FLASHBENCH_ISA`, so that each instruction set has
-//    symbols of its own, and
-//  - it uses no std template and no inline function from elsewhere: such a function is emitted by
-//    many units under one name, the linker keeps any one of them, and the one with AVX-512 code
-//    would then run on CPUs without it.
+//  - it is in `namespace flashbench::cpu::FLASHBENCH_ISA`, so that each instruction set has its own
+//    symbols, and
+//  - it uses no std template and no inline function from elsewhere: many units emit such a function
+//    under one name, the linker keeps any one of them, and one with AVX-512 code could then run on
+//    CPUs without it.
 // Only plain data types, like those below, may be shared.
 #pragma once
 
@@ -17,7 +17,7 @@
 namespace flashbench {
 namespace cpu {
 
-// fp16 and bf16 as stored. Types of their own, so that loads and stores can be overloaded.
+// fp16 and bf16 as stored: distinct types, so that loads and stores can be overloaded.
 struct Fp16 {
     uint16_t bits;
 };
@@ -25,9 +25,9 @@ struct Bf16 {
     uint16_t bits;
 };
 
-// The query heads that share a key head are computed together: row r of such a group is query
-// r / (heads / kv_heads) of its head r % (heads / kv_heads). Thus keys are packed once for the
-// whole group, and what a row may see never shrinks from one row to the next.
+// The query heads that share a key head form a group and are computed together: row r of a group is
+// query r / (heads / kv_heads) of its head r % (heads / kv_heads). So keys are packed once per group,
+// and the number of keys that a row sees never decreases along a group.
 //
 // A task is a run of rows of one group.
 struct Task {
@@ -42,22 +42,22 @@ struct Task {
 constexpr int64_t max_task_rows = 480;
 
 struct Kernel {
-    // Tasks begin at multiples of this: whole tiles, so that a row is in the same tile however its
+    // Tasks begin at multiples of this, which are whole tiles: a row is in the same tile however its
     // group is cut into tasks.
     int64_t row_step;
     // Floats of scratch memory that one task needs.
     int64_t (*scratch_floats)(const Attention& problem);
-    // Floats that a row of a task leaves if the task sees a part of the keys.
+    // Floats of a row's partial result if its task sees only part of the keys.
     int64_t (*partial_floats)(const Attention& problem);
-    // Computes one task; `scratch` is aligned to 64 bytes. Rows go to `partial` if that is given. What
-    // `next` reads, which may be nullptr, is fetched into the cache.
+    // Computes one task; `scratch` is 64-byte aligned. Rows go to `partial` if given. Prefetches what
+    // the task `next` reads, unless it is nullptr.
     void (*compute)(const Attention& problem, const Task& task, const Task* next, float* scratch,
                     float* partial);
-    // Writes the rows of a task of which `parts` tasks, each with a part of the keys, left theirs in
-    // `partials`, `stride` floats from one to the next. Uses up `partials`.
+    // Writes the rows of a task from the partial results of `parts` tasks, each with a part of the
+    // keys, in `partials`, `stride` floats apart. Overwrites `partials`.
     void (*combine)(const Attention& problem, const Task& task, float* partials, int64_t parts,
                     int64_t stride);
-    // Multiplies and adds as fast as it can (peak.h); returns how often.
+    // Runs multiply-adds at the peak rate (peak.h); returns their number.
     int64_t (*multiply_in_registers)(int64_t rounds);
 };
 

@@ -1,7 +1,7 @@
 // The microkernel of both Q K^T and P V: C (+)= A B with a tile of C held in registers.
 //
-// Each element of A B is one chain of fused multiply-adds over the depth, in order, and is added to
-// C at its end: long sums become sums of sums, whose rounding error grows far more slowly.
+// Each element of A B is one in-order chain of fused multiply-adds over the depth, added to C at its
+// end: long sums become sums of sums, whose rounding error grows far more slowly.
 // Depths count slots (operands.h).
 #pragma once
 
@@ -50,7 +50,7 @@ inline void multiply_tile(const float* a, int64_t lda, const float* b, int64_t l
     }
 }
 
-// Picks the tile for a number of rows and vectors that is known at run time only.
+// Picks the tile for numbers of rows and vectors known only at run time.
 template <class Operand, bool Accumulate, int Rows = Isa::tile_rows,
           int Vectors = Isa::tile_vectors>
 inline void multiply_panel(int64_t rows, int64_t vectors, const float* a, int64_t lda,
@@ -71,7 +71,7 @@ inline void multiply_panel(int64_t rows, int64_t vectors, const float* a, int64_
     multiply_tile<Operand, Rows, Vectors, Accumulate>(a, lda, b, ldb, depth, row_scale, c, ldc);
 }
 
-// A tile of C: rows <= Isa::tile_rows, and up to panel_width columns of which whole vectors are written.
+// A tile of C: rows <= Isa::tile_rows and up to panel_width columns; writes whole vectors.
 template <class Operand, bool Accumulate>
 inline void multiply(int64_t rows, int64_t columns, const float* a, int64_t lda, const float* b,
                      int64_t ldb, int64_t depth, const float* row_scale, float* c, int64_t ldc) {

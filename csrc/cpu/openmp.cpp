@@ -6,7 +6,7 @@ namespace flashbench {
 namespace cpu {
 namespace {
 
-// How code that GCC compiled enters a parallel region; LLVM's and Intel's runtimes have it, too.
+// GCC's entry into a parallel region, which LLVM's and Intel's runtimes have too.
 using Parallel = void (*)(void (*body)(void*), void* context, unsigned threads, unsigned flags);
 
 }  // namespace

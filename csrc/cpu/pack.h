@@ -1,8 +1,8 @@
 // Packs keys and values of any strides and dtype into panels.
 //
-// A panel is what the matrix product reads from front to back: `panel_width` columns, stored row
-// after row. For Q K^T the columns are keys and the rows are head dims (so keys are transposed);
-// for P V the columns are head dims and the rows are keys.
+// The matrix product reads a panel from front to back: `panel_width` columns, stored row by row. For
+// Q K^T the columns are keys and the rows head dims (so keys are transposed); for P V the columns are
+// head dims and the rows keys.
 //
 // An operand (operands.h) says what the 32 bits of an element of a panel, a slot, hold: one fp32
 // number, or two bf16 that follow one another in the direction that the product sums over. A row of

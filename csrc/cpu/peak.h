@@ -14,7 +14,7 @@ int64_t multiply_in_registers(int64_t rounds) {
         return Operand::multiply_in_registers(rounds);
     } else {
         constexpr int rows = Isa::tile_rows, vectors = Isa::tile_vectors;
-        volatile float one = 1.0f;  // what the compiler does not know it cannot add up beforehand
+        volatile float one = 1.0f;  // keeps the compiler from folding the sums
         const Isa::Vec a = Isa::broadcast(one);
         const Isa::Vec b = Isa::broadcast(one);
         Isa::Vec sums[rows][vectors];

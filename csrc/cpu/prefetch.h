@@ -1,5 +1,5 @@
-// Software prefetch: rows that the next block or task reads or writes go into the second-level cache
-// while others are computed. Packing reads them in an order that the hardware does not predict.
+// Software prefetch: brings rows of the next block or task into the second-level cache during the
+// current one, because packing reads them in an order that the hardware does not predict.
 #pragma once
 
 #include "rows.h"
@@ -22,7 +22,7 @@ class Prefetcher {
     // The number of rows added.
     int64_t rows() const { return rows_; }
 
-    // Prefetches the next `count` of them.
+    // Prefetches the next `count` rows.
     void fetch(int64_t count) {
         while (count > 0 && at_ < size_) {
             Run& run = runs_[at_];
@@ -50,7 +50,7 @@ class Prefetcher {
     int64_t rows_ = 0;
 };
 
-// The rows needed after the keys before `key`: the next block's, or the first ones of the task `next`.
+// The rows needed from `key` on: the next block's, or the first ones of the task `next`.
 template <class Element>
 inline Prefetcher prefetch_after(const Attention& problem, const Task& task, const Task& next,
                                  int64_t key, int64_t last_key, int64_t block_keys) {

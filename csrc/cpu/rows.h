@@ -15,7 +15,7 @@ struct Rows {
     int64_t dim_stride;  // from one head dim to the next
 };
 
-// The keys, or values, that a task reads, from `key` on.
+// A task's keys, or values, from `key` on.
 template <class Element>
 inline Rows<Element> rows_of(const void* tensor, const Strides& strides, const Task& task,
                              int64_t key) {
@@ -24,7 +24,7 @@ inline Rows<Element> rows_of(const void* tensor, const Strides& strides, const T
             strides.seq, strides.dim};
 }
 
-// Walks over the rows of a task in q or out, without a division a row.
+// Walks over the rows of a task in q or out, without a division per row.
 template <class Element>
 class RowCursor {
   public:

@@ -8,11 +8,11 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// Tasks begin with a tile: where a row's sums are broken off is up to the rows of its tile.
-// 24 rows are whole tiles of 6, and as many rows as are worth a task.
+// Tasks begin with a tile, because a row's tile determines where its sums are split. 24 rows are whole
+// tiles of 6, and the fewest worth a task.
 constexpr int64_t row_step = 24 % Isa::tile_rows == 0 ? 24 : Isa::tile_rows;
 
-// Rows that meet a panel one tile after another (see attend.h).
+// Tiles of a strip, which use a panel one after another (see attend.h).
 constexpr int64_t strip_tiles = 4;
 constexpr int64_t strip_rows = strip_tiles * Isa::tile_rows;
 
@@ -33,7 +33,7 @@ struct Scratch {
     float* out;
     RowStates rows;
     int64_t floats;
-    // What products read: the above, unless the caller's memory will do.
+    // Where products read: the above, or the caller's memory in place.
     const float* query_rows;
     int64_t query_stride;
     const float* value_rows;

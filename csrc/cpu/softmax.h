@@ -1,4 +1,4 @@
-// One step of the online softmax: rows meet the next block of keys.
+// One step of the online softmax, for rows and their next block of keys.
 // Source of the method: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 #pragma once
 
@@ -8,20 +8,20 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// Of rows that follow one another. At first max is `lowest` and sums are 0.
+// The state of consecutive rows. Initially max is `lowest` and sums are 0.
 struct RowStates {
-    float* max;   // a row: the largest q . k so far, not scaled; not a NaN
-    float* sums;  // a row: `lanes` parts of the sum of exp(scale * (q . k - max)) over the keys so far
+    float* max;   // per row: the largest q . k so far, unscaled; never NaN
+    float* sums;  // per row: `lanes` parts of the sum of exp(scale * (q . k - max)) over the keys so far
 };
 
 constexpr float lowest = -3.40282346638528859812e+38f;
 
-// old_max - new_max, not beyond `lowest`: an infinity times a scale of 0 is NaN.
+// old_max - new_max, at least `lowest`, because an infinity times a scale of 0 is NaN.
 inline Isa::Vec difference(Isa::Vec old_max, Isa::Vec new_max) {
     return Isa::max(Isa::broadcast(lowest), Isa::sub(old_max, new_max));
 }
 
-// The largest of `count` scores in each lane; `lowest` where there is none. A NaN does not count.
+// The largest of `count` scores in each lane, `lowest` in lanes without any. Ignores NaN.
 inline Isa::Vec largest_in_lanes(const float* scores, int64_t count) {
     const int64_t whole = count / lanes * lanes;
     Isa::Vec largest = Isa::broadcast(lowest);
@@ -60,20 +60,20 @@ inline Isa::Vec weigh(float* scores, int64_t count, int64_t padded, Isa::Vec shi
     return sums;
 }
 
-// Replaces the first visible[r] scores of row r by exp(scale * (score - max)), those from there to
-// `padded` by 0, and brings the rows up to date. rescale[r] becomes the factor for what was summed
-// under the old max; there is room for whole vectors of it and of rows.max.
+// Replaces the first visible[r] scores of row r by exp(scale * (score - max)) and the rest up to
+// `padded` by 0, and updates the rows' state. rescale[r] becomes the factor for sums under the old max;
+// it and rows.max have room for whole vectors.
 // `log2_scale` is |scale| * log2(e); a negative scale is in q already.
 //
-// The scale meets the difference from the largest score, never a score: then the largest weight is
-// exactly 1 and rounding is relative to the difference. A NaN score does not enter the max, yet its
-// weight is NaN; an infinite one gives inf - inf = NaN; a row of -inf alone has the sum 0, and 0/0
-// at the end, as softmax defined by exp has it.
+// The scale multiplies the difference from the largest score, never a score: the largest weight is then
+// exactly 1, and rounding is relative to the difference. A NaN score does not enter the max, but its
+// weight is NaN; an infinite one gives inf - inf = NaN; a row of only -inf has the sum 0 and ends as
+// 0/0 = NaN, as a softmax defined by exp does.
 template <class Operand>
 inline void online_softmax(float* scores, int64_t stride, int64_t count, const int64_t* visible,
                            int64_t padded, float log2_scale, RowStates rows, float* rescale) {
     const Isa::Vec factor = Isa::broadcast(log2_scale);
-    // As many rows at a time as a vector has lanes.
+    // Process as many rows at a time as a vector has lanes.
     for (int64_t first = 0; first < count; first += lanes) {
         const int64_t left = count - first < lanes ? count - first : lanes;
         Isa::Vec largest[lanes];

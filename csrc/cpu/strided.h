@@ -1,4 +1,4 @@
-// Vectors from and to the caller's memory, whatever the distance between elements.
+// Loads and stores vectors of the caller's memory at any distance between elements.
 #pragma once
 
 #include FLASHBENCH_ISA_HEADER

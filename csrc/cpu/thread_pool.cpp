@@ -31,10 +31,10 @@ void spin_until(Condition condition) {
     for (int i = 0; i < spins && !condition(); ++i) pause_cpu();
 }
 
-// Threads that spin for some microseconds when they are idle, and then sleep. One caller at a time.
+// Threads that spin for some microseconds when idle, then sleep. Serves one caller at a time.
 class ThreadPool {
   public:
-    // On the caller and up to `helpers` others; one that wakes up too late is not waited for.
+    // Runs on the caller and up to `helpers` others; does not wait for one that wakes up too late.
     void run(int helpers, void (*body)(void*), void* context) {
         start_threads(helpers);
         {
@@ -65,7 +65,7 @@ class ThreadPool {
         try {
             for (; threads_ < wanted; ++threads_) std::thread([this] { work(); }).detach();
         } catch (const std::system_error&) {
-            // No more threads available: the existing ones do the work, with the same result.
+            // No more threads: the existing ones do the work, with the same result.
         }
         pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }
@@ -96,11 +96,11 @@ class ThreadPool {
     void* context_ = nullptr;
 };
 
-// Of the process. Never destroyed, since its threads use it until the end.
+// The process's pool, never destroyed, because its threads use it until the end.
 ThreadPool* the_pool = nullptr;  // guarded by `busy`
 std::atomic<bool> busy{false};
-// A child of fork() has none of its parent's threads, and locks may have been held: it leaves the pool
-// behind and makes its own. OpenMP's runtime knows nothing of that, and would wait for ever.
+// A child of fork() has none of its parent's threads, and locks may be held: it abandons the pool and
+// creates its own. OpenMP's runtime does not detect the fork and would wait forever.
 std::atomic<bool> forked{false};
 
 // Registered when the library is loaded: torch's threads may be lost before the first call.

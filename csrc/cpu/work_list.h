@@ -1,8 +1,8 @@
 // Cuts a problem into tasks, in the order in which threads take them.
 //
-// The cut has no influence on the numbers. Tasks begin at multiples of the kernel's row_step, so each
-// row is computed in the same tile and the same order of operations whatever the task. Keys are
-// divided among tasks if there are few rows and many keys, however many threads there are.
+// The cut does not affect the numbers: tasks begin at multiples of the kernel's row_step, so each row is
+// computed in the same tile and order of operations in any task. Keys are divided among tasks if there
+// are few rows and many keys, independently of the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class WorkList {
         if (rows_ <= few_rows && parts > 1) {
             const int64_t part_keys = up(up(keys_, parts), fewest_part_keys) * fewest_part_keys;
             const int64_t last = up(keys_, part_keys) - 1;
-            // Every row has to see a key of the last part.
+            // Every row must see a key of the last part.
             if (!problem.causal || last * part_keys <= problem.causal_offset) {
                 part_keys_ = part_keys;
                 parts_ = last + 1;
@@ -38,9 +38,9 @@ class WorkList {
     }
 
     int64_t size() const { return groups_ * blocks_ * parts_; }
-    // Tasks [i * parts(), (i + 1) * parts()) are the same rows.
+    // Tasks [i * parts(), (i + 1) * parts()) have the same rows.
     int64_t parts() const { return parts_; }
-    // At most, of a task.
+    // The most rows of a task.
     int64_t rows() const { return std::min(block_rows_, rows_); }
 
     Task operator[](int64_t index) const {
@@ -66,14 +66,14 @@ class WorkList {
 
     static int64_t up(int64_t n, int64_t divisor) { return (n + divisor - 1) / divisor; }
 
-    // Rows per block for at least that many blocks of about one size.
+    // Rows per block for at least this many blocks of about equal size.
     int64_t block_of(int64_t blocks, int64_t row_step) const {
         const int64_t longest = max_task_rows / row_step * row_step;
         const int64_t enough = std::max(blocks, up(rows_, longest));
         return up(up(rows_, enough), row_step) * row_step;
     }
 
-    // Rows take ever longer: blocks are several a thread, and the longest come first.
+    // Later rows take longer: several blocks per thread, the longest first.
     int64_t uneven_block(int64_t row_step, int threads) const {
         constexpr int64_t tasks_a_thread = 4, short_task_rows = 48;
         if (threads == 1) return block_of(1, row_step);
@@ -83,8 +83,8 @@ class WorkList {
         return block_of(std::min(wanted, up(rows_, row_step)), row_step);
     }
 
-    // All rows take the same time: the blocks with which all threads are done first. A block packs the
-    // keys, which is as much work as some rows.
+    // All rows take the same time: the blocks with which all threads finish soonest. Each block packs
+    // the keys, which is as much work as some rows.
     int64_t even_block(int64_t row_step, int threads) const {
         constexpr int64_t packing = 8;
         if (threads == 1) return block_of(1, row_step);
@@ -93,7 +93,7 @@ class WorkList {
             const int64_t rest = rows_ % block, whole = groups_ * (rows_ / block);
             const int64_t rounds = up(whole, threads);
             int64_t time = rounds * (block + packing);
-            if (rest > 0) {  // one of them a group, some beside the last whole blocks
+            if (rest > 0) {  // one per group, some of them beside the last whole blocks
                 const int64_t each = (block + packing) / (rest + packing);
                 const int64_t beside = (rounds * threads - whole) * each;
                 const int64_t left = std::max<int64_t>(groups_ - beside, 0);

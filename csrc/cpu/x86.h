@@ -11,7 +11,7 @@ namespace flashbench {
 namespace cpu {
 namespace x86 {
 
-// The compiler's checks include the operating system, but not F16C and AMX everywhere.
+// The compiler's checks cover the operating system, but not F16C and AMX on every version.
 inline bool has_avx2() {
     unsigned a = 0, b = 0, c = 0, d = 0;
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -28,7 +28,7 @@ inline bool has_avx512bf16() {
     return has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 5));
 }
 
-// Linux grants a process the tile registers on request; all its threads then have them.
+// Linux grants the tile registers on request, to all threads of a process.
 inline bool has_amx() {
 #if defined(__linux__) && defined(SYS_arch_prctl)
     constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;

@@ -1,4 +1,4 @@
-// Functions for host and GPU, in headers that plain C++, such as tests, can include.
+// Marks functions for host and GPU in headers that plain C++, such as tests, can include.
 #pragma once
 
 #ifdef __CUDACC__

@@ -72,8 +72,8 @@ const Device& device_at(int index) {
     return devices.at(static_cast<size_t>(index));
 }
 
-// Not a static inside the launching template: such a static is one object for the whole process
-// (STB_GNU_UNIQUE), and of two builds loaded side by side the second would skip its kernels.
+// Not a static inside the launching template: that would be one object for the whole process
+// (STB_GNU_UNIQUE), and of two builds loaded side by side the second would skip its own kernels.
 void allow_shared_bytes(const void* kernel, int bytes, int device) {
     static std::mutex mutex;
     static std::vector<std::pair<const void*, int>> done;

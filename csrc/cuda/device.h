@@ -26,21 +26,21 @@ inline void check(cudaError_t status) {
 // Queried once per process.
 const Device& device_at(int index);
 
-// How many clusters of a size run at once: of so many blocks at [size], sizes from 1 on.
+// How many clusters run at once, by their size in blocks: [size], from 1 on.
 constexpr int kMostClusterBlocks = 16;
 struct ClusterCounts {
     int of[kMostClusterBlocks + 1];
 };
 
-// Asked once a kernel and device, which must be the current one; lets the kernel have clusters of
-// every size and `shared_bytes(size)` of dynamic shared memory. May be called from several threads.
-// Only [1] is not zero on other devices than those of compute capability 9.0, and if the kernel was not
-// compiled for that.
+// Allows a kernel clusters of every size with `shared_bytes(size)` of dynamic shared memory, and returns
+// their counts. Queries CUDA once per kernel and device, which must be the current one; may be called
+// from several threads. Only [1] is nonzero unless the device has compute capability 9.0 and the kernel
+// was compiled for it.
 const ClusterCounts& allow_clusters(const void* kernel, int threads, int (*shared_bytes)(int),
                                     int device);
 
-// Lets a kernel use `bytes` of dynamic shared memory on `device`, which must be the current one.
-// Calls CUDA once a kernel and device; may be called from several threads.
+// Allows a kernel `bytes` of dynamic shared memory on `device`, which must be the current one.
+// Calls CUDA once per kernel and device; may be called from several threads.
 void allow_shared_bytes(const void* kernel, int bytes, int device);
 
 }  // namespace flashbench::cuda

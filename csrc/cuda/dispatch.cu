@@ -32,7 +32,7 @@ void no_scratch(const Attention& problem, const Scratch&, cudaStream_t stream) {
     forward(problem, stream);
 }
 
-// The kernels of one family; null for a dtype whose unit was left out.
+// The kernels of one family; null for a dtype that was not compiled in.
 struct Family {
     Forward fp16;
     Forward bf16;
@@ -67,8 +67,8 @@ constexpr Family kSm90Short{FLASHBENCH_FP16(no_scratch<sm90::forward_short_fp16>
                             FLASHBENCH_BF16(no_scratch<sm90::forward_short_bf16>)};
 #endif
 
-// Whether causal tiles differ much in their number of keys. Where most keys are seen by all queries they
-// do not, and what is measured without a mask holds.
+// Whether causal tiles differ much in their number of keys. If most keys are seen by all queries they do
+// not, and measurements without a mask apply.
 bool is_uneven(const Attention& problem) {
     return problem.causal && 2 * problem.causal_offset < problem.k_len;
 }
@@ -108,7 +108,7 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
     const int64_t q_len = problem.q_len;
     const int64_t k_len = problem.k_len;
     const bool narrow = problem.head_dim <= 64;
-    // Where rows are no multiple of 32 bytes copies are slow, and these tiles of few rows copy most.
+    // Copies of rows that are no multiple of 32 bytes are slow, and these small tiles copy the most.
     const int64_t few_keys = problem.head_dim % 16 == 0 ? 1024 : 256;
     if (tiles(64) <= at_once) {
         const bool few = 4 * tiles(128) <= at_once;
@@ -130,9 +130,10 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 }
 #endif
 
-// Which family computes a problem. Measured on an H200 (docs/lab/cuda-kernels.md): the first row
-// that fits wins; ";" separates alternatives. Tiles are those of all heads, of so many rows; "an SM" is their
-// number over that of the SMs. Rows are q_len times the query heads of a key head (GQA).
+// Chooses the family that computes a problem, as measured on an H200 (docs/lab/cuda-kernels.md). The
+// first matching row wins; ";" separates alternatives. "Tiles of N rows" counts those of all heads, and
+// "an SM" is their number divided by the number of SMs. Rows are q_len times the query heads of a key
+// head (GQA).
 //
 //   GPU   head dim  when                                                         family
 //   9.0        any  full, GQA, q_len <= 16: rows <= 16;                          decode
@@ -159,13 +160,13 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //                     full and k_len > 512
 //   any        any                                                               sm80
 //
-// Of the head dims to 64 those that 16 does not divide have 256 for 1024, and no "2 an SM". Causal: keys
+// Head dims up to 64 that are no multiple of 16 use 256 instead of 1024, and no "2 an SM". Causal: keys
 // that no query sees do not count. "Even": causal, with at least half of the keys seen by all queries;
-// counts as full, too, but only full calls have divided tails, which the row of 1/4 an SM is about. (That
-// and the row of decode are what the measurements of full calls suggest.)
+// it counts as full too, except for divided tails, which only full calls have (the row of 1/4 an SM).
+// (That row and the one of decode follow from measurements of full calls.)
 //
-// The sm90 and decode kernels need a key and a scale that is positive and finite. Strides play no
-// part, so that every layout gives the same bits.
+// The sm90 and decode kernels need at least one key and a positive finite scale. Strides do not matter,
+// so every layout gives the same bits.
 const Family& family_of(const Attention& problem, const Device& device) {
     if (is_decode(problem, device)) {
         return kDecode;

@@ -1,8 +1,8 @@
-// NaN and infinity in values that some rows must not see.
+// Handles NaN and infinity in values that some rows must not see.
 //
-// A causally masked key has the weight 0, but 0 * NaN and 0 * inf are NaN. So the values of
-// diagonal blocks are looked through in shared memory; what is not finite is zeroed there before
-// P V and added after it to the rows that do see it (docs/decisions/nonfinite-values.md).
+// A causally masked key has the weight 0, but 0 * NaN and 0 * inf are NaN. So the values of diagonal
+// blocks are scanned in shared memory: nonfinite ones are zeroed before P V, and added after it to the
+// rows that do see them (docs/decisions/nonfinite-values.md).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@
 
 namespace flashbench::cuda {
 
-// Bit 15 is set where the low element is NaN or infinite, bit 31 where the high one is.
+// Bit 15 is set if the low element is NaN or infinite, bit 31 if the high one is.
 template <typename T>
 __device__ __forceinline__ Pair nonfinite_bits(Pair bits) {
     return ((bits & 0x7fff7fffu) + Element<T>::kExponentCarry) & 0x80008000u;
@@ -27,7 +27,7 @@ __device__ __forceinline__ Pair finite_or_zero(Pair bits) {
     return bits & ~((flags >> 15) * 0xffffu);
 }
 
-// The same of a chunk; nonfinite_bits of its four registers together.
+// The same for a chunk; nonfinite_bits of its four registers combined.
 template <typename T>
 __device__ __forceinline__ Pair nonfinite_bits(uint4 chunk) {
     return nonfinite_bits<T>(chunk.x) | nonfinite_bits<T>(chunk.y) |
@@ -40,11 +40,11 @@ __device__ __forceinline__ uint4 finite_or_zero(uint4 chunk) {
                       finite_or_zero<T>(chunk.z), finite_or_zero<T>(chunk.w));
 }
 
-// Adds the NaN and infinite values of the keys from `first_key` to before `end_key`, read from
-// global memory again, to those of a lane's rows that see them. Row j is at position row(j);
-// out(j, n, i) is its output for element i of this lane's two in the eight dims n. The weight is
-// taken as 1: any positive one gives the same. `lane` is a reference, so that what depends on it is
-// computed where it is used and stays out of the registers of the loops.
+// Adds the NaN and infinite values of the keys [first_key, end_key), read again from global memory, to
+// those of a lane's rows that see them. Row j is at position row(j); out(j, n, i) is its output for
+// element i of this lane's two in the eight dims n. The weight is taken as 1, as any positive one gives
+// the same. `lane` is a reference, so that what depends on it is computed on use and takes no registers
+// in the loops.
 template <int kHeadDim, int kLaneRows, typename T, typename Row, typename Out>
 __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values, int first_key,
                                                      int end_key, const int& lane, const Row& row,

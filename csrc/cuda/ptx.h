@@ -1,6 +1,6 @@
-// PTX instructions of sm_80 and later without a C++ name: a small wrapper each, named after
-// it. sm90/ptx.h adds those of sm_90a. Shared-memory addresses are 32-bit, as
-// __cvta_generic_to_shared gives them.
+// Wrappers of PTX instructions of sm_80 and later that have no C++ name, named after the instruction.
+// sm90/ptx.h adds those of sm_90a. Shared-memory addresses are 32-bit, as from
+// __cvta_generic_to_shared.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,8 +10,8 @@
 
 namespace flashbench::cuda::ptx {
 
-// Copies 16 bytes from global to shared memory in the background; writes zeros, and reads nothing,
-// where `valid` is false. Both addresses must be multiples of 16.
+// Copies 16 bytes from global to shared memory asynchronously; if not `valid`, reads nothing and writes
+// zeros. Both addresses must be multiples of 16.
 __device__ __forceinline__ void cp_async_16(uint32_t shared, const void* global, bool valid) {
     const int bytes = valid ? 16 : 0;
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;\n" ::"r"(shared),
@@ -24,18 +24,18 @@ __device__ __forceinline__ void cp_async_commit_group() {
     asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
 
-// Waits until at most so many groups of this thread are still running.
+// Waits until at most kPending groups of this thread are pending.
 template <int kPending>
 __device__ __forceinline__ void cp_async_wait_group() {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
 }
 
-// Waits for every cp.async of this thread; what other threads copied needs a barrier after it.
+// Waits for every cp.async of this thread; copies of other threads need a barrier after it.
 __device__ __forceinline__ void cp_async_wait_all() {
     asm volatile("cp.async.wait_all;\n" ::: "memory");
 }
 
-// Four 8x8 matrices of 16-bit elements; lane i names the row i % 8 of matrix i / 8.
+// Loads four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
 __device__ __forceinline__ void ldmatrix_x4(uint32_t (&out)[4], uint32_t shared) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                  : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
@@ -83,7 +83,7 @@ __device__ __forceinline__ float ex2(float x) {
     return y;
 }
 
-// Shared memory by 32-bit address.
+// Loads and stores of shared memory by 32-bit address.
 __device__ __forceinline__ uint4 ld_shared_128(uint32_t shared) {
     uint4 value;
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"

@@ -1,5 +1,5 @@
-// Reductions over a quad: the four neighbouring lanes that share a row of an accumulator, of
-// mma.sync and of wgmma. All four get the result.
+// Reductions over a quad: the four neighbouring lanes that share a row of an accumulator of mma.sync or
+// wgmma. All four get the result.
 #pragma once
 
 #include <cuda_runtime.h>

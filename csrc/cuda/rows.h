@@ -1,4 +1,4 @@
-// Head vectors in global memory with any strides: what all CUDA kernels read and write.
+// Head vectors in global memory with any strides, as all CUDA kernels read and write them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@
 
 namespace flashbench::cuda {
 
-// Every chunk of 8 dims contiguous, and 16-byte aligned in every row that exists.
+// Whether every chunk of 8 dims is contiguous, and 16-byte aligned in every row.
 inline bool moves_in_vectors(const void* base, const Strides& strides, int64_t batch, int64_t heads,
                              int64_t length) {
     const auto aligned = [](int64_t count, int64_t stride) {
@@ -21,7 +21,7 @@ inline bool moves_in_vectors(const void* base, const Strides& strides, int64_t b
            aligned(length, strides.seq);
 }
 
-// The same of each tensor of a problem.
+// The same for each tensor of a problem.
 struct InVectors {
     bool q;
     bool k;

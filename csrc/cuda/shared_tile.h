@@ -1,8 +1,8 @@
-// A tile of head vectors in shared memory: its swizzled layout, how it is filled, read and written.
+// A tile of head vectors in shared memory: its swizzled layout, and how to fill, read and write it.
 //
-// A tile has `rows` rows of kHeadDim elements, cut into chunks of 16 bytes. Chunk c of row r lies
-// at chunk c ^ f(r) of that row, so that the eight rows of one 8x8 matrix lie in different banks:
-// ldmatrix, cp.async and the 4-byte stores of an accumulator are all free of bank conflicts.
+// A tile has `rows` rows of kHeadDim elements, cut into chunks of 16 bytes. Chunk c of row r is stored
+// at chunk c ^ f(r) of that row, so the eight rows of an 8x8 matrix are in different banks: ldmatrix,
+// cp.async and the 4-byte stores of an accumulator have no bank conflicts.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -33,21 +33,21 @@ struct Swizzle {
         return row * kRowBytes + (chunk ^ key) * kChunkBytes;
     }
 
-    // Where this lane points ldmatrix for the 16x16 block at row 0, column 0. The four matrices are
+    // This lane's ldmatrix address for the 16x16 block at row 0, column 0. The four matrices are
     // (rows 0-7, columns 0-7), (rows 8-15, columns 0-7), and the same rows at columns 8-15.
     static __device__ __forceinline__ uint32_t lane_offset(int lane) {
         return offset(lane & 15, lane >> 4);
     }
 
-    // The same with the two matrices in the middle exchanged: what comes in two registers side by
-    // side is then the operand b of one mma whose columns are rows of the tile. mma wants it so:
-    // from the order above ptxas makes it by a move for every register.
+    // The same with the two middle matrices exchanged: two neighbouring registers are then the
+    // operand b of one mma whose columns are rows of the tile. mma needs that order; from the order
+    // above ptxas would produce it by a move per register.
     static __device__ __forceinline__ uint32_t key_lane_offset(int lane) {
         return offset((lane & 7) + (lane >> 4) * 8, lane >> 3 & 1);
     }
 
-    // The same for the block at row 16 * row_block, column 16 * column_block: the xor acts on the
-    // swizzled bits alone, which a row's start leaves zero.
+    // The same for the block at row 16 * row_block, column 16 * column_block: the xor affects only
+    // the swizzled bits, which are zero at a row's start.
     static __device__ __forceinline__ uint32_t block(uint32_t lane_offset, int row_block,
                                                      int column_block) {
         const int chunk = 2 * column_block;
@@ -56,7 +56,7 @@ struct Swizzle {
     }
 };
 
-// Which chunks of a tile a thread (of kThreads) copies: one column of each group, every kRowStep-th
+// The chunks of a tile that a thread (of kThreads) copies: one column of each group, every kRowStep-th
 // row.
 template <int kHeadDim, int kTileRows, int kThreads>
 struct CopyPlan {
@@ -78,14 +78,14 @@ struct CopyPlan {
           chunk(thread % Layout::kGroup),
           offset(Layout::offset(row, chunk)) {}
 
-    // Where the chunk of a step lies, in the first group of columns.
+    // The offset of a step's chunk in the first group of columns.
     __device__ __forceinline__ uint32_t at(int step) const {
         return (step % 2 == 0 ? offset : offset ^ kSwizzleFlip) + step * kStepBytes;
     }
 };
 
-// Starts the copy of kTileRows rows from `first_row` on; rows and dims that do not exist become
-// zeros. Complete after cp_async_wait_all and a barrier.
+// Starts the copy of kTileRows rows from `first_row` on, with zeros past the last row and dim. Complete
+// after cp_async_wait_all and a barrier.
 template <int kHeadDim, int kTileRows, int kThreads, typename T>
 __device__ __forceinline__ void load_tile(uint32_t shared, const Rows<const T>& rows,
                                           int first_row, unsigned thread) {
@@ -128,7 +128,7 @@ __device__ __forceinline__ void load_tile(uint32_t shared, const Rows<const T>& 
     }
 }
 
-// Writes kTileRows rows, from `first_row` on, that the calling warp alone put into shared memory.
+// Writes kTileRows rows, from `first_row` on, that only the calling warp put into shared memory.
 template <int kHeadDim, int kTileRows, typename T>
 __device__ __forceinline__ void store_rows(uint32_t shared, const Rows<T>& rows, int first_row,
                                            int lane) {
@@ -174,7 +174,8 @@ __device__ __forceinline__ void negate_copied(uint32_t shared, unsigned thread) 
     }
 }
 
-// Zeroes every NaN and infinity among the chunks that this thread copied; whether there were any.
+// Zeroes every NaN and infinity among the chunks that this thread copied; returns whether there were
+// any.
 template <int kHeadDim, int kTileRows, int kThreads, typename T>
 __device__ __forceinline__ bool zero_copied_nonfinite(uint32_t shared, unsigned thread) {
     using Layout = Swizzle<kHeadDim>;
@@ -204,9 +205,8 @@ __device__ __forceinline__ bool zero_copied_nonfinite(uint32_t shared, unsigned 
     return true;
 }
 
-// Where the output of one of several groups lies, in floats: rows of head_dim, their chunks of eight
-// swizzled so that the stores of the accumulators and the 16-byte loads after them are free of bank
-// conflicts.
+// The layout of one group's output, in floats: rows of head_dim with chunks of eight swizzled, so that
+// neither the stores of accumulators nor the 16-byte loads after them have bank conflicts.
 template <int head_dim>
 __device__ __forceinline__ int part_offset(int row, int column) {
     return row * head_dim + ((column / 8) ^ (row & 3)) * 8 + column % 8;

@@ -1,4 +1,4 @@
-// fp16 and bf16 in one place: everything a kernel needs to know about its element type.
+// Traits of fp16 and bf16: everything a kernel needs to know about its element type.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -16,7 +16,7 @@ struct Element;
 
 template <>
 struct Element<__half> {
-    // Added to |x| this carries into the sign bit exactly when the exponent is all ones.
+    // Added to |x|, this carries into the sign bit exactly if the exponent is all ones.
     static constexpr Pair kExponentCarry = 0x04000400u;
 
     static __device__ __forceinline__ Pair pack(float low, float high) {

@@ -1,5 +1,5 @@
-// AMX: whole tiles of 16 x 32 times 32 x 16 bf16, summed in fp32; vectors are AVX-512's. Its unit is
-// bf16 alone.
+// AMX: products of whole tiles, 16 x 32 times 32 x 16 bf16, summed in fp32; vectors are AVX-512's. Only
+// for bf16.
 #pragma once
 
 #include "avx512_vectors.h"
@@ -28,15 +28,15 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// Tile registers 0 to 3 hold 2 x 2 tiles of C, 4 and 5 two of A, 6 and 7 two of B: pairs along the
-// depth are what the instruction expects of both.
+// Tile registers 0 to 3 hold 2 x 2 tiles of C, 4 and 5 two of A, 6 and 7 two of B. The instruction
+// expects pairs along the depth in A and B.
 struct Bf16Tiles : Bf16PairsBase {
     static constexpr int64_t depth_step = 16;
     static constexpr int64_t block_keys = 256;
     static constexpr bool own_product = true;
 
-    // All eight registers are 16 rows of 64 bytes. Static, as GCC's _tile_loadconfig says that it
-    // reads 8 bytes of the 64: stores of the others to a local object may be left out.
+    // All eight registers are 16 rows of 64 bytes. Static, because GCC's _tile_loadconfig declares to
+    // read only 8 of the 64 bytes, so stores of the rest to a local object may be optimized away.
     struct Session {
         Session() {
             static constexpr struct alignas(64) {
@@ -49,8 +49,8 @@ struct Bf16Tiles : Bf16PairsBase {
         ~Session() { _tile_release(); }
     };
 
-    // See microkernel.h. Up to 32 rows of a, c and 2 vectors of b, c, in whole tiles: rows of `a` and `c`
-    // beyond `rows` are touched.
+    // See microkernel.h. Up to 32 rows of a, c and 2 vectors of b, c, in whole tiles: touches rows of
+    // `a` and `c` beyond `rows`.
     template <bool Accumulate>
     static void multiply_panel(int64_t rows, int64_t vectors, const float* a, int64_t lda,
                                const float* b, int64_t depth, const float* row_scale, float* c,

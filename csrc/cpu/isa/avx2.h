@@ -1,4 +1,4 @@
-// AVX2 with FMA and F16C: 8 floats a vector, 16 registers, of which 12 hold a tile.
+// AVX2 with FMA and F16C: 8 floats per vector, 16 registers, 12 of them for a tile.
 #pragma once
 
 #include <immintrin.h>

@@ -1,8 +1,8 @@
-// AVX-512 (F, BW, DQ, VL): 16 floats a vector, 32 registers, of which 24 hold a tile. What the sets
-// above it (avx512.h, avx512bf16.h, amx.h) share.
+// AVX-512 (F, BW, DQ, VL): 16 floats per vector, 32 registers, 24 of them for a tile. Shared by
+// avx512.h, avx512bf16.h and amx.h.
 #pragma once
 
-// GCC 12 takes the unused operands in its own header for uninitialized variables (GCC bug 105593).
+// GCC 12 warns about unused operands in its own header as uninitialized variables (GCC bug 105593).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -73,8 +73,8 @@ struct Avx512 {
         const Vec f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
         return {sub(x, f), f};
     }
-    // x * 2^n for whole n or -inf; 0 for n < -126: nearly all results that are subnormal, each of which
-    // costs Intel's CPUs hundreds of cycles.
+    // x * 2^n for integer n or -inf; 0 for n < -126, which avoids nearly all subnormal results, each
+    // of them hundreds of cycles on Intel's CPUs.
     static Vec scale_by_pow2(Vec x, Vec n) {
         const __mmask16 normal = _mm512_cmp_ps_mask(n, broadcast(-126.0f), _CMP_NLT_UQ);
         return _mm512_maskz_scalef_ps(normal, x, n);

@@ -1,4 +1,4 @@
-// AVX-512 with BF16: products of pairs of bf16, two multiply-adds a lane. Its unit is bf16 alone.
+// AVX-512 with BF16: products of pairs of bf16, two multiply-adds per lane. Only for bf16.
 #pragma once
 
 #include "avx512_vectors.h"

@@ -1,6 +1,6 @@
 // Pairs of bf16 as an operand (operands.h), multiplied by vdpbf16ps: a.low * b.low + a.high * b.high
-// + c, where products and sums are fp32. The instruction takes subnormal numbers for zero and
-// returns none. Probabilities are rounded to bf16; their sum is that of the fp32 numbers.
+// + c, with fp32 products and sums. The instruction flushes subnormal inputs and results to zero.
+// Probabilities are rounded to bf16; their sum is that of the fp32 numbers.
 #pragma once
 
 #include <cstring>
@@ -13,7 +13,7 @@ namespace FLASHBENCH_ISA {
 
 struct Bf16PairsBase {
     static constexpr int64_t per_slot = 2;
-    static constexpr int64_t chain = 128;  // all that there is
+    static constexpr int64_t chain = 128;  // the whole depth
     static constexpr int64_t block_keys = 128;
     static constexpr bool own_product = false;
     static constexpr bool short_exp = true;
@@ -34,7 +34,7 @@ struct Bf16PairsBase {
         return _mm512_xor_ps(slots, _mm512_castsi512_ps(_mm512_set1_epi32(
                                         static_cast<int>(0x80008000u))));
     }
-    // The bf16 of two vectors, which are in their upper halves, as pairs.
+    // Interleaves the bf16 in the upper halves of two vectors' lanes as pairs.
     static Isa::Vec pair(Isa::Vec low, Isa::Vec high) {
         return _mm512_castsi512_ps(_mm512_or_si512(
             _mm512_srli_epi32(_mm512_castps_si512(low), 16), _mm512_castps_si512(high)));

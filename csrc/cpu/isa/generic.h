@@ -1,5 +1,5 @@
-// Any CPU: 4 floats a vector in the compilers' own vector types (GCC and Clang), which become SSE2
-// on x86-64 and NEON on AArch64. fp16 is converted by integer arithmetic, one lane at a time.
+// Any CPU: 4 floats per vector in GCC's and Clang's own vector types, which become SSE2 on x86-64 and
+// NEON on AArch64. fp16 is converted by integer arithmetic, one lane at a time.
 #pragma once
 
 #include <cstring>

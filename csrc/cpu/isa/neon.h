@@ -1,4 +1,4 @@
-// NEON of AArch64: 4 floats a vector, 32 registers, of which 24 hold a tile.
+// NEON of AArch64: 4 floats per vector, 32 registers, 24 of them for a tile.
 #pragma once
 
 #include <arm_neon.h>

@@ -1,23 +1,22 @@
 // Forward attention for a few query rows and many keys: reads K and V once, as fast as memory
 // delivers them.
 //
-// The query heads that share a key head are rows of one tile: row r is query r / group of the
-// head r % group of them ("pack-GQA"). The keys of a tile are divided among blocks of threads, those
-// of a block among groups of warps. A group streams its keys through a ring of buffers that no
-// other group touches, so nothing but the ring's own copies is ever waited for; the arithmetic is
-// that of a warp of ../sm80/kernel.h. What each group has at the end (output, base, sum) is put
-// together in a fixed order:
+// The query heads that share a key head are rows of one tile: row r is query r / group of the group's
+// head r % group ("pack-GQA"). The keys of a tile are divided among blocks of threads, and those of a
+// block among groups of warps. A group streams its keys through its own ring of buffers, so it waits
+// only for the ring's copies; the arithmetic is that of a warp of ../sm80/kernel.h. The groups' results
+// (output, base, sum) are merged in a fixed order:
 //
 //   groups of a block      through shared memory
-//   blocks of a cluster    (sm_90) each block owns a part of the output and gets what the others
-//                          have of it by st.async
-//   clusters of a tile     through a workspace and a second kernel, `merge_partials`; the launcher
-//                          does so only where a cluster is too small to fill the GPU
+//   blocks of a cluster    (sm_90) each block owns a part of the output and receives the others'
+//                          contributions by st.async
+//   clusters of a tile     through a workspace and a second kernel, `merge_partials`, used only if
+//                          a cluster is too small to fill the GPU
 //
-// A causal mask cuts the last keys alone; aligned at the top left it would leave a short query next to
-// nothing to read. NaN and infinity as in ../sm80/kernel.h: a group looks through V of the steps that
-// the mask cuts. A row whose scores are all -inf gives NaN. `causal` is a template argument for the
-// registers: with one kernel for both full tiles took 5 to 16 more.
+// The causal masks here hide only the last keys: one aligned at the top left would leave a short query
+// almost nothing to read. NaN and infinity as in ../sm80/kernel.h: a group scans V of the steps that the
+// mask cuts. A row whose scores are all -inf gives NaN. `causal` is a template argument to save
+// registers: with one kernel for both, full tiles took 5 to 16 more.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -38,7 +37,7 @@
 
 namespace flashbench::cuda::decode {
 
-// 32-bit counts: a 64-bit division takes longer than a copy.
+// Counts are 32-bit, because a 64-bit division takes longer than a copy.
 struct DecodeLaunch {
     Attention problem;
     Division division;
@@ -48,14 +47,14 @@ struct DecodeLaunch {
     int barrier_offset;  // in shared memory, of the cluster's mbarrier
     float scale_log2;    // scale * log2(e), positive
     int rows;            // of a key head
-    int seen_by_all;     // if causal, so many keys are seen by every row
+    int seen_by_all;     // if causal, the number of keys that every row sees
     unsigned row_tiles;
     unsigned kv_heads;
     unsigned group;      // query heads of a key head
     InVectors in_vectors;  // as in Rows
 };
 
-// Where the first dim of a packed row is.
+// The address of a packed row's first dim.
 template <typename T>
 __device__ __forceinline__ T* packed_row(const void* base, const Strides& strides, unsigned batch,
                                          unsigned kv_head, unsigned group, unsigned row) {
@@ -65,7 +64,7 @@ __device__ __forceinline__ T* packed_row(const void* base, const Strides& stride
            head * strides.head + position * strides.seq;
 }
 
-// Copies the tile's rows of Q to shared memory, zeros where there is none.
+// Copies the tile's rows of Q to shared memory, zeros past the last one.
 template <typename Tile>
 __device__ __forceinline__ void load_query(const DecodeLaunch& launch, uint32_t shared,
                                            unsigned batch, unsigned kv_head, int first_row) {
@@ -170,13 +169,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         asm volatile("griddepcontrol.launch_dependents;\n");
     }
 #endif
-    // Of the lane's rows, `half` 0 and 1: the last key that it sees, if causal.
+    // The last key that the lane's row of `half` (0 or 1) sees, if causal.
     const auto position_of = [&](int half) {
         const unsigned row = first_row + warp_row + half * 8 + lane / 4;
         return static_cast<int>(row / launch.group + problem.causal_offset);
     };
     sm80::WarpTile<Warp> part(lane, 0, shared + warp_row * Swizzle<kHeadDim>::kRowBytes);
-    __syncthreads();  // Q is here
+    __syncthreads();  // Q has arrived
     part.load_query();
 
     int stage = 0;
@@ -184,14 +183,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     for (int step = first_step; step < end_step; step += kGroups) {
         const uint32_t buffer = ring + stage * Tile::kStageBytes;
         ptx::cp_async_wait_group<kStages - 1>();
-        // Whether some row does not see all of its keys.
+        // Whether some row does not see all keys of this step.
         const bool cut = causal && (step + 1) * kKeys > launch.seen_by_all;
         bool nonfinite = false;
         if (cut) {
             nonfinite = any_of_group(zero_copied_nonfinite<kHeadDim, kKeys, Tile::kGroupThreads, T>(
                 buffer + Tile::kKeyBytes, group_thread));
         }
-        meet();  // K and V of this step are here
+        meet();  // K and V of this step have arrived
         if (warp_row < rows) {
             part.multiply_keys(buffer);
             if (cut || (!causal && (step + 1) * kKeys > problem.k_len)) {
@@ -203,14 +202,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
                 part.add_nonfinite_values(value, step * kKeys, position_of);
             }
         }
-        meet();  // all are done with them
+        meet();  // all warps are done with them
         load(stage, step + kStages * kGroups);
         stage = stage + 1 == kStages ? 0 : stage + 1;
     }
     __syncthreads();  // every group is done with its ring
 #if __CUDA_ARCH__ >= 900
     if (cluster > 1) {
-        sm90::ptx::cluster_arrive_relaxed();  // the others may send
+        sm90::ptx::cluster_arrive_relaxed();  // the other blocks may send
     }
 #endif
 
@@ -269,7 +268,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         const uint32_t received = shared + Tile::kPartsBytes;
         const uint32_t received_statistics =
             received + cluster * quads_a_block * static_cast<int>(sizeof(float4));
-        sm90::ptx::cluster_wait();  // all are done with their rings
+        sm90::ptx::cluster_wait();  // all blocks are done with their rings
 #pragma unroll 1
         for (int i = threadIdx.x; i < quads; i += Tile::kThreads) {
             const Quad quad = block_quad(i / kRowQuads, i % kRowQuads * 4);
@@ -289,8 +288,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             sm90::ptx::st_async_64(sm90::ptx::mapa(to_statistics, owner), far_barrier,
                                    make_float2(quad.base, quad.sum));
         }
-        __syncthreads();  // the quads of this block are here
-        // The mbarrier says that the others' are here. The barrier of the cluster says it again, to
+        __syncthreads();  // this block's quads have arrived
+        // The mbarrier signals that the others' have arrived. The cluster barrier repeats it for
         // racecheck, which does not know st.async.
         sm90::ptx::cluster_arrive_relaxed();
         sm90::ptx::mbarrier_wait(barrier, 0);

@@ -1,11 +1,11 @@
 // Picks tile and division for a problem and launches the kernels. Included by the dtype units only.
 //
-// Head dims are rounded up to the next one of the table; the dims past the real one are zeros and
-// are not read. `Few` is the tile with the fewest rows that hold all of a key head, or several of the
-// last one. `Many`, small blocks that start while others run, is taken where tiles of 16 rows are more
-// than SMs, unless they are long and leave much of a last round empty; and where there are no
-// clusters. Registers are what ptxas 13.0 says for sm_90a, without a spill; with a causal mask 5 to 16
-// more, but 19 less for 16 rows of head dim 64.
+// Head dims are rounded up to the next one in the table; the extra dims are zeros and are not read.
+// `Few` is the tile with the fewest rows that hold all rows of a key head, or several of the largest.
+// `Many`, small blocks that start while others run, is used if there are more tiles of 16 rows than SMs,
+// unless these are long and leave much of the last round empty, and without clusters. Registers are
+// those of ptxas 13.0 for sm_90a, without spills; a causal mask takes 5 to 16 more, but 19 fewer for 16
+// rows of head dim 64.
 //
 //   head dim  tile   rows  groups x keys  stages  blocks an SM  shared memory  registers
 //         64  Many     16      4 x 16          2             4          36 KB        112
@@ -35,7 +35,7 @@
 
 namespace flashbench::cuda::decode {
 
-// Tile arguments: dtype, head dim, warps for rows, groups, keys, stages, blocks an SM.
+// Tile arguments: dtype, head dim, warps for rows, groups, keys, stages, blocks per SM.
 template <typename T, int head_dim>
 struct Tiles;
 template <typename T>
@@ -145,8 +145,8 @@ void launch_masked(const Attention& problem, const Scratch& scratch, cudaStream_
                   Tile::kThreads, shared_bytes, cluster > 1 ? &clusters : nullptr, arguments,
                   stream);
     if (arguments.partial_values != nullptr) {
-        // Code with clusters has griddepcontrol too: the blocks of the second kernel start while the
-        // first ends, and wait for it.
+        // Chips with clusters also have griddepcontrol: the second kernel's blocks start while the first
+        // kernel ends, and wait for it.
         cudaLaunchAttribute overlap;
         overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         overlap.val.programmaticStreamSerializationAllowed = 1;
@@ -162,7 +162,7 @@ void launch(const Attention& problem, const Scratch& scratch, cudaStream_t strea
                    : launch_masked<Tile, false>(problem, scratch, stream);
 }
 
-// Whether `tiles` of 16 rows, more than SMs, go better into the small blocks; see the table.
+// Whether `tiles` of 16 rows, more than there are SMs, run faster in the small blocks; see the table.
 template <typename Many, typename Few>
 bool many_are_better(const Attention& problem, int64_t tiles, int device) {
     const int64_t bytes = 2 * problem.k_len * problem.head_dim * kElementBytes;

@@ -12,16 +12,16 @@
 
 namespace flashbench::cuda::decode {
 
-// Four neighbouring dims of a row: values relative to 2^base, and the sum of the row's
-// probabilities, relative to it, too. A part without keys has the base -FLT_MAX and is all zeros.
+// Four neighbouring dims of a row: values, and the sum of the row's probabilities, both relative to
+// 2^base. A part without keys has the base -FLT_MAX and only zeros.
 struct Quad {
     float4 values;
     float base;
     float sum;
 };
 
-// Adds up `count` parts, always in the same order. `statistics(i)` gives base and sum of part i,
-// `values(i)` its values.
+// Adds up `count` parts in a fixed order. `statistics(i)` returns base and sum of part i, `values(i)`
+// its values.
 template <typename Statistics, typename Values>
 __device__ __forceinline__ Quad add_quads(int count, const Statistics& statistics,
                                           const Values& values) {

@@ -1,5 +1,5 @@
-// The second kernel, for splits over more than one cluster: adds up what the clusters of a
-// tile left in the workspace, one block of threads a row.
+// The second kernel, for splits over several clusters: adds up the parts that a tile's clusters left in
+// the workspace, one block of threads per row.
 #pragma once
 
 #include <cuda_runtime.h>

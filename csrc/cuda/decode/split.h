@@ -1,4 +1,4 @@
-// How the keys of a tile are divided among blocks of threads. Plain C++, for tests too.
+// Divides the keys of a tile among blocks of threads. Plain C++, so that tests can include it.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace flashbench::cuda::decode {
 
-// Keys come in steps, what a group of warps takes at a time. Split i takes the steps from
-// first_step(i) to first_step(i + 1); no two splits differ by more than one. Every `cluster` splits
-// are a cluster of blocks; if a tile has several clusters, a second kernel puts them together.
+// A step is the keys that a group of warps takes at a time. Split i takes the steps from first_step(i)
+// to first_step(i + 1); splits differ by at most one step. Every `cluster` splits form a cluster of
+// blocks; if a tile has several clusters, a second kernel merges them.
 struct Division {
     int splits;
     int cluster;
     int steps_each;
-    int steps_left;  // the first so many splits take one more
+    int steps_left;  // this many splits, the first ones, take one more
 
     FLASHBENCH_BOTH_SIDES int first_step(int split) const {
         return split * steps_each + (split < steps_left ? split : steps_left);
@@ -26,42 +26,42 @@ inline Division divide(int steps, int splits, int cluster) {
     return {splits, cluster, steps / splits, steps % splits};
 }
 
-// What a division takes besides reading keys and values, as the bytes a block could have read in that
-// time (docs/lab/cuda-kernels.md has the measurements).
+// The overhead of a division, as the bytes that a block could have read in that time
+// (docs/lab/cuda-kernels.md has the measurements).
 constexpr int64_t kBlockCost = 192 << 10;   // to start and to end a block
 constexpr int64_t kClusterCost = 64 << 10;  // more, if it is one of a cluster
 constexpr int64_t kKernelCost = 256 << 10;  // more, if a second kernel follows
 constexpr int64_t kPartCost = 2 << 10;      // more, for each part of a row that it adds up
 
-// Blocks of a cluster share the way to memory of one part of the GPU (a GPC), so they read slower:
-// the more, the larger the cluster. Sizes between do not divide the parts well.
+// Blocks of a cluster share one GPC's path to memory, so they read slower, the more so the larger the
+// cluster. Sizes in between do not divide the GPCs well.
 struct ClusterSize {
     int blocks;
-    int percent;  // time to read, of that of blocks on their own
+    int percent;  // time to read, relative to blocks without a cluster
 };
 constexpr ClusterSize kClusterSizes[] = {{2, 110}, {3, 110}, {4, 110}, {5, 110},
                                          {6, 110}, {7, 110}, {8, 110}, {16, 125}};
-// Of the clusters that a second kernel puts together. A part of the GPU has room for two.
+// The clusters that a second kernel merges. A GPC has room for two.
 constexpr ClusterSize kManyClusters{8, 110};
 
 inline int64_t rounded_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The work of a launch and the room for it.
+// The work of a launch, and the GPU's room for it.
 struct Room {
     int64_t tiles;
     int steps;          // of a tile
-    int groups;         // a block takes so many steps in a round
+    int groups;         // of warps in a block: the steps it takes per round
     int64_t round_bytes;
     int multiprocessors;
-    const int* at_once;  // [size]: clusters of so many blocks that run at once; 0 for none
+    const int* at_once;  // [size]: how many clusters of that many blocks run at once; 0 for none
     bool scratch;        // a second kernel may follow
 };
 
-// The division that takes least time, by the costs above.
+// The fastest division by the costs above.
 inline Division best_division(const Room& room) {
     int splits = 1;
     int cluster = 1;
-    // Every SM has a block and none waits: dividing would only add to the work.
+    // Every SM has a block and none waits: dividing would only add work.
     if (room.tiles >= room.multiprocessors && room.tiles <= room.at_once[1]) {
         return divide(room.steps, splits, cluster);
     }
@@ -83,7 +83,7 @@ inline Division best_division(const Room& room) {
     };
     consider(1, {1, 100}, 0);
     for (const ClusterSize& size : kClusterSizes) {
-        // Where tiles come in several rounds, halves are enough to even out the last one.
+        // With several rounds of tiles, halves suffice to balance the last one.
         if (room.tiles <= room.at_once[1] || size.blocks == 2) {
             consider(size.blocks, size, kClusterCost);
         }

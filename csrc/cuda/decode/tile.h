@@ -1,4 +1,4 @@
-// The shape of a decode tile and what lies where in its shared memory.
+// The shape of a decode tile and its layout in shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,9 +10,8 @@ namespace flashbench::cuda::decode {
 
 constexpr int larger(int a, int b) { return a > b ? a : b; }
 
-// 16 query rows for each of `row_warps` warps. `groups` of such warps take in turn `keys` keys, each
-// group through a ring of `stages` buffers of K and V of its own. So many blocks an SM that the
-// compiler has to leave registers for.
+// 16 query rows for each of `row_warps` warps. `groups` of such warps take turns of `keys` keys, each
+// group through its own ring of `stages` buffers of K and V. `blocks_per_sm` limits the registers.
 template <typename T, int head_dim, int row_warps, int groups, int keys, int stages,
           int blocks_per_sm>
 struct DecodeTile {
@@ -27,22 +26,22 @@ struct DecodeTile {
     static constexpr int kGroupThreads = row_warps * kWarpSize;
     static constexpr int kThreads = groups * kGroupThreads;
 
-    // While the keys are walked over: Q, then each group's ring.
+    // During the loop over keys: Q, then each group's ring.
     static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
     static constexpr int kKeyBytes = keys * head_dim * kElementBytes;
     static constexpr int kStageBytes = 2 * kKeyBytes;
     static constexpr int kRingBytes = stages * kStageBytes;
     static constexpr int kWalkBytes = kQueryBytes + groups * kRingBytes;
 
-    // After that, in the same place: output (fp32), base and sum of each group's rows, then what the
-    // blocks of a cluster send each other: four dims of a row, their base and sum, at a time.
+    // After it, in the same place: output (fp32), base and sum of each group's rows, then what the
+    // blocks of a cluster send each other: quads of four dims of a row with their base and sum.
     static constexpr int kQuads = kRows * head_dim / 4;
     static constexpr int kPartBytes = kRows * head_dim * static_cast<int>(sizeof(float));
     static constexpr int kStatisticsBytes = kRows * static_cast<int>(sizeof(float2));
     static constexpr int kPartsBytes = groups * (kPartBytes + kStatisticsBytes);
     static constexpr int kQuadBytes = static_cast<int>(sizeof(float4) + sizeof(float2));
 
-    // Shared memory of a block of a cluster of so many.
+    // Shared memory of a block in a cluster of this size.
     static constexpr int shared_bytes(int cluster) {
         const int received = cluster == 1 ? 0 : (kQuads + cluster) * kQuadBytes;
         return larger(kWalkBytes, kPartsBytes + received) + kBarrierBytes;

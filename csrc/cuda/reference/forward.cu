@@ -1,10 +1,9 @@
-// The reference version: what every CUDA kernel here computes, in readable form. The tests compare
-// the others with it; nothing selects it. Two orders of magnitude slower than sm80.
+// The reference version: what every CUDA kernel here computes, in readable form. Tests compare the
+// others with it; nothing selects it. It is two orders of magnitude slower than sm80.
 //
-// The online softmax (Milakov and Gimelshein 2018) as plain as it gets: a block of threads a query
-// row, a key a thread; the output of the keys so far is kept relative to the largest score so far,
-// and rescaled when a larger one comes. All in fp32; a key that the row does not see plays no part,
-// whatever its value is.
+// The online softmax (Milakov and Gimelshein 2018) in its simplest form: one block of threads per query
+// row, one key per thread. The output so far is relative to the largest score so far, and rescaled when
+// a larger one comes. All in fp32; keys that the row does not see play no part, whatever their values.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -31,7 +30,7 @@ struct Sum {
     __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-// Combines a value of each thread, for all of them to have.
+// Reduces one value per thread, and returns the result to all threads.
 template <typename Combine>
 __device__ float over_block(float value, float (&shared)[kThreads], Combine combine) {
     __syncthreads();
@@ -83,7 +82,7 @@ __global__ void reference_forward(const Attention problem) {
             score = product * problem.scale;
         }
         const float new_largest = Max{}(largest, over_block(score, shared, Max{}));
-        // Any finite base does while all scores are -inf; -inf - (-inf) would be NaN.
+        // While all scores are -inf any finite base will do; -inf - (-inf) would be NaN.
         const float base = new_largest == -INFINITY ? 0.0f : new_largest;
         const float rescale = expf(largest - base);
         const float probability = expf(score - base);

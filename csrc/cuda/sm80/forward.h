@@ -1,4 +1,4 @@
-// The sm_80 forward kernels as the host sees them: one function a dtype, each in a unit of its own.
+// The host interface of the sm_80 forward kernels: one function per dtype, each in its own unit.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,7 +7,7 @@
 
 namespace flashbench::cuda::sm80 {
 
-// Enqueue one kernel on `stream`. The problem has been checked and has at least one query.
+// Enqueue one kernel on `stream`. The problem must have been checked and have at least one query.
 void forward_fp16(const Attention& problem, cudaStream_t stream);
 void forward_bf16(const Attention& problem, cudaStream_t stream);
 

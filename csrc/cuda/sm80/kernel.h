@@ -1,20 +1,18 @@
 // Forward attention on the tensor cores of sm_80 and later: one block of threads computes one tile
 // of query rows of one head.
 //
-// Method: FlashAttention-2 (Dao 2023). Keys and values pass through shared memory in tiles while
-// the scores, the softmax and the output stay in registers, all fp32; exp is ex2 with
-// scale * log2(e) folded in; the probabilities go from the accumulators of Q K^T straight into the
-// operands of P V. K and V have one buffer each: V is fetched while Q K^T runs, the next K while
-// softmax and P V run; or two each, and both are fetched a whole tile ahead. Where a GPU has few
-// tiles to compute, the warps of a block also divide the keys of each tile and put their parts
-// together at the end. Which tiles there are, and what they take of registers and shared memory,
-// stands in launch.h; what each step gained, in docs/lab/cuda-kernels.md.
+// Method: FlashAttention-2 (Dao 2023). Keys and values pass through shared memory in tiles; scores,
+// softmax and output stay in registers, all fp32. exp is ex2 with scale * log2(e) folded in. The
+// accumulators of Q K^T, as probabilities, are the operands of P V without a copy. With one buffer each
+// for K and V, V is prefetched during Q K^T and the next K during softmax and P V; with two, both are
+// prefetched a whole tile ahead. For few tiles, the warps of a block also divide the keys of each tile
+// and merge their parts at the end. launch.h lists the tiles with their registers and shared memory;
+// docs/lab/cuda-kernels.md has the gain of each step.
 //
-// What NaN and infinity do: keys past the end are zeros in shared memory and -inf in the scores, so
-// they never count. A causally masked key is inside the diagonal tile, though, and 0 * NaN would
-// let its V into rows that must not see it: such tiles are looked through, and what is not finite
-// in them is zeroed before P V and added by hand, after it, to the rows that do see it.
-// A row whose scores are all -inf gives NaN, as a softmax does.
+// NaN and infinity: keys past the end are zeros in shared memory and -inf in the scores, so they never
+// count. But a diagonal tile contains causally masked keys, and 0 * NaN would let their V into rows
+// that must not see it. Such tiles are scanned; nonfinite values are zeroed before P V and added after
+// it to the rows that do see them. A row whose scores are all -inf gives NaN, as a softmax does.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -53,8 +51,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const bool causal = problem.causal;
     const int causal_offset = static_cast<int>(problem.causal_offset);
 
-    // Full: the tiles of a head side by side, so that they share its keys in L2. Causal: the tiles
-    // with the most keys first, so that the short ones fill up the end.
+    // Full: the tiles of a head together, to share its keys in L2. Causal: the tiles with the most keys
+    // first, so that short ones fill the end.
     int tile = blockIdx.x % launch.tiles;
     int batch_head = blockIdx.x / launch.tiles;
     if (causal) {
@@ -86,18 +84,18 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const uint32_t shared_value = shared_key + Tile::kKeyBytes;
     WarpTile<Tile> part(threadIdx.x % kWarpSize, warp_first_position,
                         shared_query + row_warp * Tile::kWarpRows * Swizzle<kHeadDim>::kRowBytes);
-    // Where the keys of the warp's group begin in a tile of keys.
+    // The first key of the warp's group in a tile of keys.
     const int group_key = group * Tile::kWarpKeys;
     const uint32_t group_offset = group_key * Swizzle<kHeadDim>::kRowBytes;
 
-    // The largest score is wanted, also where a negative scale turns it into the smallest: then Q
-    // changes its sign. A scale of zero must not turn the masked scores into 0 * -inf.
+    // A negative scale would make the largest score the smallest, so Q is negated instead. A scale of
+    // zero must not turn masked scores into 0 * -inf.
     const bool negative = problem.scale < 0.0f;
     const float magnitude = fabsf(problem.scale) * kLog2E;
     const float scale_log2 = magnitude == 0.0f ? 1.401298464e-45f : magnitude;
 
-    // Opaque to the compiler: so what depends only on the thread is computed where it
-    // is used and stays out of the registers of the loop.
+    // Opaque to the compiler, so that what depends only on the thread is computed on use and
+    // takes no registers in the loop.
     const auto this_thread = [] {
         unsigned thread = threadIdx.x;
         asm volatile("" : "+r"(thread));
@@ -106,7 +104,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const auto load_keys = [&](uint32_t shared, const Rows<const T>& rows, int first_key) {
         load_tile<kHeadDim, Tile::kKeys, kThreads>(shared, rows, first_key, this_thread());
     };
-    // A barrier; before it, what is not finite in a V that stands in the diagonal tile is zeroed.
+    // A barrier; before it, zeroes nonfinite values in V of a diagonal tile.
     const auto meet = [&](bool diagonal, uint32_t shared_value) {
         if (diagonal) {
             return __syncthreads_or(zero_copied_nonfinite<kHeadDim, Tile::kKeys, kThreads, T>(
@@ -152,7 +150,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             }
         };
         const auto add_values = [&](bool nonfinite) {
-            // Nothing stands between these two, so that exp and mma can overlap.
+            // Nothing between these two, so that exp and mma can overlap.
             part.softmax(scale_log2);
             part.multiply_values(shared_value + stage + group_offset);
             if (nonfinite) {
@@ -162,7 +160,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
         ptx::cp_async_wait_all();
         if constexpr (Tile::kStages == 2) {
-            // K and V are here, and every warp is done with the last ones.
+            // K and V have arrived, and every warp is done with the last ones.
             const bool nonfinite = meet(diagonal, shared_value + stage);
             const uint32_t next_stage = stage ^ Tile::kStageBytes;
             if (next_key < end_key) {
@@ -175,13 +173,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             }
             stage = next_stage;
         } else {
-            __syncthreads();  // K is here, and every warp is done with the last V
+            __syncthreads();  // K has arrived, and every warp is done with the last V
             load_keys(shared_value, value, first_key);
             if (active) {
                 score();
             }
             ptx::cp_async_wait_all();
-            const bool nonfinite = meet(diagonal, shared_value);  // V is here; K is done with
+            const bool nonfinite = meet(diagonal, shared_value);  // V has arrived; K is free
             if (next_key < end_key) {
                 load_keys(shared_key, key, next_key);
             }
@@ -191,7 +189,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         }
     }
 
-    // Half of the groups that are left hand theirs to the other half, until one group has it all.
+    // Half of the remaining groups pass their parts to the other half, until one group has them all.
 #pragma unroll
     for (int left = Tile::kGroups / 2; left > 0; left /= 2) {
         const auto slot = [&](int taker) {
@@ -207,7 +205,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         }
     }
     if constexpr (Tile::kGroups > 1) {
-        __syncthreads();  // the output is laid out where the parts were
+        __syncthreads();  // the output goes where the parts were
     }
 
     if (group == 0 && warp_first_row < q_len) {

@@ -1,9 +1,9 @@
 // Picks the tile for a problem and launches the kernel. Included by the dtype units only.
 //
-// Head dims are rounded up to the next one of the table; the dims past the real one are zeros.
-// Measured on an H200, the best of those tried: `Few` while each of its blocks can have an SM to
-// itself, `Small` while about all its blocks run at once, `Large` for more than that. Registers a
-// thread are what ptxas 13.0 says for sm_80 and sm_90a, without a spill.
+// Head dims are rounded up to the next one in the table; the extra dims are zeros. The best of those
+// tried on an H200: `Few` while each of its blocks can have an SM to itself, `Small` while about all
+// its blocks run at once, `Large` beyond that. Registers per thread are those of ptxas 13.0 for sm_80
+// and sm_90a, without spills.
 //
 //   head dim  tile   rows x keys  warps  groups  stages  shared memory  registers
 //         32  Few       32 x 256      8       4       1        34 KB     122, 121
@@ -23,10 +23,9 @@
 //        256  Few       32 x 64       4       2       1        80 KB     255, 255
 //        256  other     64 x 64       4       1       1        96 KB     246, 250
 //
-// Every tile fits the 99 KB that a block may have on sm_86 and sm_89. Small and Large are made for
-// two blocks an SM (Small up to head dim 64 for three): sm_80 has 164 KB an SM, enough for all but
-// those of head dim 256; sm_86 and sm_89 have 100 KB and run one block an SM of what takes more
-// than 48 KB.
+// Every tile fits the 99 KB that a block may have on sm_86 and sm_89. Small and Large are designed for
+// two blocks per SM (Small up to head dim 64 for three). sm_80 has 164 KB per SM, enough except at head
+// dim 256; sm_86 and sm_89 have 100 KB and run one block per SM of tiles with more than 48 KB.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -43,7 +42,7 @@
 
 namespace flashbench::cuda::sm80 {
 
-// Tile arguments: dtype, head dim, rows, keys, warps, blocks an SM, whether Q stays in registers,
+// Tile arguments: dtype, head dim, rows, keys, warps, blocks per SM, whether Q stays in registers,
 // stages, groups.
 template <typename T, int head_dim>
 struct Tiles;
@@ -90,7 +89,7 @@ int64_t tiles_of(const Attention& problem) {
     return (problem.q_len + Tile::kRows - 1) / Tile::kRows;
 }
 
-// Rows of query that the SM with the most blocks computes.
+// Query rows of the SM with the most blocks.
 template <typename Tile>
 int64_t rows_of_busiest(const Attention& problem, int64_t multiprocessors) {
     const int64_t at_once = multiprocessors * Tile::kBlocksPerSm;
@@ -131,8 +130,9 @@ void launch_head_dim(const Attention& problem, cudaStream_t stream) {
         launch<Few>(problem, device, stream);
         return;
     }
-    // Causal blocks differ in length, and the more rows, the longer the last ones run alone. Without
-    // the mask Large takes about a fifth less for a row, unless more of its last round is empty.
+    // Causal blocks differ in length, and the more rows they have, the longer the last ones run alone.
+    // Without a mask, Large takes about a fifth less time per row, unless more of its last round is
+    // empty.
     const int64_t at_once = multiprocessors * Small::kBlocksPerSm;
     const bool small = problem.causal
                            ? tiles_of<Small>(problem) * heads <= 2 * at_once

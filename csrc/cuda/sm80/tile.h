@@ -1,4 +1,4 @@
-// The shape of a tile: how its rows and keys are shared out among warps, and its shared memory.
+// The shape of a tile: how warps divide its rows and keys, and its shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,10 +7,9 @@
 
 namespace flashbench::cuda::sm80 {
 
-// A tile of `rows` queries by `keys` keys. Its warps divide the rows evenly; if there are `groups`
-// of such warps, each takes an equal part of every tile's keys, and the groups are put together at
-// the end. So many blocks an SM that the compiler has to leave registers for, and so many buffers
-// (`stages`) for K and V.
+// A tile of `rows` queries by `keys` keys. Its warps divide the rows evenly; with several `groups` of
+// such warps, each group takes an equal part of every tile's keys, and the groups are merged at the
+// end. `blocks_per_sm` limits the registers; K and V have `stages` buffers.
 template <typename T, int head_dim, int rows, int keys, int warps, int blocks_per_sm,
           bool query_in_registers, int stages = 1, int groups = 1>
 struct Tile {
@@ -30,7 +29,7 @@ struct Tile {
     static_assert(kRowWarps * groups == warps && (groups & (groups - 1)) == 0);
     static_assert(stages == 1 || stages == 2);
 
-    // 16x16 blocks: of query rows and keys of a warp, of the head dim.
+    // Numbers of 16x16 blocks: of a warp's query rows and keys, of the head dim.
     static constexpr int kRowBlocks = kWarpRows / 16;
     static constexpr int kKeyBlocks = kWarpKeys / 16;
     static constexpr int kDimBlocks = head_dim / 16;
@@ -40,8 +39,8 @@ struct Tile {
     static constexpr int kKeyBytes = keys * head_dim * kElementBytes;
     static constexpr int kStageBytes = 2 * kKeyBytes;
     static constexpr int kLoopBytes = kQueryBytes + stages * kStageBytes;
-    // What a warp hands to the same warp of another group: output, bases, sums; half of the groups
-    // do so at a time, over everything else.
+    // A warp passes output, bases and sums to the same warp of another group, half of the groups at a
+    // time, in place of everything else.
     static constexpr int kRowBlockPartBytes =
         (2 * kDimBlocks + 1) * kWarpSize * static_cast<int>(sizeof(float4));
     static constexpr int kPartBytes = kRowBlocks * kRowBlockPartBytes;

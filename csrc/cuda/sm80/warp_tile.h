@@ -1,7 +1,6 @@
-// The arithmetic that one warp does on its part of a tile.
+// The arithmetic of one warp on its part of a tile.
 //
-// Everything here is in registers or reads shared memory; who fills the shared memory, and when, is
-// kernel.h's business.
+// Works in registers and reads shared memory, which kernel.h fills.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,9 +19,9 @@
 
 namespace flashbench::cuda::sm80 {
 
-// The part of a tile that one warp owns, spread over its lanes as mma.m16n8k16 wants it: in each
-// 16x8 accumulator a lane holds the columns 2 * (lane % 4) and the next one, of the rows lane / 4
-// (elements 0, 1) and lane / 4 + 8 (elements 2, 3).
+// A warp's part of a tile, spread over its lanes as in mma.m16n8k16: of each 16x8 accumulator a lane
+// holds the columns 2 * (lane % 4) and the next one, of the rows lane / 4 (elements 0, 1) and
+// lane / 4 + 8 (elements 2, 3).
 template <typename Tile>
 struct WarpTile {
     using T = typename Tile::Type;
@@ -33,9 +32,9 @@ struct WarpTile {
 
     float scores[kRowBlocks][2 * kKeyBlocks][4];
     float out[kRowBlocks][2 * kDimBlocks][4];
-    // Of each row: the base of its probabilities, about the largest score so far times
+    // For each row: the base of its probabilities, about the largest score so far times
     // scale * log2(e), and this lane's part of their sum. Finite from the start, so that scores of
-    // -inf never meet a base of -inf: a row of such scores alone has a sum of 0 and becomes NaN.
+    // -inf never meet a base of -inf: a row with only such scores has the sum 0 and becomes NaN.
     float row_max[kRowBlocks][2];
     float row_sum[kRowBlocks][2];
     Pair query[Tile::kQueryInRegisters ? kRowBlocks : 1][Tile::kQueryInRegisters ? kDimBlocks : 1]
@@ -70,7 +69,7 @@ struct WarpTile {
         }
     }
 
-    // A lane's float4s lie so far apart, between them those of the other lanes.
+    // The distance between a lane's float4s, with those of the other lanes in between.
     static constexpr uint32_t kPartStep = kWarpSize * sizeof(float4);
 
     __device__ __forceinline__ uint32_t part_of_lane(uint32_t shared, int row_block) const {
@@ -159,8 +158,8 @@ struct WarpTile {
         }
     }
 
-    // scores -> probabilities relative to the row's base, which follows the largest score so far
-    // only when that has grown by kBaseSlack; `out` and the sums follow the base.
+    // scores -> probabilities relative to the row's base. The base follows the largest score so far
+    // only once that has grown by kBaseSlack; `out` and the sums follow the base.
     __device__ __forceinline__ void softmax(float scale_log2) {
         float new_max[kRowBlocks][2];
         bool moves = false;
@@ -260,7 +259,7 @@ struct WarpTile {
             [this](int j, int n, int i) -> float& { return out[j / 2][n][j % 2 * 2 + i]; });
     }
 
-    // Puts output, bases and sums where the same warp of another group finds them.
+    // Stores output, bases and sums for the same warp of another group.
     __device__ __forceinline__ void put_part(uint32_t shared) const {
 #pragma unroll
         for (int r = 0; r < kRowBlocks; ++r) {
@@ -275,7 +274,7 @@ struct WarpTile {
         }
     }
 
-    // Adds what the same warp of another group put there.
+    // Adds what the same warp of another group stored.
     __device__ __forceinline__ void add_part(uint32_t shared) {
 #pragma unroll
         for (int r = 0; r < kRowBlocks; ++r) {
@@ -304,8 +303,8 @@ struct WarpTile {
         }
     }
 
-    // Divides by the sums and stores the rows from `first_row` on. `empty`: there was no key at all,
-    // so the rows are zeros.
+    // Divides by the sums and stores the rows from `first_row` on. `empty`: there was no key, so the
+    // rows are zeros.
     __device__ __forceinline__ void finish(const Rows<T>& rows, int first_row, bool empty) {
 #pragma unroll
         for (int r = 0; r < kRowBlocks; ++r) {

@@ -1,13 +1,13 @@
 // A consumer warpgroup: takes the blocks of keys of all its tiles as one stream.
 //
-// A step issues two products together, Q K^T of the next block and P V of this one; when a tile
-// ends, the next block is the first one of the next tile. Then, in the shadow of the other
-// warpgroups' products: mask, largest scores, wait for P V, exponentials. wgmma runs in the
-// background: registers it reads or writes are left alone between issue and wait.
+// A step issues two products together, Q K^T of the next block and P V of this one; at the end of a
+// tile, the next block is the first one of the next tile. Then follow, in the shadow of the other
+// warpgroups' products: mask, largest scores, wait for P V, exponentials. wgmma is asynchronous:
+// registers that it reads or writes are not touched between issue and wait.
 //
-// Issuing holds a warp until the tensor cores take the product, so P V is nearly done when the last
-// one is issued, and waiting for it before the exponentials costs nothing: the probabilities'
-// registers are free then, and packing runs beside the exponential unit.
+// Issuing blocks a warp until the tensor cores accept the product, so P V is nearly done once the last
+// one is issued, and waiting for it before the exponentials is free. The probabilities' registers are
+// then available, and packing runs beside the exponential unit.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -76,7 +76,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         ptx::mbarrier_wait(
             causal ? shared.value_clean(value.stage) : shared.value_full(value.stage),
             value.parity);
-        // Lane 0 reads: giving the buffer back is its part too.
+        // Lane 0 reads, because it also releases the buffer.
         if (!Tile::kDivided && block >= work.first_diagonal && part.softmax.lane == 0) {
             nonfinite |= ptx::ld_shared_32(shared.nonfinite_flag(value.stage));
         }
@@ -94,11 +94,11 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
     const auto first_row_of = [&](const Work& work) {
         return work.first_row + consumer * kGroupRows;
     };
-    // Of the first row, among the keys: the last one that it sees, if causal.
+    // The position of the first row among the keys: the last one that it sees, if causal.
     const auto first_position_of = [&](const Work& work) {
         return first_row_of(work) + static_cast<int>(problem.causal_offset);
     };
-    // Blocks that some row of this warpgroup sees; the others are passed on.
+    // The number of blocks that some row of this warpgroup sees; the others are released unread.
     const auto visible_blocks = [&](const Work& work) {
         const int end_key = first_row_of(work) >= q_len ? 1
                             : causal ? first_position_of(work) + kGroupRows
@@ -176,8 +176,8 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         take_scores(first_position_of(work), first_key<Tile>(work, block));
         part.exponentiate(scale_log2);
 
-        // P V of `block`, whose probabilities are there, and Q K^T of the next one: of this tile or
-        // of the next tile.
+        // P V of `block`, whose probabilities are ready, and Q K^T of the next one, of this tile or of
+        // the next.
         Work next;
 #pragma unroll 1
         for (;;) {
@@ -194,7 +194,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
                 if (!more) {
                     break;
                 }
-                // While V of this block is held, the producer gets one block further, not two.
+                // While V of this block is in use, the producer can prefetch only one block, not two.
                 passed = next.blocks - visible_blocks(next);
                 if (passed > 1) {
                     break;
@@ -224,7 +224,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             const float sums[2] = {part.softmax.row_sum[0], part.softmax.row_sum[1]};
             part.softmax.reset(ends);
             take_scores(scored_position, scored_key);
-            // Never so, which ptxas does not know: left alone it waits before it looks for the
+            // Never true, but ptxas does not know: otherwise it would wait before computing the
             // largest scores.
             if (Tile::kRoomy && part.softmax.rescale[0] + part.softmax.rescale[1] < 0.0f) {
                 ptx::mbarrier_arrive(shared.key_empty(key.stage));

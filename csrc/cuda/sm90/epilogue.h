@@ -1,5 +1,5 @@
-// The epilogue of a warpgroup's 64 rows: the accumulators of P V, spread over the lanes as wgmma.h
-// says, become rows of the result.
+// The epilogue of a warpgroup's 64 rows: stores the accumulators of P V, spread over the lanes as in
+// wgmma.h, as rows of the result.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -29,7 +29,7 @@ __device__ __forceinline__ void transpose_4x4(Pair (&pairs)[4], int quad_lane) {
     }
 }
 
-// Divides by `sums`, of which each lane has its part, and stores the 64 rows from `first_row` on.
+// Divides by `sums`, spread over the lanes, and stores the 64 rows from `first_row` on.
 template <typename T, int count>
 __device__ __forceinline__ void store_group_rows(const float (&out)[count], const float (&sums)[2],
                                                  const Rows<T>& rows, const RowState& state,
@@ -40,8 +40,8 @@ __device__ __forceinline__ void store_group_rows(const float (&out)[count], cons
         const float weight = 1.0f / quad_sum(sums[half]);
         const int row = first_row + state.row_in_group(half);
         T* target = rows.first + row * rows.seq_stride;
-        // Of 32 columns the four lanes of a row have two in each chunk of eight: they exchange
-        // so that each has a chunk.
+        // Of 32 columns, each of a row's four lanes has two in every chunk of eight: exchange them so
+        // that each lane has a whole chunk.
 #pragma unroll
         for (int i = 2 * half; i < count; i += 16) {
             Pair pairs[4] = {};

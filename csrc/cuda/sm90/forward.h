@@ -1,5 +1,4 @@
-// The sm_90a forward kernels as the host sees them: one function a dtype, each in a unit of its
-// own.
+// The host interface of the sm_90a forward kernels: one function per dtype, each in its own unit.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,19 +1,18 @@
 // Forward attention on e4m3 tensors with a scale for each 128 rows (sm_90a): TMA and wgmma.
 //
-// The roles and the overlap are those of kernel.h: a warpgroup of which one thread fetches, two that
-// compute, 64 query rows each, and take turns at issuing products. What is different:
+// Roles and overlap are those of kernel.h: a warpgroup with one thread that fetches, and two that
+// compute 64 query rows each and take turns issuing products. The differences:
 //
-// - wgmma takes 8-bit operands with k contiguous only. So V comes transposed, with the keys of each
-//   16 in such an order that the accumulators of Q K^T, rounded, are the operand of P V as they lie
-//   (flashbench/fp8.py makes it). Its dims are in an order in which a lane stores 8 neighbours.
+// - wgmma takes 8-bit operands only with k contiguous. So V is transposed, with the keys of each 16 in
+//   an order that makes the rounded accumulators of Q K^T the operand of P V in place (flashbench/fp8.py
+//   prepares it). Its dims are ordered so that a lane stores 8 neighbours.
 // - The scales of Q and K are folded into the factor of the exponent, that of V into the addition
-//   below. No operand is ever multiplied by a scale, so none is rounded again.
-// - A probability is 448 (e4m3's largest) for the largest score of the row so far. That one is exact,
-//   and those that are 2^14.8 times less likely still have all bits. Row sums are of the fp32
-//   probabilities.
+//   below. No operand is multiplied by a scale, so none is rounded again.
+// - The largest score of a row so far has the probability 448 (e4m3's largest), which is exact, and
+//   probabilities 2^14.8 times smaller still have all bits. Row sums are of the fp32 probabilities.
 // - P V of a block starts from zero and is added to the output in fp32. The tensor cores add fp8
-//   products with about 14 bits (DeepSeek-V3's report): with P V left there over all keys the error
-//   was 30 times that of the quantisation over 4k keys, 153 times over 16k, where V has the mean 1.
+//   products with about 14 bits (DeepSeek-V3's report): accumulating P V there over all keys gave 30
+//   times the error of the quantisation over 4k keys, 153 times over 16k, for V with mean 1.
 //
 // Tiles, stages, registers and shared memory are in fp8_tile.h; times, errors and what was tried in
 // docs/lab/cuda-kernels.md.
@@ -38,8 +37,8 @@ namespace flashbench::cuda::sm90::fp8 {
 
 constexpr float kLog2Largest = 8.807354922f;  // of 448
 
-// By one warp, so that its state is uniform; one thread issues. V comes a block later than K, as the
-// consumers use it; blocks come last first.
+// Run by one warp, so that its state is uniform; one thread issues. V follows a block after K, as the
+// consumers use it; blocks go from the last to the first.
 template <typename Tile>
 __device__ __forceinline__ void produce(const Launch& launch, const Shared<Tile>& shared) {
     const auto copy = [](uint32_t to, const CUtensorMap* map, uint32_t barrier, int column, int row,
@@ -84,7 +83,7 @@ __device__ __forceinline__ void produce(const Launch& launch, const Shared<Tile>
 // The softmax of softmax.h with another base: probabilities are at most 448.
 struct Softmax : RowState {
     // Moves row_base to the largest score so far; the sums follow it. Every row sees a key of every
-    // block, so that the base is finite, or NaN if a score is; with a shifted mask it is from the start.
+    // block, so the base is finite, or NaN if a score is; with a shifted mask it starts finite.
     __device__ __forceinline__ void update_base(const float (&scores)[kKeys / 2], float factor) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -114,8 +113,8 @@ struct Softmax : RowState {
     }
 };
 
-// 64 rows of a tile. Spread over the lanes as wgmma.h says: a lane has two rows ("halves"), lane / 4
-// and 8 below.
+// 64 rows of a tile, spread over the lanes as in wgmma.h: a lane has two rows ("halves"), lane / 4 and
+// the one 8 below.
 template <typename Tile>
 struct Consumer {
     static constexpr int kWidth = Tile::kWidth;
@@ -294,7 +293,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             mask_block(block - 1);
             part.softmax.update_base(part.scores, factor * key_scale);
             part.softmax.exponentiate(part.scores, factor * key_scale);
-            // Never so, which ptxas does not know: left alone it puts the softmax after the wait.
+            // Never true, but ptxas does not know: otherwise it would put the softmax after the wait.
             if (part.softmax.row_sum[0] + part.softmax.row_sum[1] < 0.0f) {
                 ptx::mbarrier_arrive(shared.key_empty(key.stage));
             }

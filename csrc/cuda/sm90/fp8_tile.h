@@ -1,4 +1,4 @@
-// The shape of an fp8 tile, where its parts lie in shared memory, and who waits for whom.
+// The shape of an fp8 tile, its layout in shared memory, and its barriers.
 //
 // 128 rows by 128 keys, four stages of K and V; 168 registers at launch, 240 a consumer thread after
 // it; 72 KB of shared memory at head dim 64, 144 KB at 128, and the barriers.
@@ -20,15 +20,15 @@ constexpr int kConsumers = 2;
 constexpr int kRows = kConsumers * kGroupRows;
 constexpr int kKeys = 128;
 constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
-// 64 Ki registers an SM: the producer gives up what the consumers need.
+// An SM has 64 Ki registers: the producer gives up what the consumers need.
 constexpr int kProducerRegisters = 24;
 constexpr int kConsumerRegisters = 240;
-// A tile's rows have one scale, and so have a block's keys.
+// A tile's rows share one scale, as do a block's keys.
 static_assert(kRows == kE4m3Block && kKeys == kE4m3Block);
 
-// 128 query rows by 128 keys, `width` dims of a byte each. K lies in rows of `width` bytes, V, which
-// is transposed, in rows of 128 keys. `shifted`: the causal mask is, by causal_offset; a template
-// argument for the registers, of which there is none left.
+// 128 query rows by 128 keys, `width` dims of one byte each. K has rows of `width` bytes; V is
+// transposed, with rows of 128 keys. `shifted`: the causal mask is shifted by causal_offset; a template
+// argument, because no registers are left.
 template <int width, int stages, bool shifted>
 struct Tile {
     static constexpr bool kShifted = shifted;
@@ -75,7 +75,7 @@ struct Shared {
         return barrier(2 + 3 * kStages + stage);
     }
 
-    // By one thread, before any other uses them.
+    // Called by one thread before any other uses them.
     __device__ __forceinline__ void init_barriers() const {
         constexpr int kConsumerWarps = kConsumers * kWarpgroup / kWarpSize;
         ptx::mbarrier_init(query_full(), 1);
@@ -113,8 +113,8 @@ struct Work {
     int blocks;
 };
 
-// A block of threads walks over tiles, forth in one round over the grid and back in the next, so
-// that every SM gets as much. Causal tiles come longest first, all heads of a length together.
+// A block of threads walks over tiles, forward in one round over the grid and backward in the next, so
+// that every SM gets equal work. Causal tiles come longest first, all heads of a length together.
 template <typename Tile>
 struct TileScheduler {
     const Launch& launch;
@@ -137,7 +137,7 @@ struct TileScheduler {
         work.head = head;
         work.kv_head = head / static_cast<int>(problem.heads / problem.kv_heads);
         const int end_key = work.first_row + kRows + Tile::causal_offset(problem);
-        // At least one, also where the tile sees no key.
+        // At least one, even if the tile sees no key.
         work.blocks = !causal         ? all_blocks
                       : Tile::kShifted ? max(1, min(all_blocks, (end_key + kKeys - 1) / kKeys))
                                        : min(all_blocks, tile + 1);

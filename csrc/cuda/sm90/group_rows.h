@@ -1,5 +1,5 @@
-// The 64 query rows of a consumer warpgroup: its products, all in registers. Their softmax is in
-// softmax.h, how they are stored in epilogue.h.
+// The 64 query rows of a consumer warpgroup and their products, all in registers. softmax.h has their
+// softmax, epilogue.h their stores.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,7 +18,7 @@
 
 namespace flashbench::cuda::sm90 {
 
-// Spread over the lanes as wgmma.h says: a lane has two rows ("halves"), lane / 4 and 8 below.
+// Spread over the lanes as in wgmma.h: a lane has two rows ("halves"), lane / 4 and the one 8 below.
 template <typename Tile>
 struct GroupRows {
     using T = typename Tile::Type;
@@ -78,8 +78,8 @@ struct GroupRows {
 
     __device__ __forceinline__ void rescale_output() { softmax.rescale_output(out); }
 
-    // Adds the NaN and infinite values of the keys from `first_key` on, which the scanner took out,
-    // to the rows that see them.
+    // Adds the NaN and infinite values of the keys from `first_key` on, which the scanner zeroed, to
+    // the rows that see them.
     __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values,
                                                          int first_position, int first_key,
                                                          int end_key) {

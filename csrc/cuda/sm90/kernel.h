@@ -1,5 +1,4 @@
-// Forward attention on Hopper's own instructions (sm_90a): copies by the copy engine (TMA),
-// products by wgmma.
+// Forward attention with Hopper's own instructions (sm_90a): TMA copies and wgmma products.
 //
 // Method: FlashAttention-3 (Shah et al. 2024). A block of threads is one warpgroup that fetches
 // (the producer) and two or three that compute (the consumers, 64 query rows each); they meet at
@@ -11,12 +10,11 @@
 // many tiles (tile_scheduler.h). Where Q has two buffers the tiles are one stream of blocks: the last
 // P V of a tile runs beside the first scores of the next, and nothing waits while a tile is stored.
 //
-// What NaN and infinity do: keys past the end are zeros in shared memory and -inf in the scores, so
-// they never count. A causally masked key is inside the diagonal blocks, though, and 0 * NaN would
-// let its V into rows that must not see it: three warps of the producer look through V of those
-// blocks before the consumers get it and zero what is not finite; the consumers add it by hand, at
-// the end, to the rows that do see it. A row whose scores are all -inf gives NaN, as a softmax
-// does.
+// NaN and infinity: keys past the end are zeros in shared memory and -inf in the scores, so they never
+// count. But diagonal blocks contain causally masked keys, and 0 * NaN would let their V into rows that
+// must not see it. Three warps of the producer scan V of those blocks before the consumers get it, and
+// zero nonfinite values; the consumers add these at the end to the rows that do see them. A row whose
+// scores are all -inf gives NaN, as a softmax does.
 //
 // What each step gained on an H200, bf16, as SDPA's (cuDNN's) time over ours, at 1,16,4096,128 full
 // / causal and 1,16,4096,64 full / causal (CUDA-graph replays, interleaved; more in

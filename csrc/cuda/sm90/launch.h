@@ -88,7 +88,7 @@ void launch_full(const Attention& problem, const Scratch& scratch, cudaStream_t 
                       memory + values};
     launch_forward<Divided>(arguments, rounds.sms, stream);
 
-    // The blocks of the second kernel start while the first ends, and wait for it.
+    // The second kernel's blocks start while the first kernel ends, and wait for it.
     cudaLaunchAttribute overlap{};
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     overlap.val.programmaticStreamSerializationAllowed = 1;
@@ -102,7 +102,7 @@ void launch_full(const Attention& problem, const Scratch& scratch, cudaStream_t 
     check(cudaLaunchKernelEx(&config, merge_tail<Divided>, arguments));
 }
 
-// What a tile takes on an H200, in microseconds: `block` for each block of keys, and `tile` besides.
+// A tile's time on an H200, in microseconds: `block` per block of keys, plus `tile`.
 struct TileCost {
     double block;
     double tile;
@@ -113,8 +113,8 @@ struct Cost {
     double launch;
 };
 
-// Microseconds that a launch takes: full tiles in rounds over the SMs; causal ones even each other out,
-// but the longest takes its time.
+// A launch's time in microseconds: full tiles run in rounds over the SMs; causal ones balance each
+// other, but take at least as long as the longest.
 template <typename Tile>
 double predicted_time(const Attention& problem, const Cost& cost) {
     const Rounds rounds = rounds_of<Tile>(problem);
@@ -132,7 +132,7 @@ double predicted_time(const Attention& problem, const Cost& cost) {
     constexpr int keys = Tile::kKeys;
     const int64_t heads = problem.batch * problem.heads;
     const int64_t tiles = rounds.tiles / heads;
-    // Tile i has those that all rows see, and as many as reach its last row, up to all of them.
+    // Tile i has the blocks that all rows see, plus those up to its last row's position.
     const double seen_by_all = static_cast<double>(problem.causal_offset) / keys;
     const double longest = std::min(all_blocks, static_cast<double>(tiles * rows) / keys + seen_by_all);
     const double most = longest - seen_by_all;

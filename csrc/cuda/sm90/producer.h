@@ -1,8 +1,8 @@
 // The producer warpgroup: brings Q, K and V into shared memory.
 //
-// By the copy engine (TMA) where the strides allow it: warp 0 issues, the other warps look through
-// V where the causal mask cuts it. By plain loads of all four warps where they do not. Both leave
-// the same bytes: boxes of kBoxDims elements a row, swizzled, zeros where there is no row or dim.
+// Uses the copy engine (TMA) if the strides allow it: warp 0 issues, the other warps scan V where the
+// causal mask cuts it. Otherwise all four warps use plain loads. Both leave the same bytes: swizzled
+// boxes of kBoxDims elements per row, with zeros past the last row and dim.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,7 +18,7 @@
 
 namespace flashbench::cuda::sm90 {
 
-// Where columns `column` and the next of `row` lie in a region of `rows` rows.
+// The offset of columns `column` and the next of `row` in a region of `rows` rows.
 template <typename Tile>
 __device__ __forceinline__ uint32_t pair_offset(int rows, int row, int column) {
     constexpr int kChunks = Tile::kBoxDims / kChunkElements;
@@ -27,7 +27,7 @@ __device__ __forceinline__ uint32_t pair_offset(int rows, int row, int column) {
            (chunk % kChunks ^ (row & 7)) * kChunkBytes + column % kChunkElements * kElementBytes;
 }
 
-// One lane of each scanning warp arrives: none of them falls behind the consumers by a whole phase.
+// One lane of each scanning warp arrives, so that no warp falls behind the consumers by a whole phase.
 __device__ __forceinline__ void pass_on(uint32_t value_clean) {
     if (threadIdx.x >= kWarpSize && threadIdx.x % kWarpSize == 0) {
         ptx::mbarrier_arrive(value_clean);
@@ -50,7 +50,7 @@ __device__ __forceinline__ void issue_copy(uint32_t shared, const CUtensorMap* m
     }
 }
 
-// One warp.
+// Run by one warp.
 template <typename Tile>
 struct CopyEngine {
     const Launch& launch;
@@ -70,8 +70,8 @@ struct CopyEngine {
     }
 };
 
-// The warps beside the one that issues, causal only: pass V on to the consumers, block after block;
-// where it holds masked keys zero every NaN and infinity first, and say whether there was one.
+// Run by the warps that do not issue, causal only: pass V on to the consumers block by block; where it
+// contains masked keys, zero every NaN and infinity first and report whether there was one.
 template <typename Tile>
 __device__ __forceinline__ void scan_values(const Launch& launch, const Shared<Tile>& shared) {
     using T = typename Tile::Type;
@@ -108,8 +108,8 @@ __device__ __forceinline__ void scan_values(const Launch& launch, const Shared<T
 
 // --- by plain loads ------------------------------------------------------------------------------
 
-// All threads of the producer. Whether anything was replaced, if `only_finite`. Two elements at a
-// time: the producer has few registers, and this is the way for odd strides only.
+// Run by all threads of the producer. If `only_finite`, returns whether anything was replaced. Two
+// elements at a time: the producer has few registers, and this path is only for odd strides.
 template <typename Tile, int rows, typename T>
 __device__ __forceinline__ bool load_rows(uint32_t shared, const Rows<const T>& source,
                                           int first_row, bool only_finite) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ bool load_rows(uint32_t shared, const Rows<const T>& 
     return ptx::bar_red_or(kProducerBarrier, kWarpgroup, found != 0);
 }
 
-// All threads of the producer.
+// Run by all threads of the producer.
 template <typename Tile>
 struct PlainLoads {
     using T = typename Tile::Type;
@@ -184,8 +184,8 @@ struct PlainLoads {
 
 // --- the order -----------------------------------------------------------------------------------
 
-// Brings everything as the consumers use it: K of each block of each tile, and V a block later,
-// beside K of the next block, be it of the next tile.
+// Fetches everything in the order of use: K of each block of each tile, and V one block later, with K
+// of the next block, even across tiles.
 template <typename Tile, typename Copy>
 __device__ __forceinline__ void produce_stream(const Launch& launch, const Shared<Tile>& shared,
                                                const Copy& copy) {
@@ -224,8 +224,8 @@ __device__ __forceinline__ void produce_stream(const Launch& launch, const Share
             if (value_block >= 0) {
                 bring_value(value_work, value_block);
             }
-            // The only buffer for Q is held until the tile before has its last scores: it gets its
-            // last V first.
+            // The single buffer for Q is in use until the previous tile has its last scores, so that
+            // tile's last V comes first.
             if (!Tile::kStream && first) {
                 bring_query(work);
             }

@@ -1,6 +1,6 @@
-// PTX instructions of sm_90a without a C++ name, and those of sm_80 (../ptx.h): a small wrapper
-// each, named after it. The products (wgmma.mma_async) are in wgmma.h.
-// Shared-memory addresses are 32-bit, as __cvta_generic_to_shared gives them.
+// Wrappers of PTX instructions of sm_90a that have no C++ name, named after the instruction, and those
+// of sm_80 (../ptx.h). The products (wgmma.mma_async) are in wgmma.h. Shared-memory addresses are
+// 32-bit, as from __cvta_generic_to_shared.
 #pragma once
 
 #include <cuda.h>
@@ -29,15 +29,15 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
 
-// Arrives, and lets the phase wait for so many bytes besides.
+// Arrives, and makes the phase also wait for this many bytes.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(uint32_t barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier),
                  "r"(bytes)
                  : "memory");
 }
 
-// Waits until the phase of this parity has completed. A barrier just made is in phase 0, and the
-// phase before it (parity 1) counts as completed.
+// Waits until the phase of this parity has completed. A new barrier is in phase 0, and the phase before
+// it (parity 1) counts as completed.
 __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, int parity) {
     asm volatile(
         "{\n"
@@ -58,8 +58,8 @@ __device__ __forceinline__ void prefetch_tensormap(const CUtensorMap* map) {
     asm volatile("prefetch.tensormap [%0];\n" ::"l"(reinterpret_cast<uint64_t>(map)) : "memory");
 }
 
-// Copies the box at (dim, row, head, batch) to shared memory, zeros where the tensor has ended, and
-// reports its bytes to `barrier`. To be issued by one thread.
+// Copies the box at (dim, row, head, batch) to shared memory, with zeros past the tensor's end, and
+// reports its bytes to `barrier`. Issued by one thread.
 __device__ __forceinline__ void cp_async_bulk_tensor_4d(uint32_t shared, const CUtensorMap* map,
                                                         uint32_t barrier, int dim, int row,
                                                         int head, int batch) {
@@ -85,15 +85,15 @@ __device__ __forceinline__ int cluster_ctarank() {
     return rank;
 }
 
-// Where what lies at `shared` in this block lies in the block `rank` of the cluster.
+// The address of `shared` in the block `rank` of the cluster.
 __device__ __forceinline__ uint32_t mapa(uint32_t shared, int rank) {
     uint32_t address;
     asm("mapa.shared::cluster.u32 %0, %1, %2;\n" : "=r"(address) : "r"(shared), "r"(rank));
     return address;
 }
 
-// Stores to the shared memory of a block of the cluster, in the background; reports the bytes to
-// `barrier` of the same block.
+// Stores asynchronously to the shared memory of a block of the cluster, and reports the bytes to
+// `barrier` of that block.
 __device__ __forceinline__ void st_async_128(uint32_t address, uint32_t barrier, float4 value) {
     asm volatile(
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
@@ -110,8 +110,7 @@ __device__ __forceinline__ void st_async_64(uint32_t address, uint32_t barrier, 
         : "memory");
 }
 
-// The barrier of all threads of the cluster, in two halves. The arrival promises nothing of what
-// was written before.
+// The barrier of all threads of the cluster, in two halves. Arriving does not order earlier writes.
 __device__ __forceinline__ void cluster_arrive_relaxed() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\n" ::: "memory");
 }
@@ -132,8 +131,7 @@ __device__ __forceinline__ void setmaxnreg_dec() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
 }
 
-// Named barriers; 0 is that of __syncthreads. `threads` counts those that wait and those that only
-// arrive.
+// Named barriers; 0 is that of __syncthreads. `threads` counts both waiting and arriving threads.
 __device__ __forceinline__ void bar_sync(int name, int threads) {
     asm volatile("bar.sync %0, %1;\n" ::"r"(name), "r"(threads) : "memory");
 }
@@ -142,7 +140,7 @@ __device__ __forceinline__ void bar_arrive(int name, int threads) {
     asm volatile("bar.arrive %0, %1;\n" ::"r"(name), "r"(threads) : "memory");
 }
 
-// bar_sync that also says whether any of the threads brought `flag`.
+// bar_sync that also returns whether any thread's `flag` is true.
 __device__ __forceinline__ bool bar_red_or(int name, int threads, bool flag) {
     int any;
     asm volatile(
@@ -166,7 +164,7 @@ __device__ __forceinline__ void wgmma_commit_group() {
     asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
 
-// Waits until at most so many committed groups of this warpgroup are still running.
+// Waits until at most kPending committed groups of this warpgroup are pending.
 template <int kPending>
 __device__ __forceinline__ void wgmma_wait_group() {
     asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
@@ -174,7 +172,7 @@ __device__ __forceinline__ void wgmma_wait_group() {
 
 // --- conversions ---------------------------------------------------------------------------------
 
-// Four floats as e4m3, the first in the lowest byte; what exceeds 448 becomes 448, NaN stays NaN.
+// Converts four floats to e4m3, the first in the lowest byte; saturates at 448, and NaN stays NaN.
 __device__ __forceinline__ uint32_t cvt_e4m3x4(float a, float b, float c, float d) {
     uint32_t packed;
     asm("{\n"

@@ -1,4 +1,4 @@
-// How the heads of a causal launch are cut into sections (tile_scheduler.h). On the host.
+// Cuts the heads of a causal launch into sections (tile_scheduler.h), on the host.
 #pragma once
 
 #include <algorithm>
@@ -8,21 +8,20 @@
 
 namespace flashbench::cuda::sm90 {
 
-// Key heads of a section: so few that several blocks share the keys of
-// each.
+// The fewest key heads of a section: few enough for several blocks to share each one's keys.
 constexpr int64_t kMinSectionHeads = 12;
 constexpr int64_t kMaxSectionHeads = 32;
-// A larger section has to save more than this share of the time.
+// A larger section must save more than this share of the time.
 constexpr double kWorthwhile = 0.03;
 
-// What a section of `heads` takes: the longest tile of each of its rounds over the grid, in tiles. Each
-// takes `seen_by_all` more than its place among the tiles.
+// The time of a section of `heads`: the sum over its rounds of the longest tile, in tiles. A tile takes
+// its index plus `seen_by_all`.
 inline int64_t section_time(int64_t heads, int64_t tiles, int64_t blocks, int64_t seen_by_all) {
     if (heads == 0) {
         return 0;
     }
-    // first / heads and first % heads, without a division each: at 16k tokens these are most of what
-    // a call costs the host.
+    // first / heads and first % heads, updated without divisions, which at 16k tokens would be most
+    // of a call's host time.
     const int64_t step = blocks / heads;
     const int64_t step_rest = blocks % heads;
     int64_t time = 0;

@@ -1,26 +1,26 @@
-// Forward attention for short sequences: a tile of 64 query rows has so little to do that its time
-// is the time of its first copies.
+// Forward attention for short sequences, where a tile of 64 query rows has so little work that its time
+// is that of its first copies.
 //
-// So nothing comes before them: one thread computes where the tile is, with 32-bit divisions, and
-// starts the copies of Q and of the first K by the copy engine (TMA) while the others are still
-// setting up. There is no producer; a block of threads is one warpgroup (or two, see below) with
-// one buffer of K and V each, and three to five such blocks an SM hide each other's waits. Products
-// are wgmma; scores, probabilities and output stay in registers; exp is ex2 with scale * log2(e)
-// folded in. V is fetched when K has come, the next K when this one has been used. The parts of
-// ShortTile are in short_tile.h; tiles, registers, shared memory and their choice in short_launch.h.
+// So nothing precedes them: one thread locates the tile, with 32-bit divisions, and starts TMA copies of
+// Q and the first K while the other threads set up. There is no producer; a block of threads is one
+// warpgroup (or two, see below) with one buffer each for K and V, and three to five such blocks per SM
+// hide each other's waits. Products are wgmma; scores, probabilities and output stay in registers; exp
+// is ex2 with scale * log2(e) folded in. V is fetched once K has arrived, the next K once this one is
+// used. ShortTile is in short_tile.h; tiles, registers, shared memory and their choice in
+// short_launch.h.
 //
-// Where there are fewer tiles than SMs the keys are dealt out in blocks to the warpgroups of a
-// cluster of two blocks of threads, which put their results together at the end (short_merge.h):
-// all SMs have work, and each takes in half of K and V.
+// With fewer tiles than SMs, the warpgroups of a cluster of two blocks of threads divide the blocks of
+// keys and merge their results at the end (short_merge.h): all SMs have work, and each fetches half of
+// K and V.
 //
-// What NaN and infinity do: keys past the end are zeros in shared memory and -inf in the scores, so
-// they never count. A causally masked key is inside the diagonal blocks, though, and 0 * NaN would
-// let its V into rows that must not see it: each warpgroup looks through V of those blocks before
-// P V and zeroes what is not finite; it adds that by hand, at the end, to the rows that do see it.
-// A row whose scores are all -inf gives NaN, as a softmax does.
+// NaN and infinity: keys past the end are zeros in shared memory and -inf in the scores, so they never
+// count. But diagonal blocks contain causally masked keys, and 0 * NaN would let their V into rows that
+// must not see it. Each warpgroup scans V of those blocks before P V and zeroes nonfinite values; it
+// adds them at the end to the rows that do see them. A row whose scores are all -inf gives NaN, as a
+// softmax does.
 //
-// Strides that the copy engine does not take (not 16-byte aligned, zero, negative, head vectors not
-// contiguous) are read by plain loads of all threads into the same places: slower, the same bits.
+// Strides that TMA does not support (not 16-byte aligned, zero, negative, or head vectors that are not
+// contiguous) are read by plain loads of all threads into the same places: slower, with the same bits.
 //
 // What each step gained on an H200, bf16, full, in us: 8,12,197,64 and 1,8,512,64 (SDPA: 11.3, 9.2;
 // CUDA-graph replays)
@@ -48,7 +48,7 @@
 
 namespace flashbench::cuda::sm90 {
 
-// 32-bit counts: a 64-bit division takes longer than a product.
+// Counts are 32-bit, because a 64-bit division takes longer than a product.
 struct ShortLaunch {
     CUtensorMap query;
     CUtensorMap key;
@@ -60,13 +60,13 @@ struct ShortLaunch {
     unsigned heads;
     unsigned heads_a_kv_head;
     int tiles;         // of one head
-    // A row of the grid is the same tile of all heads; else all tiles of a head.
+    // Whether a row of the grid is one tile of all heads, instead of all tiles of one head.
     bool heads_first;
     bool tensor_maps;  // else plain loads
     InVectors in_vectors;  // as in Rows
 };
 
-// One thread: starts the copy of `rows` rows, box by box.
+// Run by one thread: starts the copy of `rows` rows, box by box.
 template <typename Tile, int rows>
 __device__ __forceinline__ void issue_boxes(uint32_t shared, const CUtensorMap* map,
                                             uint32_t barrier, int first_row, int head, int batch) {
@@ -78,8 +78,8 @@ __device__ __forceinline__ void issue_boxes(uint32_t shared, const CUtensorMap* 
     }
 }
 
-// All threads of a group: the same by plain loads, for strides that the copy engine does not take.
-// They meet at named barrier 1 + group before and after.
+// Run by all threads of a group: the same by plain loads, for strides that TMA does not support. They
+// meet at named barrier 1 + group before and after.
 template <typename Tile, int rows, typename T>
 __device__ __forceinline__ void load_boxes(uint32_t shared, Rows<const T> source, int first_row,
                                            int group) {
@@ -97,7 +97,8 @@ __device__ __forceinline__ void load_boxes(uint32_t shared, Rows<const T> source
     ptx::bar_sync(1 + group, Tile::kGroupThreads);
 }
 
-// All threads of a group: zeroes every NaN and infinity of a block of V; whether there were any.
+// Run by all threads of a group: zeroes every NaN and infinity in a block of V; returns whether there
+// were any.
 template <typename Tile>
 __device__ __forceinline__ bool zero_nonfinite_boxes(uint32_t shared, int group) {
     bool found = false;
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const unsigned head = batch_head % launch.heads;
     const int kv_head =
         static_cast<int>(launch.heads_a_kv_head == 1 ? head : head / launch.heads_a_kv_head);
-    // If causal the tiles with the most keys first.
+    // If causal, the tiles with the most keys come first.
     const int first_row = (causal ? launch.tiles - 1 - tile : tile) * Tile::kRows;
     const int first_position = first_row + static_cast<int>(problem.causal_offset);
     const int end_key = causal ? min(k_len, first_position + Tile::kRows) : k_len;
@@ -196,7 +197,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         const bool more = block + kStep < blocks;
         if (launch.tensor_maps) {
             ptx::mbarrier_wait(shared.key_full(group), parity);
-            // Not earlier: the keys of all blocks of an SM are needed first.
+            // Not earlier: the keys of all blocks on the SM are more urgent.
             if (leader) {
                 issue_boxes<Tile, kKeys>(shared.value(group), &launch.value,
                                          shared.value_full(group), first_key, kv_head, batch);
@@ -261,10 +262,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             ptx::cluster_wait();  // every block is ready
         }
         send_part(part, shared, rank, group, row_in_tile);
-        __syncthreads();  // the parts of this block are here
+        __syncthreads();  // this block's parts have arrived
         if constexpr (Tile::kCluster > 1) {
-            // The mbarrier says that the others' parts are here. The barrier of the cluster says
-            // it again, to racecheck, which does not know st.async.
+            // The mbarrier signals that the others' parts have arrived. The cluster barrier repeats
+            // it for racecheck, which does not know st.async.
             ptx::cluster_arrive_relaxed();
             ptx::mbarrier_wait(shared.merge_full(), 0);
             ptx::cluster_wait();

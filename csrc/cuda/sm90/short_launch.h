@@ -1,8 +1,8 @@
 // Picks the tile for a problem and launches the kernel. Included by the dtype units only.
 //
-// Head dims are rounded up to 64 or 128; the dims past the real one are zeros. A tile has 64 query
-// rows; `keys` is what a warpgroup takes at a time. Registers are what ptxas 13.0 says for sm_90a,
-// without a spill. "At once": so many tiles of all heads as there are SMs.
+// Head dims are rounded up to 64 or 128; the extra dims are zeros. A tile has 64 query rows; `keys` is
+// the number that a warpgroup takes at a time. Registers are those of ptxas 13.0 for sm_90a, without
+// spills. "At once": the tiles of all heads are no more than the SMs.
 //
 //   head dim  when                              keys  groups  cluster  registers  shared memory
 //         64  k_len > 256, tiles at once;
@@ -37,8 +37,8 @@
 
 namespace flashbench::cuda::sm90 {
 
-// As long as all K and V stay in L2 the tiles of one head need not run together: then short and
-// long ones mix better.
+// While all K and V fit in L2, the tiles of one head need not run together, and short and long ones mix
+// better.
 constexpr int64_t kHeadsFirstBytes = int64_t{24} << 20;
 
 template <typename Tile>

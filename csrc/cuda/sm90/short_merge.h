@@ -1,9 +1,8 @@
 // Merges the results of warpgroups, each with its own part of the keys.
 //
-// Each block of threads of the cluster owns some of the rows. A warp sends what it has of 16 rows,
-// output, base and sum, to the block that owns them, in the order of its registers, so that stores
-// and loads are whole lines; when all parts are there each block adds up its rows, always in the
-// same order.
+// Each block of threads of the cluster owns some of the rows. A warp sends its part of 16 rows (output,
+// base and sum) to the block that owns them, in register order, so that stores and loads are whole
+// lines. Once all parts have arrived, each block adds up its rows in a fixed order.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,8 +19,8 @@
 
 namespace flashbench::cuda::sm90 {
 
-// What a warp has of 16 rows, `row_in_tile` the first of them. The block that owns them must be
-// ready for it: it gets it by plain stores if it is this one, else in the background.
+// Sends a warp's part of the 16 rows from `row_in_tile` on to the block that owns them, which must be
+// ready: by plain stores within this block, otherwise asynchronously.
 template <typename Tile>
 __device__ __forceinline__ void send_part(const ShortPart<Tile>& part,
                                           const ShortShared<Tile>& shared, int rank, int group,
@@ -72,8 +71,8 @@ __device__ __forceinline__ void send_part(const ShortPart<Tile>& part,
     }
 }
 
-// Adds up and stores the rows that this block owns, from `first_row` on: 8 rows a warp, or a part
-// of their columns if there are more warps than that.
+// Adds up and stores the rows that this block owns, from `first_row` on: 8 rows per warp, or a part of
+// their columns if there are more warps.
 template <typename Tile, typename T>
 __device__ __forceinline__ void add_parts(const Rows<T>& rows, int first_row,
                                           const unsigned char* merge) {
@@ -112,7 +111,7 @@ __device__ __forceinline__ void add_parts(const Rows<T>& rows, int first_row,
             total += sums[part] * weights[part];
         }
         const float inverse = 1.0f / total;
-        // In a fragment come the upper 8 rows first, then the lower 8.
+        // A fragment has the upper 8 rows first, then the lower 8.
         const auto* source = reinterpret_cast<const float4*>(merge) +
                              (row_step * kColumnSteps + first_step) * kWarpSize + lane;
         float sum[kShareSteps][4] = {};

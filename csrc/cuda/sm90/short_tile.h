@@ -1,5 +1,4 @@
-// The shape of a short tile, where its parts lie in shared memory, and the arithmetic that one
-// warpgroup does on its 64 rows.
+// The shape of a short tile, its layout in shared memory, and a warpgroup's arithmetic on its 64 rows.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,9 +18,8 @@
 
 namespace flashbench::cuda::sm90 {
 
-// 64 query rows. `groups` warpgroups compute them, each with its own blocks of `keys`; so do the
-// `cluster` blocks of threads of a cluster. So many blocks of threads an SM that the compiler has
-// to leave registers for.
+// 64 query rows, computed by `groups` warpgroups in each of the `cluster` blocks of threads of a
+// cluster, each with its own blocks of `keys`. `blocks_per_sm` limits the registers.
 template <typename T, int head_dim, int keys, int groups, int cluster, int blocks_per_sm>
 struct ShortTile {
     using Type = T;
@@ -35,8 +33,8 @@ struct ShortTile {
     static constexpr int kThreads = groups * kGroupThreads;
     static constexpr int kParts = groups * cluster;
 
-    // A row is cut into boxes of 64 dims, 128 bytes, as wide as the swizzle; each box of all rows
-    // lies by itself.
+    // A row is cut into boxes of 64 dims (128 bytes, the width of the swizzle); each box is stored
+    // for all rows before the next one.
     static constexpr int kBoxDims = 64;
     static constexpr int kBoxes = head_dim / kBoxDims;
     static constexpr int kSwizzleBytes = kBoxDims * kElementBytes;
@@ -45,15 +43,15 @@ struct ShortTile {
     static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
     static constexpr int kKeyBytes = keys * head_dim * kElementBytes;  // of K or V, one block
 
-    // Of a cluster each block puts together so many rows: the parts of all groups, in fragments of
-    // 16 rows as the accumulators lie (fp32), and a float2 a row.
+    // Each block of a cluster merges this many rows: the parts of all groups, in fragments of 16 rows
+    // in accumulator layout (fp32), and a float2 per row.
     static constexpr int kOwnRows = kRows / cluster;
     static constexpr int kFragmentBytes = 16 * head_dim * static_cast<int>(sizeof(float));
     static constexpr int kPartBytes = kOwnRows / 16 * kFragmentBytes;
     static constexpr int kStatisticsBytes = kOwnRows * static_cast<int>(sizeof(float2));
     static constexpr int kMergeBytes =
         kParts == 1 ? 0 : kParts * (kPartBytes + kStatisticsBytes);
-    // What comes from the other blocks.
+    // The bytes that come from the other blocks.
     static constexpr int kReceivedBytes = kMergeBytes / cluster * (cluster - 1);
     static_assert(kOwnRows % 16 == 0);
 
@@ -61,11 +59,11 @@ struct ShortTile {
     static constexpr int kBarrierOffset = kTileBytes + kMergeBytes;
     static constexpr int kBarriers = 2 + 2 * groups;
     static constexpr int kSharedBytes = kBarrierOffset + kBarriers * 8;
-    // An SM has 228 KB; each block takes one more of it.
+    // An SM has 228 KB; each block takes one more KB of it.
     static_assert(blocks_per_sm * (kSharedBytes + 1024) <= 228 * 1024);
 };
 
-// Where the parts of a tile lie in shared memory, by 32-bit address.
+// The 32-bit shared-memory addresses of a tile's parts.
 template <typename Tile>
 struct ShortShared {
     uint32_t base;
@@ -78,7 +76,7 @@ struct ShortShared {
         return key(group) + Tile::kKeyBytes;
     }
     __device__ __forceinline__ uint32_t merge() const { return base + Tile::kTileBytes; }
-    // mbarriers; each completes when what it is named after is there.
+    // mbarriers; each completes when the data that it is named after has arrived.
     __device__ __forceinline__ uint32_t query_full() const { return base + Tile::kBarrierOffset; }
     __device__ __forceinline__ uint32_t merge_full() const { return query_full() + 8; }
     __device__ __forceinline__ uint32_t key_full(int group) const {
@@ -87,8 +85,8 @@ struct ShortShared {
     __device__ __forceinline__ uint32_t value_full(int group) const { return key_full(group) + 8; }
 };
 
-// 64 rows, spread over the lanes as wgmma.h says: a lane has two rows ("halves"), lane / 4 and 8
-// below, in each warp's 16.
+// 64 rows, spread over the lanes as in wgmma.h: a lane has two rows ("halves"), lane / 4 and the one 8
+// below, of each warp's 16.
 template <typename Tile>
 struct ShortPart {
     using T = typename Tile::Type;
@@ -153,7 +151,7 @@ struct ShortPart {
 
     // Hides the keys from `key_count` on and, if causal, those after each row's own position.
     __device__ __forceinline__ void mask(int first_key, int key_count, bool causal) {
-        // Keys before this one are seen by every row of the warp.
+        // Every row of the warp sees the keys before this one.
         const int seen = (causal ? min(key_count, first_position + 1) : key_count) - first_key;
 #pragma unroll
         for (int block = 0; block < kKeys / 16; ++block) {
@@ -208,8 +206,8 @@ struct ShortPart {
         }
     }
 
-    // Adds the NaN and infinite values of a diagonal block, which were taken out of shared memory,
-    // to the rows that see them.
+    // Adds the NaN and infinite values of a diagonal block, which were zeroed in shared memory, to
+    // the rows that see them.
     __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values,
                                                          int first_key) {
         const int end_key = min(first_key + kKeys, values.count);
@@ -218,8 +216,8 @@ struct ShortPart {
             [this](int half, int n, int i) -> float& { return out[4 * n + 2 * half + i]; });
     }
 
-    // Divides by the sums and stores the rows from `first_row` on; `shared_rows`, where the warp's
-    // query rows were, is overwritten.
+    // Divides by the sums and stores the rows from `first_row` on; overwrites `shared_rows`, where the
+    // warp's query rows were.
     __device__ __forceinline__ void store(const Rows<T>& rows, int first_row,
                                           uint32_t shared_rows) const {
         using Layout = Swizzle<Tile::kBoxDims>;

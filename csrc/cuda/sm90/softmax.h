@@ -1,5 +1,5 @@
-// Masking and softmax of a warpgroup's 64 rows, on the accumulators of Q K^T. Spread over the lanes
-// as wgmma.h says: a lane has two rows ("halves"), lane / 4 and 8 below, in each warp's 16.
+// Mask and softmax of a warpgroup's 64 rows, on the accumulators of Q K^T. Spread over the lanes as in
+// wgmma.h: a lane has two rows ("halves"), lane / 4 and the one 8 below, of each warp's 16.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,8 +13,8 @@
 
 namespace flashbench::cuda::sm90 {
 
-// In the accumulators of a row's half (0: lane / 4, 1: 8 below): -inf from column `left` on,
-// counted from this lane's first one, in the chunks of eight columns from `first` to before `last`.
+// Sets the accumulators of a half (0: row lane / 4, 1: 8 below) to -inf from column `left` on, counted
+// from this lane's first column, in the chunks of eight columns [first, last).
 template <int count>
 __device__ __forceinline__ void hide_columns(float (&scores)[count], int half, int left, int first,
                                              int last) {
@@ -29,7 +29,7 @@ __device__ __forceinline__ void hide_columns(float (&scores)[count], int half, i
     }
 }
 
-// The largest accumulator of a half's whole row, for all four lanes that share it.
+// The largest accumulator of a half's whole row, in all four lanes that share it.
 template <int count>
 __device__ __forceinline__ float largest_of_row(const float (&scores)[count], int half) {
     const int e = 2 * half;
@@ -45,9 +45,9 @@ __device__ __forceinline__ float largest_of_row(const float (&scores)[count], in
 
 // The two rows of a lane: where they are, and the state of their online softmax.
 struct RowState {
-    float row_base[2];  // what the exponents are relative to
+    float row_base[2];  // the reference of the exponents
     float row_sum[2];   // this lane's part
-    float rescale[2];   // what the output has to follow the last change of the base by
+    float rescale[2];   // factor on the output for the last change of the base
 
     int warp;  // in the warpgroup
     int lane;
@@ -69,7 +69,7 @@ struct RowState {
         }
     }
 
-    // New rows begin here, if `fresh`.
+    // Starts new rows if `fresh`.
     __device__ __forceinline__ void reset(bool fresh) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -94,7 +94,7 @@ struct RowState {
 // kBaseSlack less.
 template <typename T, int kKeys>
 struct Softmax : RowState {
-    // Lets row_base follow the largest score; the sums follow row_base.
+    // Makes row_base follow the largest score; the sums follow row_base.
     __device__ __forceinline__ void update_base(const float (&scores)[kKeys / 2],
                                                 float scale_log2) {
 #pragma unroll
@@ -114,9 +114,9 @@ struct Softmax : RowState {
         return row_base[half] == -INFINITY ? 0.0f : row_base[half];
     }
 
-    // scores -> probabilities relative to row_base, as the operand of the next product: the
-    // accumulators of 16 keys are it. `pairwise` sums: fewer of the additions wait for the
-    // exponential unit.
+    // scores -> probabilities relative to row_base, as the operand of the next product, which has the
+    // layout of the accumulators of 16 keys. `pairwise` sums: fewer additions wait for the exponential
+    // unit.
     template <bool pairwise>
     __device__ __forceinline__ void exponentiate(float (&scores)[kKeys / 2],
                                                  Pair (&probabilities)[kKeys / 4],

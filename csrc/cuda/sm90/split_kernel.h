@@ -1,15 +1,14 @@
-// Forward attention for few query tiles: the keys of a tile are split among the warps of a block,
-// all at work at once.
+// Forward attention for few query tiles: the warps of a block split the keys of a tile and work in
+// parallel.
 //
-// At small sizes time is latency: a block that walks over the keys waits for each step of each
-// block of keys. Here a group of warps takes every n-th block of keys, n groups in all, most often
-// just one block each: Q, K and V are requested at once, and no loop follows. What each group has
-// then, output, base and sum of every row, is put together through shared memory, always in the
-// same order. Query tiles are small, so that there is a block for every SM.
+// At small sizes time is latency: a block that loops over the keys waits for each step of each block of
+// keys. Here each of n groups of warps takes every n-th block of keys, usually just one: Q, K and V are
+// requested at once, without a loop. The groups' results (output, base and sum of every row) are merged
+// through shared memory in a fixed order. Query tiles are small, so that every SM has a block.
 //
-// Products are mma.sync and copies cp.async: the copy engine and wgmma take longer to start than a
-// tile this small takes in all. NaN and infinity as in ../sm80/kernel.h, whose warps do the
-// arithmetic here too. Tiles, registers and shared memory are in split_launch.h.
+// Products are mma.sync and copies cp.async: TMA and wgmma take longer to start than a tile this small
+// takes in all. NaN and infinity as in ../sm80/kernel.h, whose warp arithmetic is used here too. Tiles,
+// registers and shared memory are in split_launch.h.
 //
 // What each step gained on an H200, bf16, full, in us: 1,1,128,64 and 1,8,197,64 (SDPA: 5.5, 7.5;
 // CUDA-graph replays)
@@ -36,8 +35,8 @@
 
 namespace flashbench::cuda::sm90 {
 
-// `rows` query rows, a warp for each 16; `groups` of such warps. A group's K and V have one buffer
-// of `keys` each.
+// `rows` query rows, one warp per 16; `groups` of such warps. A group has one buffer of `keys` each for
+// K and V.
 template <typename T, int head_dim, int rows, int keys, int groups>
 struct SplitTile {
     using Warp = sm80::Tile<T, head_dim, rows, keys, rows / 16, 1, false>;
@@ -50,7 +49,7 @@ struct SplitTile {
 
     static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
     static constexpr int kKeyBytes = keys * head_dim * kElementBytes;
-    // The output of a group, fp32, takes the place of its K and V.
+    // A group's output (fp32) replaces its K and V.
     static constexpr int kPartBytes = kRows * head_dim * static_cast<int>(sizeof(float));
     static constexpr int kGroupBytes = 2 * kKeyBytes > kPartBytes ? 2 * kKeyBytes : kPartBytes;
     // Base and sum of each row and group.
@@ -61,12 +60,12 @@ struct SplitTile {
 struct SplitLaunch {
     Attention problem;
     float scale_log2;  // scale * log2(e), positive
-    unsigned heads;    // 32 bits: a division of 64 takes long, and nothing is copied before it
+    unsigned heads;    // 32 bits, because the copies wait for a division, which is slow with 64
     unsigned heads_a_kv_head;
     InVectors in_vectors;  // as in Rows
 };
 
-// Puts the groups together and stores the rows, eight columns a thread at a time.
+// Merges the groups and stores the rows, eight columns per thread at a time.
 template <typename Tile, typename T>
 __device__ __forceinline__ void merge_and_store(const Rows<T>& rows, int first_row,
                                                 const unsigned char* parts,
@@ -138,7 +137,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     const bool causal = problem.causal;
     const int causal_offset = static_cast<int>(problem.causal_offset);
 
-    // A column of the grid is a head. The tiles with the most keys first, if causal.
+    // A column of the grid is a head. If causal, the tiles with the most keys come first.
     const int tile = static_cast<int>(gridDim.y - 1 - blockIdx.y);
     const int batch = static_cast<int>(blockIdx.x / launch.heads);
     const int head = static_cast<int>(blockIdx.x % launch.heads);
@@ -180,14 +179,14 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     sm80::WarpTile<Warp> part(lane, first_position + warp_row,
                               shared_query + warp_row * Swizzle<kHeadDim>::kRowBytes);
 
-    // Every group takes part in every barrier, also when it has no block left.
+    // Every group takes part in every barrier, even without a block left.
     for (int round_key = 0; round_key < end_key; round_key += kStride) {
         const int first_key = round_key + group * kKeys;
         const bool active = first_key < end_key && first_row + warp_row < q_len &&
                             (!causal || first_key <= warp_last_position);
         const bool diagonal = causal && first_key + kKeys - 1 > first_position;
         ptx::cp_async_wait_group<1>();
-        __syncthreads();  // K is here
+        __syncthreads();  // K has arrived
         if (active) {
             part.multiply_keys(shared_key);
             if (diagonal || first_key + kKeys > k_len) {
@@ -197,7 +196,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         }
         ptx::cp_async_wait_group<0>();
         bool nonfinite = false;
-        // The barrier: V is here, and every warp is done with K.
+        // A barrier: V has arrived, and every warp is done with K.
         if (causal) {
             nonfinite = __syncthreads_or(
                 diagonal && first_key < end_key &&
@@ -217,7 +216,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         load(shared_value, value, first_key + kStride);
     }
 
-    // Output, base and sum of each row, for all to see.
+    // Publish output, base and sum of each row.
     auto* statistics = reinterpret_cast<float2*>(parts + Tile::kGroups * Tile::kGroupBytes);
     auto* own_part = reinterpret_cast<float*>(parts + group * Tile::kGroupBytes);
 #pragma unroll

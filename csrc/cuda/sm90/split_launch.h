@@ -1,8 +1,8 @@
 // Picks the tile for a problem with few query tiles and launches the kernel. Included by the dtype
 // units only.
 //
-// Head dims are rounded up to the next one of the table. Registers are what ptxas 13.0 says for
-// sm_90a, without a spill. Measured on an H200, bf16, as SDPA's (cuDNN's) time over ours, full /
+// Head dims are rounded up to the next one in the table. Registers are those of ptxas 13.0 for
+// sm_90a, without spills. Measured on an H200, bf16, as SDPA's (cuDNN's) time over ours, full /
 // causal (CUDA-graph replays), at 1,1,128,64 and 1,8,197,64 (128 keys a group instead of 64: 1.65 /
 // 1.57), and 1,8,512,128, which the short kernels compute now.
 //

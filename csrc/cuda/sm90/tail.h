@@ -1,9 +1,9 @@
-// The tail of a launch: its last tiles, too few for a round over the SMs, divided among all of them
-// by keys. ("Stream-K": Osama et al. 2023.)
+// The tail of a launch: its last tiles, too few for a round over the SMs, divided among all SMs by keys.
+// ("Stream-K": Osama et al. 2023.)
 //
-// The tail's blocks of keys, tile after tile, are one sequence, of which every block of threads
-// takes an equal share: the end of one tile and the start of the next, at most. What it computed of
-// a tile, a part, goes to scratch memory, and a second kernel (tail_kernel.h) adds up the parts.
+// The tail's blocks of keys, tile after tile, are one sequence. Every block of threads takes an equal
+// share of it: at most the end of one tile and the start of the next. Its part of a tile goes to scratch
+// memory, and a second kernel (tail_kernel.h) adds up the parts.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct float4;  // CUDA's
 
 namespace flashbench::cuda::sm90 {
 
-// The tiles of a launch of full attention in rounds over the SMs.
+// A launch of full attention as rounds of tiles over the SMs.
 struct Rounds {
     int64_t tiles;      // of all heads
     int64_t blocks;     // of keys, in a tile
@@ -25,12 +25,12 @@ struct Rounds {
 
     int64_t whole() const { return tiles / sms; }
     int64_t tail() const { return tiles % sms; }
-    // Shares of a divided tail: none is empty.
+    // The number of shares of a divided tail; none is empty.
     int64_t shares() const { return tail() * blocks < sms ? tail() * blocks : sms; }
     int64_t parts() const { return shares() + tail(); }
-    // The time of a divided tail, in blocks: the largest share; to start and end its pieces; to write and
-    // read the parts, each of which takes as long as two keys of every SM; and a sixteenth of a tile,
-    // because SMs that are at different keys share less of L2. Measured on an H200.
+    // The time of a divided tail, in blocks: the largest share; the start and end of its pieces; writing
+    // and reading the parts, each as long as two keys of every SM; and a sixteenth of a tile, because
+    // SMs at different keys share less of L2. Measured on an H200.
     int64_t divided_blocks() const {
         return (tail() * blocks + sms - 1) / sms + tail_cost + 2 * parts() / keys + blocks / 16;
     }
@@ -41,25 +41,25 @@ struct Rounds {
 };
 
 struct Tail {
-    int first_tile;  // of all heads' tiles; those before it are computed whole
+    int first_tile;  // of all heads' tiles; earlier ones are computed whole
     int tiles;
     int blocks;  // of keys, in a tile
-    int shares;  // of the first so many blocks of threads
-    // In the order in which threads hold them: by part and warpgroup, then quads of a thread's
-    // values by thread; and a thread's two bases and two sums.
+    int shares;  // one for each of this many blocks of threads, the first ones
+    // In register order: by part and warpgroup, then quads of a thread's values by thread; then a
+    // thread's two bases and two sums.
     float4* values;
     float4* statistics;
 
-    // Where a share starts in the tail's sequence of blocks.
+    // The start of a share in the tail's sequence of blocks.
     FLASHBENCH_BOTH_SIDES int first_block(int share) const {
         return static_cast<int>(static_cast<int64_t>(share) * tiles * blocks / shares);
     }
-    // Which share holds a block of the sequence.
+    // The share with a block of the sequence.
     FLASHBENCH_BOTH_SIDES int share_of(int block) const {
         return static_cast<int>((static_cast<int64_t>(block + 1) * shares - 1) /
                                 (static_cast<int64_t>(tiles) * blocks));
     }
-    // From one part to the next the share, the tile or both are one further: no two get one place.
+    // From one part to the next, share, tile or both advance by one, so places are unique.
     FLASHBENCH_BOTH_SIDES static int part(int share, int tile) { return share + tile; }
 };
 

@@ -17,7 +17,7 @@ namespace flashbench::cuda::sm90 {
 
 constexpr int kMergeDims = 32;
 
-// Leave a warpgroup's rows of a part: bases and sums, and the accumulators, relative to the bases.
+// Stores a warpgroup's rows of a part: bases, sums, and the accumulators relative to the bases.
 template <typename Tile>
 __device__ __forceinline__ void store_part_statistics(const Tail& tail, int part, int consumer,
                                                       const RowState& rows) {
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kWarpgroup) merge_tail(const __grid_constant__
         base[0] = fmaxf(base[0], part.x);
         base[1] = fmaxf(base[1], part.y);
     }
-    // As in Softmax: any finite base does while all scores are -inf.
+    // As in Softmax: any finite base will do while all scores are -inf.
     base[0] = base[0] == -INFINITY ? 0.0f : base[0];
     base[1] = base[1] == -INFINITY ? 0.0f : base[1];
     float out[4 * kMergeQuads] = {};

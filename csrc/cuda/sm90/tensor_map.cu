@@ -13,7 +13,7 @@ namespace flashbench::cuda::sm90 {
 
 namespace {
 
-// Asked of the loaded driver, so that this library loads where there is none.
+// Looked up in the driver at run time, so that this library loads without one.
 PFN_cuTensorMapEncodeTiled_v12000 encode_function() {
     static const PFN_cuTensorMapEncodeTiled_v12000 function = [] {
         void* address = nullptr;
@@ -60,7 +60,7 @@ bool encode_tensor_map(const TensorView& view, CUtensorMap& map) {
     cuuint64_t stride_bytes[3];
     for (int i = 0; i < 3; ++i) {
         sizes[i + 1] = static_cast<cuuint64_t>(counts[i]);
-        // Of a dimension of one element the stride means nothing.
+        // The stride of a dimension with one element is meaningless.
         const int64_t stride = counts[i] == 1 ? kChunkElements : strides[i];
         if (stride <= 0 || stride % kChunkElements != 0) {
             return false;

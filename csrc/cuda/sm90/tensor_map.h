@@ -1,4 +1,4 @@
-// Tensor maps: what the copy engine (TMA) has to know of a tensor.
+// Tensor maps: descriptions of tensors for TMA.
 #pragma once
 
 #include <cuda.h>
@@ -9,9 +9,9 @@
 
 namespace flashbench::cuda::sm90 {
 
-// A tensor of head vectors as the copy engine reads it: boxes of `box_rows` rows by `box_dims`
-// elements of one head, laid out in shared memory with the swizzle of that width (64 or 32
-// elements), zeros past the last row and dim.
+// A tensor of head vectors as TMA reads it: boxes of `box_rows` rows by `box_dims` elements of one head,
+// stored in shared memory with the swizzle of that width (64 or 32 elements), with zeros past the last
+// row and dim.
 struct TensorView {
     const void* base;
     Strides strides;
@@ -24,12 +24,12 @@ struct TensorView {
     int box_rows;
 };
 
-// False where the copy engine cannot take the strides: a head vector that is not contiguous, an
-// address or stride that is not a multiple of 16 bytes, a zero or negative stride.
-// Throws std::runtime_error when the driver refuses for another reason.
+// False if TMA does not support the strides: a head vector that is not contiguous, an address or stride
+// that is no multiple of 16 bytes, a zero or negative stride. Throws std::runtime_error if the driver
+// refuses for another reason.
 bool encode_tensor_map(const TensorView& view, CUtensorMap& map);
 
-// The maps of q, k and v with the boxes of a tile; all or none of them are of use.
+// The maps of q, k and v with the boxes of a tile; either all or none are valid.
 template <typename Tile>
 bool encode_tensor_maps(const Attention& problem, CUtensorMap& query, CUtensorMap& key,
                         CUtensorMap& value) {

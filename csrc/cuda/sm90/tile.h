@@ -1,4 +1,4 @@
-// The shape of a tile, where its parts lie in shared memory, and who waits for whom.
+// The shape of a tile, its layout in shared memory, and its barriers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,14 +11,14 @@
 namespace flashbench::cuda::sm90 {
 
 constexpr int kWarpgroup = 128;
-// Of the producer's threads all but the warp that issues copies look through V.
+// All threads of the producer scan V, except the warp that issues copies.
 constexpr int kScannerThreads = kWarpgroup - kWarpSize;
 // Rows of one warpgroup: m of wgmma.
 constexpr int kGroupRows = 64;
 
-// Shared memory that a block may have.
+// The most shared memory of a block.
 constexpr int kMostSharedBytes = 227 * 1024;
-// Of these at most so many for barriers and what is said about the tiles.
+// The most of it for barriers and descriptions of tiles.
 constexpr int kControlBytes = 512;
 
 // A tile of `consumers` warpgroups, 64 query rows each, by `keys` keys. K and V have
@@ -35,15 +35,15 @@ struct Tile {
     static constexpr int kKeys = keys;
     static constexpr int kStages = 2;
     static constexpr int kThreads = (consumers + 1) * kWarpgroup;
-    // 64 Ki registers an SM, given out in eights. The producer gives up what the consumers need.
+    // An SM has 64 Ki registers, allocated in eights. The producer gives up what the consumers need.
     static constexpr int kProducerRegisters = consumers == 3 ? 32 : 40;
     static constexpr int kConsumerRegisters = consumers == 3 ? 160 : 232;
-    // Beside scores, probabilities and output a consumer thread has registers to spare.
+    // Whether a consumer thread has registers to spare beside scores, probabilities and output.
     static constexpr bool kRoomy =
         kConsumerRegisters - (keys / 2 + keys / 4 + head_dim / 2) >= 48;
 
-    // Blocks of keys whose time a divided tail takes to start and to end its pieces; three consumers hide
-    // most of it.
+    // The cost of starting and ending the pieces of a divided tail, in blocks of keys; three consumers
+    // hide most of it.
     static constexpr int kTailCost = consumers == 3 ? 0 : 4;
 
     // A row is cut into boxes of 64 dims, 128 bytes, as wide as the swizzle; each box of all rows
@@ -59,7 +59,7 @@ struct Tile {
     static constexpr int kQueryBytes = kRows * kStoredDims * kElementBytes;
     static constexpr int kKeyBytes = keys * kStoredDims * kElementBytes;  // of K or V, one stage
     static_assert(kKeyBytes % 1024 == 0 && kQueryBytes % 1024 == 0);
-    // Two buffers for Q where there is room: the tiles are one stream of blocks then (consumer.h).
+    // Two buffers for Q if there is room; the tiles are then one stream of blocks (consumer.h).
     static constexpr int kKeyStagesBytes = 2 * kStages * kKeyBytes;
     static constexpr bool kStream =
         2 * kQueryBytes + kKeyStagesBytes + kControlBytes <= kMostSharedBytes;
@@ -67,7 +67,7 @@ struct Tile {
     static constexpr int kTileBytes = kQueryStages * kQueryBytes + kKeyStagesBytes;
 };
 
-// A ring's position: which stage comes next, and the parity of the phase that its barriers are in.
+// A position in a ring: the next stage, and the parity of its barriers' phase.
 template <int kStages>
 struct Ring {
     int stage = 0;
@@ -81,8 +81,8 @@ struct Ring {
     }
 };
 
-// Shared memory: Q stages, K stages, V stages, what the consumers must know of the tile in each Q
-// stage, barriers, flags.
+// Shared memory: Q stages, K stages, V stages, a description of the tile in each Q stage, barriers,
+// flags.
 template <typename Tile>
 struct Shared {
     static constexpr int kStages = Tile::kStages;
@@ -102,13 +102,13 @@ struct Shared {
         return base + kQueryStages * Tile::kQueryBytes + stage * Tile::kKeyBytes;
     }
     __device__ __forceinline__ uint32_t value(int stage) const { return key(kStages + stage); }
-    // The tile whose Q is there (a Work), and after the last one the end.
+    // The Work of the tile whose Q is in this stage, or the end mark after the last one.
     __device__ __forceinline__ uint32_t work(int stage) const {
         return base + Tile::kTileBytes + stage * kWorkBytes;
     }
 
-    // "full": the data is there; "empty": every consumer is done with it; "clean": V is there and
-    // holds no NaN or infinity that a masked row could catch (see kernel.h).
+    // "full": the data has arrived; "empty": every consumer is done with it; "clean": V has arrived
+    // and has no NaN or infinity that a masked row could catch (see kernel.h).
     __device__ __forceinline__ uint32_t query_full(int stage) const { return barrier(stage); }
     __device__ __forceinline__ uint32_t query_empty(int stage) const {
         return barrier(kQueryStages + stage);
@@ -118,12 +118,12 @@ struct Shared {
     __device__ __forceinline__ uint32_t value_full(int stage) const { return ring(2, stage); }
     __device__ __forceinline__ uint32_t value_empty(int stage) const { return ring(3, stage); }
     __device__ __forceinline__ uint32_t value_clean(int stage) const { return ring(4, stage); }
-    // Whether V of this stage did hold one.
+    // Whether V of this stage had one.
     __device__ __forceinline__ uint32_t nonfinite_flag(int stage) const {
         return barrier(kBarriers) + stage * 4;
     }
 
-    // By one thread, before any other uses them.
+    // Called by one thread before any other uses them.
     __device__ __forceinline__ void init_barriers() const {
         constexpr int kConsumerWarps = Tile::kConsumers * kWarpgroup / kWarpSize;
         for (int stage = 0; stage < kQueryStages; ++stage) {

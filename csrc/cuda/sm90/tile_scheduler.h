@@ -1,4 +1,4 @@
-// The tile scheduler: which tiles a block computes, and in which order.
+// The tile scheduler: the tiles of a block, and their order.
 #pragma once
 
 #include <cuda.h>
@@ -21,8 +21,8 @@ struct Launch {
     int tiles;          // of one head
     int heads;          // of the whole batch
     int group;          // query heads of a key head
-    int section;        // heads whose tiles are taken together
-    int rounds;         // over the grid that a section takes
+    int section;        // heads whose tiles are scheduled together
+    int rounds;         // of a section over the grid
     bool tensor_maps;   // the maps are valid: the copy engine can read q, k and v
     bool out_vectors;   // as in Rows
     Tail tail;          // if the tile is divided
@@ -35,10 +35,10 @@ struct Work {
     int kv_head;
     int first_row;
     int blocks;
-    // Blocks from this one on hold keys that are masked for some row of the tile.
+    // Blocks from this one on contain keys that are masked for some row of the tile.
     int first_diagonal;
-    // Of a divided tile: the first of its blocks, which are counted from it, and where what becomes of
-    // it goes; kWhole: it is a whole one.
+    // For a divided tile: its first block, from which blocks are counted, and the place of its part;
+    // kWhole for a whole tile.
     int first_block;
     int part;
 };
@@ -49,8 +49,8 @@ __device__ __forceinline__ int first_key(const Work& work, int block) {
     return (work.first_block + block) * Tile::kKeys;
 }
 
-// The producer tells the consumers in shared memory (32 bytes) which tile comes: they need not
-// divide. No blocks: there is no further one.
+// The producer publishes the next tile in shared memory (32 bytes), so consumers need no divisions. No
+// blocks: there is no further tile.
 template <bool divided>
 __device__ __forceinline__ void put_work(uint32_t shared, const Work& work) {
     ptx::st_shared_128(shared, make_uint4(work.first_row, work.blocks, work.first_diagonal,
@@ -63,8 +63,8 @@ __device__ __forceinline__ void put_work(uint32_t shared, const Work& work) {
     }
 }
 
-// By whole warps. Lane 0 reads: the warp's release of the place is its too. The shuffles: see
-// TileScheduler.
+// Called by whole warps. Lane 0 reads, because it also releases the slot for the warp. For the shuffles
+// see TileScheduler.
 template <bool divided>
 __device__ __forceinline__ Work get_work(uint32_t shared) {
     int fields[8] = {};
@@ -93,17 +93,15 @@ __device__ __forceinline__ Work get_work(uint32_t shared) {
     return work;
 }
 
-// Walks over the tiles of a block of threads: a tile a round, forth over the grid in one round,
-// back in the next, so that where tiles get shorter every block gets as much.
+// Walks over the tiles of a block of threads: one tile per round, forward over the grid in one round and
+// backward in the next, so that every block gets equal work if tiles get shorter.
 //
-// Full: the tiles of a head side by side, so that they share its keys in L2. Causal: the tiles with
-// the most keys first, so that the short ones fill up the end; of the heads of one section at a
-// time, so that several tiles share the keys of each head here too. A section begins with a new
-// round.
+// Full: the tiles of a head together, to share its keys in L2. Causal: the tiles with the most keys
+// first, so that short ones fill the end, one section of heads at a time, so that several tiles share
+// each head's keys here too. A section begins with a new round.
 //
-// To be called by whole warps. The shuffle tells ptxas that all lanes have the same tile: it keeps
-// the state of the loops around it in uniform registers then, which is worth 5 % of a kernel's
-// time.
+// Called by whole warps. The shuffle makes the tile provably warp-uniform: ptxas then keeps the state of
+// the surrounding loops in uniform registers, worth 5 % of a kernel's time.
 template <typename Tile>
 struct TileScheduler {
     const Launch& launch;
@@ -112,7 +110,7 @@ struct TileScheduler {
     bool back = false;
     int taken = 0;  // blocks of its share of the tail
 
-    // False when there is nothing left.
+    // False if no tile is left.
     __device__ __forceinline__ bool next(Work& work) {
         if constexpr (Tile::kDivided) {
             return next_of_tail(work) || next_whole(work);
@@ -122,7 +120,7 @@ struct TileScheduler {
     }
 
 private:
-    // What its share of the tail has of the next tile.
+    // The share's part of the next tile of the tail.
     __device__ __forceinline__ bool next_of_tail(Work& work) {
         const Tail& tail = launch.tail;
         const int first = tail.first_block(blockIdx.x) + taken;

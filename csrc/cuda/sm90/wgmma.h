@@ -5,9 +5,9 @@
 //   Wgmma<T, N>::rs(d, a, b)               d += a b, a (64 x 16) from registers, b with n
 //                                          contiguous
 //
-// A warpgroup executes it together. d: row 16 * warp + lane / 4 and the one 8 below (elements 4n,
-// 4n + 1 and 4n + 2, 4n + 3), columns 8n + 2 * (lane % 4) and the next.
-// a in shared memory and b are descriptors, as SharedOperand makes them.
+// Executed by a whole warpgroup. d: row 16 * warp + lane / 4 and the one 8 below (elements 4n, 4n + 1
+// and 4n + 2, 4n + 3), columns 8n + 2 * (lane % 4) and the next. a in shared memory and b are
+// descriptors made by SharedOperand.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -18,16 +18,16 @@
 
 namespace flashbench::cuda::sm90 {
 
-// Describes a matrix that TMA laid out in rows of `swizzle_bytes`, swizzled over 8 of them, to
-// wgmma. k contiguous: 8 rows follow each other everywhere. n contiguous: 8 k do, and
-// `leading_stride` bytes lead from one row's width of n to the next.
+// Describes to wgmma a matrix that TMA stored in rows of `swizzle_bytes`, swizzled over 8 rows. k
+// contiguous: groups of 8 rows are adjacent. n contiguous: groups of 8 k are, and `leading_stride` is
+// the distance in bytes from one row width of n to the next.
 template <int swizzle_bytes, int leading_stride>
 struct SharedOperand {
     static_assert(swizzle_bytes == 128 || swizzle_bytes == 64);
     static constexpr uint32_t kMode = swizzle_bytes == 128 ? 1 : 2;
     static constexpr uint32_t kHigh = kMode << 30 | (8 * swizzle_bytes) >> 4;
 
-    // In a cluster the bits above name the block.
+    // In a cluster, higher bits select the block.
     static constexpr uint32_t kAddressMask = (1u << 18) - 1;
 
     uint32_t low;
@@ -42,8 +42,8 @@ struct SharedOperand {
     }
 };
 
-// What is computed of `registers` stays above or below this point: wgmma works on them in the
-// background between issue and wait.
+// Keeps the compiler from moving computations of `registers` across this point: wgmma uses them
+// asynchronously between issue and wait.
 template <int count>
 __device__ __forceinline__ void pin(float (&registers)[count]) {
 #pragma unroll

@@ -8,8 +8,8 @@
 // of wgmma.h, and so is the layout of d. a in registers: of row lane / 4 (elements 0 and 2 of a) and
 // the one 8 below (1 and 3), k = 4 * (lane % 4) and the next three, 16 further on in 2 and 3.
 //
-// The tensor cores add these with about 14 bits: long sums have to be added up in fp32 elsewhere from
-// time to time.
+// The tensor cores add these with about 14 bits: long sums must be accumulated in fp32 elsewhere at
+// intervals.
 #pragma once
 
 #include <cstdint>
