@@ -14,6 +14,7 @@ from flashbench.candidates import SDPA
 from flashbench.history.model import Change, History, Points, Series
 from flashbench.history.profiles import Kept
 from flashbench.render.escape import printable
+from flashbench.site.case_names import in_short
 from flashbench.table import Document
 
 CONFIDENCE = 0.99  # of the intervals of `Points`
@@ -37,8 +38,11 @@ class Graph:
 
     @property
     def title(self) -> str:
-        """For people: the series, and where it was measured."""
-        return f"{self.series.name} on {self.series.machine}"
+        """For people: the series, the case in short, and where it was measured."""
+        one = self.series
+        parts = in_short(one.case), self.traits[2], one.candidate, one.metric
+        name = " ".join(part for part in parts if part) if one.case else one.name
+        return f"{name} on {one.machine}"
 
     @property
     def traits(self) -> tuple[str, str, str]:
@@ -134,6 +138,12 @@ def shown(text: str) -> str:
     if text.isprintable():
         return text
     return printable(text.encode("utf-8", "replace").decode())
+
+
+def case_page(case: str) -> str:
+    """The file of a case's page."""
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", case)[:60].strip("-")
+    return _identifier(f"cases/{readable}-", case) + ".html"
 
 
 def machine_page(name: str) -> str:

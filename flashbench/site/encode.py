@@ -15,6 +15,7 @@ import numpy as np
 from flashbench.history.model import FloatArray, Points
 from flashbench.site.content import CONFIDENCE, Graph, shown, speedup
 from flashbench.site.templating import maker_key
+from flashbench.table import percentage
 
 DIGITS = 5  # significant digits of a typical value of a series: far below any noise
 _LISTS_END = 2**53  # the largest integer that JavaScript counts exactly
@@ -36,14 +37,17 @@ def graph_data(graph: Graph) -> dict[str, Any]:
     """What the viewer draws. Values are whole multiples of a line's `scale`, null where none."""
     one = graph.series
     name = shown(one.candidate or one.name)
-    lines = [_line("time", name, one.unit, one.points)]
+    lines = []
+    if one.points is not one.ratio:  # a mean has a ratio alone
+        lines.append(_line("time", name, one.unit, one.points))
     if one.control is not None:
         lines.append(_line("control", "SDPA", one.unit, one.control))
     if one.ratio is not None:
         lines.append(_line("speedup", name, "", speedup(one.ratio)))
     return {
         "id": graph.id,
-        "confidence": CONFIDENCE,
+        "interval": f"{percentage(CONFIDENCE)} interval of the median"
+        + ("" if one.case or one.points is not one.ratio else " of each case, averaged"),
         "lines": lines,
         "failed": one.failed.tolist(),
         "changes": [

@@ -1,6 +1,6 @@
 """The pages that list: overview, graphs, changes, commits, and one a machine."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,18 +10,21 @@ import numpy as np
 
 from flashbench.history.model import Change, Gap, Machine
 from flashbench.site import pictures
+from flashbench.site.case_names import in_words
 from flashbench.site.commit_pages import CommitPages, measured_on
 from flashbench.site.content import (
     HASH,
     Content,
     Graph,
-    Latest,
+    case_page,
     commit_page,
     date,
     machine_page,
     moment,
     shown,
 )
+from flashbench.site.front import front
+from flashbench.site.standings import Standing
 from flashbench.site.templating import page
 from flashbench.table import Document, finite_exp, ratio_text
 
@@ -33,18 +36,19 @@ SELECTS = (
     ("device", "device"),
     ("metric", "metric"),
 )
-RECENT = 20  # changes on the overview
 LISTED = 5000  # on their own page; a browser takes long to lay out tens of thousands
-NOTES = 50  # of what was passed over
 
 
 def listing_pages(
-    content: Content, changes: dict[int, list[dict[str, Any]]], commits: CommitPages
+    content: Content,
+    standings: tuple[Standing, ...],
+    changes: dict[int, list[dict[str, Any]]],
+    commits: CommitPages,
 ) -> Iterator[tuple[str, bytes]]:
     """Path and content of each. changes: of `change_rows`."""
     rows = [row for place in sorted(changes, reverse=True) for row in changes[place]]
     made: list[tuple[str, str, dict[str, Any]]] = [
-        ("index.html", "index.html", _index(content, rows)),
+        ("index.html", "index.html", front(content, standings, rows)),
         ("graphs.html", "graphs.html", {"title": "Graphs", "selects": SELECTS}),
         ("changes.html", "changes.html", _listed(rows)),
         ("commits.html", "commits.html", _commits(content, changes, commits)),
@@ -55,7 +59,7 @@ def listing_pages(
         yield path, page(template, path, content.project, values)
 
 
-def viewer_data(content: Content) -> dict[str, Any]:
+def viewer_data(content: Content, standings: tuple[Standing, ...]) -> dict[str, Any]:
     """What the viewer has to know before it loads a graph."""
     return {
         "commits": [
@@ -82,6 +86,7 @@ def viewer_data(content: Content) -> dict[str, Any]:
             for one in content.history.machines
         ],
         "graphs": [_entry(graph) for graph in content.graphs],
+        "means": [_entry(one.mean) for one in standings if one.mean is not None],
     }
 
 
@@ -100,6 +105,10 @@ def _entry(graph: Graph) -> dict[str, Any]:
     return {
         "id": graph.id,
         "title": shown(graph.title),
+        "name": shown(one.name),
+        "case": shown(one.case),
+        "words": in_words(one.case),
+        "page": case_page(one.case) if one.case else "",
         "machine": shown(one.machine),
         "candidate": shown(one.candidate),
         "metric": shown(one.metric),
@@ -135,6 +144,7 @@ def _change(content: Content, graph: Graph, change: Change) -> dict[str, Any]:
     ends_text = ", ".join(_text(end) for end in (change.speedup.low, change.speedup.high))
     return {
         **_commit(content, change.commit),
+        "place_of": change.commit,
         "faster": change.speedup.value > 0,
         "speed": f"{_text(change.speedup.value)} [{ends_text}]",
         "place": place,
@@ -145,46 +155,6 @@ def _change(content: Content, graph: Graph, change: Change) -> dict[str, Any]:
 
 def _listed(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"title": "Changes", "rows": rows[:LISTED], "older": max(0, len(rows) - LISTED)}
-
-
-def _index(content: Content, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    commits = content.history.commits
-    days = [date(one.time) for one in (commits[:1] + commits[-1:])]
-    span = " to ".join(dict.fromkeys(days))
-    machines = [
-        {
-            "name": machine.name,
-            "page": machine_page(machine.name),
-            "facts": [value for _, value in _facts(machine)],
-            "measured": len(measured_on(content, machine.name)),
-            "latest": [
-                {
-                    **_commit(content, latest.commit),
-                    "device": latest.processor,
-                    "summary": _summary(latest),
-                }
-                for latest in content.latest
-                if latest.machine == machine.name
-            ],
-        }
-        for machine in content.history.machines
-    ]
-    return {
-        "title": f"History of {content.project}",
-        "commits": len(commits),
-        "span": span,
-        "graphs": len(content.graphs),
-        "failed": len({gap.commit for gap in content.history.gaps}),
-        "machines": machines,
-        "recent": rows[:RECENT],
-        "notes": content.notes[:NOTES],
-    }
-
-
-def _summary(latest: Latest) -> str:
-    counts = Counter(str(row["verdict"].text) for row in latest.table.rows if "verdict" in row)
-    text = ", ".join(f"{name} {count}" for name, count in counts.most_common())
-    return text or f"{len(latest.table.rows)} cases, no candidate besides SDPA"
 
 
 def _commits(

@@ -6,9 +6,12 @@ from functools import partial
 from pathlib import Path
 
 from flashbench.site import encode, writer
+from flashbench.site.case_pages import CasePages
 from flashbench.site.commit_pages import CommitPages
-from flashbench.site.content import Content, Graph, commit_page
+from flashbench.site.content import Content, Graph, case_page, commit_page
+from flashbench.site.heat_map import heat_map
 from flashbench.site.pages import change_rows, listing_pages, viewer_data
+from flashbench.site.standings import standings
 from flashbench.site.templating import static_files
 
 
@@ -29,16 +32,25 @@ def publish(content: Content, output: Path) -> Published:
     with writer.opened(output) as site:
         changes = change_rows(content)
         commits = CommitPages(content, changes)
-        whole = dict(listing_pages(content, changes, commits))
+        cases = CasePages(content, changes)
+        placed = standings(content.graphs)
+        whole = dict(listing_pages(content, placed, changes, commits))
         whole |= static_files()
-        whole["data/site.js"] = encode.script("flashbench.site", viewer_data(content))
+        whole["data/site.js"] = encode.script("flashbench.site", viewer_data(content, placed))
+        for one in placed:
+            if one.mean is not None:
+                heat = heat_map(one, content.history.gaps) | {"id": one.mean.id}
+                whole[f"data/heat/{one.mean.id}.js"] = encode.script("flashbench.heat", heat)
         for path, made in whole.items():
             key = hashlib.blake2b(made, digest_size=16).hexdigest()
             site.put(path, key, partial(bytes, made), listing=True)
-        for graph in content.graphs:
+        means = [one.mean for one in placed if one.mean is not None]
+        for graph in (*content.graphs, *means):
             site.put(f"data/graphs/{graph.id}.js", encode.graph_key(graph), partial(_graph, graph))
         for place, commit in enumerate(content.history.commits):
             site.put(commit_page(commit.id), commits.key(place), partial(commits.make, place))
+        for case in cases.cases:
+            site.put(case_page(case), cases.key(case), partial(cases.make, case))
         written, removed = site.write()
         return Published(len(site), written, removed)
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from flashbench.case import DTYPES, MASKS, Case, parse_shape
+from flashbench.case import Case
 from flashbench.comparison import Comparison
 from flashbench.damage import UNREADABLE
-from flashbench.errors import InvalidInputError
 from flashbench.history import asv_row, names
 from flashbench.history.asv_row import Cell
 from flashbench.history.model import History, Machine, Series
@@ -21,6 +20,7 @@ from flashbench.other_tools import document as documents
 from flashbench.other_tools.asv_file import Decoder, damaged
 from flashbench.other_tools.judge import judge_alone
 from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE
+from flashbench.site.case_names import known_case
 from flashbench.site.content import Latest, Spot
 from flashbench.table import finite_exp
 from flashbench.verdict import Outcome, Verdict
@@ -107,7 +107,7 @@ def from_results(
         return None
     spots = []
     for pair, (comparison, verdict) in zip(judged.pairs, judged.report.judged, strict=True):
-        known = _case(pair.name)
+        known = known_case(pair.name)
         if known is not None and pair.b is not None and len(pair.b.times):
             seconds = float(np.median(pair.b.times.values))
             spots += spot(known, comparison, verdict, seconds)
@@ -148,13 +148,3 @@ def _speedups(cell: Cell | None) -> foreign.Launches:
     samples = (cell or {}).get("samples") or []
     values = np.array([value for value in samples if isinstance(value, float) and value > 0])
     return foreign.Launches(np.arange(len(values), dtype=np.intp), -np.log(values))
-
-
-def _case(name: str) -> Case | None:
-    shape, dtype, mask, device = [*name.rsplit("-", 3), "", "", ""][:4]
-    if dtype not in DTYPES or mask not in MASKS:
-        return None
-    try:
-        return Case(parse_shape(shape), dtype, mask != "full", device, mask == "bottom_right")
-    except (InvalidInputError, ValueError):
-        return None

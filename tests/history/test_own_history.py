@@ -60,7 +60,7 @@ def test_published_whole(environment: dict[str, str], tmp_path: Path) -> None:
         (page,) = (tmp_path / "site" / "commits").glob(f"{commit}*.html")
         text = page.read_text()
         assert ("no setup.py" in text) == (commit in NEVER_BUILT)
-        assert ("b1-h8-q512-d64-bf16-full-cuda" in text) == (commit not in NEVER_BUILT)
+        assert ("1,8,512,64 bf16 full cuda" in text) == (commit not in NEVER_BUILT)
 
 
 def test_changes_are_at_the_commits_that_made_them(environment: dict[str, str]) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from pages.browser import Visit, figures
-from pages.sample import BROKEN, HOSTILE, SUBJECTS, history
+from pages.sample import BROKEN, CASES, HOSTILE, SUBJECTS, history
 from playwright.sync_api import Browser, Page
 
-from flashbench.site.content import commit_page, machine_page
+from flashbench.site.content import case_page, commit_page, machine_page
 
 HASHES = [commit.id for commit in history().commits]
 HOSTILE_COMMIT = next(i for i, subject in SUBJECTS.items() if subject == HOSTILE)
@@ -17,6 +17,7 @@ PAGES = {
     "graphs": "graphs.html",
     "changes": "changes.html",
     "commits": "commits.html",
+    "case": case_page(CASES[0]),
     "commit": commit_page(HASHES[HOSTILE_COMMIT]),
     "broken commit": commit_page(HASHES[BROKEN[0]]),
     "machine": machine_page("box"),

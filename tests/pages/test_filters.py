@@ -69,7 +69,7 @@ def test_every_choice_passes_its_graphs(browser: Browser, tmp_path: Path) -> Non
     figures(page, len(graphs))
     titles = {"machine": 2, "candidate": 2, "dtype": 2, "mask": 2, "device": 2, "metric": 2}
     for label, values in titles.items():
-        select = page.get_by_label(label)
+        select = page.get_by_label(label, exact=True)
         options = [one for one in select.locator("option").all_text_contents() if one != "any"]
         assert len(options) == values, label
         passed = []
@@ -93,7 +93,7 @@ def test_filters_pass_what_they_say(visit: Open) -> None:
     figures(page, 8)
     page.get_by_label("case or series").fill("Q2048 causal")
     figures(page, 2)
-    page.get_by_label("machine").select_option("box")
+    page.get_by_label("machine", exact=True).select_option("box")
     figures(page, 1)
     page.get_by_role("button", name="Clear").click()
     figures(page, 8)

@@ -92,7 +92,7 @@ def test_the_legend_says_what_leaves_the_picture(browser: Browser, tmp_path: Pat
     visited = Visit(browser, tmp_path / "site")
     page = visited.open("graphs.html#show=time&tail=1")
     items = figures(page, 1).first.locator(".legend li").all_text_contents()
-    cut = [text for text in items if "cut where it leaves the picture" in text]
+    cut = [text for text in items if "cut at the thick dashes" in text]
     assert [text.split()[0] for text in cut] == ["99th"]
     assert visited.complaints == []
     visited.close()

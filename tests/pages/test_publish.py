@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages.sample import BROKEN, COMMITS, HOSTILE, STEP, content
+from pages.sample import BROKEN, CASES, COMMITS, HOSTILE, STEP, content
 
 from flashbench.errors import InvalidInputError
 from flashbench.history.model import Points
@@ -30,6 +30,7 @@ from flashbench.site.content import (
 from flashbench.site.pictures import peak_of, roofline, speedups
 from flashbench.site.project_name import project_name
 from flashbench.site.publish import publish
+from flashbench.site.standings import standings
 from flashbench.site.writer import MANIFEST
 
 SAMPLE = content()
@@ -76,8 +77,8 @@ def test_one_commit_more_writes_what_it_changes(tmp_path: Path) -> None:
     publish(SAMPLE, tmp_path / "a")
     more = longer(SAMPLE)
     made = publish(more, tmp_path / "a")
-    # Two pages of commits, one series; overview, commits, data/site.js.
-    assert made.written == 2 + 1 + 3
+    # Two pages of commits, one series, its case and the heat map; overview, commits, data/site.js.
+    assert made.written == 2 + 1 + 1 + 1 + 3
     publish(more, tmp_path / "b")
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
@@ -188,7 +189,7 @@ def test_pages_escape_untrusted_markup(tmp_path: Path) -> None:
     """No page has an inline script, style or handler, and every address stays in the folder."""
     publish(SAMPLE, tmp_path)
     pages = list(tmp_path.rglob("*.html"))
-    assert len(pages) == COMMITS + 4 + 2
+    assert len(pages) == COMMITS + len(CASES) + 4 + 2
     for path in pages:
         text = path.read_text()
         assert "default-src 'none'; script-src 'self'; style-src 'self'" in text
@@ -306,7 +307,8 @@ def _machine_page(latest: Latest) -> str:
     """The page of its machine when it is the newest there."""
     known = replace(SAMPLE, latest=(latest,))
     changes = pages.change_rows(known)
-    made = dict(pages.listing_pages(known, changes, CommitPages(known, changes)))
+    placed = standings(known.graphs)
+    made = dict(pages.listing_pages(known, placed, changes, CommitPages(known, changes)))
     return made[machine_page(latest.machine)].decode()
 
 

@@ -2,7 +2,7 @@
 "use strict";
 
 {
-  const { shape, scaled } = flashbench;
+  const { shape, scaled, span } = flashbench;
   const HEIGHT = 280;
   const MARGIN = { top: 24, right: 14, bottom: 56, left: 62 };
   const FEW = 150; // points that are drawn as dots, too
@@ -37,28 +37,6 @@
     return found;
   }
 
-  /** The least and the most of numbers and the two; there may be more than a call takes arguments. */
-  function span(numbers, least = Infinity, most = -Infinity) {
-    for (const number of numbers) {
-      least = Math.min(least, number);
-      most = Math.max(most, number);
-    }
-    return [least, most];
-  }
-
-  /** What the y axis spans: every value, and intervals unless they dwarf the values (`cut`). */
-  function extent(lines, isRatio, tail) {
-    const values = lines.flatMap((line) => line.points.map((point) => point.v));
-    if (isRatio) values.push(1);
-    const [low, high] = span(values);
-    const room = Math.max(high - low, Math.abs(high) * 0.02, 1e-300);
-    const ends = lines.flatMap((l) => l.points.flatMap((p) => [p.lo, p.hi, p.q25, p.q75, ...(tail ? [p.p90, p.p99] : [])].filter(Number.isFinite)));
-    const [least, most] = span(ends, low, high);
-    const [bottom, top] = [Math.max(low - 0.6 * room, least), Math.min(high + 0.6 * room, most)];
-    const edge = Math.max((top - bottom) * 0.06, room * 0.02);
-    return { low: bottom - edge, high: top + edge, cut: least < bottom || most > top };
-  }
-
   function path(points, x, y, name) {
     let open = false;
     let text = "";
@@ -71,8 +49,8 @@
     return text;
   }
 
-  /** Each stretch of points that have an interval as one closed shape. */
-  function band(points, x, y) {
+  /** Each stretch of points that have both ends of a band as one closed shape. */
+  function band(points, x, y, [lower, upper]) {
     let text = "";
     let run = [];
     const close = () => {
@@ -80,18 +58,38 @@
         // A point without neighbours still shows its interval.
         if (run.length === 1) run = [{ ...run[0], side: -3 }, { ...run[0], side: 3 }];
         const at = (p, v) => `${(x(p.x) + (p.side ?? 0)).toFixed(1)},${y(v).toFixed(1)}`;
-        const up = run.map((p) => at(p, p.hi));
-        const down = run.map((p) => at(p, p.lo)).reverse();
+        const up = run.map((p) => at(p, p[upper]));
+        const down = run.map((p) => at(p, p[lower])).reverse();
         text += `M${[...up, ...down].join("L")}Z`;
       }
       run = [];
     };
     for (const point of points) {
-      if ((point.lo ?? null) === null || (point.hi ?? null) === null) close();
+      if ((point[lower] ?? null) === null || (point[upper] ?? null) === null) close();
       else run.push(point);
     }
     close();
     return text;
+  }
+
+  /** A dash on the edge of the picture for each of these columns that lies beyond it. */
+  function cuts(points, names, x, { low, high }, top, floor) {
+    let text = "";
+    for (const point of points) {
+      if (names.some((name) => point[name] > high)) text += `M${(x(point.x) - 3).toFixed(1)},${top}h6`;
+      if (names.some((name) => Number.isFinite(point[name]) && point[name] < low)) text += `M${(x(point.x) - 3).toFixed(1)},${floor}h6`;
+    }
+    return text;
+  }
+
+  /** A value beyond the edge, as an arrow to where it lies. */
+  function beyond(point, x, { low, high }, top, floor, text) {
+    const up = point.v > high;
+    if (!up && point.v >= low) return [];
+    const at = x(point.x);
+    const drawn = shape("path", { d: up ? `M${at - 5},${top + 9}h10l-5,-9Z` : `M${at - 5},${floor - 9}h10l-5,9Z`, class: "beyond" });
+    drawn.append(shape("title", {}, `outside of the picture: ${text}`));
+    return [drawn];
   }
 
   /** The mark of a commit without numbers: a cross for a build that failed, else a ring. */
@@ -106,12 +104,13 @@
 
   /**
    * Draw `graph` into `svg`, as wide as it is. view: {show: "speedup" or "time", axis, from, to,
-   * quartiles, tail}. gaps: Map of commit -> text; measured: the commits with a number on the machine.
+   * quartiles, tail, pin}; pin: a commit to compare with, or -1. gaps: Map of commit -> text; measured: the commits with a number on the machine.
    * Returns what is needed to point at it.
    */
   flashbench.draw = (svg, graph, view, commits, gaps, measured) => {
-    const isRatio = view.show === "speedup" && graph.lines.some((l) => l.role === "speedup");
-    const roles = isRatio ? ["speedup"] : ["time", "control"];
+    const has = (role) => graph.lines.some((line) => line.role === role);
+    const isRatio = has("speedup") && (view.show === "speedup" || !has("time"));
+    const roles = isRatio ? ["speedup", "other speedup"] : ["time", "control", "other time"];
     let lines = graph.lines.filter((line) => roles.includes(line.role));
     lines = lines.map((line) => selected(line, view.from, view.to));
     const width = Math.max(280, svg.parentElement.clientWidth);
@@ -122,7 +121,8 @@
     const any = lines.some((line) => line.points.length);
     const [, largest] = span(lines.flatMap((l) => l.points.map((p) => p.v)), 0, 0);
     const [factor, unit] = isRatio ? [1, "×"] : scaled(lines[0].unit, largest);
-    const { low, high } = any ? extent(lines, isRatio, view.tail) : { low: 0, high: 1 };
+    const scale = any ? flashbench.scale(lines, isRatio, view.tail) : { low: 0, high: 1, spread: ["lo", "hi"] };
+    const { low, high, spread } = scale;
     const notes = new Map(gaps);
     for (const i of graph.failed) if (!notes.has(i)) notes.set(i, "not measured");
     const axis = flashbench.axis(view, commits, [...measured, ...notes.keys()]);
@@ -141,7 +141,7 @@
         shape("text", { x: MARGIN.left - 6, y: at + 4, class: "number", "text-anchor": "end" }, text),
       );
     }
-    if (isRatio) {
+    if (isRatio && low < 1 && high > 1) {
       svg.append(shape("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(1), y2: y(1), class: "one" }));
     }
     svg.append(shape("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: floor, y2: floor, class: "axis" }));
@@ -173,9 +173,11 @@
     }
     for (const line of lines) {
       const { role, points } = line;
-      svg.append(shape("path", { d: band(points, x, y), class: `band ${role}` }));
-      const percentiles = [...(view.quartiles ? ["q25", "q75"] : []), ...(view.tail ? ["p90", "p99"] : [])];
-      for (const name of percentiles.filter((one) => line[one])) {
+      svg.append(shape("path", { d: band(points, x, y, spread), class: `band ${role}` }));
+      const quartiles = view.quartiles && spread[0] !== "q25" ? ["q25", "q75"] : [];
+      const percentiles = [...quartiles, ...(view.tail ? ["p90", "p99"] : [])].filter((one) => line[one]);
+      svg.append(shape("path", { d: cuts(points, [...spread, ...percentiles], x, scale, MARGIN.top, floor), class: `cut ${role}` }));
+      for (const name of percentiles) {
         const kind = name.startsWith("q") ? "quartile" : name;
         svg.append(shape("path", { d: path(points, x, y, name), class: `${kind} ${role}` }));
       }
@@ -183,24 +185,39 @@
       for (const point of points.length <= FEW ? points : []) {
         svg.append(shape("circle", { cx: x(point.x), cy: y(point.v), r: 2.5, class: `dot ${role}` }));
       }
+      for (const point of points) {
+        const text = `${commits[point.x].hash.slice(0, 10)}: ${flashbench.digits(point.v * factor)} ${unit}`;
+        svg.append(...beyond(point, x, scale, MARGIN.top, floor, text));
+      }
     }
     for (const [i, text] of notes) {
       if (i < view.from || i > view.to) continue;
       const kind = gaps.has(i) ? "gap" : "failed";
       svg.append(mark(kind, x(i), floor + 10, `${commits[i].hash.slice(0, 10)}: ${text}`));
     }
+    if (view.pin >= view.from && view.pin <= view.to) {
+      svg.append(shape("line", { x1: x(view.pin), x2: x(view.pin), y1: MARGIN.top, y2: floor, class: "pin" }));
+    }
+    const selection = shape("rect", { y: MARGIN.top, height: inner.h, class: "selection", visibility: "hidden" });
     const cursor = shape("line", { y1: MARGIN.top, y2: floor, class: "cursor", visibility: "hidden" });
-    svg.append(cursor);
+    svg.append(selection, cursor);
 
     const stops = [...new Set([...lines.flatMap((l) => l.points.map((p) => p.x)), ...notes.keys()])];
     return {
-      lines, isRatio, factor, unit, notes, low, high,
+      lines, isRatio, factor, unit, notes, low, high, spread,
       stops: stops.filter((i) => i >= view.from && i <= view.to).sort((a, b) => a - b),
       nearest(clientX) {
         const box = svg.getBoundingClientRect();
         const at = ((clientX - box.left) * width) / box.width;
         const away = (i) => Math.abs(x(i) - at);
         return this.stops.reduce((best, s) => (away(s) < away(best) ? s : best), this.stops[0]);
+      },
+      /** Show what is dragged over, from one commit to another; nothing for equal ones. */
+      select(one, other) {
+        const [left, right] = [x(Math.min(one, other)), x(Math.max(one, other))];
+        selection.setAttribute("visibility", one === other ? "hidden" : "visible");
+        selection.setAttribute("x", left);
+        selection.setAttribute("width", right - left);
       },
       point(i) {
         cursor.setAttribute("visibility", "visible");

@@ -1,31 +1,39 @@
-// The data files call `flashbench.site` and `flashbench.graph`; what they bring is kept here.
+// The data files call `flashbench.site`, `graph` and `heat`; what they bring is kept here.
 // Untrusted text becomes text nodes and attributes only, never markup.
 "use strict";
 
 const flashbench = { content: null };
 
 {
-  const graphs = new Map(); // id -> the graph, or what waits for it
+  const root = document.documentElement.dataset.root;
+  const files = new Map(); // folder/id -> what a file brings, or what waits for it
+  const arrived = (folder) => (data) => { files.get(`${folder}/${data.id}`)?.resolve(data); };
 
   flashbench.site = (content) => { flashbench.content = content; };
 
-  flashbench.graph = (graph) => { graphs.get(graph.id)?.resolve(graph); };
+  flashbench.graph = arrived("graphs");
 
-  /** The numbers of a graph; its file is loaded once, on first use. */
-  flashbench.load = (id) => {
-    if (!graphs.has(id)) {
+  flashbench.heat = arrived("heat");
+
+  /** The content of a data file in a folder; the file is loaded once, on first use. */
+  flashbench.load = (folder, id) => {
+    const name = `${folder}/${id}`;
+    if (!files.has(name)) {
       const waiting = {};
       waiting.promise = new Promise((resolve, reject) => {
         waiting.resolve = resolve;
         const script = document.createElement("script");
-        script.src = `data/graphs/${encodeURIComponent(id)}.js`;
+        script.src = `${root}data/${folder}/${encodeURIComponent(id)}.js`;
         script.onerror = () => reject(new Error(`${script.src} cannot be read; publish again`));
         document.head.append(script);
       });
-      graphs.set(id, waiting);
+      files.set(name, waiting);
     }
-    return graphs.get(id).promise;
+    return files.get(name).promise;
   };
+
+  /** An address in the site, as seen from this page. */
+  flashbench.address = (page) => root + page;
 
   /** An HTML element with attributes and children (nodes or texts). */
   flashbench.element = (name, attributes = {}, ...children) => {
@@ -60,6 +68,13 @@ const flashbench = { content: null };
     return size >= 1000 ? number.toFixed(0) : number.toPrecision(4);
   };
 
-  /** The address of a commit's page. */
-  flashbench.commitPage = (commit) => commit.page;
+  /** Call when the window has another width; the height alone changes with a phone's address bar. */
+  flashbench.onWidth = (call) => {
+    let width = window.innerWidth;
+    window.addEventListener("resize", () => {
+      if (window.innerWidth === width) return;
+      width = window.innerWidth;
+      call();
+    });
+  };
 }

@@ -3,7 +3,7 @@
 
 {
   const { element } = flashbench;
-  const content = flashbench.content;
+  const { content, view: views } = flashbench;
   const AT_ONCE = 8; // graphs shown, and added by "Show more"
   const FIELDS = ["machine", "candidate", "dtype", "causal", "device", "metric"];
   const form = document.getElementById("filters");
@@ -14,14 +14,6 @@
   let passing = [];
   let limit = AT_ONCE;
 
-  content.gapsOf = (machine) => {
-    const found = new Map();
-    for (const gap of content.gaps) {
-      if (gap.machine === "" || gap.machine === machine) found.set(gap.commit, `${gap.status}${gap.reason && ": "}${gap.reason}`);
-    }
-    return found;
-  };
-
   for (const field of FIELDS) {
     const values = [...new Set(content.graphs.map((graph) => graph[field]))].filter(Boolean).sort();
     const select = form.elements[field];
@@ -29,40 +21,32 @@
     select.closest("div").hidden = values.length < 2;
   }
 
+  const { beside } = form.elements;
+  beside.append(...content.measured.map(({ machine }) => element("option", { value: machine }, machine)));
+  beside.closest("div").hidden = content.measured.length < 2;
+
   document.getElementById("tail").hidden = !content.graphs.some((graph) => graph.tail);
 
-  // Where most commits were not measured, lines would be long and flat.
-  const tried = new Set([...content.gaps.map((gap) => gap.commit), ...content.measured.flatMap((one) => one.commits)]);
   const axis = form.elements.axis;
-  axis.dataset.initial = 2 * tried.size < content.commits.length ? "tried" : "all";
+  axis.dataset.initial = views.initial.axis;
   for (const option of axis.options) option.defaultSelected = option.value === axis.dataset.initial;
-
-  /** The commit that a text means: a date, or the start of a hash. -1: none. */
-  function commitAt(text, wanted) {
-    const { commits } = content;
-    if (!text) return wanted === "from" ? 0 : commits.length - 1;
-    if (/^\d{4}-\d\d-\d\d$/.test(text)) {
-      if (wanted === "from") return commits.findIndex((commit) => commit.date >= text);
-      return commits.findLastIndex((commit) => commit.date <= text);
-    }
-    return text.length < 4 ? -1 : commits.findIndex((commit) => commit.hash.startsWith(text.toLowerCase()));
-  }
 
   function range() {
     const ends = {};
-    for (const end of ["from", "to"]) {
+    for (const end of ["from", "to", "pin"]) {
       const input = form.elements[end];
-      ends[end] = commitAt(input.value.trim(), end);
-      input.setAttribute("aria-invalid", String(ends[end] < 0));
+      const text = input.value.trim();
+      ends[end] = views.commitAt(text, end);
+      input.setAttribute("aria-invalid", String(text !== "" && ends[end] < 0));
     }
     if (ends.from < 0) ends.from = 0;
-    if (ends.to < 0) ends.to = content.commits.length - 1;
-    return ends.from <= ends.to ? ends : { from: ends.to, to: ends.from };
+    if (ends.to < 0) ends.to = views.last;
+    return ends.from <= ends.to ? ends : { ...ends, from: ends.to, to: ends.from };
   }
 
   function passes(graph) {
     const words = form.elements.case.value.toLowerCase().split(/\s+/);
-    const name = graph.title.toLowerCase();
+    const name = `${graph.title} ${graph.case} ${graph.words}`.toLowerCase();
     return words.every((word) => name.includes(word))
       && FIELDS.every((field) => ["", graph[field]].includes(form.elements[field].value))
       && (!form.elements.changed.checked || graph.changes > 0)
@@ -71,16 +55,21 @@
 
   function view() {
     const { show, axis, quartiles, tail } = form.elements;
-    return { show: show.value, axis: axis.value, quartiles: quartiles.checked, tail: tail.checked, ...range() };
+    return { show: show.value, axis: axis.value, beside: beside.value, quartiles: quartiles.checked, tail: tail.checked, ...range() };
   }
 
   function render() {
     const now = view();
     const wanted = passing.slice(0, limit);
     list.replaceChildren();
-    shown = wanted.map((entry) => flashbench.figure(entry, now, content));
+    const said = new Set(); // cases: each is said in words once
+    shown = wanted.map((entry) => {
+      const words = !said.has(entry.case);
+      said.add(entry.case);
+      return flashbench.figure(entry, { change, words });
+    });
     list.append(...shown.map((one) => one.figure));
-    for (const one of shown) one.draw();
+    for (const one of shown) one.draw(now);
     more.hidden = wanted.length === passing.length;
     count.textContent = `${passing.length} of ${content.graphs.length} graphs pass the filters` +
       `${more.hidden ? "" : `; the first ${wanted.length} are shown`}.`;
@@ -116,6 +105,16 @@
     }
   }
 
+  /** What a graph asks for: other commits, or one to compare with. The graphs stay. */
+  function change(some) {
+    for (const [name, commit] of Object.entries(some)) {
+      form.elements[name].value = commit === views.initial[name] ? "" : views.named(commit);
+    }
+    write();
+    const now = view();
+    for (const one of shown) one.draw(now);
+  }
+
   let typing = 0;
   form.addEventListener("input", () => {
     window.clearTimeout(typing);
@@ -134,11 +133,9 @@
     list.children[first]?.querySelector("svg").focus();
   });
   window.addEventListener("hashchange", () => { read(); apply(); });
-  let width = window.innerWidth;
-  window.addEventListener("resize", () => {
-    if (window.innerWidth === width) return; // the height alone, as of a phone's address bar
-    width = window.innerWidth;
-    for (const one of shown) one.draw();
+  flashbench.onWidth(() => {
+    const now = view();
+    for (const one of shown) one.draw(now);
   });
   read();
   apply();

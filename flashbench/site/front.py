@@ -1,0 +1,184 @@
+"""The front page: the answer first, then how it came about."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from flashbench.history.model import Machine
+from flashbench.metric import label_of
+from flashbench.site import sparkline
+from flashbench.site.case_names import in_short
+from flashbench.site.commit_pages import measured_on
+from flashbench.site.content import HASH, Content, Graph, case_page, commit_page, date, machine_page
+from flashbench.site.standings import Standing, since, state_of
+from flashbench.table import ratio_text
+
+CARDS = 12  # standings; the others are on the pages of their machines
+RECENT = 12  # changes
+SLOWER = 5  # series that are named
+BROKEN = 5  # commits that are named
+NOTES = 50  # of what was passed over
+
+
+def front(
+    content: Content, standings: tuple[Standing, ...], rows: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The values of the page. rows: the changes, the newest first."""
+    commits = content.history.commits
+    days = [date(one.time) for one in (commits[:1] + commits[-1:])]
+    cards = [card(content, one) for one in standings[:CARDS]]
+    recent = []
+    by_id = {graph.id: graph for graph in content.graphs}
+    for row in rows[:RECENT]:
+        graph = by_id[row["graph"]]
+        change = next(one for one in graph.changes if one.commit == row["place_of"])
+        recent.append({**row, "sparkline": sparkline.of_change(graph, change)})
+    return {
+        "title": f"{content.project}: is it fast, at every commit?",
+        "commits": len(commits),
+        "span": " to ".join(dict.fromkeys(days)),
+        "graphs": len(content.graphs),
+        "cards": cards,
+        "others": len(standings) - len(cards),
+        "states": Counter(one["state"] for one in cards),
+        "slower": _slower(content),
+        "judged": sum(bool(graph.changes) for graph in content.graphs),
+        "last": _last(rows),
+        "builds": _builds(content),
+        "recent": recent,
+        "changes_count": len(rows),
+        "machines": [_machine(content, machine) for machine in content.history.machines],
+        "notes": content.notes[:NOTES],
+    }
+
+
+def card(content: Content, standing: Standing) -> dict[str, Any]:
+    """What is known of one candidate on one device."""
+    known = {one.name: one for one in content.history.machines}[standing.machine]
+    processor = known.gpu if standing.device == "cuda" else known.cpu
+    made: dict[str, Any] = {
+        "processor": processor or standing.machine,
+        "machine": standing.machine,
+        "page": machine_page(standing.machine),
+        "candidate": standing.candidate,
+        "metric": label_of(standing.metric),
+        "cases": standing.cases or len(standing.graphs),
+        "newest": commit_link(content, standing.newest),
+        "graph": None,
+        "state": "unknown",
+        **dict.fromkeys(("value", "interval", "first", "began", "since", "verdicts"), ""),
+    }
+    points = standing.points
+    if standing.mean is None or points is None:
+        return made
+    low, high = float(points.low[-1]), float(points.high[-1])
+    if np.isfinite([low, high]).all():
+        made["state"] = state_of(low, high)
+        made["interval"] = f"{ratio_text(low)} to {ratio_text(high)}"
+    start = since(points)
+    return made | {
+        "graph": standing.mean.id,
+        "value": ratio_text(float(points.value[-1])),
+        "first": ratio_text(float(points.value[0])),
+        "began": commit_link(content, int(points.commit[0])),
+        "since": None if start is None else commit_link(content, start),
+        "measured": len(points),
+        "verdicts": _verdicts(content, standing),
+    }
+
+
+def commit_link(content: Content, place: int) -> dict[str, str]:
+    """What names a commit on a page."""
+    one = content.history.commits[place]
+    return {
+        "page": commit_page(one.id),
+        "hash": one.id[:HASH],
+        "day": date(one.time),
+        "subject": one.subject,
+    }
+
+
+def _verdicts(content: Content, standing: Standing) -> str:
+    """How many cases have each verdict at the newest commit; "" where it has none."""
+    counts: Counter[str] = Counter()
+    for latest in content.latest:
+        if (latest.machine, latest.device) == (standing.machine, standing.device):
+            for row in latest.table.rows:
+                named = row.get("candidate")
+                if "verdict" in row and (named is None or named.text == standing.candidate):
+                    counts[row["verdict"].text] += 1
+    return ", ".join(f"{name} {count}" for name, count in counts.most_common())
+
+
+def _slower(content: Content) -> dict[str, Any]:
+    """The series whose last change made them slower."""
+    found: list[tuple[int, Graph]] = [
+        (graph.changes[-1].commit, graph)
+        for graph in content.graphs
+        if graph.changes and graph.changes[-1].speedup.value < 0
+    ]
+    named = []
+    for place, graph in sorted(found, key=lambda one: -one[0])[:SLOWER]:
+        case = graph.series.case
+        size = float(np.exp(graph.changes[-1].speedup.value))
+        named.append(
+            {
+                "name": in_short(case) if case else graph.series.name,
+                "page": case_page(case) if case else f"graphs.html#graph={graph.id}",
+                "machine": graph.series.machine,
+                "size": ratio_text(size),
+                "commit": commit_link(content, place),
+            }
+        )
+    return {"count": len(found), "named": named}
+
+
+def _last(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The newest commit that changed a series, with how many it made faster and slower."""
+    if not rows:
+        return None
+    same = [row for row in rows if row["place_of"] == rows[0]["place_of"]]
+    faster = sum(row["faster"] for row in same)
+    return {**rows[0], "faster_count": faster, "slower_count": len(same) - faster}
+
+
+def _builds(content: Content) -> dict[str, Any]:
+    """Which commits build, as a strip, and the newest that do not."""
+    commits = content.history.commits
+    measured = {
+        place
+        for machine in content.history.machines
+        for place in measured_on(content, machine.name)
+    }
+    failed = {gap.commit: gap for gap in content.history.gaps if gap.commit not in measured}
+    newest = sorted(failed, reverse=True)
+    tried = sorted(measured | failed.keys())
+    last = max(tried, default=None)
+    return {
+        "strip": sparkline.strip(len(commits), measured, failed.keys()),
+        "tried": len(tried),
+        "failed": len(failed),
+        "untried": len(commits) - 1 - last if last is not None else len(commits),
+        "newest": None if last is None else commit_link(content, last),
+        "newest_fails": last in failed,
+        "named": [
+            {
+                **commit_link(content, place),
+                "status": failed[place].status,
+                "machine": failed[place].machine,
+                "reason": failed[place].reason.partition("\n")[0],
+            }
+            for place in newest[:BROKEN]
+        ],
+    }
+
+
+def _machine(content: Content, machine: Machine) -> dict[str, Any]:
+    facts = [fact for fact in (machine.gpu, machine.cpu, machine.os) if fact]
+    return {
+        "name": machine.name,
+        "page": machine_page(machine.name),
+        "facts": facts,
+        "measured": len(measured_on(content, machine.name)),
+    }

@@ -1,0 +1,115 @@
+"""Where each candidate stands on each device: its cases together, as a geometric mean over time."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from flashbench.history.model import FloatArray, Points, Series
+from flashbench.metric import DEFAULT_METRIC
+from flashbench.site.content import Graph, speedup
+
+_MOSTLY = 3 / 4  # of the commits: a case measured at fewer is no part of the mean
+State = Literal["faster", "slower", "as fast"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One candidate's cases on a machine and device, by the device's default metric.
+
+    graphs: of the cases; mean: the graph of their geometric mean, None without one; cases: how
+    many are in it.
+    """
+
+    machine: str
+    device: str
+    metric: str
+    candidate: str
+    graphs: tuple[Graph, ...]
+    mean: Graph | None
+    cases: int
+
+    @property
+    def points(self) -> Points | None:
+        """The mean as a speed-up, above 1 is faster."""
+        ratio = self.mean.series.ratio if self.mean else None
+        return speedup(ratio) if ratio is not None and len(ratio) else None
+
+    @property
+    def newest(self) -> int:
+        """The newest commit with a number, as an index."""
+        return max(int(graph.series.judged.commit[-1]) for graph in self.graphs)
+
+
+def standings(graphs: Sequence[Graph]) -> tuple[Standing, ...]:
+    """One for each machine, device and candidate that was measured beside SDPA; those with the
+    newest numbers first."""
+    groups: dict[tuple[str, str, str, str, str], list[Graph]] = defaultdict(list)
+    for graph in graphs:
+        one, device = graph.series, graph.traits[2]
+        is_judged = one.case and one.ratio is not None and len(one.ratio) and not one.baseline
+        if is_judged and one.metric == DEFAULT_METRIC.get(device):
+            groups[one.machine, one.environment, device, one.metric, one.candidate].append(graph)
+    found = []
+    for (machine, environment, device, metric, candidate), members in groups.items():
+        ratios = [one.series.ratio for one in members]
+        mean, cases = geometric_mean([ratio for ratio in ratios if ratio is not None])
+        together: Graph | None = None
+        if mean is not None:
+            named = f"geometric mean of {cases} case{'s' * (cases != 1)}"
+            place = " ".join((environment, device, metric, candidate))
+            series = Series(machine, place, named, (), "", mean, metric, ratio=mean)
+            together = Graph(series)
+        found.append(Standing(machine, device, metric, candidate, tuple(members), together, cases))
+    return tuple(sorted(found, key=lambda one: (-one.newest, one.machine, one.candidate)))
+
+
+def geometric_mean(series: Sequence[Points]) -> tuple[Points | None, int]:
+    """The geometric mean of series along the commits, and of how many; None of none.
+
+    A commit counts if it measured half of the cases; a case that it did not measure stands with
+    its number of before. Ends of intervals and quartiles are the geometric means of the ends: exact
+    if all cases err together, too wide if they err alone.
+    """
+    commits = np.unique(np.concatenate([one.commit for one in series]))
+    members = [one for one in series if len(one) >= _MOSTLY * len(commits)]
+    if not members:
+        return None, 0
+    there = np.zeros((len(members), len(commits)), dtype=np.bool_)
+    columns = {
+        name: np.full(there.shape, np.nan) for name in ("value", "low", "high", "q25", "q75")
+    }
+    for row, one in enumerate(members):
+        place = np.searchsorted(commits, one.commit)
+        there[row, place] = True
+        for name, matrix in columns.items():
+            matrix[row, place] = np.log(getattr(one, name))
+    known = np.maximum.accumulate(np.where(there, np.arange(len(commits)), -1), axis=1)
+    counted = (known >= 0).all(axis=0) & (there.mean(axis=0) >= 0.5)
+    latest = known[:, counted]
+    means: dict[str, FloatArray] = {
+        name: np.exp(np.take_along_axis(matrix, latest, axis=1).mean(axis=0))
+        for name, matrix in columns.items()
+    }
+    unknown = np.full(int(counted.sum()), np.nan)
+    launches = np.zeros(len(unknown), dtype=np.int64)
+    points = Points(
+        commits[counted], **means, launches=launches, p90=unknown, p99=unknown
+    )  # fmt: skip
+    return (points, len(members)) if len(points) else (None, 0)
+
+
+def state_of(low: float, high: float) -> State:
+    """What an interval of a speed-up says; one without ends says nothing."""
+    if low > 1:
+        return "faster"
+    return "slower" if high < 1 else "as fast"
+
+
+def since(points: Points) -> int | None:
+    """The commit from which on the newest state has lasted; None where it always was so."""
+    states = [state_of(low, high) for low, high in zip(points.low, points.high, strict=True)]
+    others = [place for place, state in enumerate(states) if state != states[-1]]
+    return int(points.commit[others[-1] + 1]) if others else None

@@ -1,0 +1,173 @@
+// Every case at every commit, as one picture. Blue is faster, orange slower: colours that differ
+// for every kind of sight, with the numbers at the cursor.
+"use strict";
+
+{
+  const { element, digits, address, content } = flashbench;
+  const ROW = 22; // pixels of a row with a name
+  const NAMED = 60; // rows; of more there is no room for names
+  const TALL = 900; // pixels of all rows without names, about
+  const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const place = document.getElementById("heat");
+  const chosen = document.getElementById("heat-of");
+
+  /** The speed-ups of a row; null where there is none. */
+  function numbers(text, { levels, widest }) {
+    return Array.from({ length: text.length / 2 }, (_, i) => {
+      const level = 64 * DIGITS.indexOf(text[2 * i]) + DIGITS.indexOf(text[2 * i + 1]);
+      return level ? widest ** ((2 * (level - 1)) / levels - 1) : null;
+    });
+  }
+
+  const mix = (one, other, part) => `rgb(${one.map((from, i) => Math.round(from + (other[i] - from) * part)).join(" ")})`;
+
+  const rgb = (name) => {
+    const hex = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+    return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+  };
+
+  /** The factor that has the full colour: nine of ten cells lie below it. */
+  function strongest(rows) {
+    const sizes = rows.flat().filter((one) => one !== null).map((one) => Math.abs(Math.log(one))).sort((a, b) => a - b);
+    const most = Math.exp(sizes[Math.floor(0.9 * sizes.length)] ?? 0);
+    return [1.05, 1.1, 1.2, 1.5, 2, 3, 5].find((one) => one >= most) ?? 10;
+  }
+
+  function show(heat) {
+    const speed = heat.cells.map((text) => numbers(text, heat));
+    const named = heat.rows.length <= NAMED;
+    const height = named ? ROW : Math.max(2, Math.round(TALL / heat.rows.length));
+    const canvas = element("canvas", { tabindex: "0", role: "img" });
+    const names = element("ol", { class: "names" });
+    if (named) names.append(...heat.rows.map((row) => element("li", {}, element("a", { href: address(row.page) }, row.name))));
+    const readout = element("p", { class: "readout", "aria-live": "polite" }, "Point at a cell, or walk with the arrow keys; Enter opens the case.");
+    const compare = element("button", { type: "button" }, "Compare with this commit");
+    const key = element("p", { class: "key" });
+    const cells = document.createElement("canvas"); // without the cursor
+    const days = heat.columns.length ? [heat.columns[0][0], heat.columns.at(-1)[1]].map((i) => content.commits[i].date) : [];
+    const axis = element("p", { class: "days soft" }, ...days.map((day) => element("span", {}, day)));
+    place.replaceChildren(key, element("div", { class: named ? "heat" : "heat dense" }, names, element("div", {}, canvas, axis)), readout, element("p", { class: "tools" }, compare));
+    let [row, column] = [0, heat.columns.length - 1];
+    let pinned = -1; // the column to compare with
+
+    const hashOf = (c) => content.commits[heat.columns[c][1]].hash.slice(0, 10);
+    const edge = (c) => Math.round((c * canvas.clientWidth) / heat.columns.length);
+    const shown = (r, c) => {
+      const value = speed[r][c];
+      if (value === null || pinned < 0) return value;
+      return speed[r][pinned] === null ? null : value / speed[r][pinned];
+    };
+
+    /** The cells, once for all places of the cursor. */
+    function draw() {
+      const width = Math.max(1, canvas.parentElement.clientWidth);
+      const dots = Math.min(2, window.devicePixelRatio);
+      for (const one of [canvas, cells]) {
+        one.width = width * dots;
+        one.height = height * heat.rows.length * dots;
+      }
+      canvas.style.height = `${height * heat.rows.length}px`;
+      const pen = cells.getContext("2d");
+      pen.scale(dots, dots);
+      const [slow, none, fast, gap] = ["--slow", "--same", "--fast", "--gap"].map(rgb);
+      const most = strongest(speed.map((some, r) => some.map((_, c) => shown(r, c))));
+      const [wide, space] = [width / heat.columns.length, width / heat.columns.length > 6 && named ? 1 : 0];
+      speed.forEach((some, r) => some.forEach((_, c) => {
+        const value = shown(r, c);
+        if (value === null) return;
+        const part = Math.min(1, Math.abs(Math.log(value)) / Math.log(most));
+        pen.fillStyle = mix(none, value > 1 ? fast : slow, part);
+        pen.fillRect(edge(c), r * height, edge(c + 1) - edge(c) - space, height - space);
+      }));
+      pen.fillStyle = mix(gap, gap, 0);
+      for (const c of heat.broken) {
+        if (speed.every((some) => some[c] === null)) pen.fillRect(edge(c) + Math.floor(wide / 2) - 1, 0, 2, canvas.height);
+      }
+      const scale = [1 / most, 1, most].map(digits);
+      key.replaceChildren(pinned < 0 ? "Speed-up over SDPA: " : `Speed over that at ${hashOf(pinned)}: `,
+        ...["slow", "same", "fast"].map((one, i) => element("span", { class: `swatch ${one}` }, `${scale[i]}×`)),
+        " (log scale); blank: not measured; a red line: no results.");
+      canvas.setAttribute("aria-label", `Heat map of ${heat.rows.length} cases at ${heat.columns.length} commits or stretches of them, the slowest case first. Arrow keys walk over the cells, Enter opens the case, c compares with the commit.`);
+      paint();
+      place.dataset.drawn = heat.id;
+    }
+
+    function paint() {
+      const pen = canvas.getContext("2d");
+      pen.setTransform(1, 0, 0, 1, 0, 0);
+      pen.clearRect(0, 0, canvas.width, canvas.height);
+      pen.drawImage(cells, 0, 0);
+      if (!canvas.matches(":focus, :hover")) return;
+      pen.scale(canvas.width / canvas.clientWidth, canvas.width / canvas.clientWidth);
+      const ink = rgb("--ink");
+      pen.strokeStyle = mix(ink, ink, 0);
+      pen.lineWidth = 2;
+      pen.strokeRect(edge(column), row * height, Math.max(3, edge(column + 1) - edge(column)), Math.max(3, height));
+    }
+
+    function tell() {
+      const [first, last] = heat.columns[column];
+      const commit = content.commits[last];
+      const value = speed[row][column];
+      const link = element("a", { href: address(heat.rows[row].page) }, heat.rows[row].name);
+      const at = element("a", { href: address(commit.page) }, commit.hash.slice(0, 10));
+      const ratio = shown(row, column);
+      readout.replaceChildren(link, `: ${value === null ? "not measured" : `${digits(value)}× SDPA`}`,
+        pinned < 0 || ratio === null ? "" : `, ${digits(ratio)} times that at ${hashOf(pinned)}`,
+        " at ", at, ` ${commit.date} ${commit.subject}${first === last ? "" : `, the newest of ${last - first + 1} commits`}`);
+    }
+
+    function move(r, c) {
+      row = Math.min(heat.rows.length - 1, Math.max(0, r));
+      column = Math.min(heat.columns.length - 1, Math.max(0, c));
+      paint();
+      tell();
+    }
+
+    canvas.addEventListener("pointermove", (event) => {
+      const box = canvas.getBoundingClientRect();
+      move(Math.floor((event.clientY - box.top) / height), Math.floor(((event.clientX - box.left) / box.width) * heat.columns.length));
+    });
+    compare.addEventListener("click", () => {
+      pinned = pinned === column ? -1 : column;
+      draw();
+      tell();
+    });
+    canvas.addEventListener("click", tell);
+    canvas.addEventListener("blur", paint);
+    canvas.addEventListener("focus", () => move(row, column));
+    canvas.addEventListener("pointerleave", paint);
+    canvas.addEventListener("keydown", (event) => {
+      const to = {
+        ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1], ArrowUp: [row - 1, column],
+        ArrowDown: [row + 1, column], Home: [row, 0], End: [row, Infinity], PageUp: [row - 10, column],
+        PageDown: [row + 10, column],
+      }[event.key];
+      if (event.key === "c") compare.click();
+      if (event.key === "Enter") window.location.href = address(heat.rows[row].page);
+      if (!to || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      move(...to);
+    });
+    draw();
+    return draw;
+  }
+
+  let draw = () => {};
+  function load() {
+    const wanted = chosen.value;
+    flashbench.load("heat", wanted).then(
+      (heat) => { if (chosen.value === wanted) draw = show(heat); },
+      (error) => place.replaceChildren(error.message),
+    );
+  }
+
+  if (chosen?.options.length) {
+    chosen.addEventListener("change", load);
+    flashbench.onWidth(() => draw());
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+    load();
+  } else {
+    for (const id of ["heat-title", "heat-choice"]) document.getElementById(id)?.remove();
+  }
+}

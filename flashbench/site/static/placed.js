@@ -1,0 +1,44 @@
+// Graphs that have a place on a page: <div data-graph="ID">. They share one view, kept in the address.
+"use strict";
+
+{
+  const { content, view: views } = flashbench;
+  const entries = new Map([...content.graphs, ...content.means].map((entry) => [entry.id, entry]));
+  const TEXTS = ["from", "to", "pin"];
+  let view = views.initial;
+
+  function read() {
+    const state = new URLSearchParams(window.location.hash.slice(1));
+    const at = (name, other) => {
+      const commit = views.commitAt(state.get(name) ?? "", name);
+      return commit < 0 ? other : commit;
+    };
+    view = { ...views.initial, from: at("from", 0), to: at("to", views.last), pin: at("pin", -1) };
+    if (view.from > view.to) [view.from, view.to] = [view.to, view.from];
+  }
+
+  function change(some) {
+    view = { ...view, ...some };
+    const state = new URLSearchParams();
+    for (const name of TEXTS) {
+      if (view[name] !== views.initial[name]) state.set(name, views.named(view[name]));
+    }
+    window.history.replaceState(null, "", `#${state}`);
+    draw();
+  }
+
+  const figures = [...document.querySelectorAll(".placed")].map((place) => {
+    const made = flashbench.figure(entries.get(place.dataset.graph), { change, plain: place.dataset.plain === "yes" });
+    place.append(made.figure);
+    return made;
+  });
+
+  function draw() {
+    for (const one of figures) one.draw(view);
+  }
+
+  window.addEventListener("hashchange", () => { read(); draw(); });
+  flashbench.onWidth(draw);
+  read();
+  draw();
+}

@@ -1,0 +1,59 @@
+// What the y axis of a graph spans, and which band is drawn: chosen from the data.
+"use strict";
+
+{
+  const FEW = 8; // points below which every value is inside
+  const NEWEST = 3; // points that are always inside
+  const FAR = 3; // times the range of most values: what lies beyond is cut
+
+  /** The least and the most of numbers and the two; there may be more than a call takes arguments. */
+  function span(numbers, least = Infinity, most = -Infinity) {
+    for (const number of numbers) {
+      least = Math.min(least, number);
+      most = Math.max(most, number);
+    }
+    return [least, most];
+  }
+
+  const quantile = (sorted, part) => sorted[Math.round(part * (sorted.length - 1))];
+
+  function median(numbers) {
+    return numbers.length ? quantile([...numbers].sort((a, b) => a - b), 0.5) : NaN;
+  }
+
+  /** Without single values that would flatten all others; the newest ones are never left out. */
+  function ofValues(lines) {
+    const values = lines.flatMap((line) => line.points.map((point) => point.v)).sort((a, b) => a - b);
+    const newest = lines.flatMap((line) => line.points.slice(-NEWEST).map((point) => point.v));
+    if (values.length < FEW) return span(values);
+    const [near, far] = [quantile(values, 0.05), quantile(values, 0.95)];
+    const core = Math.max(far - near, 0.02 * Math.abs(far));
+    return span(newest, Math.max(values[0], near - FAR * core), Math.min(values.at(-1), far + FAR * core));
+  }
+
+  /**
+   * {low, high, spread}: the ends of the axis, and the columns of the band: the interval, or the
+   * quartiles where most intervals are wider than all values together.
+   */
+  flashbench.scale = (lines, isRatio, tail) => {
+    let [low, high] = ofValues(lines);
+    if (isRatio) {
+      // The line of "as fast as SDPA", unless it would leave the data a third of the picture.
+      const close = 2 * Math.max(high - low, 0.02 * high);
+      if (1 > low - close && 1 < high + close) [low, high] = [Math.min(low, 1), Math.max(high, 1)];
+    }
+    const room = Math.max(high - low, Math.abs(high) * 0.02, 1e-300);
+    const points = lines.flatMap((line) => line.points);
+    const wide = median(points.map((p) => p.hi - p.lo).filter(Number.isFinite)) > room;
+    const quartiles = wide && lines.some((line) => line.q25);
+    const spread = quartiles ? ["q25", "q75"] : ["lo", "hi"];
+    const drawn = [...spread, ...(tail ? ["p90", "p99"] : [])];
+    const ends = points.flatMap((point) => drawn.map((name) => point[name])).filter(Number.isFinite);
+    const [least, most] = span(ends, low, high);
+    const [bottom, top] = [Math.max(low - 0.6 * room, least), Math.min(high + 0.6 * room, most)];
+    const edge = Math.max((top - bottom) * 0.06, room * 0.02);
+    return { low: bottom - edge, high: top + edge, spread };
+  };
+
+  flashbench.span = span;
+}
