@@ -8,7 +8,7 @@ from pages.sample import HOSTILE, content
 
 from flashbench.history.profiles import Kept
 from flashbench.profile import model
-from flashbench.site.content import Content, commit_page
+from flashbench.site.content import Content, case_page, commit_page
 from flashbench.site.publish import publish
 
 GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
@@ -58,3 +58,18 @@ def test_texts_of_a_profile_are_escaped(tmp_path: Path) -> None:
     assert "Profiled" in page
     assert "<script>window" not in page
     assert "<img" not in page
+
+
+def test_a_case_shows_its_profiles(tmp_path: Path) -> None:
+    """The newest first, each with its commit."""
+    known = profiled(1e6, 2e6)
+    case = known.profiles[0].profile.case.id
+    first, *others = known.graphs
+    graphs = (replace(first, series=replace(first.series, case=case)), *others)
+    publish(replace(known, graphs=graphs), tmp_path)
+    page = (tmp_path / case_page(case)).read_text()
+    newer, older = (f'href="../{commit_page(known.history.commits[i].id)}"' for i in (1, 0))
+    _, profiles = page.split("<h2>Profiled</h2>")
+    assert profiles.index(newer) < profiles.index(older)
+    assert "same time, twice the bank conflicts" in profiles
+    assert "Profiled" not in (tmp_path / case_page(graphs[1].series.case)).read_text()
