@@ -29,9 +29,9 @@ def project_settings(tree: SourceTree) -> Iterator[Finding]:
     if project is None:
         raise CannotCheck(f"no {TABLE}")
     yield from _sources(tree, project)
-    if (tree.root / project.path).is_dir() or _may_be_made(tree, project.path):
+    if (tree.root / project.path).is_dir():
         yield from _callable(tree, project)
-    else:
+    elif not project.build or not _may_be_made(tree, project.path):
         yield Finding(
             f"pyproject.toml {TABLE} path",
             f"{project.path} does not exist, and no build file names it",
