@@ -35,7 +35,7 @@ _Z_POWER = 0.8416  # normal quantile of 80 % power
 
 
 class Outcome(StrEnum):
-    """The outcome of a comparison."""
+    """The outcome of a comparison. For a new word, see "Where things are" in CONTRIBUTING.md."""
 
     FASTER = "FASTER"
     SLOWER = "SLOWER"

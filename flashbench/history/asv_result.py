@@ -12,7 +12,8 @@ from flashbench.other_tools import document
 from flashbench.other_tools.asv_file import AsvFile, Decoder, Params, damaged
 
 FloatArray = NDArray[np.float64]
-COLUMNS = (
+# What a history needs of asv_row.WRITTEN_COLUMNS; `series._points` turns them into `model.Points`.
+READ_COLUMNS = (
     "result",
     "stats_ci_99_a",
     "stats_ci_99_b",
@@ -40,8 +41,8 @@ class Row(NamedTuple):
 class ResultFile(NamedTuple):
     """One commit in one environment.
 
-    numbers: (len(COLUMNS), combinations of all rows, row after row); NaN where the file has none.
-    failed: (combinations of all rows,), whether it was tried without a result; other NaN were
+    numbers: (len(READ_COLUMNS), combinations of all rows, row after row); NaN where the file has
+    none. failed: (combinations of all rows,), whether it was tried without a result; other NaN were
     skipped.
     """
 
@@ -73,10 +74,10 @@ class Reader:
 
 def _arrays(file: AsvFile) -> ResultFile:
     rows: list[Row] = []
-    numbers: list[list[float | None]] = [[] for _ in COLUMNS]
+    numbers: list[list[float | None]] = [[] for _ in READ_COLUMNS]
     failed: list[bool] = []
     for row in file.rows:
-        columns = row.columns(COLUMNS)
+        columns = row.columns(READ_COLUMNS)
         result = columns[0]
         count = row.combinations if result is None else len(result)
         if (

@@ -11,8 +11,9 @@ from flashbench.launches import FloatArray
 from flashbench.other_tools.asv_file import AsvRow
 from flashbench.stats.quantile import interval_ranks, launch_quantile
 
-# In asv's order. Columns of cells are lists, one entry per cell.
-COLUMNS = (
+# What we write, in asv's order (asv_result.READ_COLUMNS is what we read back). Columns of cells are
+# lists, one entry per cell.
+WRITTEN_COLUMNS = (
     "result",
     "params",
     "version",
@@ -28,7 +29,9 @@ COLUMNS = (
     "stats_p_99",
     "samples",
 )
-_NUMBERS_OF_CELL = [name for name in COLUMNS if name == "result" or name.startswith("stats_")]
+_NUMBERS_OF_CELL = [
+    name for name in WRITTEN_COLUMNS if name == "result" or name.startswith("stats_")
+]
 _COUNTS = ("stats_number", "stats_repeat")
 _OF_CELL = [*_NUMBERS_OF_CELL, "samples"]
 _DIGITS = 9  # more than any clock has
@@ -89,7 +92,8 @@ def cells_of(row: AsvRow) -> dict[Combination, Cell]:
 def row_of(
     cells: dict[Combination, Cell], version: str, started_at: int, duration: float
 ) -> list[Any]:
-    """The row of these cells, in the order of COLUMNS. Combinations without a cell were skipped."""
+    """The row of these cells, in the order of WRITTEN_COLUMNS. Combinations without a cell were
+    skipped."""
     params = axes(cells)
     keys = list(itertools.product(*params))
     row: dict[str, Any] = {
@@ -100,7 +104,7 @@ def row_of(
     }
     for name in _OF_CELL:
         row[name] = [cells.get(key, SKIPPED).get(name) for key in keys]
-    return [row[name] for name in COLUMNS]
+    return [row[name] for name in WRITTEN_COLUMNS]
 
 
 def axes(keys: Iterable[Combination]) -> list[list[str]]:

@@ -19,7 +19,7 @@ from flashbench import __version__
 from flashbench.builds import pruning
 from flashbench.files import replace_file
 from flashbench.history import asv_result
-from flashbench.history.asv_result import COLUMNS, ResultFile, Row
+from flashbench.history.asv_result import READ_COLUMNS, ResultFile, Row
 from flashbench.inputs import open_input
 from flashbench.other_tools import asv_file, document
 
@@ -90,7 +90,7 @@ class ReadCache:
             known = _ROWS.decode(described)
             self._rows = described, known
         failed = np.frombuffer(entry.failed, dtype=np.bool_)
-        numbers = np.frombuffer(entry.numbers, dtype=np.float64).reshape(len(COLUMNS), -1)
+        numbers = np.frombuffer(entry.numbers, dtype=np.float64).reshape(len(READ_COLUMNS), -1)
         if len(failed) != sum(row.combinations for row in known) or len(failed) != numbers.shape[1]:
             raise ValueError("numbers do not match combinations")
         return ResultFile(entry.commit, entry.environment, known, numbers, failed)

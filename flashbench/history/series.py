@@ -32,7 +32,8 @@ class Collected:
         self.combinations: dict[tuple[str, ...], int] = {}
         self.commits: list[int] = []
         self.places: list[IntArray] = []  # by row, the combinations of its numbers
-        self.numbers: list[FloatArray] = []  # (len(asv_result.COLUMNS), combinations of the row)
+        # Of each row: (len(asv_result.READ_COLUMNS), combinations of the row).
+        self.numbers: list[FloatArray] = []
         self.failed: list[NDArray[np.bool_]] = []
         self._known: tuple[Params, IntArray] | None = None
 
@@ -51,7 +52,7 @@ class Collected:
             rows_[:] = [rows_[index] for index in order]
 
     def column(self, index: int) -> FloatArray:
-        """One of asv_result.COLUMNS over all rows."""
+        """One of asv_result.READ_COLUMNS over all rows."""
         return np.concatenate([numbers[index] for numbers in self.numbers])
 
     def _places(self, params: Params) -> IntArray:
@@ -79,7 +80,9 @@ def series_of(key: SeriesKey, collected: Collected, described: Benchmark | None)
     order = order[~again]
     failed = order[np.concatenate(collected.failed)[order]]
     order = order[_possible(collected.column(0)[order], unit)]
-    columns = [_taken(collected.column(index), order) for index in range(len(asv_result.COLUMNS))]
+    columns = [
+        _taken(collected.column(index), order) for index in range(len(asv_result.READ_COLUMNS))
+    ]
     points = _points(commit[order], columns, ours is not None)
     every = np.arange(len(collected.combinations) + 1)
     point_ends = np.searchsorted(combination[order], every).tolist()

@@ -143,7 +143,7 @@ def _add(
         "python": python,
         "requirements": {},
         "env_vars": {},
-        "result_columns": list(asv_row.COLUMNS),
+        "result_columns": list(asv_row.WRITTEN_COLUMNS),
         "results": {},
         "durations": {},
         "version": VERSION,

@@ -37,7 +37,7 @@ _MISSING = (
 )
 
 
-class Answer(NamedTuple):
+class CallResult(NamedTuple):
     """The result of calling a callable. status: "built" if it is correct; checked: on which cases,
     in one line."""
 
@@ -91,22 +91,22 @@ class Checker:
 
     def computes(
         self, import_root: Path, spec: str, log: Path, cases: Sequence[str] = ()
-    ) -> Answer:
+    ) -> CallResult:
         """Whether the importable callable is correct on these cases: "built", "wrong result",
         "timeout", or "unchecked" if it refuses one of them. No cases: small ones, some of which it
         may refuse, but not all.
         """
         reply = self._ask(import_root, spec, log, "", correct=True, cases=cases)
         if reply.get("error"):
-            return Answer("import error", str(reply["error"]).replace(f"{import_root}/", ""))
+            return CallResult("import error", str(reply["error"]).replace(f"{import_root}/", ""))
         if "wrong" not in reply:
-            return Answer(*self._ended(reply, log, "a call", "wrong result"))
+            return CallResult(*self._ended(reply, log, "a call", "wrong result"))
         if reply["wrong"]:
-            return Answer("wrong result", str(reply["wrong"]))
+            return CallResult("wrong result", str(reply["wrong"]))
         checked = str(reply.get("checked") or "")
         if reply.get("refused") or not checked:
-            return Answer("unchecked", str(reply.get("refused") or "it named no case"))
-        return Answer("built", "", checked)
+            return CallResult("unchecked", str(reply.get("refused") or "it named no case"))
+        return CallResult("built", "", checked)
 
     def _ended(
         self, reply: dict[str, Any], log: Path, what: str, status: Status

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flashbench.errors import InvalidInputError
-from flashbench.history.asv_result import COLUMNS, Reader, ResultFile
+from flashbench.history.asv_result import READ_COLUMNS, Reader, ResultFile
 
 results = pytest.importorskip("asv.results", reason="no asv: pip install flashbench[history]")
 
@@ -62,7 +62,7 @@ def test_numbers_of_each_combination(tmp_path: Path) -> None:
     alone for several."""
     file = read(tmp_path / "first.json", FIRST)
     assert [row.combinations for row in file.rows] == [1, 4, 1, 1, 3, 2]
-    numbers = dict(zip(COLUMNS, file.numbers.tolist(), strict=True))
+    numbers = dict(zip(READ_COLUMNS, file.numbers.tolist(), strict=True))
     expected = [1.0, 1.5, None, None, 2.0, 3.5, *[None] * 4, 7.0, 8.0]
     assert [None if value != value else value for value in numbers["result"]] == expected
     assert np.flatnonzero(file.failed).tolist() == [2, 6, 7, 8, 9]

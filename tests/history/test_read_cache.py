@@ -14,7 +14,7 @@ from history.project import make_repository, measure
 
 from flashbench.builds import pruning
 from flashbench.history import folder
-from flashbench.history.asv_result import COLUMNS, Reader
+from flashbench.history.asv_result import READ_COLUMNS, Reader
 from flashbench.history.axis import axis
 from flashbench.history.load import load
 from flashbench.history.model import History
@@ -131,7 +131,7 @@ def _empty(content: bytes) -> bytes:
 def _other(content: bytes) -> bytes:
     """With a good checksum, and more numbers than the parameters have."""
     entry = msgspec.msgpack.decode(content[4:])
-    entry[3] += np.zeros(len(COLUMNS)).tobytes()
+    entry[3] += np.zeros(len(READ_COLUMNS)).tobytes()
     entry[4] += b"\0"
     return _checked(msgspec.msgpack.encode(entry))
 

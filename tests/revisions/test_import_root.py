@@ -10,12 +10,12 @@ import pytest
 
 from flashbench.builds import toolchain
 from flashbench.revisions import import_root
-from flashbench.revisions.check import Answer
+from flashbench.revisions.check import CallResult
 
 SMALL: tuple[str, ...] = ()
 A, B = ("b1-h1-q8-d8-fp32-full-cpu",), ("b1-h1-q8-d16-fp32-full-cpu",)
 
-RIGHT = Answer("built", "", "b1-h2-q64-d64-fp32-full-cpu")
+RIGHT = CallResult("built", "", "b1-h2-q64-d64-fp32-full-cpu")
 
 
 class Checks:
@@ -31,10 +31,10 @@ class Checks:
         self.made.append("loads")
         return "built", ""
 
-    def computes(self, import_root: Path, spec: str, log: Path, cases: Sequence[str]) -> Answer:
+    def computes(self, import_root: Path, spec: str, log: Path, cases: Sequence[str]) -> CallResult:
         self.made.append(cases)
         status: Any = self.status
-        return Answer(status, "max error 1") if cases in self.wrong else RIGHT
+        return CallResult(status, "max error 1") if cases in self.wrong else RIGHT
 
 
 @pytest.fixture
