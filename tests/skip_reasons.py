@@ -100,6 +100,8 @@ REASONS: dict[str, Evidence] = {
     "compute-sanitizer does not support this machine's driver": lambda: True,
     "no Chromium here": lambda: not any(map(shutil.which, _CHROMIUM)),
     "no playwright": uninstalled("playwright"),
+    "matplotlib is not installed": uninstalled("matplotlib"),
+    "matplotlib is installed": lambda: not uninstalled("matplotlib")(),
     "no Slurm here": lambda: bool(lacking()),
     "no sshd here": lambda: not shutil.which("sshd", path=f"{_CUDA}:/usr/sbin:/sbin"),
     "no SkyPilot here": lambda: not (Path(__file__).parents[1] / ".venv-cloud").exists(),

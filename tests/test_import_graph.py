@@ -26,11 +26,12 @@ ALLOWED = {
     "other_tools": "stats",
     "history": "builds measure other_tools profile revisions stats",
     "views": "bisect builds cost gate history other_tools preflight profile render revisions stats",
+    "reports": "cost render stats views",
     "site": "builds history other_tools profile render revisions views",
     "pytest_plugin": "measure other_tools",
     "cloud": "fleet render revisions",
     "cli": "bisect builds cloud cost fleet gate history measure other_tools preflight profile "
-    "render revisions site views",
+    "render reports revisions site views",
 }
 # Single modules that import more, each for one reason.
 EXCEPTIONS = {

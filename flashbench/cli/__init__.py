@@ -32,6 +32,7 @@ COMMANDS = {
     "plan": "What a run, compare, bisect or backfill would take: seconds, builds, money.",
     "run": "Measure candidates against SDPA over a grid of cases; write a run file; print a table.",
     "show": "Print the table of a run file, in any format.",
+    "report": "Figures and a page of run files: speed-ups, distributions, scaling, roofline.",
     "compare": "The gate: a candidate against SDPA, or B against A: run files, git revisions.",
     "aa": "A build against itself: this machine's false-alarm rate and smallest detectable change.",
     "gate": "Does it build, fit, compute correctly, run fast enough? Stop at the first failure.",

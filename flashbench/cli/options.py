@@ -204,8 +204,8 @@ arrangement_options = together(
 )
 
 
-# For a table of verdicts: the decision rule, and where the table goes.
-report_options = together(
+# The decision rule of verdicts.
+decision_options = together(
     click.option(
         "--metric",
         type=click.Choice(METRICS),
@@ -232,6 +232,11 @@ report_options = together(
         show_default=True,
         help="Joint confidence of all intervals in the table.",
     ),
+)
+
+# For a table of verdicts: the rule, and where the table goes.
+report_options = together(
+    decision_options,
     click.option(
         "--format",
         "output_format",

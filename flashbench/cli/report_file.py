@@ -21,15 +21,15 @@ class ReportFile(PathType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = Path(str(super().convert(value, param, ctx)))
-        _require_writable(path)
+        require_writable(path)
         return path
 
 
-def write_report(path: Path, text: str) -> None:
+def write_report(path: Path, text: str | bytes) -> None:
     """Write or replace a report. Raises InvalidInputError if that fails."""
-    _require_writable(path)
+    require_writable(path)
     try:
-        write_file(path, text.encode())
+        write_file(path, text.encode() if isinstance(text, str) else text)
     except OSError as error:
         raise _not_writable(path, error.strerror) from None
 
@@ -50,7 +50,8 @@ def refuse_run_file(output: Path | None, run_file: Path) -> None:
         )
 
 
-def _require_writable(path: Path) -> None:
+def require_writable(path: Path) -> None:
+    """Raise InvalidInputError if no report can be written there."""
     try:
         target = regular_target(path)
     except OSError as error:  # e.g. a loop of links, or a name that is too long

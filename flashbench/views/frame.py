@@ -55,7 +55,7 @@ def run_identity(name: str, data: LaunchData) -> list[str]:
     run = data.run
     devices = sorted({case.device for case in run.cases})
     parts = [
-        *(_machine(run.environment, device) for device in devices),
+        *(machine_text(run.environment, device) for device in devices),
         f"torch {run.environment.torch}" if run.environment.torch else "",
         f"{len(run.launches)} launch{'es' * (len(run.launches) != 1)}",
         *sorted({label_of(metric) for metric in data.metrics}),
@@ -246,7 +246,8 @@ def _build(candidate: Candidate) -> str:
     return f"{candidate.name} at {build.commit[:12]}{called}{changed}"
 
 
-def _machine(environment: Environment, device: str) -> str:
+def machine_text(environment: Environment, device: str) -> str:
+    """The processor of that device, as a reader names it."""
     if device == "cuda":
         return environment.gpu or "unknown GPU"
     threads = f" with {environment.threads} threads" if environment.threads else ""

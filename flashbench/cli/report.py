@@ -1,0 +1,188 @@
+"""`flashbench report`: figures and a page of run files."""
+
+import platform
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from flashbench.cli.options import decision_options
+from flashbench.cli.output import judging_options
+from flashbench.cli.parameter_types import PathType
+from flashbench.cli.report_file import require_writable, write_report
+from flashbench.errors import Exit, InvalidInputError
+from flashbench.inputs import read_input
+from flashbench.settings import SettingsCommand
+
+if TYPE_CHECKING:
+    from flashbench.machine import Ceilings
+    from flashbench.reports.chapter import Chapter
+    from flashbench.reports.figure import Figure
+    from flashbench.runfile import RunFile
+
+_MOST_ROOFS = 2**24  # bytes
+
+
+class _Roofs(msgspec.Struct):
+    """What files with ceilings have in common: `info --peak --format json`, the machine's profile
+    ($FLASHBENCH_MACHINE) and case profiles."""
+
+    ceilings: Any = None
+
+
+@click.command(
+    "report",
+    cls=SettingsCommand,
+    epilog="Defaults: [tool.flashbench.report] of pyproject.toml.",
+    help="Figures and tables of run files: speed-ups with intervals, distributions, scaling with "
+    "the length, roofline, memory, what is undecided, the machine during the run, and a paragraph "
+    "on methods. As one HTML file that needs no network, or as a folder with a picture, a CSV file "
+    "and the caption of each figure.",
+)
+@click.argument("files", metavar="RUN...", type=PathType(), nargs=-1, required=True)
+@decision_options
+@click.option(
+    "--roofs",
+    type=PathType(folder=False),
+    multiple=True,
+    metavar="FILE",
+    help="Measured peaks for the roofline: `flashbench info --peak --format json`, or a profile; "
+    "repeatable.  [default: those of this machine, if it made the run file]",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["html", "svg", "pdf", "png"]),
+    default="html",
+    show_default=True,
+    help="A page, or a folder of figures; pdf and png need matplotlib: pip install "
+    "'flashbench[figures]'.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=PathType(),
+    help="The page, by default stdout; or the folder.",
+)
+def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) -> int:
+    form, output = options["output_format"], options["output"]
+    if form == "html":
+        if output is not None:
+            require_writable(output)
+    else:
+        _prepare(form, output)
+    from flashbench.reports.chapter import chapter
+    from flashbench.run_reader import load
+
+    ceilings = [one for path in roofs for one in _read_roofs(path)]
+    chapters = []
+    for path, name in zip(files, _names(files), strict=True):
+        run = load(path)
+        known = ceilings or _of_this_machine(run)
+        judging = judging_options(run, options)
+        chapters.append(chapter(name, run, known, against=options["against"], **judging))
+    made_by = shlex.join(["flashbench", *sys.argv[1:]])
+    if form != "html":
+        _write_figures(chapters, form, output, made_by)
+        return Exit.PASS
+    from flashbench.reports.page import page
+
+    text = page(chapters, made_by)
+    write_report(output, text) if output else click.echo(text, nl=False)
+    return Exit.PASS
+
+
+def _prepare(form: str, output: Path | None) -> None:
+    """Refuse before anything is read what could not be written later."""
+    if output is None:
+        raise InvalidInputError(f"--format {form} writes several files: name a folder with -o")
+    if form != "svg":
+        from flashbench.reports.paper import require
+
+        require()
+    try:
+        output.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InvalidInputError(f"{output}: cannot be a folder: {error.strerror}") from None
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """Short names that differ."""
+    names = [path.stem for path in files]
+    return names if len(set(names)) == len(names) else [str(path) for path in files]
+
+
+def _read_roofs(path: Path) -> "list[Ceilings]":
+    from flashbench.machine import Ceilings
+
+    try:
+        found = msgspec.json.decode(read_input(path, _MOST_ROOFS, "a profile"), type=_Roofs)
+        listed = found.ceilings if isinstance(found.ceilings, list) else [found.ceilings]
+        ceilings = [msgspec.convert(one, Ceilings) for one in listed if one is not None]
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise InvalidInputError(f"{path}: not a file with peaks: {error}") from None
+    possible = all(
+        0 < rate < 1e30 for one in ceilings for rate in (*one.flops.values(), one.bytes_per_second)
+    )
+    if not ceilings or not possible:
+        raise InvalidInputError(
+            f"{path}: has no measured peaks; make one with: flashbench info --peak --format json"
+        )
+    return ceilings
+
+
+def _of_this_machine(run: "RunFile") -> "list[Ceilings]":
+    """Those that were kept here, if this machine made the run file."""
+    from flashbench.profile.ceilings import known
+
+    if run.environment.hostname != platform.node():
+        return []
+    devices = sorted({case.device for case in run.cases})
+    return [one for device in devices if (one := known(run.environment, device)) is not None]
+
+
+def _write_figures(chapters: "Sequence[Chapter]", form: str, folder: Path, made_by: str) -> None:
+    for chapter in chapters:
+        prefix = f"{_file_name(chapter.name)}-" if len(chapters) > 1 else ""
+        for figure in chapter.figures:
+            place = folder / f"{prefix}{figure.name}"
+            write_report(place.with_suffix(f".{form}"), _picture(figure, form))
+            write_report(place.with_suffix(".csv"), _csv(figure))
+            words = [figure.title, "", figure.caption, *figure.notes, "", chapter.methods]
+            write_report(place.with_suffix(".txt"), "\n".join([*words, "", f"$ {made_by}", ""]))
+
+
+def _file_name(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "._-" else "-" for c in text).strip(".-")[:100] or "run"
+
+
+def _picture(figure: "Figure", form: str) -> str | bytes:
+    if form == "svg":
+        from flashbench.reports.svg import sheet
+
+        return sheet(figure)
+    from flashbench.reports.paper import draw
+
+    return draw(figure, "pdf" if form == "pdf" else "png")
+
+
+def _csv(figure: "Figure") -> str:
+    import csv
+    import io
+
+    from flashbench.render.escape import spreadsheet
+    from flashbench.table import significant
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(figure.data.columns)
+    for row in figure.data.rows:
+        cells = (significant(value) for value in row)
+        writer.writerow(
+            ["" if c is None else spreadsheet(c) if isinstance(c, str) else c for c in cells]
+        )
+    return out.getvalue()

@@ -1,0 +1,200 @@
+"""Figures of speed-ups: all cases of a dtype and mask at a glance, and a row for each shape."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from flashbench.case import Case
+from flashbench.comparison import Comparison
+from flashbench.report import Report
+from flashbench.reports.figure import Axis, Data, Dots, Ends, Figure, Panel, Rule, log_ends
+from flashbench.stats.shift import Shift
+from flashbench.table import finite_exp, ratio_text
+from flashbench.verdict import Verdict
+
+_ROWS = 36  # of a panel: what a printed page has room for
+_READ = (
+    "Above 1 is faster. A line is the interval of all comparisons together; where it leaves the "
+    "panel it goes on."
+)
+
+
+class Judged(NamedTuple):
+    """A compared case with its estimate."""
+
+    case: Case
+    comparison: Comparison
+    verdict: Verdict
+    shift: Shift
+
+    @property
+    def ratio(self) -> float:
+        return math.exp(self.shift.value)
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        return finite_exp(self.shift.low), finite_exp(self.shift.high)
+
+    @property
+    def words(self) -> str:
+        low, high = (ratio_text(end) if end else "?" for end in self.ends)
+        text = f"{self.case.id}: {ratio_text(self.ratio)} [{low}, {high}]"
+        return f"{text} {self.verdict.outcome}"
+
+
+def judged(report: Report) -> list[Judged]:
+    """The compared cases, by work: shapes in the order of their operations."""
+    found = [
+        Judged(comparison.case, comparison, verdict, comparison.shift)
+        for comparison, verdict in report.judged
+        if comparison.shift is not None
+        and isinstance(comparison.case, Case)
+        and abs(comparison.shift.value) < 700
+    ]
+    return sorted(found, key=lambda one: (one.case.flops, one.case))
+
+
+def shape_name(case: Case) -> str:
+    """Of a row: batch, heads, lengths; the head dim stands above."""
+    return case.id.split(f"-d{case.shape.head_dim}-")[0].replace("-", " ")
+
+
+def overview(report: Report, name: str = "speedups") -> Figure:
+    """A panel for each candidate, device, dtype and mask; its cases side by side, by work."""
+    found = judged(report)
+    return Figure(
+        name,
+        f"Speed-up over {against(report)}",
+        f"Each mark is a case, ordered by its number of operations. {_READ}",
+        overview_panels(found, ends_of(found)) if found else [],
+        ("speed-up",),
+        _data(found),
+    )
+
+
+def against(report: Report) -> str:
+    """What the speed-ups are over."""
+    names = {comparison.pairing.against for comparison in report.comparisons}
+    name = names.pop() if len(names) == 1 else "the best baseline"
+    return "SDPA" if name == "sdpa" else name
+
+
+def overview_panels(found: Sequence[Judged], ends: Ends, prefix: str = "") -> list[Panel]:
+    """prefix: of titles, such as a machine."""
+    several = len({one.comparison.candidate for one in found}) > 1
+    groups: dict[tuple[str, str, str, str], list[Judged]] = {}
+    for one in found:
+        candidate = one.comparison.candidate if several else ""
+        key = candidate, one.case.device, one.case.dtype, one.case.mask
+        groups.setdefault(key, []).append(one)
+    panels = []
+    for (candidate, device, dtype, mask), members in sorted(groups.items()):
+        parts = [prefix or device, dtype, mask.replace("_", " ")]
+        title = ", ".join(filter(None, [candidate, *parts]))
+        panels.append(
+            Panel(
+                title,
+                Axis("cases by work", "order", (-0.7, len(members) - 0.3)),
+                Axis("speed-up", "log", ends),
+                [Rule("y", 1.0), _points(members, range(len(members)), 0, along="y")],
+                _summary(members),
+            )
+        )
+    return panels
+
+
+def by_shape(report: Report, name: str = "speedups-by-shape") -> Figure:
+    """A row for each shape and a mark for each dtype, in panels of a device, mask and head dim."""
+    found = judged(report)
+    dtypes = tuple(sorted({one.case.dtype for one in found}, key=_dtype_rank))
+    several = len({one.comparison.candidate for one in found}) > 1
+    groups: dict[tuple[str, str, str, int], list[Judged]] = {}
+    for one in found:
+        candidate = one.comparison.candidate if several else ""
+        key = candidate, one.case.device, one.case.mask, one.case.shape.head_dim
+        groups.setdefault(key, []).append(one)
+    ends = ends_of(found) if found else (0.9, 1.1)
+    panels = []
+    for (candidate, device, mask, head_dim), members in sorted(groups.items()):
+        named = [device, mask.replace("_", " "), f"head dim {head_dim}"]
+        title = ", ".join(filter(None, [candidate, *named]))
+        rows = list(dict.fromkeys(shape_name(one.case) for one in members))
+        for start in range(0, len(rows), _ROWS):
+            part = rows[start : start + _ROWS]
+            inside = [one for one in members if shape_name(one.case) in part]
+            panels.append(_shape_panel(title, part, inside, dtypes, ends))
+    return Figure(
+        name,
+        f"Speed-up over {against(report)}, by shape and dtype",
+        f"A row is a shape: batch (b), heads (h), kv heads (g), queries (q), keys (k). {_READ}",
+        panels,
+        dtypes,
+        _data(found),
+    )
+
+
+def _shape_panel(
+    title: str, rows: list[str], members: list[Judged], dtypes: tuple[str, ...], ends: Ends
+) -> Panel:
+    marks: list[Rule | Dots] = [Rule("x", 1.0)]
+    for series, dtype in enumerate(dtypes):
+        here = [one for one in members if one.case.dtype == dtype]
+        offset = (series - (len(dtypes) - 1) / 2) * 0.8 / max(len(dtypes), 1)
+        places = [rows.index(shape_name(one.case)) + offset for one in here]
+        if here:
+            marks.append(_points(here, places, series, along="x"))
+    x, y = Axis("speed-up", "log", ends), Axis("", "rows", (-0.6, len(rows) - 0.4), tuple(rows))
+    return Panel(title, x, y, [*marks], _summary(members), row=max(18, 9 * len(dtypes)))
+
+
+def _points(members: Sequence[Judged], places: Sequence[float], series: int, along: str) -> Dots:
+    ratios = [one.ratio for one in members]
+    ends = [one.ends for one in members]
+    sideways = along == "x"
+    return Dots(
+        series,
+        ratios if sideways else list(places),
+        list(places) if sideways else ratios,
+        [one.words for one in members],
+        [low for low, _ in ends],
+        [high for _, high in ends],
+        "x" if sideways else "y",
+    )
+
+
+def ends_of(found: Sequence[Judged]) -> Ends:
+    """All ratios, and intervals as far as they do not squeeze the rest."""
+    ratios = [one.ratio for one in found]
+    low, high = min([*ratios, 0.98]), max([*ratios, 1.02])
+    bounds = [end for one in found for end in one.ends if end]
+    return log_ends([low, high, *(end for end in bounds if low / 1.25 < end < high * 1.25)])
+
+
+def _summary(members: Sequence[Judged]) -> str:
+    ratios = [one.ratio for one in members]
+    counts: dict[str, int] = {}
+    for one in members:
+        counts[one.verdict.outcome] = counts.get(one.verdict.outcome, 0) + 1
+    said = ", ".join(f"{count} {name}" for name, count in counts.items())
+    mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+    return (
+        f"{len(members)} case{'s' * (len(members) != 1)}: speed-up {ratio_text(min(ratios))} to "
+        f"{ratio_text(max(ratios))}, geometric mean {ratio_text(mean)}; {said}"
+    )
+
+
+def _data(found: Sequence[Judged]) -> Data:
+    columns = ["case", "candidate", "against", "metric", "shape", "dtype", "mask", "device"]
+    columns += ["speedup", "speedup_low", "speedup_high", "verdict"]
+    rows: list[list[str | float | int | None]] = []
+    for one in found:
+        pairing, case = one.comparison.pairing, one.case
+        named = [case.id, pairing.candidate, pairing.against, pairing.metric, shape_name(case)]
+        rows.append(
+            [*named, case.dtype, case.mask, case.device, one.ratio, *one.ends, one.verdict.outcome]
+        )
+    return Data(columns, rows)
+
+
+def _dtype_rank(dtype: str) -> int:
+    return ("fp32", "fp16", "bf16").index(dtype) if dtype in ("fp32", "fp16", "bf16") else 9

@@ -1,0 +1,105 @@
+"""A report in a headless Chromium, from a file, with the network off."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import forks
+import numpy as np
+import pytest
+from pages.browser import Visit, chromium
+from reports.test_report_command import hostile
+from synthetic import make_cases, make_run
+
+from flashbench.runfile import DeviceState, save
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CONTRAST = """() => {
+  const parse = (text) => text.match(/[0-9.]+/g).map(Number);
+  const light = ([r, g, b]) => {
+    const part = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  };
+  const page = light(parse(getComputedStyle(document.body).backgroundColor));
+  const worst = {};
+  for (const one of document.querySelectorAll('main *, header *, footer *')) {
+    if (one.tagName === 'title') continue;
+    if (![...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
+    const style = getComputedStyle(one);
+    const ink = light(parse(one.closest('svg') ? style.fill : style.color));
+    const ratio = (Math.max(page, ink) + 0.05) / (Math.min(page, ink) + 0.05);
+    if (ratio < 4.5) worst[one.tagName + '.' + one.getAttribute('class')] = ratio;
+  }
+  return worst;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("report")
+    speeds = [0.9, 1.0, 1.3, 1.011]
+    run = make_run(np.random.default_rng(0), cases=make_cases(4), launches=12, speedup=speeds)
+    for number, launch in enumerate(run.launches):
+        launch.before = DeviceState(cpu_mhz=2000.0 + number, load_average=1.5)
+    save(run, made / "plain.json")
+    save(hostile(), made / "hostile.json")
+    done = forks.run(("report", "plain.json", "hostile.json", "-o", "r.html"), made)
+    assert done.returncode == 0
+    return made
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [320, 1280])
+def test_it_opens_alone(browser: "Browser", folder: Path, width: int, dark: bool) -> None:
+    """Without a request, a script or a complaint; no wider than the screen; texts have contrast."""
+    visited = Visit(browser, folder, width=width, dark=dark)
+    page = visited.open("r.html")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("window.broken") is None
+    assert page.locator("script, img").count() == 0
+    assert page.evaluate(CONTRAST) == {}
+    assert visited.complaints == []
+    visited.close()
+
+
+def test_its_outline(browser: "Browser", folder: Path) -> None:
+    """A heading for the page, each run file and each part, and a name for every picture and
+    table."""
+    visited = Visit(browser, folder)
+    page = visited.open("r.html")
+    levels = [
+        int(tag[1]) for tag in page.locator("h1, h2, h3").evaluate_all("a => a.map(e => e.tagName)")
+    ]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert levels.count(2) == 2
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    names = page.locator("svg[role=img]").evaluate_all("a => a.map(e => e.ariaLabel)")
+    assert all(len(name) > 20 for name in names)
+    assert page.locator("figure").count() == page.locator("figure[aria-labelledby]").count()
+    assert page.locator("table").count() == page.locator("table caption").count()
+    visited.close()
+
+
+def test_it_prints(browser: "Browser", folder: Path) -> None:
+    """On A4, in black on white also from a dark screen, every panel whole on its page."""
+    visited = Visit(browser, folder, dark=True)
+    page = visited.open("r.html")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("svg.plot text.t").first.evaluate("e => getComputedStyle(e).fill") == (
+        "rgb(27, 31, 36)"
+    )
+    heights = page.locator("svg[role=img]").evaluate_all("a => a.map(e => e.clientHeight)")
+    assert max(heights) < 1000
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    visited.close()

@@ -1,0 +1,224 @@
+"""`flashbench report`: a page and folders of figures, made of real and of hostile run files."""
+
+import csv
+import importlib.util
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import forks
+import numpy as np
+import pytest
+from synthetic import make_cases, make_run
+
+from flashbench.case import Case, Shape
+from flashbench.runfile import Result, RunFile, save
+
+HERE = Path(__file__).parent
+GOLDEN = HERE.parent / "golden"
+HOSTILE = "</style><script>broken = 1</script><img src=x onerror=alert(1)>\u202e\x1b[31m'\""
+FIGURES = {"speedups", "speedups-by-shape", "scaling-rate", "scaling-time", "distributions"}
+FIGURES |= {"roofline", "memory"}
+
+
+def hostile() -> RunFile:
+    """A run file whose every text is markup."""
+    run = make_run(np.random.default_rng(0), cases=make_cases(3), launches=9, candidate=HOSTILE)
+    e = run.environment
+    e.cpu = e.hostname = e.torch = e.python = e.system = e.driver = HOSTILE
+    run.command, run.created, run.flashbench = [HOSTILE], HOSTILE, HOSTILE
+    run.candidates[0].spec = run.candidates[0].build.commit = HOSTILE
+    for launch in run.launches:
+        launch.results[0] = Result(
+            case=run.cases[0].id, candidate=HOSTILE, status="wrong", reason=HOSTILE
+        )
+    return run
+
+
+def many() -> RunFile:
+    """504 cases: 84 shapes, two masks, three dtypes."""
+    shapes = [
+        Shape(batch, heads, heads, length, length, dim)
+        for dim in (64, 128, 256)
+        for length in (128, 256, 512, 1024, 2048, 4096, 8192)
+        for batch, heads in ((1, 8), (1, 16), (4, 16), (2, 32))
+    ]
+    cases = [
+        Case(shape, dtype, causal, "cpu")
+        for shape in shapes
+        for dtype in ("fp32", "fp16", "bf16")
+        for causal in (False, True)
+    ]
+    speeds = [0.9 + 0.003 * (i % 200) for i in range(len(cases))]
+    rng = np.random.default_rng(3)
+    return make_run(
+        rng, cases=cases, launches=16, samples=4, speedup=speeds, backends=("sdpa:math",)
+    )
+
+
+class Tags(HTMLParser):
+    """Elements, attributes and texts of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.links += [value or "" for name, value in attrs if name == "href"]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("report")
+    done = forks.run(("report", GOLDEN / "a.json", GOLDEN / "gpu.json", "-o", "r.html"), folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return (folder / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_page_is_one_file(page: str) -> None:
+    """Nothing is loaded, nothing runs; links lead to places in the page."""
+    found = Tags(page)
+    assert not found.tags & {"script", "img", "link", "iframe", "object", "form"}
+    assert not [name for name in found.attributes if name.startswith("on")]
+    assert "url(" not in page
+    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", page)
+    assert len(found.ids) == len(set(found.ids))
+    assert {link.removeprefix("#") for link in found.links} <= set(found.ids)
+
+
+def test_a_page_has_all_parts(page: str) -> None:
+    """For each run file: figures, tables, facts and methods; for each panel words."""
+    ids = Tags(page).ids
+    for number in (1, 2):
+        parts = {f"run{number}-{name}" for name in FIGURES | {"tables", "facts", "methods"}}
+        assert parts <= set(ids)
+    assert page.count('role="img" aria-label="') == page.count('class="plot" role="img"') > 20
+    assert "geometric mean of ours: 0.990 [0.989, 0.991] over 4 cases" in page
+    assert "We measured ours against sdpa" in page
+    assert "joint confidence of 95 % for 4 comparisons" in page
+    assert "No roof for cpu fp16: this machine&#39;s peaks are not known here" in page
+
+
+def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
+    """Markup in names, labels, reasons and machines is shown; no file leaves the folder."""
+    save(hostile(), tmp_path / "run.json")
+    assert forks.run(("report", "run.json", "-o", "r.html"), tmp_path).returncode == 0
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    found = Tags(text)
+    assert not found.tags & {"script", "img"}
+    assert "broken = 1" in found.text
+    assert not set("\u202e\x1b") & set(text)
+    assert forks.run(("report", "run.json", "--format", "svg", "-o", "f"), tmp_path).returncode == 0
+    assert {path.suffix for path in (tmp_path / "f").iterdir()} == {".svg", ".csv", ".txt"}
+    for path in (tmp_path / "f").glob("*.svg"):
+        root = ElementTree.parse(path).getroot()  # noqa: S314 (ours)
+        assert not [e for e in root.iter() if e.tag.endswith(("script", "image", "foreignObject"))]
+        assert not set("\u202e\x1b") & set(path.read_text(encoding="utf-8"))
+
+
+def test_a_folder_has_picture_data_and_command(tmp_path: Path) -> None:
+    """Each figure is a picture, its numbers as CSV, its caption and the command that made it."""
+    arguments = ("report", GOLDEN / "a.json", "--format", "svg", "-o", "figures")
+    assert forks.run(arguments, tmp_path).returncode == 0
+    folder = tmp_path / "figures"
+    assert {path.stem for path in folder.iterdir()} == FIGURES
+    rows = list(csv.DictReader((folder / "speedups.csv").open()))
+    assert [row["verdict"] for row in rows] == ["FASTER", "SLOWER", "SAME", "SAME"]
+    assert (
+        float(rows[0]["speedup_low"]) < float(rows[0]["speedup"]) < float(rows[0]["speedup_high"])
+    )
+    for name in FIGURES:
+        root = ElementTree.parse(folder / f"{name}.svg").getroot()  # noqa: S314 (ours)
+        assert root.tag.endswith("svg")
+        assert "$ flashbench report" in (folder / f"{name}.txt").read_text()
+        assert len((folder / f"{name}.csv").read_text().splitlines()) > 4
+
+
+@pytest.mark.parametrize(("form", "magic"), [("pdf", b"%PDF"), ("png", b"\x89PNG")])
+def test_paper(tmp_path: Path, form: str, magic: bytes) -> None:
+    """matplotlib draws the same figures, whatever the names."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    save(hostile(), tmp_path / "run.json")
+    done = forks.run(("report", "run.json", "--format", form, "-o", "f"), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    pictures = list((tmp_path / "f").glob(f"*.{form}"))
+    assert {path.stem for path in pictures} == FIGURES
+    assert all(path.read_bytes().startswith(magic) for path in pictures)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("matplotlib") is not None, reason="matplotlib is installed"
+)
+def test_paper_without_matplotlib(tmp_path: Path) -> None:
+    """One line says what to install."""
+    done = forks.run(("report", GOLDEN / "a.json", "--format", "pdf", "-o", "f"), tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "pip install 'flashbench[figures]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("report", "nowhere.json"), "nowhere.json"),
+        (("report", HERE / "test_report_command.py"), "not a JSON run file"),
+        (("report", GOLDEN / "a.json", "--format", "svg"), "name a folder with -o"),
+        (("report", GOLDEN / "a.json", "-o", GOLDEN / "b.json"), "holds measurements"),
+        (("report", GOLDEN / "a.json", "--roofs", GOLDEN / "a.json"), "no measured peaks"),
+        (
+            ("report", GOLDEN / "a.json", "--roofs", HERE / "../conftest.py"),
+            "not a file with peaks",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[object, ...], said: str) -> None:
+    """What is wrong, where, and exit code 2; nothing is written."""
+    done = forks.run(arguments, tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_measured_roofs_are_drawn(tmp_path: Path) -> None:
+    """Peaks from a file stand in the figure and in its note."""
+    peaks = """{"ceilings": [{"device": "cpu", "name": "box", "threads": 2,
+        "measured": "2026-01-02", "flops": {"fp16": 1e11, "fp32": 2e11},
+        "bytes_per_second": 2e10}]}"""
+    (tmp_path / "peaks.json").write_text(peaks)
+    arguments = ("report", GOLDEN / "a.json", "--roofs", "peaks.json")
+    text = forks.run(arguments, tmp_path).stdout
+    assert "Roofs of cpu fp16, measured on box at 2026-01-02: 0.1000 TFLOP/s" in text
+    assert "No roof" not in text
+    assert '<polyline class="f"' in text
+
+
+def test_500_cases_can_be_read(tmp_path: Path) -> None:
+    """All have their mark with its words, grouped by mask and head dim; the page stays small."""
+    save(many(), tmp_path / "run.json")
+    text = forks.run(("report", "run.json"), tmp_path).stdout
+    assert len(text) < 3e6
+    by_shape = text[text.index('id="run1-speedups-by-shape"') :]
+    by_shape = by_shape[: by_shape.index("</figure>")]
+    assert by_shape.count("<title>b") == 504
+    assert len(re.findall(r"cpu, (full|causal), head dim (?:64|128|256)\. ", by_shape)) == 6
+    assert "24 of 504 cases are drawn" in text
+    assert "<details><summary>Speed-ups: 504 rows" in text
+
+
+def test_one_launch_and_no_candidate(tmp_path: Path) -> None:
+    """What cannot be judged is shown as far as it goes."""
+    for name in ("one_launch", "baseline", "failures"):
+        done = forks.run(("report", GOLDEN / f"{name}.json"), tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "run1-methods" in done.stdout
