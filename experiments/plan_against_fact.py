@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SHAPES = ["--shape", "1,2,64,64", "--shape", "1,4,128,64", "--dtype", "fp32", "--device", "cpu"]
+SHAPES = ["--shape", "1,4,128,64", "--dtype", "fp32", "--device", "cpu"]
 EFFORT = ["--samples", "20", "--threads", "1"]
-AT_MOST = ["--tolerance", "5%", "--launches", "15"]
+AT_MOST = ["--tolerance", "10%", "--launches", "8"]
 
 
 def toy(folder: Path) -> Path:
@@ -42,7 +42,7 @@ def commands(folder: Path, round_: int, good: str) -> list[list[str]]:
     def file(name: str) -> str:
         return str(folder / f"{name}-{round_}.json")
 
-    case = ["--case", "b1-h4-q128-d64-fp32-full-cpu", "--device", "cpu", *EFFORT]
+    case = ["--case", "b1-h4-q128-d64-fp32-full-cpu", *EFFORT]
     commits = ["HEAD", f"HEAD~{1 + round_ % 3}", good]
     return [
         ["run", *SHAPES, *EFFORT, "--launches", "6", "-o", file("run")],

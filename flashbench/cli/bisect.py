@@ -132,25 +132,12 @@ def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.bisect.launches_on_demand import CutShortError
     from flashbench.bisect.question import range_of
     from flashbench.builds.running import StoppedError
-    from flashbench.case import parse_case
     from flashbench.revisions import read
     from flashbench.revisions.many import default_jobs
     from flashbench.run import signals_as_interrupt
     from flashbench.views import bisect
 
-    purpose = options["purpose"]
-    if purpose == "speed":
-        if is_given(context, "quick"):
-            raise InvalidInputError("--quick is not for --for speed; drop it")
-        if options["cases"]:
-            refuse_given(context, _OF_GRID.__contains__, "and --case do not go together; drop one")
-    else:
-        refuse_given(context, _OF_SPEED.__contains__, "is for --for speed; drop it")
-        if options["cases"] and purpose != "correct":
-            raise InvalidInputError("--case is for --for correct or speed; drop it")
-    cases = [parse_case(text) for text in options["cases"]]
-    if len({case.device for case in cases}) > 1:
-        raise InvalidInputError("--case: all cases must be on one device")
+    purpose, cases = options["purpose"], cases_of(context)
     project = read(Path.cwd())
     asked = range_of(project, options["good"], options["bad"], first_parent=options["first_parent"])
     jobs = options["jobs"] or (1 if purpose == "speed" else default_jobs())
@@ -178,6 +165,27 @@ def command(context: click.Context, /, **options: Any) -> int:
     tell(bisect.cost_line(found))
     deliver(bisect.document(found), options["output_format"], options["output"])
     return EXIT_CODES[found.outcome]
+
+
+def cases_of(context: click.Context) -> "list[Case]":
+    """Those of --case. Raises InvalidInputError for options that do not go together."""
+    from flashbench.case import parse_case
+
+    options = context.params
+    purpose = options["purpose"]
+    if purpose == "speed":
+        if is_given(context, "quick"):
+            raise InvalidInputError("--quick is not for --for speed; drop it")
+        if options["cases"]:
+            refuse_given(context, _OF_GRID.__contains__, "and --case do not go together; drop one")
+    else:
+        refuse_given(context, _OF_SPEED.__contains__, "is for --for speed; drop it")
+        if options["cases"] and purpose != "correct":
+            raise InvalidInputError("--case is for --for correct or speed; drop it")
+    cases = [parse_case(text) for text in options["cases"]]
+    if len({case.device for case in cases}) > 1:
+        raise InvalidInputError("--case: all cases must be on one device")
+    return cases
 
 
 def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str, Any]) -> "Found":

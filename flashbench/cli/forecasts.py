@@ -34,9 +34,11 @@ _LATER_LAUNCHES = Seconds(5, 15, 60)  # of a bisection, beside those of its ends
 
 def run(context: click.Context, options: dict[str, Any]) -> Forecast:
     """Of `flashbench run`, or of what a run file lacks."""
+    from flashbench.cli.fleet import spread
     from flashbench.revisions import WORKTREE, find, resolve
     from flashbench.run_reader import load
 
+    spread(context)  # refuses what `run` would
     if options["baseline_only"] and options["candidates"]:
         raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
     project = find(Path.cwd())
@@ -126,8 +128,10 @@ def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
 def bisect(context: click.Context, options: dict[str, Any]) -> Forecast:
     """Of the range of commits between --good and --bad."""
     from flashbench.bisect.question import range_of
+    from flashbench.cli.bisect import cases_of
     from flashbench.revisions import read
 
+    cases_of(context)  # refuses what `bisect` would
     ends = options["good"], options["bad"]
     return of_bisection(
         range_of(read(Path.cwd()), *ends, first_parent=options["first_parent"]), options

@@ -3,13 +3,15 @@
 import errno
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.candidates import OURS, is_function, parse_candidate
+from flashbench.candidates import OURS, is_function, parse_candidate, parse_candidates
 from flashbench.case import parse_case
 from flashbench.cli.measuring import tell
 from flashbench.cli.options import FORMATS, build_timeout_option, retry_build_option
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from flashbench.measure.protocol import Setup
     from flashbench.profile.collect import ToProfile
     from flashbench.profile.model import CaseProfile
+    from flashbench.runfile import Candidate
 
 _DEFAULT = "WORKTREE"
 
@@ -43,6 +46,14 @@ _DEFAULT = "WORKTREE"
     "flashbench itself]",
 )
 @click.option("--against", metavar="WHAT", help="The same of another one, side by side.")
+@click.option(
+    "--variant",
+    "variants",
+    metavar="STAGE=MODULE:FUNCTION",
+    multiple=True,
+    help="The candidate with a stage left out, timed where there are no counters; its result may "
+    "be wrong. Repeatable.",
+)
 @click.option("--cold", is_flag=True, help="With an empty L2 cache.  [default: a warm one]")
 @click.option("--threads", type=Count(1, 4096), help="CPU threads of torch.")
 @click.option("--seed", type=Count(0, 2**53), default=0, show_default=True)
@@ -108,6 +119,7 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
         raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
     chosen = [options["candidate"] or _default(), options["against"]]
     asked = [_asked(one, case, options) for one in chosen if one]
+    asked[0] = replace(asked[0], variants=_variants(asked[0], options["variants"]))
     if len(asked) == 2 and asked[0].label == asked[1].label:
         raise InvalidInputError(f"--against {asked[1].label} is the candidate itself")
     how = How(
@@ -126,6 +138,22 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
         raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
     tell(f"{path.parent}: wrote {', '.join(written)}")
     return found
+
+
+def _variants(whole: "ToProfile", texts: Sequence[str]) -> "tuple[Candidate, ...]":
+    """Variants of a candidate, loaded as it is. Raises InvalidInputError."""
+    import msgspec
+
+    found = parse_candidates(list(texts))
+    for text in texts:
+        if "=" not in text:
+            raise InvalidInputError(
+                f"--variant {text!r} names no stage: write it as stage=module:function"
+            )
+    if whole.setup.import_roots:  # a revision: from its build
+        (built,) = whole.setup.candidates
+        return tuple(msgspec.structs.replace(built, name=v.name, spec=v.spec) for v in found)
+    return tuple(found)
 
 
 def _picture(profile: "CaseProfile", path: Path) -> list[str]:

@@ -34,6 +34,7 @@ class Measure(msgspec.Struct, tag="measure", kw_only=True):
     full_check: bool
     seconds_left: float | None = None  # of the budget
     in_turns: bool = False  # other processes measure too: ask for a `Turn` before each pass
+    checked: bool = True  # False: their results are wrong on purpose, and have times
 
 
 class Inspect(msgspec.Struct, tag="inspect", kw_only=True):

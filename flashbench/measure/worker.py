@@ -170,6 +170,7 @@ class _Worker:
             seed=request.seed,
             full_check=request.full_check,
             deadline=float("inf") if left is None else monotonic() + left,
+            checked=request.checked,
         )
         candidates = [self._loaded[name] for name in request.candidates]
         turn = self._take_turn if request.in_turns else lambda: None

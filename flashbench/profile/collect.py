@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from flashbench import __version__
 from flashbench.case import Case
 from flashbench.errors import NotMeasuredError
@@ -24,11 +26,12 @@ _HAS_A_CALL = ("ok", "wrong")  # statuses of what can be called on the case
 @dataclass(frozen=True, slots=True)
 class ToProfile:
     """A candidate to profile. setup: how a worker loads it; name: what it is called there; label:
-    what tables call it."""
+    what tables call it. variants: of it, each named after the stage that it leaves out."""
 
     setup: Setup
     name: str
     label: str
+    variants: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,29 @@ def _subject(case: Case, one: ToProfile, timed: Timed, tool: _Tool, how: How) ->
             _count(subject, case, one, tool, how)
         except NotMeasuredError as error:
             subject.without = str(error)
+    if subject.without and subject.times:
+        subject.variants = _variants(case, one, how)
     return subject
+
+
+def _variants(case: Case, one: ToProfile, how: How) -> dict[str, Time]:
+    """What a call takes without each stage, in a launch of its own; nobody looks at its result."""
+    found = {}
+    for variant in one.variants:
+        how.tell(f"{one.label} without {variant.name}: timing one launch")
+        roots = one.setup.import_roots
+        roots = {variant.name: roots[one.name]} if one.name in roots else {}
+        setup = msgspec.structs.replace(one.setup, candidates=[variant], import_roots=roots)
+        try:
+            timed = time_case(setup, variant.name, case, how.seed, how.timeout, checked=False)
+        except NotMeasuredError as error:
+            how.tell(f"warning: {error}")
+            continue
+        if timed.result.status != "ok":
+            how.tell(f"warning: without {variant.name}: {timed.result.reason}")
+        for time in _times(timed.result).values():  # of the one metric
+            found[variant.name] = time
+    return found
 
 
 def _count(subject: Subject, case: Case, one: ToProfile, tool: _Tool, how: How) -> None:

@@ -44,8 +44,8 @@ class Time(msgspec.Struct, kw_only=True):
 class Subject(msgspec.Struct, kw_only=True):
     """One candidate on the case. status, reason: as in a run file. times: by metric.
 
-    counters: those of the process on a CPU. without: why there are no counters. report: the raw
-    report, a file beside the profile.
+    counters: those of the process on a CPU. variants: times of a call without a stage, by its name.
+    without: why there are no counters. report: the raw report, a file beside the profile.
     """
 
     candidate: Candidate
@@ -54,6 +54,7 @@ class Subject(msgspec.Struct, kw_only=True):
     times: dict[str, Time] = msgspec.field(default_factory=dict)
     kernels: list[CountedKernel] = msgspec.field(default_factory=list)
     counters: dict[str, float] = msgspec.field(default_factory=dict)
+    variants: dict[str, Time] = msgspec.field(default_factory=dict)
     without: str = ""
     report: str = ""
 
@@ -139,6 +140,6 @@ def _numbers(profile: CaseProfile) -> list[float]:
         found += [*subject.counters.values()]
         for kernel in subject.kernels:
             found += [*kernel.counters.values(), kernel.seconds or 0.0]
-        for time in subject.times.values():
+        for time in [*subject.times.values(), *subject.variants.values()]:
             found += [time.median, time.low, time.high]
     return found

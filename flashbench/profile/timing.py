@@ -30,10 +30,13 @@ class Timed:
     state: DeviceState
 
 
-def time_case(setup: Setup, name: str, case: Case, seed: int, timeout: float) -> Timed:
+def time_case(
+    setup: Setup, name: str, case: Case, seed: int, timeout: float, *, checked: bool = True
+) -> Timed:
     """Measure the candidate `name` of a setup as `flashbench run` does, in one launch.
 
-    timeout: seconds a step. Raises NotMeasuredError where the worker dies or it does not load.
+    timeout: seconds a step. checked: False for one that is wrong on purpose. Raises
+    NotMeasuredError where the worker dies or it does not load.
     """
     with Worker(timeout) as worker:
         ready = _ask(worker, setup)
@@ -41,11 +44,14 @@ def time_case(setup: Setup, name: str, case: Case, seed: int, timeout: float) ->
         if name in ready.failures:
             raise NotMeasuredError(f"{name}: {ready.failures[name]}")
         candidate = next(one for one in ready.candidates if one.name == name)
-        done = _ask(worker, Measure(case=case, candidates=[name], seed=seed, full_check=False))
+        request = Measure(
+            case=case, candidates=[name], seed=seed, full_check=False, checked=checked
+        )
+        done = _ask(worker, request)
         assert isinstance(done, Done)
         (result,) = done.results
         inspected = None
-        if result.status == "ok":
+        if result.status == "ok" and checked:
             answer = _ask(worker, Inspect(case=case, candidates=[name], seed=seed))
             assert isinstance(answer, Inspection)
             inspected = answer.found[name]

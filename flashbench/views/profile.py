@@ -135,12 +135,24 @@ def _lines(profile: CaseProfile, known: Sequence[Floor]) -> list[_Line]:
     if profile.case.device == "cuda":
         lines.append(_Line("time", "under ncu, all kernels", "us", _counted_time))
     lines += [_floor(profile, floor) for floor in known]
+    stages = dict.fromkeys(stage for one in profile.subjects for stage in one.variants)
+    lines += [_Line("stages", f"{stage} costs", "%", _stage(profile, stage)) for stage in stages]
     if profile.case.device == "cpu":
         return lines + [_Line("perf", name, unit, value) for name, unit, value in _OF_CPU]
     lines += [_Line(part, name, unit, _of_longest(value)) for part, name, unit, value in _OF_GPU]
     return lines + [
         _Line("stalls", STALLS[name], "%", _stalled(name)) for name in _stalls_shown(profile)
     ]
+
+
+def _stage(profile: CaseProfile, stage: str) -> _OfSubject:
+    """The share of a call's time that is saved without the stage."""
+
+    def share(one: Subject) -> float | None:
+        whole, rest = one.times.get(profile.metric), one.variants.get(stage)
+        return 100 * (1 - rest.median / whole.median) if whole and rest else None
+
+    return share
 
 
 def _stalled(name: str) -> _OfSubject:

@@ -118,6 +118,8 @@ def test_shares_end_sooner_and_cost_more(plan: Plan) -> None:
         (["run", "--budget", "1usd", "--hourly-rate", "1eur"], "one currency"),
         (["run", "--nonsense"], "--nonsense"),
         (["compare", "a.json", "b.json"], "nothing to plan"),
+        (["run", "--gpus", "2", "--shard", "1/2"], "do not go together"),
+        (["bisect", "--good", "x", "--for", "build", "--launches", "3"], "is for --for speed"),
         (["show"], "show"),
     ],
 )

@@ -74,6 +74,25 @@ def flashbench(place: Path) -> Flashbench:
     return run
 
 
+def test_variants_tell_what_stages_cost(place: Path, flashbench: Flashbench) -> None:
+    """Where nothing counts: a call without a stage is timed, though its result is wrong."""
+    text = (place / "mine.py").read_text()
+    text += (
+        "def half(q, k, v, is_causal=False):\n    return attention(q[:, :1], k[:, :1], v[:, :1])\n"
+    )
+    (place / "mine.py").write_text(text)
+    variants = ["--variant", "head=mine:half", "--variant", "luck=mine:fails"]
+    done = flashbench("profile", CASE, *MINE, *variants, "--format", "json")
+    assert done.returncode == Exit.PASS, done.stderr
+    (row,) = (one for one in json.loads(done.stdout)["rows"] if one["part"] == "stages")
+    assert row["counter"] == "head costs"
+    assert row["value_1"] < 100
+    assert "warning: without luck: RuntimeError: not today" in done.stderr
+    done = flashbench("profile", CASE, *MINE[:2], "-o", "q.json", "--variant", "mine:half")
+    assert done.returncode == Exit.USAGE
+    assert "names no stage" in done.stderr
+
+
 def test_without_perf_floors_tell(place: Path, flashbench: Flashbench) -> None:
     """Times, floors, the roofline and why there are no counters; the file prints the same again."""
     done = flashbench("profile", CASE, *MINE, "--against", "sdpa")
