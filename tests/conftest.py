@@ -14,6 +14,10 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+# Two processes of tests share the cores: idle threads of torch that spin cost them half. OpenMP
+# reads it once, when torch is imported, which a folder's conftest may do before `pytest_configure`.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 
 def pytest_configure() -> None:
     """Take from the environment what would change the output or the speed of the commands that
@@ -21,8 +25,6 @@ def pytest_configure() -> None:
     # Without bytecode each of a thousand processes would compile torch's Python again: 3 s.
     for name in ("COLUMNS", "GITHUB_STEP_SUMMARY", "PYTHONDONTWRITEBYTECODE"):
         os.environ.pop(name, None)
-    # Two processes of tests share the cores: idle threads of torch that spin cost them half.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 @pytest.fixture(scope="session", autouse=True)
