@@ -12,8 +12,9 @@ BROWSER := $(if $(shell command -v chromium || command -v google-chrome),browser
 GROUPS_bench := build run gpu
 GROUPS_gpu := test
 GROUPS_history := history
-GROUPS_test := test release oracles slurm history $(BROWSER)
+GROUPS_test := test release oracles slurm history docs $(BROWSER)
 GROUPS_lint := lint test slurm history
+GROUPS_docs := docs
 # `make wheel`: the Pythons that it makes wheels for.
 PYTHONS ?= 3.11 3.12 3.13
 # Run files that are there are resumed, or refused: FORCE=--force replaces them.
@@ -28,7 +29,7 @@ MACHINE ?= $(shell hostname)
 HISTORY := results/history
 SOURCES := $(shell find csrc build_support -type f -not -name '*.pyc') setup.py flashbench/source_hash.py
 
-.PHONY: bench build test lint gpu wheel bundle clean cloud sanitize-cpu history site
+.PHONY: bench build test lint gpu wheel bundle clean cloud sanitize-cpu history site docs
 
 bench: $(VENV)/.built-$(BENCH_CUDA)
 	$(VENV)/bin/flashbench run $(BENCH) -o bench.json $(FORCE)
@@ -71,6 +72,10 @@ history-%: $(VENV)/.has-history
 # The site of what was kept: open site/index.html.
 site: $(VENV)/.has-history
 	$(VENV)/bin/python -m flashbench publish --results $(HISTORY)/asv -o site
+
+# The documentation as a site: open build/docs/index.html.
+docs: $(VENV)/.has-docs
+	PYTHONPATH=scripts NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict
 
 # Here, for a GPU machine without a network: sources and wheels in one file.
 bundle: $(VENV)/.has-bench

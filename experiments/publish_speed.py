@@ -161,7 +161,7 @@ def cache_of(folder: Path) -> Path:
 def weigh(site: Path) -> None:
     sizes = {path: path.stat().st_size for path in site.rglob("*") if path.is_file()}
     print(f"  {sum(sizes.values()) / 1e6:.0f} MB in {len(sizes)} files", flush=True)
-    for folder in ("commits", "data/graphs"):
+    for folder in ("commits", "cases", "data/graphs", "data/heat"):
         found = [size for path, size in sizes.items() if path.parent == site / folder]
         print(f"  {folder}: {len(found)} files of {np.mean(found) / 1e3:.0f} kB at the mean")
     for name in ("index.html", "graphs.html", "commits.html", "changes.html", "data/site.js"):
@@ -177,6 +177,9 @@ def browse(site: Path) -> None:
         return
     with chromium() as browser:
         for path, done in (
+            ("index.html", "() => document.querySelector('figure[data-drawn]')"),
+            ("index.html", "() => document.querySelector('#heat[data-drawn]')"),
+            ("graphs.html", "() => document.querySelector('figure[data-drawn]')"),
             ("graphs.html", "() => document.querySelectorAll('figure[data-drawn]').length === 8"),
             ("commits.html", "() => document.querySelectorAll('tbody tr').length > 0"),
         ):

@@ -88,37 +88,33 @@ def _whisker(axis: LogAxis, least: float | None, most: float | None) -> dict[str
 
 
 def roofline(spots: Sequence[Spot], processor: str) -> dict[str, object] | None:
-    """Throughput against arithmetic intensity (least bytes moved), with roofs where the device's
-    peaks are known; None without cases."""
-    if not spots:
-        return None
+    """Throughput against arithmetic intensity (least bytes moved), below the device's roofs; None
+    without cases, or where its peaks are not known: dots alone say nothing."""
     peak = peak_of(processor)
+    if not spots or peak is None:
+        return None
     dtypes = _dtypes(spots)
-    rates = {name: peak.rates[name] for name in dtypes if name in peak.rates} if peak else {}
+    rates = {name: peak.rates[name] for name in dtypes if name in peak.rates}
     x_values = [spot.flops / spot.bytes for spot in spots]
     y_values = [spot.flops / spot.seconds / 1e12 for spot in spots]
     highest = max([*y_values, *(rate / 1e12 for rate in rates.values())])
     x = LogAxis([min(x_values) / 2, max(x_values) * 2])
     y = LogAxis([min(y_values) / 2, highest * 2], 100, 0)
     roofs = []
-    if peak is not None:
-        ends = min(x_values) / 2, max(x_values) * 2
-        for rate in sorted(set(rates.values())):
-            names = ", ".join(name for name in dtypes if rates.get(name) == rate)
-            ridge = rate / peak.bandwidth
-            corner = min(max(ridge, ends[0]), ends[1])
-            # The slope enters the picture at its left or at its lower edge.
-            start = max(ends[0], min(y_values) / 2 * 1e12 / peak.bandwidth)
-            points = [start, corner, ends[1]]
-            at = [(x(p), y(min(p * peak.bandwidth, rate) / 1e12)) for p in points]
-            lines = [(*one, *other) for one, other in pairwise(at)]
-            text = f"{names}: {digits(rate / 1e12)} TFLOP/s, {digits(peak.bandwidth / 1e12)} TB/s"
-            roofs.append({"lines": lines, "y": at[-1][1], "text": text})
+    ends = min(x_values) / 2, max(x_values) * 2
+    for rate in sorted(set(rates.values())):
+        names = ", ".join(name for name in dtypes if rates.get(name) == rate)
+        ridge = rate / peak.bandwidth
+        corner = min(max(ridge, ends[0]), ends[1])
+        # The slope enters the picture at its left or at its lower edge.
+        start = max(ends[0], min(y_values) / 2 * 1e12 / peak.bandwidth)
+        points = [start, corner, ends[1]]
+        at = [(x(p), y(min(p * peak.bandwidth, rate) / 1e12)) for p in points]
+        lines = [(*one, *other) for one, other in pairwise(at)]
+        text = f"{names}: {digits(rate / 1e12)} TFLOP/s, {digits(peak.bandwidth / 1e12)} TB/s"
+        roofs.append({"lines": lines, "y": at[-1][1], "text": text})
     note = (
         "Roofs: peaks of NVIDIA's data sheets, dense. Bytes are the fewest that have to be moved."
-        if peak
-        else "The peaks of this device are not known here, so no roof is drawn. Bytes are the "
-        "fewest that have to be moved."
     )
     dots = []
     for spot, intensity, rate in zip(spots, x_values, y_values, strict=True):

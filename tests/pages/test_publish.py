@@ -267,16 +267,17 @@ def test_machines_of_like_names_have_pages_of_their_own() -> None:
 
 
 def test_peaks_are_of_the_device_that_is_meant() -> None:
-    """An H200 is no H20, an L40 no L4; of a CPU no roof is drawn."""
+    """An H200 is no H20, an L40 no L4; of a CPU, whose roofs are not known, nothing is drawn."""
     assert peak_of("NVIDIA H200") is not None
     assert peak_of("NVIDIA A100-SXM4-80GB") is not None
     assert peak_of("NVIDIA H20") is None
     assert peak_of("NVIDIA L40S") is None
     for latest in SAMPLE.latest:
         picture = roofline(latest.spots, latest.processor)
-        assert picture is not None
-        assert bool(picture["roofs"]) is (latest.device == "cuda")
-        assert len(picture["dots"]) == len(latest.spots)
+        assert (picture is None) is (latest.device == "cpu")
+        if picture is not None:
+            assert picture["roofs"]
+            assert len(picture["dots"]) == len(latest.spots)
 
 
 def test_a_picture_has_the_intervals_of_the_table() -> None:
