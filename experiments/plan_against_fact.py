@@ -1,13 +1,17 @@
 """What `flashbench plan` says, and what the command then takes, in a cache of its own.
 
-    python experiments/plan_against_fact.py [--rounds 3] [--ours]
+    python experiments/plan_against_fact.py [--rounds 3] [--ours | --stored]
 
 A toy project of eight commits, of which the fifth is slower (or, with --ours, this repository): in
 each round every command is planned and run, so the first round is planned without a history. A row
-has device seconds, builds and time by the clock: planned with the range, and taken.
+has device seconds and time by the clock: planned with the range, taken, and taken over planned.
+
+--stored measures nothing: run files of an H200 in results/ are planned from their own first half,
+and each from the other, whose cases are different ones.
 """
 
 import argparse
+import copy
 import json
 import os
 import subprocess
@@ -18,6 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SHAPES = ["--shape", "1,4,128,64", "--dtype", "fp32", "--device", "cpu"]
+STORED = ("h200-models", "h200-chunks")
 EFFORT = ["--samples", "20", "--threads", "1"]
 AT_MOST = ["--tolerance", "10%", "--launches", "8"]
 
@@ -77,17 +82,61 @@ def taken(words: list[str], done: subprocess.CompletedProcess[str]) -> dict[str,
     return {"device_seconds": device, "build_seconds": run["costs"]["build_seconds"]}
 
 
+def stored() -> None:
+    """Device seconds of run files, planned from half of their launches and from another file."""
+    from flashbench.cost import store
+    from flashbench.cost.estimate import Work
+    from flashbench.cost.known import Experience
+    from flashbench.cost.learn import learn
+    from flashbench.run_reader import load
+
+    runs = {name: load(ROOT / "results" / f"{name}.json") for name in STORED}
+    for learned in STORED:
+        for planned in STORED:
+            run, source = runs[planned], copy.copy(runs[learned])
+            half = len(run.launches) // 2 if learned == planned else 0
+            source.launches = source.launches[:half] if half else source.launches
+            with tempfile.TemporaryDirectory() as cache:
+                os.environ["FLASHBENCH_CACHE"] = f"{cache}/builds"
+                learn(source, before=[])
+                known = Experience("cuda", store.load().find("cuda", "", None))
+            metrics = {timing.metric for one in run.launches[0].results for timing in one.timings}
+            work = Work(
+                run.cases,
+                [one.spec for one in run.candidates],
+                launches=len(run.launches) - half,
+                samples=run.settings.samples,
+                min_sample_seconds=run.settings.min_sample_seconds,
+                metrics=len(metrics),
+                first=not half,
+            )
+            found = known.seconds(work)
+            plan = {"_low": found.low, "": found.likely, "_high": found.high}
+            fact = {"": sum(launch.device_seconds for launch in run.launches[half:])}
+            where = "its first half" if half else learned
+            print(f"{planned:<14}from {where:<16}{known.level_of(work):<7}{cell(plan, fact, '')}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ours", action="store_true", help="this repository, its last commits")
+    parser.add_argument("--stored", action="store_true", help="stored run files; measure nothing")
     arguments = parser.parse_args()
+    if arguments.stored:
+        stored()
+    else:
+        measured(ours=arguments.ours, rounds=arguments.rounds)
+
+
+def measured(*, ours: bool, rounds: int) -> None:
+    """Plan and run every command."""
     print(f"{'command':<24}{'from':<7}{'device: planned, taken':>38}{'clock: planned, taken':>38}")
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
-        place = ROOT if arguments.ours else toy(folder)
-        good = "HEAD~3" if arguments.ours else "HEAD~7"
-        for round_ in range(arguments.rounds):
+        place = ROOT if ours else toy(folder)
+        good = "HEAD~3" if ours else "HEAD~7"
+        for round_ in range(rounds):
             for words in commands(folder, round_, good):
                 plan = called(["plan", *words, "--format", "json"], place, folder)
                 if plan.returncode:

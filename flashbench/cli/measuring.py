@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,16 @@ def rate_of(options: dict[str, Any], machine: str = "") -> DevicePrice | None:
     prices = read_prices(Path.cwd())
     if not prices or options.get("slurm"):  # there the machine is another
         return None
-    return price_of(prices, machine or name_of(device_of(options["device"])))
+    found = price_of(prices, machine or name_of(device_of(options["device"])))
+    if found is not None and found.is_old(datetime.now(UTC).date()):
+        _warn_of_old(found)
+    return found
+
+
+@cache
+def _warn_of_old(price: DevicePrice) -> None:
+    """Once a command, however often it asks."""
+    tell(f"warning: the price is more than a year old: {price.source}")
 
 
 def device_of(wanted: str) -> str:

@@ -41,6 +41,8 @@ _TURN = {"cpu": 6e-3, "cuda": 1e-3}
 _REFERENCE_FLOPS = {"cpu": 5e9, "cuda": 1e12}  # of float64, with its inputs
 _CHECK_CALLS, _WARM_UP_CALLS, _WARM_UP_SECONDS = 5, 7, 0.5  # of a launch, beside its turns
 
+_ALIKE = 5  # cases whose median stands for one that was not measured
+
 DECIDED_AFTER = Seconds(3, 10, 40)  # launches, where no spread is known
 
 
@@ -90,10 +92,17 @@ class Experience:
         known = self.machine.cases.get(case.id) if self.machine else None
         if known is not None:
             return Around(known.every, known.first)
-        if (like := self._nearest(case, "")) is not None:
-            other, cost = like
-            factor = max(0.3, case.flops / other.flops)
-            return Around(cost.every * factor, cost.first * factor)
+        if self._measured:
+            wanted = math.log(case.flops)
+            alike = sorted(self._measured, key=lambda one: abs(wanted - one[0]))[:_ALIKE]
+            largest = max(other.flops for _, other, _ in alike)
+            # A GPU computes any reference in no time; a CPU's grows with the operations.
+            factor = max(1.0, case.flops / largest) if self.device == "cpu" else 1.0
+            every, first = (
+                median(values)
+                for values in zip(*((c.every, c.first) for *_, c in alike), strict=True)
+            )
+            return Around(every * factor, first * factor)
         reference = min(case.flops / _REFERENCE_FLOPS[self.device], 3.0)
         return Around(0.01 + reference, 0.05 + reference)
 

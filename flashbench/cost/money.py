@@ -1,5 +1,6 @@
 """Money: amounts, hourly rates, the prices of the settings, and budgets in either."""
 
+import datetime
 import math
 import re
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ CURRENCIES = (
 )  # fmt: skip
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *([a-zA-Z]{3})?")
 _PRICE_KEYS = ("hourly", "date", "source")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,17 @@ class Money:
 
 @dataclass(frozen=True)
 class DevicePrice:
-    """The price of an hour of the machine; source: where it is from, for a reader to check."""
+    """The price of an hour of the machine; source: where it is from, for a reader to check;
+    date: of a price of the settings."""
 
     hourly: float
     currency: str = ""
     source: str = ""
+    date: str = ""  # YYYY-MM-DD
+
+    def is_old(self, today: datetime.date) -> bool:
+        """Whether it is of more than a year ago."""
+        return bool(self.date) and (today - datetime.date.fromisoformat(self.date)).days > 365
 
     def price_of(self, seconds: float) -> float:
         """Of so many seconds."""
@@ -99,10 +105,10 @@ def _rate(where: str, entry: Any, name: str) -> DevicePrice:
     example = '{ hourly = "2.50usd", date = "2026-01-31", source = "where it can be read" }'
     if not isinstance(entry, dict) or sorted(entry) != sorted(_PRICE_KEYS):
         raise InvalidInputError(f"{where} must be {example}")
-    hourly, date, source = (entry[key] for key in _PRICE_KEYS)
+    hourly, day, source = (entry[key] for key in _PRICE_KEYS)
     if not name.strip() or not isinstance(source, str) or not source.strip():
         raise InvalidInputError(f"{where}: source must say where the price can be read")
-    if not _DATE.fullmatch(str(date)):
+    if not _is_date(str(day)):
         raise InvalidInputError(f"{where}: date must be written as 2026-01-31")
     try:
         money = parse_money(str(hourly))
@@ -110,7 +116,14 @@ def _rate(where: str, entry: Any, name: str) -> DevicePrice:
         raise InvalidInputError(f"{where}: hourly: {error}") from None
     if not money.currency:
         raise InvalidInputError(f"{where}: hourly must name its currency, as in 2.50usd")
-    return DevicePrice(money.amount, money.currency, f"{name}, {date}, {source}")
+    return DevicePrice(money.amount, money.currency, f"{name}, {day}, {source}", str(day))
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return datetime.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def price_of(prices: dict[str, DevicePrice], device: str) -> DevicePrice | None:

@@ -1,5 +1,6 @@
 """Amounts, prices and budgets as users write them."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -93,8 +94,16 @@ def test_prices_have_a_date_and_a_source(tmp_path: Path) -> None:
     found = prices(
         tmp_path, 'H100 = { hourly = "2.50usd", date = 2026-01-31, source = "example.com" }'
     )
-    assert found == {"H100": DevicePrice(2.5, "usd", "H100, 2026-01-31, example.com")}
+    assert found == {"H100": DevicePrice(2.5, "usd", "H100, 2026-01-31, example.com", "2026-01-31")}
     assert prices(tmp_path, "") == {}
+
+
+def test_prices_grow_old() -> None:
+    """After a year; one that was given on the command line never does."""
+    price = DevicePrice(2.5, "usd", "x", "2026-01-31")
+    assert not price.is_old(date(2027, 1, 31))
+    assert price.is_old(date(2027, 2, 1))
+    assert not DevicePrice(2.5).is_old(date(2030, 1, 1))
 
 
 @pytest.mark.parametrize(
@@ -104,6 +113,7 @@ def test_prices_have_a_date_and_a_source(tmp_path: Path) -> None:
         'H100 = { hourly = "2.50usd" }',
         'H100 = { hourly = "2.50usd", date = "2026-01-31", source = "" }',
         'H100 = { hourly = "2.50usd", date = "soon", source = "x" }',
+        'H100 = { hourly = "2.50usd", date = "2026-13-31", source = "x" }',
         'H100 = { hourly = "2.50", date = "2026-01-31", source = "x" }',
         'H100 = { hourly = "much", date = "2026-01-31", source = "x" }',
         'H100 = { hourly = "-1usd", date = "2026-01-31", source = "x" }',

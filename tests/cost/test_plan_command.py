@@ -99,6 +99,10 @@ def test_prices_of_the_settings_count(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(f'[tool.flashbench.prices]\n"Test CPU" = {entry}\n')
     assert "3.60 usd an hour (Test CPU, 2026-01-31, example.com)" in plan("run", *TWO).stdout
     assert "no price" in plan("run", "--device", "cuda", "--shape", "1,1,32,64").stdout
+    (tmp_path / "pyproject.toml").write_text(
+        f'[tool.flashbench.prices]\n"Test CPU" = {entry.replace("2026", "2020")}\n'
+    )
+    assert "the price is more than a year old: Test CPU, 2020" in plan("run", *TWO).stderr
 
 
 def test_shares_end_sooner_and_cost_more(plan: Plan) -> None:
