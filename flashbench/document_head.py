@@ -1,14 +1,13 @@
-"""The fields that each of our JSON documents begins with: which format it is, and which version.
+"""The first fields of our JSON documents: format and version.
 
-Read by themselves, so that a document of another format or a newer version is called that, and not
-damaged.
+Read separately, so that another format or a newer version is reported as such, not as damage.
 """
 
 import msgspec
 
 
 class DocumentHead(msgspec.Struct):
-    """Empty and 0 where the document has no such field."""
+    """Missing fields are empty and 0."""
 
     format: str = ""
     version: int = 0
@@ -18,5 +17,5 @@ _HEAD = msgspec.json.Decoder(DocumentHead)
 
 
 def head_of(document: bytes) -> DocumentHead:
-    """Raises what damage.UNREADABLE lists."""
+    """Read the head; raises one of damage.UNREADABLE."""
     return _HEAD.decode(document)

@@ -1,9 +1,9 @@
-"""What a reader's terminal can show."""
+"""The capabilities of the reader's terminal."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-# Readable on dark and light backgrounds, and apart for the colour-blind: cyan, red, yellow.
+# Readable on dark and light backgrounds, and distinct for the colour-blind: cyan, red, yellow.
 _COLOURS = {
     "FASTER": "1;36",
     "FASTER?": "36",
@@ -18,8 +18,8 @@ _COLOURS = {
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """width: None for a file or a pipe, where no line is wrapped and no table is split. plot: draw
-    intervals beside the numbers; None: where there is room for it. unicode: else ASCII."""
+    """width: None for a file or a pipe, which wraps no lines and splits no tables. plot: draw
+    intervals beside the numbers; None: if there is room. unicode: else ASCII."""
 
     width: int | None = None
     colour: bool = False
@@ -27,11 +27,11 @@ class Terminal:
     plot: bool | None = False
 
 
-Part = tuple[int, int, str]  # start, end and what decides the colour
+Part = tuple[int, int, str]  # start, end and the text that determines the colour
 
 
 def painted(line: str, parts: list[Part]) -> str:
-    """The line with its parts in the colours of their verdicts."""
+    """Colour parts of a line by their verdicts."""
     for start, end, verdict in sorted(parts, reverse=True):
         if colour := _COLOURS.get(verdict):
             line = f"{line[:start]}\x1b[{colour}m{line[start:end]}\x1b[0m{line[end:]}"

@@ -1,1 +1,1 @@
-"""The history as a folder of static pages that open from a file, offline."""
+"""The history as a folder of static pages that open from disk, offline."""

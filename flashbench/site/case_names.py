@@ -1,4 +1,4 @@
-"""What pages call a case: once in words, and short everywhere else."""
+"""Names of cases on pages: once in words, and short everywhere else."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ _MASKS = {"full": "no mask", "causal": "causal mask", "bottom_right": "causal ma
 
 @cache
 def known_case(name: str) -> Case | None:
-    """The case of an id; None for a name that is none of ours."""
+    """The case with this id; None for other tools' names."""
     try:
         return parse_case(name)
     except (InvalidInputError, ValueError):
@@ -19,7 +19,7 @@ def known_case(name: str) -> Case | None:
 
 @cache
 def in_words(name: str) -> str:
-    """`batch 1, 8 heads, 512 tokens, head dim 64, bf16, causal mask`; "" for a foreign name."""
+    """`batch 1, 8 heads, 512 tokens, head dim 64, bf16, causal mask`; "" for other tools' names."""
     case = known_case(name)
     if case is None:
         return ""
@@ -36,8 +36,8 @@ def in_words(name: str) -> str:
 
 @cache
 def in_short(name: str) -> str:
-    """`1,8,512,64 bf16 causal`: batch, heads, tokens and head dim, as the flag `--shape` takes
-    them; without the device. A foreign name as it is."""
+    """`1,8,512,64 bf16 causal`: batch, heads, tokens and head dim as in the flag `--shape`, without
+    the device. Other tools' names are unchanged."""
     case = known_case(name)
     if case is None:
         return name

@@ -21,10 +21,10 @@ _COLUMNS = ("speedup", "quartiles", "time", "sdpa", "p90", "p99", "launches", "c
 
 
 class CasePages:
-    """The pages of all cases of a content; each is known by its key before it is made."""
+    """The pages of all cases; a page's key is known before the page is made."""
 
     def __init__(self, content: Content, rows: dict[int, list[dict[str, Any]]]) -> None:
-        """rows: the changes by commit, as they are listed on a page."""
+        """rows: the changes by commit, as listed on a page."""
         self._content = content
         self._graphs: dict[str, list[Graph]] = defaultdict(list)
         for graph in content.graphs:
@@ -45,7 +45,7 @@ class CasePages:
         self.cases = tuple(self._graphs)
 
     def key(self, case: str) -> str:
-        """Changes when anything on the page of the case does."""
+        """A key that changes whenever anything on the case's page does."""
         digest = hashlib.blake2b(maker_key().encode(), digest_size=16)
         digest.update(repr(self._values(case)).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
@@ -107,7 +107,7 @@ class CasePages:
         return row
 
     def _percentiles(self, case: str) -> list[tuple[str, Document]]:
-        """The percentiles of the case in each newest run file, with the machine."""
+        """The case's percentiles in each newest run file, with the machine."""
         found = []
         for latest in self._content.latest:
             if latest.percentiles is None:

@@ -24,16 +24,16 @@ from flashbench.site.profiles import by_commit
 from flashbench.site.templating import maker_key, page
 from flashbench.table import digits, percentage, ratio_text
 
-_BODY_LINES, _BODY_CHARACTERS = 500, 20_000  # of a message on a page
-_COLUMNS = 6  # value, low and high of what is judged; ours, the control; the value before
+_BODY_LINES, _BODY_CHARACTERS = 500, 20_000  # of a commit message on a page
+_COLUMNS = 6  # value, low and high of the judged points; ours, the control; the previous value
 _UNITS = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
 
 
 class CommitPages:
-    """The pages of all commits of a content; each is known by its key before it is made."""
+    """The pages of all commits; a page's key is known before the page is made."""
 
     def __init__(self, content: Content, changes: dict[int, list[dict[str, Any]]]) -> None:
-        """changes: by commit, as they are listed on a page."""
+        """changes: by commit, as listed on a page."""
         self._content = content
         self._changes = changes
         self._cells = _Cells(content)
@@ -50,11 +50,11 @@ class CommitPages:
         self._names_keys = np.array([key.digest() for key in keys], dtype="V16")
 
     def series(self, commit: int) -> int:
-        """How many series have a number at a commit."""
+        """The number of series with a value at a commit."""
         return len(self._cells.of(commit)[0])
 
     def key(self, commit: int) -> str:
-        """Changes when anything on the page of the commit does."""
+        """A key that changes whenever anything on the commit's page does."""
         digest = hashlib.blake2b(maker_key().encode(), digest_size=16)
         graphs, numbers = self._cells.of(commit)
         digest.update(self._names_keys[graphs].tobytes())
@@ -134,7 +134,7 @@ def _change(ratio: float) -> str:
 
 
 def _message(body: str) -> list[str]:
-    """The lines of a commit's message below its subject, as many as a page has room for."""
+    """The lines of a commit's message below its subject, cut to fit a page."""
     lines = body[:_BODY_CHARACTERS].splitlines()[:_BODY_LINES]
     left = len(body.splitlines()) - len(lines)
     if left or len(body) > _BODY_CHARACTERS:
@@ -143,13 +143,13 @@ def _message(body: str) -> list[str]:
 
 
 def value_text(value: float, unit: str) -> str:
-    """Four digits and the unit; times in that which suits them."""
+    """Four digits and the unit, which for times depends on their size."""
     factor, name = _suited(value) if unit == SECONDS else (1.0, unit)
     return f"{digits(value * factor)} {name}".rstrip()
 
 
 def interval_text(value: float, low: float, high: float, unit: str) -> str:
-    """`value_text` with the interval in brackets, where there is one."""
+    """`value_text`, with the interval in brackets if there is one."""
     if math.isnan(low) or math.isnan(high):
         return value_text(value, unit)
     factor, name = _suited(value) if unit == SECONDS else (1.0, unit)
@@ -162,8 +162,8 @@ def _suited(seconds: float) -> tuple[float, str]:
 
 
 class _Cells:
-    """What each commit has of each graph, commit by commit. Most commits of a long history have
-    nothing, so only what there is takes memory."""
+    """The numbers of each commit in each graph, stored sparsely: in a long history most commits
+    have none."""
 
     def __init__(self, content: Content) -> None:
         judged = [_judged(graph) for graph in content.graphs]
@@ -184,17 +184,17 @@ class _Cells:
             if one.control is not None:
                 mine[4] = _at(one.control, points)
             mine[5, 1:] = points.value[:-1]
-        for column in self._numbers:  # one after another: there may be hundreds of megabytes
+        for column in self._numbers:  # one at a time: there may be hundreds of megabytes
             column[:] = column[order]
 
     def of(self, commit: int) -> tuple[NDArray[np.int32], FloatArray]:
-        """(graphs,) their indices, and (6, graphs) the numbers; NaN where there is none."""
+        """The indices of graphs (graphs,) and their numbers (6, graphs), NaN if missing."""
         mine = slice(self._starts[commit], self._starts[commit + 1])
         return self._graphs[mine], self._numbers[:, mine]
 
 
 def _at(points: Points, others: Points) -> FloatArray:
-    """(others,): the values of `points` at the commits of others, NaN where it has none."""
+    """(others,): the values of `points` at the commits of others, NaN if missing."""
     if not len(points):
         return np.full(len(others), np.nan)
     place = np.searchsorted(points.commit, others.commit).clip(max=len(points) - 1)
@@ -207,7 +207,7 @@ def _judged(graph: Graph) -> Points:
 
 
 def measured_on(content: Content, machine: str) -> list[int]:
-    """The commits that have a number on a machine, ascending."""
+    """The commits with a number on a machine, ascending."""
     there = np.zeros(len(content.history.commits), dtype=np.bool_)
     for graph in content.graphs:
         if graph.series.machine == machine:

@@ -1,6 +1,6 @@
-"""The content of the site: a history, where its series changed, and the latest tables.
+"""The content of the site: a history, its change points, and the latest tables.
 
-Texts are untrusted; `shown` escapes one before it goes onto a page.
+Text is untrusted; `shown` escapes it before it goes onto a page.
 """
 
 import hashlib
@@ -18,19 +18,19 @@ from flashbench.site.case_names import in_short
 from flashbench.table import Document
 
 CONFIDENCE = 0.99  # of the intervals of `Points`
-HASH = 10  # digits of a commit where it is named
+HASH = 10  # digits of a commit's hash on pages
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A series that is drawn, with its control and its changes, oldest first."""
+    """A drawn series, with its control and its changes, oldest first."""
 
     series: Series
     changes: tuple[Change, ...] = ()
 
     @property
     def id(self) -> str:
-        """A name for files and addresses, of letters and digits alone."""
+        """A name of letters and digits for files and URLs."""
         one = self.series
         return _identifier(
             "g", one.machine, one.environment, one.benchmark, *map(str, one.parameters)
@@ -38,7 +38,7 @@ class Graph:
 
     @property
     def title(self) -> str:
-        """For people: the series, the case in short, and where it was measured."""
+        """For readers: the series, the short case name, and where it was measured."""
         one = self.series
         parts = in_short(one.case), self.traits[2], one.candidate, one.metric
         name = " ".join(part for part in parts if part) if one.case else one.name
@@ -46,15 +46,15 @@ class Graph:
 
     @property
     def traits(self) -> tuple[str, str, str]:
-        """dtype, mask and device; empty strings where the case does not say."""
+        """dtype, mask and device; empty strings if unknown."""
         parts = self.series.case.rsplit("-", 3)
         return (parts[1], parts[2], parts[3]) if len(parts) == 4 else ("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A case in the pictures of a device. flops, bytes: of one call; seconds: ours.
-    speedup: value, low, high, above 1 is faster; the ends None where the interval has none."""
+    """A case in a device's pictures. flops, bytes: of one call; seconds: ours. speedup: value, low,
+    high, above 1 is faster; an unbounded end is None."""
 
     case: str
     candidate: str
@@ -68,8 +68,8 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The newest commit with a run file on a device of a machine; commit: its index.
-    processor: the device's own name; percentiles: of every candidate, where the run file is."""
+    """The newest commit with a run file on a machine's device. commit: its index; processor: the
+    device's own name; percentiles: of every candidate, if there is a run file."""
 
     machine: str
     device: str
@@ -88,12 +88,12 @@ class Content:
     history: History
     graphs: tuple[Graph, ...]
     latest: tuple[Latest, ...] = ()
-    notes: tuple[str, ...] = ()  # what was passed over, one line each
+    notes: tuple[str, ...] = ()  # what was skipped, one line each
     profiles: tuple[Kept, ...] = ()
 
 
 def drawn(history: History) -> tuple[Series, ...]:
-    """The series that get a graph: all but the controls that are drawn beside another; SDPA's
+    """The series with a graph of their own: all except controls drawn beside another series. SDPA's
     other backends come last."""
 
     def place(one: Series) -> tuple[str, ...]:
@@ -105,8 +105,8 @@ def drawn(history: History) -> tuple[Series, ...]:
 
 
 def speedup(ratio: Points) -> Points:
-    """A ratio of times turned over: above 1 is faster, as in all tables. It has no single samples,
-    so no percentiles of such."""
+    """The inverse of a ratio of times: above 1 is faster, as in all tables. It has no samples, so
+    no percentiles of them."""
     unknown = np.full(len(ratio), np.nan)
     return replace(
         ratio,
@@ -121,12 +121,12 @@ def speedup(ratio: Points) -> Points:
 
 
 def date(seconds: int) -> str:
-    """The day in UTC; "" for what is no possible time."""
+    """The day in UTC; "" for an impossible time."""
     return moment(seconds).partition(" ")[0]
 
 
 def moment(seconds: int) -> str:
-    """Day and time of day in UTC, to the minute; "" for what is no possible time."""
+    """Day and time in UTC, to the minute; "" for an impossible time."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "minutes")[:16]
     except (ValueError, OverflowError, OSError):
@@ -134,7 +134,7 @@ def moment(seconds: int) -> str:
 
 
 def shown(text: str) -> str:
-    r"""One line of untrusted text; invisible characters are shown, as \x1b."""
+    r"""One line of untrusted text with invisible characters escaped, as \x1b."""
     if text.isprintable():
         return text
     return printable(text.encode("utf-8", "replace").decode())
@@ -147,7 +147,7 @@ def case_page(case: str) -> str:
 
 
 def machine_page(name: str) -> str:
-    """The file of a machine's page; different names never share one."""
+    """The file of a machine's page, unique to its name."""
     readable = re.sub(r"[^A-Za-z0-9]+", "-", name)[:30].strip("-")
     return _identifier(f"machine-{readable}-", name) + ".html"
 

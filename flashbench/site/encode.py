@@ -1,8 +1,7 @@
-"""Encode numbers and texts as JavaScript files, which a page opened from disk may load; it cannot
-fetch.
+"""Encode data as JavaScript files: a page opened from disk can load scripts, but cannot fetch.
 
-Such a file is a call with one JSON value. Texts are untrusted; bytes that HTML or JavaScript could
-misinterpret are escaped, although the files hold only data.
+Each file is a call with one JSON value. Text is untrusted: bytes that HTML or JavaScript could
+misinterpret are escaped, although the files contain only data.
 """
 
 import hashlib
@@ -34,11 +33,11 @@ def script(function: str, value: Any) -> bytes:
 
 
 def graph_data(graph: Graph) -> dict[str, Any]:
-    """What the viewer draws. Values are whole multiples of a line's `scale`, null where none."""
+    """The viewer's data. Values are integer multiples of a line's `scale`, null if missing."""
     one = graph.series
     name = shown(one.candidate or one.name)
     lines = []
-    if one.points is not one.ratio:  # a mean has a ratio alone
+    if one.points is not one.ratio:  # a mean is only a ratio
         lines.append(_line("time", name, one.unit, one.points))
     if one.control is not None:
         lines.append(_line("control", "SDPA", one.unit, one.control))
@@ -67,7 +66,7 @@ def graph_data(graph: Graph) -> dict[str, Any]:
 
 
 def graph_key(graph: Graph) -> str:
-    """Changes when anything that is drawn of the graph does."""
+    """A key that changes whenever anything drawn in the graph does."""
     one = graph.series
     digest = hashlib.blake2b(maker_key().encode(), digest_size=16)
     digest.update(repr((graph.id, one.name, one.candidate, one.unit, graph.changes)).encode())
@@ -96,7 +95,7 @@ def _line(role: str, name: str, unit: str, points: Points) -> dict[str, Any]:
 
 
 def _scale(values: FloatArray) -> float:
-    """A power of ten of which the typical value is a number of DIGITS digits."""
+    """The power of ten in units of which the typical value has DIGITS digits."""
     finite = np.abs(values[np.isfinite(values) & (values != 0)])
     if not len(finite):
         return 1.0

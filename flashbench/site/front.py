@@ -1,4 +1,4 @@
-"""The front page: the answer first, then how it came about."""
+"""The front page: the answer first, then the evidence."""
 
 from collections import Counter
 from typing import Any
@@ -14,17 +14,17 @@ from flashbench.site.content import HASH, Content, Graph, case_page, commit_page
 from flashbench.site.standings import Standing, since, state_of
 from flashbench.table import ratio_text
 
-CARDS = 12  # standings; the others are on the pages of their machines
+CARDS = 12  # standings; the others are on their machines' pages
 RECENT = 12  # changes
 SLOWER = 5  # series that are named
 BROKEN = 5  # commits that are named
-NOTES = 50  # of what was passed over
+NOTES = 50  # on skipped files
 
 
 def front(
     content: Content, standings: tuple[Standing, ...], rows: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The values of the page. rows: the changes, the newest first."""
+    """The page's values. rows: the changes, newest first."""
     commits = content.history.commits
     days = [date(one.time) for one in (commits[:1] + commits[-1:])]
     cards = [card(content, one) for one in standings[:CARDS]]
@@ -54,7 +54,7 @@ def front(
 
 
 def card(content: Content, standing: Standing) -> dict[str, Any]:
-    """What is known of one candidate on one device."""
+    """The card of one candidate on one device."""
     known = {one.name: one for one in content.history.machines}[standing.machine]
     processor = known.gpu if standing.device == "cuda" else known.cpu
     made: dict[str, Any] = {
@@ -89,7 +89,7 @@ def card(content: Content, standing: Standing) -> dict[str, Any]:
 
 
 def commit_link(content: Content, place: int) -> dict[str, str]:
-    """What names a commit on a page."""
+    """The values that name a commit on a page."""
     one = content.history.commits[place]
     return {
         "page": commit_page(one.id),
@@ -100,7 +100,7 @@ def commit_link(content: Content, place: int) -> dict[str, str]:
 
 
 def _verdicts(content: Content, standing: Standing) -> str:
-    """How many cases have each verdict at the newest commit; "" where it has none."""
+    """The number of cases with each verdict at the newest commit; "" without any."""
     counts: Counter[str] = Counter()
     for latest in content.latest:
         if (latest.machine, latest.device) == (standing.machine, standing.device):
@@ -135,7 +135,7 @@ def _slower(content: Content) -> dict[str, Any]:
 
 
 def _last(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The newest commit that changed a series, with how many it made faster and slower."""
+    """The newest commit that changed a series, and how many it made faster and slower."""
     if not rows:
         return None
     same = [row for row in rows if row["place_of"] == rows[0]["place_of"]]
@@ -144,7 +144,7 @@ def _last(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def _builds(content: Content) -> dict[str, Any]:
-    """Which commits build, as a strip, and the newest that do not."""
+    """A strip of which commits build, and the newest that do not."""
     commits = content.history.commits
     measured = {
         place

@@ -1,4 +1,4 @@
-"""The content of the site from a repository and asv's results folder."""
+"""Gather the content of the site from a repository and asv's results folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from flashbench.site.project_name import project_name
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a history lies. revision: its tip; first_parent: of a merge only the first parents."""
+    """The source of a history. revision: its tip; first_parent: follow only first parents."""
 
     repository: Path
     results: Path

@@ -1,4 +1,4 @@
-"""The speed-ups of a standing's cases at each commit, small enough to be loaded at once."""
+"""The speed-ups of a standing's cases at each commit, small enough to load at once."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ from flashbench.site.case_names import in_short
 from flashbench.site.content import case_page, shown
 from flashbench.site.standings import Standing
 
-COLUMNS = 160  # stretches of commits; a phone has about two pixels for each
+COLUMNS = 160  # columns of commits; a phone has about two pixels for each
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_WIDEST = 64.0  # a speed-up beyond it, or below its inverse, is shown as it
+_WIDEST = 64.0  # speed-ups beyond it, or below its inverse, are clamped
 _LEVELS = len(_DIGITS) ** 2 - 2  # besides 0, which is no number
 
 
 def heat_map(standing: Standing, gaps: tuple[Gap, ...]) -> dict[str, Any]:
-    """What the page draws. columns: first and last commit of each; cells: of each row two digits
-    of base 64 a column, whose number n is the speed-up widest**(2 (n - 1) / levels - 1), or none
-    for 0. Rows are in the order of the newest speed-ups, the slowest first."""
+    """The data of the heat map. columns: first and last commit of each. cells: per row, two base-64
+    digits per column, a number n for the speed-up widest**(2 (n - 1) / levels - 1), 0 for none.
+    Rows are sorted by their newest speed-up, slowest first."""
     judged = [graph.series.judged for graph in standing.graphs]
     failed = {gap.commit for gap in gaps if gap.machine in ("", standing.machine)}
     tried = np.unique(np.concatenate([np.array(sorted(failed), int), *(p.commit for p in judged)]))

@@ -1,4 +1,4 @@
-"""The latest verdicts of each machine and device: from its run file, else from asv's results."""
+"""The latest verdicts of each machine and device, from its run file, else from asv's results."""
 
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from flashbench.views import detail, speedup
 
 
 def latest_tables(history: History, results: Path) -> tuple[tuple[Latest, ...], list[str]]:
-    """The newest commit's table of each machine and device that was measured beside SDPA, and a
-    line for each file that cannot be read."""
+    """The newest commit's table for each machine and device measured beside SDPA, and a line for
+    each unreadable file."""
     found: list[Latest] = []
     notes: list[str] = []
     for machine in history.machines:

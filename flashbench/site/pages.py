@@ -1,4 +1,4 @@
-"""The pages that list: overview, graphs, changes, commits, and one a machine."""
+"""The listing pages: overview, graphs, changes, commits, and one per machine."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ SELECTS = (
     ("device", "device"),
     ("metric", "metric"),
 )
-LISTED = 5000  # on their own page; a browser takes long to lay out tens of thousands
+LISTED = 5000  # on the page of changes; browsers are slow to lay out tens of thousands
 
 
 def listing_pages(
@@ -45,7 +45,7 @@ def listing_pages(
     changes: dict[int, list[dict[str, Any]]],
     commits: CommitPages,
 ) -> Iterator[tuple[str, bytes]]:
-    """Path and content of each. changes: of `change_rows`."""
+    """The path and content of each page. changes: from `change_rows`."""
     rows = [row for place in sorted(changes, reverse=True) for row in changes[place]]
     made: list[tuple[str, str, dict[str, Any]]] = [
         ("index.html", "index.html", front(content, standings, rows)),
@@ -60,7 +60,7 @@ def listing_pages(
 
 
 def viewer_data(content: Content, standings: tuple[Standing, ...]) -> dict[str, Any]:
-    """What the viewer has to know before it loads a graph."""
+    """The data that the viewer needs before it loads a graph."""
     return {
         "commits": [
             {
@@ -91,7 +91,7 @@ def viewer_data(content: Content, standings: tuple[Standing, ...]) -> dict[str, 
 
 
 def change_rows(content: Content) -> dict[int, list[dict[str, Any]]]:
-    """The changes as they are listed, by their likeliest commit."""
+    """The rows of changes, by their most likely commit."""
     found: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for graph in content.graphs:
         for change in graph.changes:
@@ -216,7 +216,7 @@ def _machine(content: Content, machine: Machine) -> dict[str, Any]:
 
 
 def _verdict_first(table: Document) -> Document:
-    """On a phone the rest is a scroll away."""
+    """Move the verdict to the front, because a phone shows only the first columns."""
     first = ("case", "candidate", "verdict", "speedup")
     places = {key: place for place, key in enumerate(first)}
     columns = sorted(table.columns, key=lambda column: places.get(column.key, len(first)))

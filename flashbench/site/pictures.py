@@ -1,7 +1,7 @@
 """The layout of a device's pictures: speed-ups and a roofline.
 
-Places are percent of the width or height, so that a picture fills its box on any screen while its
-texts keep their size.
+Positions are percentages of the width or height, so that a picture fills its box on any screen
+while its text keeps its size.
 """
 
 import math
@@ -17,7 +17,7 @@ from flashbench.table import digits, ratio_text
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """What a GPU can do at most. bandwidth: bytes a second; rates: FLOP/s a dtype, of dense tensor
+    """A GPU's peak rates. bandwidth: bytes per second; rates: FLOP/s by dtype, of dense tensor
     operations."""
 
     bandwidth: float
@@ -25,7 +25,7 @@ class Peak:
 
 
 _HOPPER = {"fp16": 989.4e12, "bf16": 989.4e12}
-# NVIDIA's data sheets, of SXM where there are several versions; halved where they count sparsity.
+# From NVIDIA's data sheets, for SXM if there are several versions; halved if they count sparsity.
 PEAKS = {
     "H200": Peak(4.8e12, _HOPPER),
     "H100": Peak(3.35e12, _HOPPER),
@@ -35,19 +35,20 @@ PEAKS = {
 
 
 def peak_of(processor: str) -> Peak | None:
-    """The peak of a GPU by its name; None where it is not known, as of any CPU."""
+    """The peak of a GPU by its name; None if unknown, as for any CPU."""
     words = processor.upper().replace("-", " ").split()
     return next((peak for name, peak in PEAKS.items() if name in words), None)
 
 
 def speedups(spots: Sequence[Spot]) -> dict[str, Any] | None:
-    """A row a case: its speed-up with the table's interval, on a log axis; None without any."""
+    """One row per case: its speed-up with the table's interval on a log axis; None without
+    cases."""
     timed = [(spot, spot.speedup) for spot in spots if spot.speedup is not None]
     if not timed:
         return None
     several = len({spot.candidate for spot, _ in timed}) > 1
     values = [1.0, 0.9, 1.1, *(value for _, (value, _, _) in timed)]
-    axis = LogAxis([min(values) / 1.05, max(values) * 1.05])  # an interval may be endless
+    axis = LogAxis([min(values) / 1.05, max(values) * 1.05])  # an interval may be unbounded
     rows: list[dict[str, Any]] = []
     for spot, (value, least, most) in timed:
         text = f"{spot.case}, {spot.candidate}: {ratio_text(value)}"
@@ -73,8 +74,8 @@ def speedups(spots: Sequence[Spot]) -> dict[str, Any] | None:
 
 
 def _whisker(axis: LogAxis, least: float | None, most: float | None) -> dict[str, Any] | None:
-    """Where an interval lies, and which of its ends lie outside of the picture, or nowhere; None
-    where it has no end at all."""
+    """The position of an interval, and which of its ends are outside the picture or unbounded; None
+    if both are unbounded."""
     if least is None and most is None:
         return None
     low = -math.inf if least is None else axis(least)
@@ -88,8 +89,8 @@ def _whisker(axis: LogAxis, least: float | None, most: float | None) -> dict[str
 
 
 def roofline(spots: Sequence[Spot], processor: str) -> dict[str, object] | None:
-    """Throughput against arithmetic intensity (least bytes moved), below the device's roofs; None
-    without cases, or where its peaks are not known: dots alone say nothing."""
+    """Throughput against arithmetic intensity (minimum bytes moved), below the device's roofs; None
+    without cases, or if its peaks are unknown, because dots alone show nothing."""
     peak = peak_of(processor)
     if not spots or peak is None:
         return None

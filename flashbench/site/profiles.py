@@ -1,4 +1,4 @@
-"""Profiles on the page of their commit: what bounds the case, its floors, what changed since."""
+"""Profiles on a commit's page: the bottleneck, the floors, and the changes since the last one."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,9 +16,8 @@ _FLOORS = 3  # the largest of them
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """A row of a commit's page. floors: the largest first, each with its share of the time; before:
-    the commit that the differences are against, "" for the first profile of its case, and page:
-    the page of that commit."""
+    """A row of a commit's page. floors: largest first, each with its share of the time; before: the
+    commit of the previous profile, "" for a case's first one, and page: that commit's page."""
 
     case: str
     candidate: str
@@ -32,7 +31,7 @@ class Profiled:
 
 
 def by_commit(kept: Sequence[Kept], commits: Sequence[Commit]) -> dict[int, list[Profiled]]:
-    """The profiles of each commit, by its place."""
+    """The profiles of each commit, by its index."""
     place = {commit.id: index for index, commit in enumerate(commits)}
     found: dict[int, list[Profiled]] = defaultdict(list)
     for old, new in in_order(kept, place):

@@ -1,4 +1,4 @@
-"""The project's name in asv's configuration, an untrusted file."""
+"""Read the project's name from asv's configuration, an untrusted file."""
 
 import json
 import re
@@ -8,8 +8,8 @@ from flashbench.errors import InvalidInputError
 from flashbench.other_tools import document
 
 _MOST = 100  # characters
-# A text, which is kept, or what JSON does not have and asv.conf.json may: comments, a comma at the
-# end of a list. What is never closed goes to the end of the file, in one step.
+# A string, which is kept, or what asv.conf.json allows and JSON does not: comments, and a comma at
+# the end of a list. An unclosed one extends to the end of the file, in one step.
 _PARTS = re.compile(
     r'("(?:\\.|[^"\\])*+(?:["\\]|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL
 )
@@ -23,7 +23,7 @@ def project_name(repository: Path) -> str:
         return folder
     try:
         text = document.content(path).decode("utf-8-sig")
-        # Comments first: a comma may stand before one.
+        # Comments first, because a comma may precede one.
         for _ in range(2):
             text = _PARTS.sub(lambda found: found[1] or "", text)
         name = json.loads(text)["project"]

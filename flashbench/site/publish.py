@@ -1,4 +1,4 @@
-"""Write the site of a content into a folder, only what changed since the last time."""
+"""Write the site into a folder: only files that changed since the last time."""
 
 import hashlib
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from flashbench.site.templating import static_files
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """How many files the site has, and how many of them were written or removed this time."""
+    """The number of files of the site, and of those written or removed this time."""
 
     files: int
     written: int
@@ -25,9 +25,9 @@ class Published:
 
 
 def publish(content: Content, output: Path) -> Published:
-    """Make, or bring up to date, the site in the folder `output`; its page is `index.html`.
+    """Create or update the site in the folder `output`; its front page is `index.html`.
 
-    Raises InvalidInputError when the folder has other files, or cannot be written.
+    Raises InvalidInputError if the folder has other files or cannot be written.
     """
     with writer.opened(output) as site:
         changes = change_rows(content)

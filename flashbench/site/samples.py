@@ -1,6 +1,6 @@
-"""The verdicts of a commit from asv's results, where it has no run file.
+"""Compute a commit's verdicts from asv's results if it has no run file.
 
-Samples of our own benchmarks are one a launch, which is what a verdict needs.
+Our own benchmarks have one sample per launch, which is what a verdict needs.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from flashbench.views import other_tools as view
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the newest numbers are. commit: its index in the history."""
+    """Where the newest numbers are. commit: an index into the history."""
 
     commit: int
     environment: str
@@ -44,7 +44,7 @@ def _is_shown(one: Series, machine: str, device: str) -> bool:
 
 
 def newest(history: History, machine: str, device: str) -> Place | None:
-    """The newest commit of a machine and device that was measured beside SDPA."""
+    """The newest commit that a machine and device measured beside SDPA."""
     places = [
         Place(int(one.ratio.commit[-1]), one.environment)
         for one in history.series
@@ -54,7 +54,7 @@ def newest(history: History, machine: str, device: str) -> Place | None:
 
 
 def spot(case: Case, comparison: Comparison, verdict: Verdict, seconds: float | None) -> list[Spot]:
-    """Its place in the pictures; one, or none where there is no speed to show."""
+    """The comparison's spots in the pictures: one, or none without a speed."""
     shift = comparison.shift
     value = finite_exp(shift.value) if shift else None
     if seconds is None or shift is None or value is None or verdict.outcome is Outcome.WRONG:
@@ -76,7 +76,7 @@ def spot(case: Case, comparison: Comparison, verdict: Verdict, seconds: float | 
 def from_results(
     history: History, machine: Machine, device: str, place: Place, results: Path
 ) -> Latest | None:
-    """Judged from the samples in asv's result file; None where it cannot be."""
+    """The verdicts from the samples in asv's result file; None if it has too little."""
     commit = history.commits[place.commit]
     kept = _cells(results / machine.name, commit.id, place.environment)
     metric = DEFAULT_METRIC[device]
@@ -116,7 +116,7 @@ def from_results(
 
 
 def _cells(folder: Path, commit: str, environment: str) -> dict[str, dict[tuple[str, ...], Cell]]:
-    """The cells of our benchmarks in the result files of a commit; of two the later one counts."""
+    """The cells of our benchmarks in a commit's result files; of duplicates, the later counts."""
     found: dict[str, dict[tuple[str, ...], Cell]] = {}
     decoder = Decoder()
     for path in sorted(folder.glob(f"{commit[:8]}*.json")):
@@ -136,7 +136,7 @@ def _cells(folder: Path, commit: str, environment: str) -> dict[str, dict[tuple[
 
 
 def _launches(cell: Cell) -> foreign.Launches:
-    """The samples, one a launch; none where one of them is no time."""
+    """The samples, one per launch; empty if any is not a time."""
     samples = cell.get("samples") or []
     values = np.array([value for value in samples if isinstance(value, float)])
     if not len(values) or any(foreign.impossible(foreign.SECONDS, one) for one in values):

@@ -1,6 +1,6 @@
 """Small pictures without an axis: a change in its series, and the builds of all commits.
 
-Places are percent of the width, so that a picture fills its box on any screen.
+Positions are percentages of the width, so that a picture fills its box on any screen.
 """
 
 from collections.abc import Collection
@@ -43,8 +43,8 @@ def of_change(graph: Graph, change: Change) -> dict[str, Any]:
 
 
 def strip(commits: int, measured: Collection[int], failed: Collection[int]) -> list[dict[str, Any]]:
-    """Stretches of commits of one state, oldest first. Where most commits were not tried, only
-    those that were have a place."""
+    """Runs of commits with one state, oldest first. If most commits were not tried, leaves those
+    out."""
     tried = sorted({*measured, *failed})
     places = tried if 2 * len(tried) < commits else list(range(commits))
     runs: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Where each candidate stands on each device: its cases together, as a geometric mean over time."""
+"""Standings: each candidate's cases on each device, as a geometric mean over time."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from flashbench.history.model import FloatArray, Points, Series
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.site.content import Graph, speedup
 
-_MOSTLY = 3 / 4  # of the commits: a case measured at fewer is no part of the mean
+_MOSTLY = 3 / 4  # of the commits; cases measured at fewer are left out of the mean
 State = Literal["faster", "slower", "as fast"]
 
 
@@ -19,8 +19,8 @@ State = Literal["faster", "slower", "as fast"]
 class Standing:
     """One candidate's cases on a machine and device, by the device's default metric.
 
-    graphs: of the cases; mean: the graph of their geometric mean, None without one; cases: how
-    many are in it.
+    graphs: of the cases; mean: the graph of their geometric mean, or None; cases: how many it
+    includes.
     """
 
     machine: str
@@ -44,8 +44,8 @@ class Standing:
 
 
 def standings(graphs: Sequence[Graph]) -> tuple[Standing, ...]:
-    """One for each machine, device and candidate that was measured beside SDPA; those with the
-    newest numbers first."""
+    """One standing per machine, device and candidate measured beside SDPA, those with the newest
+    numbers first."""
     groups: dict[tuple[str, str, str, str, str], list[Graph]] = defaultdict(list)
     for graph in graphs:
         one, device = graph.series, graph.traits[2]
@@ -67,11 +67,11 @@ def standings(graphs: Sequence[Graph]) -> tuple[Standing, ...]:
 
 
 def geometric_mean(series: Sequence[Points]) -> tuple[Points | None, int]:
-    """The geometric mean of series along the commits, and of how many; None of none.
+    """The geometric mean of series along the commits, and their number; None without any.
 
-    A commit counts if it measured half of the cases; a case that it did not measure stands with
-    its number of before. Ends of intervals and quartiles are the geometric means of the ends: exact
-    if all cases err together, too wide if they err alone.
+    A commit counts if it measured half of the cases; a case that it did not measure keeps its
+    previous value. Ends of intervals and quartiles are the geometric means of the ends: exact if
+    all cases err together, too wide if they err independently.
     """
     commits = np.unique(np.concatenate([one.commit for one in series]))
     members = [one for one in series if len(one) >= _MOSTLY * len(commits)]
@@ -102,14 +102,14 @@ def geometric_mean(series: Sequence[Points]) -> tuple[Points | None, int]:
 
 
 def state_of(low: float, high: float) -> State:
-    """What an interval of a speed-up says; one without ends says nothing."""
+    """The state that an interval of a speed-up shows; an unbounded one shows none."""
     if low > 1:
         return "faster"
     return "slower" if high < 1 else "as fast"
 
 
 def since(points: Points) -> int | None:
-    """The commit from which on the newest state has lasted; None where it always was so."""
+    """The first commit of the newest state; None if it was always so."""
     states = [state_of(low, high) for low, high in zip(points.low, points.high, strict=True)]
     others = [place for place, state in enumerate(states) if state != states[-1]]
     return int(points.commit[others[-1] + 1]) if others else None

@@ -1,4 +1,4 @@
-"""The templates, which escape every text that is put into them."""
+"""Render the templates, which escape all text."""
 
 import hashlib
 from functools import cache
@@ -23,7 +23,7 @@ NAVIGATION = (
 
 
 def page(template: str, path: str, project: str, values: dict[str, Any]) -> bytes:
-    """A page of the site; `path` is its place in it."""
+    """Render a page of the site. path: its file in the site."""
     root = "../" * path.count("/")
     text = (
         _environment()
@@ -34,13 +34,14 @@ def page(template: str, path: str, project: str, values: dict[str, Any]) -> byte
 
 
 def static_files() -> dict[str, bytes]:
-    """Style sheets, scripts and pictures by their place in the site."""
+    """Style sheets, scripts and pictures, by their file in the site."""
     return {f"static/{file.name}": file.read_bytes() for file in _files("static")}
 
 
 @cache
 def maker_key() -> str:
-    """Changes with the version, the templates and the code that makes pages and data."""
+    """A key that changes with the version, the templates, and the code that makes pages and
+    data."""
     digest = hashlib.blake2b(__version__.encode(), digest_size=16)
     for file in [*_files("."), *_files("templates")]:
         digest.update(file.read_bytes())
@@ -72,5 +73,5 @@ def _environment() -> jinja2.Environment:
 
 
 def _visible(value: Any) -> Any:
-    """No invisible character reaches a page, even where a caller forgot to escape it."""
+    """Escape invisible characters, in case a caller forgot to."""
     return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -1,8 +1,8 @@
-"""Write a folder of files, only those whose content changed.
+"""Write a folder of files incrementally.
 
-`.flashbench-site.json` in the folder lists the files of the site with the key of what each was
-made from. A file with the same key is neither made nor written again, one that is no longer part
-of the site is removed, and nothing that is not listed is ever touched.
+`.flashbench-site.json` in the folder lists the site's files with a key of their inputs. A file
+whose key is unchanged is neither made nor written again, one that left the site is removed, and
+files that are not listed are never touched.
 """
 
 import errno
@@ -23,7 +23,7 @@ from flashbench.parallel import spread
 MANIFEST = ".flashbench-site.json"
 _LOCK = ".flashbench-site.lock"
 _FORMAT = "flashbench-site"
-_MANY = 200  # files that are worth processes of their own
+_MANY = 200  # files from which parallel processes pay
 _MAX_BYTES = 2**28
 
 
@@ -37,7 +37,7 @@ _MANIFEST = msgspec.json.Decoder(_Manifest)
 
 
 class Site:
-    """The open folder: `put` each file of the site. Made by `opened`."""
+    """The open folder, from `opened`: `put` each file of the site, then `write`."""
 
     def __init__(self, root: Path, known: dict[str, str]) -> None:
         self.root = root
@@ -48,12 +48,12 @@ class Site:
         self._listing: set[str] = set()
 
     def __len__(self) -> int:
-        """Files of the site, in all."""
+        """The number of files of the site."""
         return len(self._keys)
 
     def put(self, path: str, key: str, make: Callable[[], bytes], *, listing: bool = False) -> None:
-        """A file of the site; `make` gives its bytes and runs when `key` is not the known one.
-        listing: it leads to other files, so it is written after them."""
+        """Add a file of the site. make: returns its bytes, called only if `key` has changed.
+        listing: it links to other files, so it is written after them."""
         self._keys[path] = key
         if listing:
             self._listing.add(path)
@@ -61,9 +61,9 @@ class Site:
             self._pending[path] = (key, make)
 
     def write(self) -> tuple[int, int]:
-        """Write what changed, remove what is no longer there; how many files were each."""
+        """Write changed files and remove old ones; returns the numbers of both."""
         gone = self._known.keys() - self._keys.keys()
-        # Of a folder whose publisher is killed half way nothing is taken for up to date.
+        # If a publisher is killed half way, the next one considers nothing up to date.
         doubtful = dict.fromkeys([*gone, *self._pending], "")
         self._save({**self._known, **doubtful})
         for directory in {(self.root / path).parent for path in self._pending}:
@@ -85,7 +85,7 @@ class Site:
         replace_file(self.root / path, make(), durable=False)
 
     def _halves(self) -> set[str]:
-        """What a publisher that was killed left half written."""
+        """Files that a killed publisher left half written."""
         ours = [PurePosixPath(path) for path in (*self._known, *self._keys, MANIFEST)]
         prefixes = {(path.parent, leftover_prefix(path.name)) for path in ours}
         halves = [PurePosixPath(path) for path in self._there if path.endswith(LEFTOVER)]
@@ -102,9 +102,9 @@ class Site:
 
 @contextmanager
 def opened(root: Path) -> Iterator[Site]:
-    """The site in the folder `root`, which is made; no other publisher has it meanwhile.
+    """Open the site in the folder `root`, creating and locking it.
 
-    Raises InvalidInputError when the folder has files and is no site, or cannot be written.
+    Raises InvalidInputError if the folder has files but is not a site, or cannot be written.
     """
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def opened(root: Path) -> Iterator[Site]:
 
 
 def _known(root: Path) -> dict[str, str] | None:
-    """What the manifest lists; None in an empty folder."""
+    """The manifest's files; None in an empty folder."""
     path = root / MANIFEST
     try:
         with open_input(path) as file:

@@ -1,9 +1,9 @@
-"""Percentile bootstrap on ranks: what resampling converges to, without resampling.
+"""Percentile bootstrap on ranks: the limit of resampling, computed exactly.
 
-A sample quantile of a resample is always one of the original values (or the mean of two), and how
-often it is which follows from the binomial distribution alone, not from the values. So the weights
-of the ranks are computed once for a number of values. Sources: Efron (1979) section 3; Maritz &
-Jarrett (1978). Percentile and not BCa: on the ticks of a timer BCa has no answer, or a wrong one.
+A resample's quantile is one of the original values (or the mean of two), and its distribution over
+their ranks is binomial, whatever the values. So the weights of the ranks are computed once per
+number of values. Sources: Efron (1979) section 3; Maritz & Jarrett (1978). Not BCa, which is
+undefined or wrong on the ticks of a timer.
 """
 
 import math
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from flashbench.stats.quantile import Quantile
 
 FloatArray = NDArray[np.float64]
-_NEGLIGIBLE = 1e-16  # weight of a pair of ranks that no interval can tell from none
+_NEGLIGIBLE = 1e-16  # a pair of ranks with less weight changes no interval
 
 
 def bootstrap_quantile(values: FloatArray, q: float, confidence: float = 0.95) -> Quantile:
     """Sample quantile `q` and its percentile-bootstrap interval, in the unit of the values.
 
-    values: (n,), at least one, independent of each other (launches, not samples of one launch); n
-    at most a few thousand, as memory grows with n^2. A mean of two values where n q is whole.
+    values: (n,), at least one, mutually independent (launches, not samples of one launch); n at
+    most a few thousand, because memory grows with n^2. The mean of two values if n q is an integer.
     """
     support, weights, value = _distribution(values, q)
     tail = (1 - confidence) / 2
@@ -33,7 +33,7 @@ def bootstrap_quantile(values: FloatArray, q: float, confidence: float = 0.95) -
 
 
 def bootstrap_median_ratio(old: FloatArray, new: FloatArray, confidence: float = 0.95) -> Quantile:
-    """median(new) / median(old) and its percentile-bootstrap interval, sides resampled apart.
+    """median(new) / median(old) and its percentile-bootstrap interval, resampling each side.
 
     old: (n_a,), new: (n_b,), at least one each, above 0.
     """
@@ -42,7 +42,7 @@ def bootstrap_median_ratio(old: FloatArray, new: FloatArray, confidence: float =
     cumulated = np.concatenate(([0.0], np.cumsum(new_weights)))
 
     def share_below(ratio: float) -> float:
-        # 1e-12: the ratio of two values times the smaller one is to reach the larger one.
+        # 1e-12: the ratio of two values times the smaller one must reach the larger one.
         below = np.searchsorted(news, ratio * (1 + 1e-12) * olds, side="right")
         return float(old_weights @ cumulated[below])
 
@@ -62,7 +62,8 @@ def bootstrap_median_ratio(old: FloatArray, new: FloatArray, confidence: float =
 
 
 def _distribution(values: FloatArray, q: float) -> tuple[FloatArray, FloatArray, float]:
-    """Values that the quantile of a resample can take, ascending; their probabilities; its own."""
+    """The possible values of a resample's quantile, ascending; their probabilities; the
+    sample's."""
     ordered = np.sort(values)
     lower, upper = _ranks(len(ordered), q)
     rows, columns, weights = _rank_weights(len(ordered), lower, upper)
@@ -73,7 +74,7 @@ def _distribution(values: FloatArray, q: float) -> tuple[FloatArray, FloatArray,
 
 
 def _ranks(n: int, q: float) -> tuple[int, int]:
-    """1-based ranks of the sample quantile: two where n q is whole, as in stats/quantile.py."""
+    """1-based ranks of the sample quantile: two if n q is an integer, as in stats/quantile.py."""
     position = n * q
     upper = min(n, math.floor(position) + 1)
     return (round(position) if math.isclose(position, round(position)) else upper), upper
@@ -83,9 +84,10 @@ def _ranks(n: int, q: float) -> tuple[int, int]:
 def _rank_weights(
     n: int, lower: int, upper: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
-    """Which ranks (0-based) the order statistics `lower` and `upper` of a resample are, how often.
+    """The joint distribution of the ranks (0-based) of a resample's order statistics `lower` and
+    `upper`.
 
-    Of n draws of ranks, `lower` are at most i with probability P(binomial(n, i / n) >= lower).
+    At least `lower` of n drawn ranks are at most i with probability P(binomial(n, i / n) >= lower).
     """
     rank = np.arange(1, n + 1)
     log_choose = [_log_choose(n, k) for k in range(lower, n + 1)]

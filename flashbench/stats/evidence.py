@@ -1,12 +1,13 @@
-"""Evidence against a shift of one log-ratio a launch: non-negative martingales of mean 1 under it.
+"""Evidence against a shift, from one log-ratio per launch: non-negative martingales with mean 1 if
+the shift is true.
 
-symmetric   exact whatever the noise is, as long as it is symmetric about the shift.
-t_mixture   exact for normal noise; sees a clear change sooner; fooled by launches in one mode.
+symmetric   exact for any noise that is symmetric about the shift.
+t_mixture   exact for normal noise; finds a clear change sooner; fooled by launches in one mode.
 
-The symmetric one bets on each launch's sign before it is seen, an amount that may depend on how far
-off all launches so far are: given that, the sign is a fair coin. It bets most on the distances that
-are usual and nothing on those far out, so that spikes neither hide a change nor make one. (A
-capital process as of Shafer & Vovk, Game-Theoretic Foundations; the weight is Tukey's biweight.)
+The symmetric one bets on each launch's sign, a fair coin given all distances so far, on which the
+stake may depend. It bets most at usual distances and nothing far out, so spikes neither hide a
+change nor create one. (A capital process as in Shafer & Vovk, Game-Theoretic Foundations; the
+weight is Tukey's biweight.)
 
 t_mixture: Lai (1976), Ann. Statist. 4; Wang & Ramdas (2023), arXiv 2310.03722; the moment prior of
 Johnson & Rossell (2010), JRSS B 72.
@@ -19,23 +20,23 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-# (weight, scale): the prior of shift / standard deviation is a mixture of moment priors, each
-# highest at sqrt(2) of its scale and 0 at "no change". One for changes near the noise, one for
-# those far above it; tuned by experiments/sequential_power.py.
+# (weight, scale): the prior of shift / standard deviation is a mixture of moment priors, each with
+# its maximum at sqrt(2) times its scale, and 0 at "no change". One for changes near the noise, one
+# for changes far above it; tuned by experiments/sequential_power.py.
 _PRIOR = ((2 / 3, 0.8), (1 / 3, 2.5))
-# Bets on the sign: their sizes for a launch at the median distance, and the distance, in medians,
-# from which on there is none. Chosen by experiments/sequential_power.py.
+# Bets on the sign: the stakes for a launch at the median distance, and the distance, in medians,
+# from which there is none. Chosen by experiments/sequential_power.py.
 _BETS = (0.35, 1.2, 4.0)
 _FARTHEST = 3.0
-# The median distance is worked out anew after so many launches and their doubles.
+# The median distance is updated after this many launches and their doublings.
 _MARKS = (1, 2, 3, 4, 6)
 
 
 def log_symmetric(rows: FloatArray) -> FloatArray:
-    """log evidence that launches, independent and in the order measured, are not symmetric about 0.
+    """log evidence that independent launches, in the order measured, are not symmetric about 0.
 
-    rows: (..., launches), at least one, finite. Returns (...,). A mixture of bets of three sizes on
-    either sign. A launch at 0 counts neither way.
+    rows: (..., launches), at least one, finite. Returns (...,). A mixture of bets with three stakes
+    on either sign. A launch at 0 does not count.
     """
     launches = rows.shape[-1]
     distance = np.abs(rows)
@@ -56,7 +57,7 @@ def log_symmetric(rows: FloatArray) -> FloatArray:
 
 
 def log_equal(launches: int) -> float:
-    """log evidence of so many launches that are all equal, and not 0, against symmetry about 0."""
+    """log evidence against symmetry about 0 of this many equal launches that are not 0."""
     return float(log_symmetric(np.ones(launches)))
 
 
@@ -69,7 +70,7 @@ def log_t_mixture(t: FloatArray, n: int, total: float) -> FloatArray:
     which is shift^2 times that, multiplies it by the posterior mean of shift^2 / c^2.
     """
     terms = []
-    # Of the squares' sum what is not the mean's: 1 / (1 + t^2), without overflow.
+    # The share of the sum of squares about the mean, 1 / (1 + t^2), without overflow.
     share = 1 / (1 + np.square(np.minimum(t, 1e100)))
     for weight, scale in _PRIOR:
         spread = 1 + total * scale**2

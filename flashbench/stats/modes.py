@@ -1,4 +1,4 @@
-"""Two modes across launches: each launch is in one or the other, and no average says which."""
+"""Detect two modes across launches: each launch is in one or the other, which no average shows."""
 
 import math
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-# A mode has at least this many launches and this share of them: fewer are outliers.
+# A mode has at least this many launches and this share of them; fewer are outliers.
 MIN_LAUNCHES = 3
 MIN_SHARE = 0.15
-# Distance of the modes' centres in units of the spread inside them. Ashman's D > 2 is the customary
-# sign of two modes, but here the split is the best of all, and single-mode noise reaches D = 6 with
-# 12 launches: experiments/modes.py has the rates behind this number.
+# Distance of the modes' centres in units of the spread inside them. Ashman's D > 2 usually
+# indicates two modes, but here the split is the best of all, and single-mode noise reaches D = 6
+# with 12 launches: experiments/modes.py has the error rates.
 MIN_SEPARATION = 8.0
 
 
@@ -27,18 +27,18 @@ class Modes:
 
 
 def two_modes(values: FloatArray, smallest_gap: float) -> Modes | None:
-    """The two modes of one number a launch, or None where one mode explains them.
+    """The two modes of one number per launch; None if one mode explains them.
 
-    The split is the one with the smallest sum of squares inside the two groups (k-means with
-    k = 2, exact in one dimension). smallest_gap: modes closer than this do not matter (ticks of
-    a timer are modes too). Source of the separation D: Ashman, Bird & Zepf (1994).
+    The split minimizes the sum of squares inside the two groups (k-means with k = 2, exact in one
+    dimension). smallest_gap: modes closer than this do not matter (ticks of a timer are modes too).
+    Source of the separation D: Ashman, Bird & Zepf (1994).
     """
     x = np.sort(values)
     n = len(x)
     least = max(MIN_LAUNCHES, math.ceil(MIN_SHARE * n))
     if n < 2 * least:
         return None
-    # The split is at one of these gaps: nearly always all are small, and that is the answer.
+    # The split is at one of these gaps; usually all are too small, and there is none.
     inner = x[least - 1 : n - least + 1]
     if (inner[1:] - inner[:-1]).max() <= smallest_gap:
         return None

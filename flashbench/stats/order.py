@@ -1,4 +1,5 @@
-"""Whether launches resemble their neighbours: then they are fewer than they look."""
+"""Serial correlation of launches: correlated launches carry less information than independent
+ones."""
 
 import math
 from dataclasses import replace
@@ -14,19 +15,18 @@ FloatArray = NDArray[np.float64]
 MIN_LAUNCHES = 6
 MAX_CORRELATION = 0.95
 _SHUFFLES = 499
-SIGNIFICANCE = 0.005  # how often independent launches are taken for correlated ones
-# The same where launches are looked at as they come: a false alarm at the sixth launch is for good,
-# so it takes less to suspect them.
+SIGNIFICANCE = 0.005  # probability of calling independent launches correlated
+# The same with a look after each launch: a false alarm at the sixth launch is final, so correlation
+# is suspected sooner.
 SIGNIFICANCE_ANYTIME = 0.05
 
 
 def launch_correlation(values: FloatArray, significance: float = SIGNIFICANCE) -> float:
-    """Lag-1 autocorrelation of launches, common to all cases; 0 unless it is significant.
+    """Lag-1 autocorrelation of launches, common to all cases; 0 unless significant.
 
-    values: (cases, launches) in the order they were measured; NaN where a case was not measured.
-    Its significance is that of a permutation test that shuffles all cases alike, so cases that
-    depend on each other do not make it look larger. The estimate is corrected for its bias of
-    -(1 + 3 rho) / n (Kendall 1954).
+    values: (cases, launches) in the order measured; NaN where a case was not measured. Significance
+    is by a permutation test that shuffles all cases alike, so dependence between cases does not
+    inflate it. The estimate is corrected for its bias of -(1 + 3 rho) / n (Kendall 1954).
     """
     present = ~np.isnan(values)
     counts = present.sum(axis=1)
@@ -41,7 +41,7 @@ def launch_correlation(values: FloatArray, significance: float = SIGNIFICANCE) -
     if not varies.any():
         return 0.0
     centred = centred[varies] / np.sqrt(power[varies])[:, None]
-    # products[i, j]: launch i times launch j, over all cases; lag 1 is beside the diagonal.
+    # products[i, j]: launch i times launch j, over all cases; lag 1 is next to the diagonal.
     products = centred.T @ centred / len(centred)
     observed = float(np.trace(products, offset=1))
     orders = _shuffles(values.shape[1])
@@ -54,21 +54,21 @@ def launch_correlation(values: FloatArray, significance: float = SIGNIFICANCE) -
 
 @lru_cache(maxsize=64)
 def _shuffles(launches: int) -> NDArray[np.intp]:
-    rng = np.random.default_rng(0)  # a verdict must not depend on when it is asked for
+    rng = np.random.default_rng(0)  # seeded, so that a verdict is reproducible
     return np.array([rng.permutation(launches) for _ in range(_SHUFFLES)])
 
 
 def inflation(correlation: float) -> float:
-    """How much less exactly the mean of AR(1) launches is known than that of independent ones."""
+    """Factor on the standard error of the mean if launches are AR(1) instead of independent."""
     return math.sqrt((1 + correlation) / (1 - correlation))
 
 
 def stretch(correlation: float, launches: int, alpha: float) -> float:
-    """How much wider the interval of confidence 1 - alpha has to be for AR(1) launches.
+    """Factor on the interval of confidence 1 - alpha for AR(1) launches.
 
-    Beside the mean's own inflation: launches that resemble each other show less of their spread
-    (its expectation), and tell it less exactly (as fewer degrees of freedom; Bayley & Hammersley
-    1946, the equivalent number for a variance). Infinite where they show next to nothing of it.
+    Beyond the mean's inflation, correlated launches underestimate their spread (in expectation) and
+    estimate it less precisely (fewer degrees of freedom; Bayley & Hammersley 1946, the equivalent
+    number for a variance). Infinite if they show almost none of it.
     """
     if correlation == 0:
         return 1.0
@@ -82,7 +82,7 @@ def stretch(correlation: float, launches: int, alpha: float) -> float:
 
 
 def widened(shift: Shift, factor: float) -> Shift:
-    """The shift with its interval stretched about its value; its p-value is the caller's to set."""
+    """The shift with its interval stretched about its value; the caller sets the p-value."""
     if math.isinf(factor):
         return replace(shift, low=-math.inf, high=math.inf)
     return replace(

@@ -1,4 +1,4 @@
-"""How often something happened in how many trials, with its interval."""
+"""A rate of events in trials, with its interval."""
 
 import math
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Percentiles with intervals from order statistics: no assumption about the distribution.
+"""Percentiles with intervals from order statistics, without assumptions about the distribution.
 
-Samples of one launch resemble each other, so the interval is that of as many independent samples
-as the launches are worth.
+Samples of one launch are correlated, so the interval is that of the effective number of independent
+samples.
 """
 
 import math
@@ -18,8 +18,8 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """A sample quantile and its interval, in the unit of the samples; infinite ends where the
-    launches are too few or too different for an interval."""
+    """A sample quantile and its interval, in the unit of the samples; unbounded ends if launches
+    are too few or too different."""
 
     value: float
     low: float
@@ -33,11 +33,11 @@ class Quantile:
 def launch_quantile(
     launches: Sequence[FloatArray], q: float, confidence: float = 0.95
 ) -> Quantile | None:
-    """Quantile `q` of all samples of all launches, or None: not estimable from so few samples.
+    """Quantile `q` of all samples of all launches; None if not estimable from so few samples.
 
-    launches: (samples,) each, not empty, in any order. One launch alone says nothing about the
-    others: its interval is unbounded. Sources: Woodruff (1952), the interval of a quantile from
-    that of a proportion; Korn & Graubard (1998), the effective sample size of a proportion.
+    launches: (samples,) each, not empty, in any order. A single launch says nothing about others,
+    so its interval is unbounded. Sources: Woodruff (1952), the interval of a quantile from that of
+    a proportion; Korn & Graubard (1998), the effective sample size of a proportion.
     """
     ordered = np.sort(np.concatenate(launches))
     plain = quantile(ordered, q, confidence)
@@ -49,10 +49,10 @@ def launch_quantile(
 def quantile(
     ordered: FloatArray, q: float, confidence: float = 0.95, effective: int | None = None
 ) -> Quantile | None:
-    """Sample quantile `q` with its two-sided interval, or None: not estimable from so few.
+    """Sample quantile `q` with its two-sided interval; None if not estimable from so few.
 
-    ordered: (samples,), ascending. effective: how many independent samples they are worth (all of
-    them). The bounds are order statistics: Hollander, Wolfe & Chicken section 3.6, as in
+    ordered: (samples,), ascending. effective: the equivalent number of independent samples
+    (default: all). The bounds are order statistics: Hollander, Wolfe & Chicken section 3.6, as in
     `scipy.stats.quantile_test`.
     """
     count = len(ordered)
@@ -66,7 +66,7 @@ def quantile(
     ranks = interval_ranks(worth, q, confidence)
     if ranks is None:
         return Quantile(value, -math.inf, math.inf)
-    # Rank r of `worth` samples stands for the share (r - 1) / worth to r / worth of all of them.
+    # Rank r of `worth` samples represents the share (r - 1) / worth to r / worth of all samples.
     low = (ranks[0] - 1) * count // worth
     high = -(-ranks[1] * count // worth) - 1
     return Quantile(value, float(ordered[low]), float(ordered[high]))
@@ -75,10 +75,11 @@ def quantile(
 def effective_size(
     launches: Sequence[FloatArray], value: float, q: float, confidence: float
 ) -> int:
-    """Independent samples that tell the share below `value` as exactly as these launches do.
+    """The number of independent samples that estimate the share below `value` as precisely as these
+    launches.
 
-    launches: at least 2. From the variance of the share between launches, with the allowance for
-    its being estimated from few of them (the ratio of the normal to the t quantile, squared).
+    launches: at least 2. From the variance of the share between launches, corrected for its
+    estimation from few of them (by the squared ratio of the normal to the t quantile).
     """
     sizes = np.array([len(launch) for launch in launches])
     shares = np.array([np.count_nonzero(launch <= value) for launch in launches]) / sizes
@@ -86,7 +87,7 @@ def effective_size(
     deviations = sizes / sizes.sum() * (shares - q)
     variance = float((deviations**2).sum()) * count / (count - 1)
     total = int(sizes.sum())
-    if variance * total <= q * (1 - q):  # no more than independent samples would vary
+    if variance * total <= q * (1 - q):  # vary no more than independent samples
         return total
     allowance = NormalDist().inv_cdf((1 + confidence) / 2) / t_quantile(count - 1, confidence)
     return max(1, min(total, math.floor(q * (1 - q) / variance * allowance**2)))
@@ -94,10 +95,10 @@ def effective_size(
 
 @lru_cache(maxsize=1024)
 def interval_ranks(n: int, q: float, confidence: float) -> tuple[int, int] | None:
-    """1-based ranks of the bounds: the narrowest with at most (1-confidence)/2 beyond each.
+    """1-based ranks of the narrowest bounds with at most (1-confidence)/2 beyond each.
 
-    The number of samples below the true quantile is binomial(n, q). None where even the smallest
-    or the largest sample leaves too much beyond it.
+    The number of samples below the true quantile is binomial(n, q). None if even the smallest or
+    the largest sample leaves too much beyond it.
     """
     tail = (1 - confidence) / 2
     cdf = _binomial_cdf(n, q)
@@ -113,8 +114,9 @@ def samples_needed(q: float, confidence: float = 0.95) -> int:
 
 @lru_cache(maxsize=256)
 def t_quantile(freedom: int, confidence: float) -> float:
-    """t with P(|T| <= t) = confidence for Student's T, by bisection of the finite series for whole
-    degrees of freedom (Abramowitz & Stegun 26.7.3-4). scipy.special takes 0.26 s to import."""
+    """t with P(|T| <= t) = confidence for Student's T, by bisection of the finite series for
+    integer degrees of freedom (Abramowitz & Stegun 26.7.3-4), because importing scipy.special takes
+    0.26 s."""
     low, high = 0.0, 1e6
     while high - low > 1e-9 * high:
         middle = (low + high) / 2

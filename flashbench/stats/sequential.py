@@ -1,12 +1,12 @@
-"""Anytime-valid shift: an interval of one log-ratio a launch that may be looked at after every one.
+"""Anytime-valid shift: an interval from one log-ratio per launch, valid with a look after each one.
 
-A confidence sequence holds the true shift at all looks together with probability 1 - alpha, so that
-stopping at will keeps the error rate. Each interval here is the set of shifts m
-against which the evidence E(m) - a non-negative martingale of mean 1 where m is true - is below
-1 / alpha: by Ville's inequality it ever gets there with probability alpha at most. p is 1 / E(0) of
-this look alone; it holds at any stopping time, and the smallest of several looks does too.
+A confidence sequence contains the true shift at all looks together with probability 1 - alpha, so
+stopping at will keeps the error rate. Each interval is the set of shifts m with evidence E(m) below
+1 / alpha. E(m) is a non-negative martingale with mean 1 if m is true, so by Ville's inequality it
+ever reaches 1 / alpha with probability at most alpha. p is 1 / E(0) at this look; it is valid at
+any stopping time, as is the smallest of several looks.
 
-The evidence is a weighted average of the two of `stats/evidence.py`, which is a martingale, too.
+The evidence is a weighted average of the two in `stats/evidence.py`, which is a martingale too.
 Source: Howard, Ramdas, McAuliffe & Sekhon (2021), arXiv 1810.08240.
 """
 
@@ -23,26 +23,26 @@ from flashbench.stats.shift import Shift, pseudomedian
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-# The evidence is this much t-mixture and the rest symmetric: less of it sees a change later, more
-# of it is worse off with spikes.
+# The share of the t-mixture in the evidence; the rest is symmetric. Less finds changes later, more
+# suffers from spikes.
 T_SHARE = 0.75
-# Launches closer together than 1/12 of their distance from "no change" (standard deviation) or
-# 1/15 (1.4826 median absolute deviations) may all be in one mode or on one tick of a timer. What
-# they say about the spread is not believed: the symmetric evidence alone has to do.
+# Launches closer together than 1/12 of their distance from "no change" (standard deviation) or 1/15
+# (1.4826 median absolute deviations) may all be in one mode or on one tick of a timer. Their spread
+# is not trusted: only the symmetric evidence counts.
 _TIGHT_DEVIATION = 12.0
 _TIGHT_MEDIAN_DEVIATION = 15.0
-_ROUNDING = 1e-28  # of the sum of squares: rounding leaves a residual where there is none
-_POINTS = 64  # launches that are points of the search
-_FINER = 17  # points between two shifts of which one is inside, in each of
-_ROUNDS = 3  # rounds
-_AT_ONCE = 2**21  # numbers that a simulation holds
+_ROUNDING = 1e-28  # of the sum of squares: smaller residuals are rounding
+_POINTS = 64  # most launches used as points of the search
+_FINER = 17  # points between a shift inside and one outside, in each round
+_ROUNDS = 3  # of that refinement
+_AT_ONCE = 2**21  # numbers held at once in simulations
 
 
 def anytime_shift(differences: FloatArray, alpha: float, correlation: float = 0.0) -> Shift:
-    """The shift that the gate looks at after every launch; `value` is the pseudomedian.
+    """The shift used by the gate after every launch; `value` is the pseudomedian.
 
-    differences: (launches,), at least one, finite, in the order measured. correlation: lag-1, of
-    neighbouring launches, which are whitened. Unbounded below `launches_needed_anytime`.
+    differences: (launches,), at least one, finite, in the order measured. correlation: lag-1, used
+    to whiten the launches. Unbounded below `launches_needed_anytime`.
     """
     return anytime_shifts(differences[None], alpha, correlation)[0]
 
@@ -59,7 +59,7 @@ def anytime_shifts(rows: FloatArray, alpha: float, correlation: float = 0.0) -> 
 
 
 def _parts(cases: int, n: int) -> int:
-    """Into how many they are cut, so that the evidence against all points fits into memory."""
+    """The number of parts that keeps the evidence against all points in memory."""
     return max(1, min(cases, cases * 2 * min(n, _POINTS) * n // _AT_ONCE))
 
 
@@ -70,7 +70,7 @@ def _shifts(launches: "_Launches", alpha: float) -> list[Shift]:
     shifts = np.sort(np.concatenate(points, axis=1), axis=1)
     evidence = launches.log_evidence(shifts)
     inside = evidence < target
-    # Evidence against everything is what skewed launches can give: their middle is left.
+    # Skewed launches can give evidence against everything: keep their middle.
     inside |= (shifts == value) & ~inside.any(axis=1, keepdims=True)
     low, high = launches.bounds(shifts, inside, target)
     farther = np.where(value > 0, shifts <= 0, shifts >= 0)
@@ -81,11 +81,11 @@ def _shifts(launches: "_Launches", alpha: float) -> list[Shift]:
 
 
 def exceeds(rows: FloatArray, shift: float, alpha: float) -> BoolArray:
-    """Whether the interval of `anytime_shift` lies above `shift`, for many draws of independent
+    """Whether the interval of `anytime_shift` is above `shift`, for many draws of independent
     launches.
 
-    rows: (draws, launches), at least one launch, finite. Returns (draws,). For simulations: each
-    row is answered as `anytime_shift` would, but no interval is worked out.
+    rows: (draws, launches), at least one launch, finite. Returns (draws,). For simulations: gives
+    `anytime_shift`'s answer for each row without computing the interval.
     """
     draws, n = rows.shape
     above = np.zeros(draws, dtype=bool)
@@ -97,7 +97,7 @@ def exceeds(rows: FloatArray, shift: float, alpha: float) -> BoolArray:
     for some in np.array_split(candidates, _parts(len(candidates), n)):
         launches = _Launches(rows[some])
         shifts = launches.turning_points(alpha)
-        # Against those that are farther off there has to be evidence, too.
+        # Shifts farther off need evidence against them too.
         evidence = np.where(shifts <= shift, launches.log_evidence(shifts), np.inf)
         above[some] = (evidence.min(axis=1) >= target) & (pseudomedian(rows[some]) > shift)
     return above
@@ -107,9 +107,9 @@ def exceeds(rows: FloatArray, shift: float, alpha: float) -> BoolArray:
 def launches_needed_anytime(alpha: float) -> int:
     """Fewest launches whose interval can be bounded.
 
-    Where each of two equal builds is, launch by launch, in one of two modes, all n differences are
-    the same distance off with probability 2 / 4^n at most: that has to be below alpha. And even
-    launches without any spread have to be evidence enough.
+    If two equal builds are each in one of two modes per launch, all n differences are equally far
+    off with probability at most 2 / 4^n, which must be below alpha. And even launches without
+    spread must be enough evidence.
     """
     n = max(2, math.ceil(math.log(2 / alpha) / math.log(4)))
     while math.isinf(_critical_t(n, float(n), alpha * T_SHARE)):
@@ -119,7 +119,7 @@ def launches_needed_anytime(alpha: float) -> int:
 
 @lru_cache(maxsize=256)
 def launches_needed_tight(alpha: float) -> int:
-    """Fewest launches that the symmetric evidence can do with: what tight launches wait for."""
+    """Fewest launches that suffice for the symmetric evidence, which tight launches need."""
     n = 1
     while log_equal(n) < -math.log(alpha):
         n += 1
@@ -127,9 +127,9 @@ def launches_needed_tight(alpha: float) -> int:
 
 
 def expected_half_width(n: int, alpha: float, correlation: float = 0.0) -> float:
-    """Half the interval from n normal launches, in standard deviations of a launch, where the
-    sample's spread is the true one; infinite where n are too few. The t-mixture's part of it, which
-    the average is a little narrower than."""
+    """Half the width of the interval from n normal launches whose sample spread is the true one, in
+    standard deviations of a launch; infinite if n is too small. That of the t-mixture alone,
+    slightly wider than the average's."""
     total = 1 - correlation**2 + (n - 1) * (1 - correlation) ** 2
     if n < launches_needed_anytime(alpha):
         return math.inf
@@ -138,8 +138,8 @@ def expected_half_width(n: int, alpha: float, correlation: float = 0.0) -> float
 
 
 def spread(differences: FloatArray) -> float:
-    """The standard deviation of a launch that counts for the interval: where spikes double it, that
-    of the others. differences: (launches,), at least two."""
+    """The standard deviation of a launch relevant to the interval: if spikes double it, that of the
+    other launches. differences: (launches,), at least two."""
     usual = 1.4826 * float(np.median(np.abs(differences - np.median(differences))))
     deviation = float(np.std(differences, ddof=1))
     return usual if 0 < 2 * usual < deviation else deviation
@@ -147,21 +147,21 @@ def spread(differences: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class _Launches:
-    """Rows of launches, (draws, launches), with what every look at them needs."""
+    """Rows of launches, (draws, launches), with cached values for evidence at many shifts."""
 
     rows: FloatArray
     correlation: float = 0.0
 
     @cached_property
     def weights(self) -> FloatArray:
-        """(launches,): how much of the shift is in each whitened launch."""
+        """(launches,): the factor of the shift in each whitened launch."""
         weights = np.full(self.rows.shape[1], 1 - self.correlation)
         weights[0] = math.sqrt(1 - self.correlation**2)
         return weights
 
     @cached_property
     def whitened(self) -> FloatArray:
-        """The rows, AR(1) of known correlation, as independent innovations."""
+        """The rows as independent innovations of an AR(1) process with known correlation."""
         first = math.sqrt(1 - self.correlation**2) * self.rows[:, :1]
         return np.concatenate((first, self.rows[:, 1:] - self.correlation * self.rows[:, :-1]), 1)
 
@@ -172,7 +172,7 @@ class _Launches:
     @cached_property
     def mean(self) -> FloatArray:
         """(draws,)."""
-        # Not by @, whose rounding depends on the number of rows.
+        # Not with @, whose rounding depends on the number of rows.
         mean: FloatArray = (self.whitened * self.weights).sum(axis=1) / self.total
         return mean
 
@@ -185,7 +185,7 @@ class _Launches:
         return error
 
     def log_evidence(self, shifts: FloatArray) -> FloatArray:
-        """shifts: (draws, m). Returns (draws, m): against each of them."""
+        """log evidence against each shift. shifts: (draws, m). Returns (draws, m)."""
         n = self.rows.shape[1]
         distance = np.abs(self.mean[:, None] - shifts)
         error = np.broadcast_to(self.error[:, None], distance.shape)
@@ -198,13 +198,13 @@ class _Launches:
         return np.where(_tight(self.rows)[:, None], np.minimum(mixed, symmetric), mixed)
 
     def turning_points(self, alpha: float) -> FloatArray:
-        """(draws, m): shifts between which the evidence crosses 1 / alpha once at most; against the
-        outermost it is enough, if it can be.
+        """(draws, m): shifts between which the evidence crosses 1 / alpha at most once; it suffices
+        against the outermost, if it can.
 
-        The evidence grows from the middle outwards, but for where spikes change sides: so each
-        launch is one (of very many, some), the middle between two neighbours, and beyond all of
-        them where the t-mixture alone is enough or all launches have one sign and about the same
-        distance.
+        The evidence grows from the middle outwards, except where spikes change sides. So the points
+        are the launches (or some of very many), the midpoints of neighbours, and points beyond all
+        launches where the t-mixture alone suffices, or where all launches have one sign and about
+        the same distance.
         """
         n = self.rows.shape[1]
         chosen = np.linspace(0, n - 1, min(n, _POINTS)).round().astype(np.intp)
@@ -221,8 +221,8 @@ class _Launches:
     def bounds(
         self, shifts: FloatArray, inside: BoolArray, target: float
     ) -> tuple[FloatArray, FloatArray]:
-        """(draws,) each: next to the outermost shifts inside, those against which the evidence is
-        `target` still; infinite where there are none. shifts, ascending, inside: (draws, m)."""
+        """(draws,) each: next to the outermost shifts inside, the shifts with evidence `target`;
+        infinite if there are none. shifts, ascending, inside: (draws, m)."""
         draws, last = np.arange(len(shifts))[:, None], shifts.shape[1] - 1
         first = np.argmax(inside, axis=1)
         final = last - np.argmax(inside[:, ::-1], axis=1)
@@ -232,12 +232,12 @@ class _Launches:
         for _ in range(_ROUNDS):
             between = np.linspace(outside, nearer, _FINER, axis=2)
             evidence = self.log_evidence(between.reshape(len(shifts), -1)).reshape(between.shape)
-            # The last of them, seen from outside, that is not inside.
+            # From outside, the last point that is not inside.
             at = _FINER - 2 - np.argmax(evidence[..., -2:0:-1] >= target, axis=2)
             at = np.where((evidence[..., 1:-1] >= target).any(axis=2), at, 0)
             outside = np.take_along_axis(between, at[..., None], axis=2)[..., 0]
             nearer = np.take_along_axis(between, at[..., None] + 1, axis=2)[..., 0]
-        outside = np.nextafter(outside, nearer)  # what is excluded is not in the interval
+        outside = np.nextafter(outside, nearer)  # an excluded shift is not in the interval
         low = np.where(first > 0, outside[:, 0], -np.inf)
         return low, np.where(final < last, outside[:, 1], np.inf)
 
@@ -259,8 +259,8 @@ def _tight(rows: FloatArray) -> BoolArray:
 
 @lru_cache(maxsize=4096)
 def _critical_t(n: int, total: float, alpha: float) -> float:
-    """The t at which the t-mixture is 1 / alpha, by bisection (it grows with t); infinite where no
-    t is enough."""
+    """The t at which the t-mixture reaches 1 / alpha, by bisection (it grows with t); infinite if
+    none does."""
 
     def enough(t: float) -> bool:
         return float(log_t_mixture(np.array(t), n, total)) >= -math.log(alpha)

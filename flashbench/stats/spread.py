@@ -1,4 +1,4 @@
-"""What the samples vary by: inside a launch, between launches, and from one sample to the next."""
+"""The variation of samples: within a launch, between launches, and from one sample to the next."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
-_MIN_SAMPLES = 4  # of a launch, to have neighbours that can be told from each other
+_MIN_SAMPLES = 4  # samples of a launch, to estimate their correlation
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
     """Standard deviations of log times, and the lag-1 autocorrelation of samples of one launch.
 
-    within: of a sample about its launch. between: of launches, beyond what samples with their
-    correlation bring into a launch's mean. None: too few to tell.
+    within: of a sample about its launch. between: of launches, beyond the share of their correlated
+    samples in a launch's mean. None: too few to estimate.
     """
 
     within: float | None
@@ -24,12 +24,12 @@ class Spread:
 
 
 def spread(launches: Sequence[FloatArray]) -> Spread:
-    """Variance components of log samples; describes, decides nothing.
+    """Variance components of log samples; descriptive only.
 
     launches: (samples,) each, logs, in the order measured. One-way analysis of variance (Searle,
     Casella & McCulloch, Variance Components, section 3.6), with the variance of a launch's mean
     that of AR(1) samples. The correlation is corrected for its bias of -(1 + 3 rho) / n (Kendall
-    1954). Medians of launches judge, but components are of means: only they add up.
+    1954). Verdicts use launches' medians, but only means have additive components.
     """
     launches = [launch for launch in launches if len(launch)]
     freedom = sum(len(launch) - 1 for launch in launches)
@@ -42,7 +42,7 @@ def spread(launches: Sequence[FloatArray]) -> Spread:
         return Spread(within**0.5, None, correlation)
     rho = max(0.0, correlation or 0.0)
     inflation = (1 + rho) / (1 - rho)
-    # A launch's residuals miss what moves its mean, so they fall short of the variance by it.
+    # A launch's residuals lack the variation of its mean, so they underestimate the variance by it.
     size = float(np.mean([len(launch) for launch in launches]))
     within *= (1 - 1 / size) / max(1 - inflation / size, 1 / size)
     of_a_mean = within * inflation * float(np.mean([1 / len(launch) for launch in launches]))

@@ -1,4 +1,4 @@
-"""A table as its reader wants it: some rows, some columns, another order, in groups."""
+"""Arrange a table on request: filter and sort rows, choose columns, group."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -35,8 +35,8 @@ _URGENCY = {verdict: place for place, verdict in enumerate(ATTENTION)}
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """columns: keys or headings, or `all`; sort: a column or part of a case, with `-` before it
-    the largest first; only: verdicts; group: as sort."""
+    """columns: keys or headings, or `all`; sort: a column or part of a case, with `-` largest
+    first; only: verdicts; group: like sort."""
 
     columns: Sequence[str] = ()
     sort: str = ""
@@ -45,9 +45,9 @@ class Arrangement:
 
 
 def arranged(document: Document, wish: Arrangement) -> Document:
-    """The document in that arrangement; totals and exit codes stay those of all rows.
+    """The arranged document; totals and exit codes remain those of all rows.
 
-    Raises InvalidInputError for a column that it has not.
+    Raises InvalidInputError for an unknown column.
     """
     if wish.only:
         document = _only(document, wish.only)
@@ -90,7 +90,7 @@ def _grouped(document: Document, name: str) -> Document:
 
 
 def _heading(name: str, value: object, rows: list[Row]) -> str:
-    """With the geometric mean of the speed-ups, and the verdicts that need attention."""
+    """A group's heading, with the mean speed-up and the verdicts that need attention."""
     said = [f"{len(rows)} row{'s' * (len(rows) != 1)}"]
     ratios = [row["speedup"].value for row in rows if "speedup" in row]
     logs = [math.log(ratio) for ratio in ratios if isinstance(ratio, float) and ratio > 0]
@@ -103,7 +103,7 @@ def _heading(name: str, value: object, rows: list[Row]) -> str:
 
 
 def _rank(value: object) -> tuple[float, str]:
-    """Verdicts by urgency, numbers by size, texts by their letters."""
+    """Sort key: verdicts by urgency, numbers by size, text alphabetically."""
     if isinstance(value, str):
         return (float(_URGENCY.get(value, len(_URGENCY))), value)
     return (float(value) if isinstance(value, int | float) else 0.0, "")
@@ -147,7 +147,7 @@ def _with_columns(document: Document, names: Sequence[str]) -> Document:
 
 
 def _legible(cell: Cell) -> Cell:
-    """What only programs read has no text."""
+    """A cell with text, also if it was data for programs only."""
     if cell.text or cell.value is None:
         return cell
     return Cell(

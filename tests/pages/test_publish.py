@@ -240,7 +240,7 @@ def test_a_commit_page_says_why_it_does_not_build(tmp_path: Path) -> None:
     text = (tmp_path / commit_page(SAMPLE.history.commits[BROKEN[0]].id)).read_text()
     assert '<h2 class="broken">missing header</h2>' in text
     assert "csrc/kernel.cpp:3: fatal error: &lt;/script&gt;" in text
-    assert "Nothing was measured of this commit." in text
+    assert "This commit was not measured." in text
 
 
 def test_a_message_is_shown_as_text_and_cut_where_it_is_long(tmp_path: Path) -> None:

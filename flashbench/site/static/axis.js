@@ -1,16 +1,16 @@
-// The axis of commits: which of them have a place on it, where each lies, and what is written below.
+// The axis of commits: which commits have a place, their positions, and their labels.
 "use strict";
 
 {
-  // Units of width from one label to the next: one and a half times the longest, as the first starts
-  // where others have their middle, and some room.
+  // Width from one label to the next: one and a half times the longest label, because the first one is
+  // left-aligned and the others are centred, plus some room.
   const DATE = 130;
-  const TIME = 175; // of a date with a time of day
+  const TIME = 175; // for a date with a time
   const SHORT = 8; // digits of a hash
 
   /**
-   * view: {axis: "tried" or "all", from, to}; known: the commits with a number or a reason for
-   * having none. Between two places of the axis lie the commits that have none.
+   * view: {axis: "tried" or "all", from, to}; known: the commits with a number or a reason for having
+   * none. Commits without a place are between two places of the axis.
    */
   flashbench.axis = (view, commits, known) => {
     let places = [];
@@ -21,7 +21,7 @@
     if (all) for (let i = view.from; i <= view.to; i++) places.push(i);
     const last = places.length - 1;
 
-    /** The place of a commit, counted from 0; a half for what lies between two. */
+    /** The place of a commit, from 0; a half for a commit between two places. */
     function at(commit) {
       let [low, high] = [0, places.length];
       while (low < high) {
@@ -32,10 +32,10 @@
       return places[low] === commit ? low : low - 0.5;
     }
 
-    /** The commits that get a label: the first, the last, and as many as stand `room` apart. */
+    /** The commits with labels: the first, the last, and as many as fit `room` apart. */
     function marked(width, room) {
       for (let count = Math.min(places.length, Math.floor(width / room)); count > 2; count--) {
-        const step = last / (count - 1); // rounded, two are no less than its whole part apart
+        const step = last / (count - 1); // after rounding, labels are at least floor(step) apart
         if ((Math.floor(step) * width) / last >= room) {
           return Array.from({ length: count }, (_, k) => places[Math.round(k * step)]);
         }

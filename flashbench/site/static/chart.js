@@ -5,9 +5,9 @@
   const { shape, scaled, span } = flashbench;
   const HEIGHT = 280;
   const MARGIN = { top: 24, right: 14, bottom: 56, left: 62 };
-  const FEW = 150; // points that are drawn as dots, too
+  const FEW = 150; // up to this many points are also drawn as dots
 
-  /** The numbers of a line, in its unit, of the commits from `from` to `to`. */
+  /** The values of a line, in its unit, at the commits from `from` to `to`. */
   function selected(line, from, to) {
     const columns = ["lo", "hi", "q25", "q75", "p90", "p99"].filter((name) => line[name]);
     const points = [];
@@ -22,12 +22,12 @@
     return { ...line, points };
   }
 
-  /** Round numbers, about `count`, from low to high: [number, text] with the digits that they need. */
+  /** About `count` round numbers from low to high: [number, text], with as many digits as needed. */
   function ticks(low, high, count) {
     const rough = (high - low) / count;
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
-    const places = -Math.floor(Math.log10(step) + 1e-9); // of the last digit, behind the point
+    const places = -Math.floor(Math.log10(step) + 1e-9); // of decimals
     const largest = Math.max(Math.abs(low), Math.abs(high));
     const text = largest >= 1e7 || places > 6
       ? (value) => value.toExponential(Math.max(0, Math.floor(Math.log10(Math.abs(value) || 1)) + places))
@@ -49,13 +49,13 @@
     return text;
   }
 
-  /** Each stretch of points that have both ends of a band as one closed shape. */
+  /** One closed shape for each run of points that have both ends of a band. */
   function band(points, x, y, [lower, upper]) {
     let text = "";
     let run = [];
     const close = () => {
       if (run.length) {
-        // A point without neighbours still shows its interval.
+        // Show the interval of a point without neighbours too.
         if (run.length === 1) run = [{ ...run[0], side: -3 }, { ...run[0], side: 3 }];
         const at = (p, v) => `${(x(p.x) + (p.side ?? 0)).toFixed(1)},${y(v).toFixed(1)}`;
         const up = run.map((p) => at(p, p[upper]));
@@ -72,7 +72,7 @@
     return text;
   }
 
-  /** A dash on the edge of the picture for each of these columns that lies beyond it. */
+  /** A dash on the picture's edge for each of these columns beyond it. */
   function cuts(points, names, x, { low, high }, top, floor) {
     let text = "";
     for (const point of points) {
@@ -82,7 +82,7 @@
     return text;
   }
 
-  /** A value beyond the edge, as an arrow to where it lies. */
+  /** An arrow towards a value beyond the edge. */
   function beyond(point, x, { low, high }, top, floor, text) {
     const up = point.v > high;
     if (!up && point.v >= low) return [];
@@ -92,7 +92,7 @@
     return [drawn];
   }
 
-  /** The mark of a commit without numbers: a cross for a build that failed, else a ring. */
+  /** The mark of a commit without numbers: a cross for a failed build, else a ring. */
   function mark(kind, x, y, title) {
     const drawn = kind === "gap"
       ? shape("path", { d: `M${x - 4},${y - 4}l8,8m0,-8l-8,8` })
@@ -152,7 +152,7 @@
     });
     svg.append(shape("text", { x: width / 2, y: HEIGHT - 6, "text-anchor": "middle" }, below));
 
-    const taken = []; // in each row of texts, up to where
+    const taken = []; // the end of each row of text
     for (const change of graph.changes) {
       if (change.last < view.from || change.first > view.to) continue;
       const way = change.speedup[0] > 1 ? "up" : "down";
@@ -212,7 +212,7 @@
         const away = (i) => Math.abs(x(i) - at);
         return this.stops.reduce((best, s) => (away(s) < away(best) ? s : best), this.stops[0]);
       },
-      /** Show what is dragged over, from one commit to another; nothing for equal ones. */
+      /** Show the dragged range from one commit to another; nothing if they are equal. */
       select(one, other) {
         const [left, right] = [x(Math.min(one, other)), x(Math.max(one, other))];
         selection.setAttribute("visibility", one === other ? "hidden" : "visible");

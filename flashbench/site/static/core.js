@@ -1,4 +1,4 @@
-// The data files call `flashbench.site`, `graph` and `heat`; what they bring is kept here.
+// Stores the data of data files, which call `flashbench.site`, `graph` and `heat`.
 // Untrusted text becomes text nodes and attributes only, never markup.
 "use strict";
 
@@ -6,7 +6,7 @@ const flashbench = { content: null };
 
 {
   const root = document.documentElement.dataset.root;
-  const files = new Map(); // folder/id -> what a file brings, or what waits for it
+  const files = new Map(); // folder/id -> a file's content, or the callbacks waiting for it
   const arrived = (folder) => (data) => { files.get(`${folder}/${data.id}`)?.resolve(data); };
 
   flashbench.site = (content) => { flashbench.content = content; };
@@ -15,7 +15,7 @@ const flashbench = { content: null };
 
   flashbench.heat = arrived("heat");
 
-  /** The content of a data file in a folder; the file is loaded once, on first use. */
+  /** The content of a data file in a folder, loaded once on first use. */
   flashbench.load = (folder, id) => {
     const name = `${folder}/${id}`;
     if (!files.has(name)) {
@@ -32,7 +32,7 @@ const flashbench = { content: null };
     return files.get(name).promise;
   };
 
-  /** An address in the site, as seen from this page. */
+  /** A path in the site, relative to this page. */
   flashbench.address = (page) => root + page;
 
   /** An HTML element with attributes and children (nodes or texts). */
@@ -43,7 +43,7 @@ const flashbench = { content: null };
     return made;
   };
 
-  /** The same in SVG. */
+  /** An SVG element, likewise. */
   flashbench.shape = (name, attributes = {}, ...children) => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -51,7 +51,7 @@ const flashbench = { content: null };
     return made;
   };
 
-  /** How to show numbers of about this size in a unit: [factor, unit]. */
+  /** Scaling for numbers of about this size in a unit: [factor, unit]. */
   flashbench.scaled = (unit, typical) => {
     if (unit !== "seconds") return [1, unit];
     for (const [factor, name] of [[1, "s"], [1e3, "ms"], [1e6, "µs"]]) {
@@ -68,7 +68,7 @@ const flashbench = { content: null };
     return size >= 1000 ? number.toFixed(0) : number.toPrecision(4);
   };
 
-  /** Call when the window has another width; the height alone changes with a phone's address bar. */
+  /** Call when the window's width changes; a phone's address bar changes its height alone. */
   flashbench.onWidth = (call) => {
     let width = window.innerWidth;
     window.addEventListener("resize", () => {

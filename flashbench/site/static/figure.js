@@ -1,16 +1,16 @@
-// A graph with everything around it: title, legend, what the cursor is on, the same as a table.
+// A graph with everything around it: title, legend, values at the cursor, and a table.
 "use strict";
 
 {
   const { element, shape, digits, address } = flashbench;
-  const PAGE = 10; // commits that PageUp and PageDown pass over
+  const PAGE = 10; // commits per PageUp and PageDown
   const DRAGGED = 8; // pixels: less is a click
   const KEYS = "Arrow keys walk along the commits, Enter opens one, c compares with one, + and - zoom, 0 shows all.";
 
   const number = (value, made) => digits(value * made.factor);
   const has = (point, ...columns) => columns.every((column) => Number.isFinite(point[column] ?? NaN));
 
-  /** The speed at a point as a multiple of that at another, with the ends of their intervals. */
+  /** The speed at a point as a multiple of that at another, with the ends of both intervals. */
   function against(point, other, line, hash) {
     const isTime = line.unit === "seconds";
     const faster = (a, b) => (isTime ? b / a : a / b);
@@ -56,7 +56,7 @@
     const { role } = made.lines[0];
     const known = (column) => made.lines.some((line) => line[column]);
     const outside = (value) => Number.isFinite(value) && (value < made.low || value > made.high);
-    /** What to add where some of these columns lie outside of the picture. */
+    /** The note if some of these columns are outside the picture. */
     const cut = (...columns) => made.lines.some((line) => line.points.some((point) => columns.some((one) => outside(point[one]))))
       ? ", cut at the thick dashes" : "";
     const area = () => shape("path", { d: "M0,1H24V11H0Z", class: `band ${role}` });
@@ -100,8 +100,8 @@
   }
 
   /**
-   * A figure for `entry`, one of the list of graphs: {figure, draw(view)}. options: change(view) is
-   * called with what is to change of the view; words: say the case in words; plain: no title.
+   * A figure for `entry` of the list of graphs: {figure, draw(view)}. options: change(view) is called
+   * with requested changes of the view; words: name the case in words; plain: no title.
    */
   flashbench.figure = (entry, { change, words = false, plain = false }) => {
     const { content } = flashbench;
@@ -176,7 +176,7 @@
       view = now;
       try {
         const loaded = await together();
-        if (view !== now) return; // drawn again in the meantime
+        if (view !== now) return; // redrawn meanwhile
         graph = loaded;
         drawn();
       } catch (error) {
@@ -199,7 +199,7 @@
       event.preventDefault();
       if (to !== undefined) show(made.stops[Math.min(last, Math.max(0, to))]);
     });
-    let start = null; // where a mouse is dragged from
+    let start = null; // where a drag began
     svg.addEventListener("pointerdown", (event) => {
       if (made?.stops.length && event.pointerType === "mouse" && event.button === 0) {
         start = { x: event.clientX, commit: made.nearest(event.clientX) };

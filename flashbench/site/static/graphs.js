@@ -1,4 +1,4 @@
-// The page of graphs: filters, whose state is in the address, and the graphs that pass them.
+// The page of graphs: filters, with their state in the URL, and the matching graphs.
 "use strict";
 
 {
@@ -62,10 +62,10 @@
     const now = view();
     const wanted = passing.slice(0, limit);
     list.replaceChildren();
-    const said = new Set(); // cases: each is said in words once
+    const named = new Set(); // cases already named in words
     shown = wanted.map((entry) => {
-      const words = !said.has(entry.case);
-      said.add(entry.case);
+      const words = !named.has(entry.case);
+      named.add(entry.case);
       return flashbench.figure(entry, { change, words });
     });
     list.append(...shown.map((one) => one.figure));
@@ -89,7 +89,7 @@
       const initial = input.type === "checkbox" ? (input.defaultChecked ? "1" : "") : input.dataset.initial ?? "";
       if (value !== initial) state.set(input.name, value);
     }
-    // Replaced, not added: the back button leaves the page. A file's address may be changed so, too.
+    // Replaces the history entry, so the back button leaves the page; works from disk too.
     window.history.replaceState(null, "", `#${state}`);
   }
 
@@ -100,12 +100,12 @@
       const value = state.get(input.name);
       if (input.type === "checkbox") input.checked = value === null ? input.defaultChecked : value === "1";
       else input.value = value ?? input.dataset.initial ?? "";
-      // A value that is no option here, of an old address: no filter.
+      // Ignore a value that is not an option, from an old URL.
       if (input.tagName === "SELECT" && input.selectedIndex < 0) input.value = input.dataset.initial ?? "";
     }
   }
 
-  /** What a graph asks for: other commits, or one to compare with. The graphs stay. */
+  /** A graph's request: other commits, or one to compare with. Keeps the graphs. */
   function change(some) {
     for (const [name, commit] of Object.entries(some)) {
       form.elements[name].value = commit === views.initial[name] ? "" : views.named(commit);

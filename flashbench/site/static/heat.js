@@ -1,17 +1,17 @@
-// Every case at every commit, as one picture. Blue is faster, orange slower: colours that differ
-// for every kind of sight, with the numbers at the cursor.
+// Every case at every commit in one picture, with the numbers at the cursor. Blue is faster, orange
+// slower: distinct for the colour-blind too.
 "use strict";
 
 {
   const { element, digits, address, content } = flashbench;
-  const ROW = 22; // pixels of a row with a name
-  const NAMED = 60; // rows; of more there is no room for names
-  const TALL = 900; // pixels of all rows without names, about
+  const ROW = 22; // pixels per row with a name
+  const NAMED = 60; // rows; with more there is no room for names
+  const TALL = 900; // about the pixels of all rows without names
   const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const place = document.getElementById("heat");
   const chosen = document.getElementById("heat-of");
 
-  /** The speed-ups of a row; null where there is none. */
+  /** The speed-ups of a row, null if missing. */
   function numbers(text, { levels, widest }) {
     return Array.from({ length: text.length / 2 }, (_, i) => {
       const level = 64 * DIGITS.indexOf(text[2 * i]) + DIGITS.indexOf(text[2 * i + 1]);
@@ -26,7 +26,7 @@
     return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
   };
 
-  /** The factor that has the full colour: nine of ten cells lie below it. */
+  /** The factor with full colour: the 90th percentile of the cells. */
   function strongest(rows) {
     const sizes = rows.flat().filter((one) => one !== null).map((one) => Math.abs(Math.log(one))).sort((a, b) => a - b);
     const most = Math.exp(sizes[Math.floor(0.9 * sizes.length)] ?? 0);
@@ -58,7 +58,7 @@
       return speed[r][pinned] === null ? null : value / speed[r][pinned];
     };
 
-    /** The cells, once for all places of the cursor. */
+    /** Draw the cells once, for all positions of the cursor. */
     function draw() {
       const width = Math.max(1, canvas.parentElement.clientWidth);
       const dots = Math.min(2, window.devicePixelRatio);

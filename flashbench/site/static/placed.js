@@ -1,4 +1,4 @@
-// Graphs that have a place on a page: <div data-graph="ID">. They share one view, kept in the address.
+// Graphs placed on a page by <div data-graph="ID">. They share one view, stored in the URL.
 "use strict";
 
 {

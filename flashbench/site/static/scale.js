@@ -1,12 +1,12 @@
-// What the y axis of a graph spans, and which band is drawn: chosen from the data.
+// Chooses the range of a graph's y axis, and the band to draw, from the data.
 "use strict";
 
 {
-  const FEW = 8; // points below which every value is inside
-  const NEWEST = 3; // points that are always inside
-  const FAR = 3; // times the range of most values: what lies beyond is cut
+  const FEW = 8; // with fewer points, every value is inside
+  const NEWEST = 3; // this many newest points are always inside
+  const FAR = 3; // values beyond this many times the range of most values are cut
 
-  /** The least and the most of numbers and the two; there may be more than a call takes arguments. */
+  /** Minimum and maximum of the numbers and these two; there may be more numbers than Math.min takes. */
   function span(numbers, least = Infinity, most = -Infinity) {
     for (const number of numbers) {
       least = Math.min(least, number);
@@ -21,7 +21,7 @@
     return numbers.length ? quantile([...numbers].sort((a, b) => a - b), 0.5) : NaN;
   }
 
-  /** Without single values that would flatten all others; the newest ones are never left out. */
+  /** Leave out single values that would flatten all others, but never the newest ones. */
   function ofValues(lines) {
     const values = lines.flatMap((line) => line.points.map((point) => point.v)).sort((a, b) => a - b);
     const newest = lines.flatMap((line) => line.points.slice(-NEWEST).map((point) => point.v));
@@ -33,12 +33,12 @@
 
   /**
    * {low, high, spread}: the ends of the axis, and the columns of the band: the interval, or the
-   * quartiles where most intervals are wider than all values together.
+   * quartiles if most intervals are wider than the range of all values.
    */
   flashbench.scale = (lines, isRatio, tail) => {
     let [low, high] = ofValues(lines);
     if (isRatio) {
-      // The line of "as fast as SDPA", unless it would leave the data a third of the picture.
+      // Include "as fast as SDPA", unless that would leave only a third of the picture for the data.
       const close = 2 * Math.max(high - low, 0.02 * high);
       if (1 > low - close && 1 < high + close) [low, high] = [Math.min(low, 1), Math.max(high, 1)];
     }

@@ -1,15 +1,15 @@
-// What of the commits is shown: read from texts in an address or a form, and moved by zooming.
+// The range of commits shown: parsed from a URL or form, and changed by zooming.
 "use strict";
 
 {
-  const LEAST = 3; // commits between the ends, as far as one can zoom in
-  const DIGITS = 10; // of a hash in an address
+  const LEAST = 3; // commits between the ends at the highest zoom
+  const DIGITS = 10; // of a hash in a URL
 
   const { content } = flashbench;
   const last = content.commits.length - 1;
   const SHOWN = { show: "speedup", quartiles: true, tail: false, pin: -1, beside: "", from: 0, to: last };
 
-  /** The commit that a text means: a date, or the start of a hash. -1: none. */
+  /** The commit named by a text, a date or the start of a hash; -1 if there is none. */
   function commitAt(text, wanted) {
     const { commits } = content;
     if (!text) return wanted === "from" ? 0 : wanted === "to" ? last : -1;
@@ -20,7 +20,7 @@
     return text.length < 4 ? -1 : commits.findIndex((commit) => commit.hash.startsWith(text.toLowerCase()));
   }
 
-  /** Half as many commits around one (factor 0.5), or more: {from, to}. */
+  /** Zoom around a commit, to half as many for factor 0.5: {from, to}. */
   function zoomed({ from, to }, around, factor) {
     const wide = Math.max(LEAST, Math.round((to - from) * factor));
     const part = to > from ? (around - from) / (to - from) : 0.5;
@@ -39,12 +39,12 @@
     return gaps.get(machine);
   }
 
-  // Where most commits were not measured, lines would be long and flat.
+  // If most commits were not measured, lines would be long and flat.
   const tried = new Set([...content.gaps.map((gap) => gap.commit), ...content.measured.flatMap((one) => one.commits)]);
 
   flashbench.view = {
     commitAt, zoomed, gapsOf, last,
-    /** How an address names a commit; "" for the ends. */
+    /** A commit's name in a URL; "" for the ends. */
     named: (commit) => content.commits[commit].hash.slice(0, DIGITS),
     initial: { ...SHOWN, axis: 2 * tried.size < content.commits.length ? "tried" : "all" },
   };
