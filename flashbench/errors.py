@@ -1,6 +1,8 @@
 """The exit codes, and the one exception that carries them to the user."""
 
 import errno
+import shlex
+import sys
 from enum import IntEnum
 
 
@@ -27,6 +29,16 @@ class FlashbenchError(Exception):
 
 class InvalidInputError(FlashbenchError):
     """An unusable flag, file or setting (exit code 2)."""
+
+
+def missing_package(error: ModuleNotFoundError) -> str:
+    """The line for the user that a package is not installed, with the fix; "" for a module of
+    flashbench itself."""
+    name = (error.name or "").partition(".")[0]
+    if name in ("", "flashbench"):
+        return ""
+    python = shlex.quote(sys.executable)
+    return f"the package {name} is not installed; install it: {python} -m pip install {name}"
 
 
 def is_out_of_files(error: BaseException) -> bool:

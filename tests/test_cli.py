@@ -49,6 +49,27 @@ def test_wrong_usage_is_one_line_and_exit_2(arguments: list[str]) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("package", "arguments"),
+    [
+        ("click", "['preflight']"),
+        ("numpy", "['show', 'results/cpu.json']"),
+        ("msgspec", "['compare', 'results/cpu.json']"),
+    ],
+)
+def test_a_missing_package_is_one_line(package: str, arguments: str) -> None:
+    """Whatever command needs it: what is missing and how to install it, exit code 4."""
+    code = (
+        f"import sys\nsys.modules[{package!r}] = None\nsys.argv[1:] = {arguments}\n"
+        "from flashbench.__main__ import main\nmain()"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=forks.ROOT)
+    line = f"flashbench: the package {package} is not installed; install it: "
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == f"{line}{sys.executable} -m pip install {package}\n"
+
+
 def test_a_bug_is_not_a_regression(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

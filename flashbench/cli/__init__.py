@@ -20,6 +20,7 @@ from flashbench.errors import (
     InvalidInputError,
     NotMeasuredError,
     is_out_of_files,
+    missing_package,
 )
 from flashbench.render.escape import printable
 
@@ -106,6 +107,8 @@ def main(arguments: list[str] | None = None) -> None:
         # Commands that measure handle Ctrl-C themselves: nothing was measured here.
         _fail("interrupted", Exit.NOT_MEASURED)
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and (lacks := missing_package(error)):
+            _fail(lacks, Exit.NOT_MEASURED)
         if is_out_of_files(error):
             _fail("too many open files; allow more with: ulimit -n 1024", Exit.NOT_MEASURED)
         # Python's own exit code, 1, would mean a regression.

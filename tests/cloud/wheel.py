@@ -7,7 +7,7 @@ from pathlib import Path
 import flashbench
 
 _PACKAGE = Path(flashbench.__file__).parent
-_ENTRY = "[console_scripts]\nflashbench = flashbench.cli:main\n"
+_ENTRY = "[console_scripts]\nflashbench = flashbench.__main__:main\n"
 
 
 def checkout(folder: Path) -> Path:
