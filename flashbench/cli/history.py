@@ -86,7 +86,8 @@ def command(
 
     Reads the results of `asv run` and `flashbench record`. Searches the ratio to SDPA for changes
     in the whole history up to the end of REV-RANGE (A..B, or B alone; HEAD by default), and prints
-    those that may be in the range.
+    those that may be in the range. A change is provisional, and does not change the exit code,
+    until enough commits confirm it.
     """
     from flashbench.builds.builder import cache_directory
     from flashbench.history import profiles

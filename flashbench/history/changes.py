@@ -23,11 +23,12 @@ def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> 
     """Find the changes of these series.
 
     alpha: 1 - confidence of each change's own interval. The series of a machine share one noise
-    calibration (`flashbench.stats.segments.calibrate`).
+    calibration (`flashbench.stats.segments.calibrate`); all together pay for their number.
     """
     values = [_log_speedups(one) for one in series]
     long_enough = [index for index, one in enumerate(values) if len(one) >= FEWEST]
-    found = segment_all([values[index] for index in long_enough], alpha=alpha)
+    among = len(long_enough)
+    found = segment_all([values[index] for index in long_enough], alpha=alpha, among=among)
     segmented: dict[int, Segmentation] = dict(zip(long_enough, found, strict=True))
     machines: dict[str, list[int]] = defaultdict(list)
     for index in segmented:
@@ -39,7 +40,10 @@ def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> 
             # A series without steps has none at a higher penalty either.
             changed = [index for index in indices if segmented[index].steps]
             again = segment_all(
-                [values[index] for index in changed], factor=factors[machine], alpha=alpha
+                [values[index] for index in changed],
+                factor=factors[machine],
+                alpha=alpha,
+                among=among,
             )
             segmented |= zip(changed, again, strict=True)
     gaps = _by_machine(history.gaps, (one.name for one in history.machines))
@@ -79,6 +83,7 @@ def _change(step: Step, series: Series, gaps: dict[int, Gap]) -> Change:
         speedup=step.shift,
         before=step.before,
         after=step.after,
+        provisional=step.provisional,
         hidden=tuple(gaps[commit] for commit in missing if commit in gaps),
         unmeasured=len(missing),
     )

@@ -117,8 +117,9 @@ class Change:
     commit: the most likely one, the first measured after the change. first, last: the change is
     between these (95 %); along first parents, a merge stands for what it merged. speedup: log
     speed-up of after over before, with its interval; above 0 is faster. before, after: number of
-    points on each side. hidden: commits from first to last that could not be built; unmeasured: all
-    of them without a measurement, for whatever reason.
+    points on each side. provisional: it does not count yet (`stats/lasting.py`). hidden: commits
+    from first to last that could not be built; unmeasured: all of them without a measurement, for
+    whatever reason.
     """
 
     commit: int
@@ -127,6 +128,7 @@ class Change:
     speedup: Shift
     before: int
     after: int
+    provisional: bool = False
     hidden: tuple[Gap, ...] = ()
     unmeasured: int = 0
 

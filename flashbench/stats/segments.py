@@ -9,18 +9,21 @@ for every 256 points, overlapping), of many series at once: `segment_all`. Aroun
 - The penalty was chosen by simulation (docs/lab/statistics.md); `calibrate` raises it where a
   project's noise asks for more.
 - A change among the last few points has few places where it could be, so less is asked of it.
+- What one look shows is provisional until it is clear enough for many: `stats/lasting.py`.
 """
 
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from flashbench.parallel import spread
+from flashbench.stats.lasting import lasts
 from flashbench.stats.order import inflation, widened
 from flashbench.stats.shift import Shift, unpaired_shift
 
@@ -34,8 +37,10 @@ _OUTLIER = 3.5  # standard deviations from that median
 _KEPT = 0.75  # of the differences
 _KEPT_MEAN = 0.5148  # mean of the smaller 75 % of a standard normal's absolute values
 _MAX_CORRELATION = 0.9
+_TOO_FEW, _ENOUGH = 10, 20  # points that show no correlation at all, and all of it
 _RECENT = range(5, 11)  # points at the end before which a change is looked for apart
 _RECENT_Z = 3.3
+_UNPAID = 16  # series that are looked at together before more of them cost anything
 _WINDOW = 256  # points that are segmented at once: time grows with the square
 _PART_OF_ONE = 1 / np.arange(_WINDOW, 0.0, -1.0)[:, None]  # 1 / points of a level, longest first
 _TOGETHER = 128  # windows in one go: what they need stays in a processor's cache
@@ -66,6 +71,7 @@ class Step:
     shift: Shift
     before: int  # points of the level before
     after: int
+    provisional: bool  # one look alone shows it; see `stats/lasting.py`
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,26 +93,29 @@ def penalty(points: int) -> float:
     return 3.4 * math.log(points) + 200 / points
 
 
-def segment(values: FloatArray, *, factor: float = 1.0, alpha: float = 0.05) -> Segmentation:
+def segment(
+    values: FloatArray, *, factor: float = 1.0, alpha: float = 0.05, among: int = 1
+) -> Segmentation:
     """The levels of `values`.
 
     values: (points,), finite, of a log scale (0.01 is 1 %), in the order of time. factor: of the
-    penalty, from `calibrate`. alpha: 1 - confidence of each shift's interval, for itself.
+    penalty, from `calibrate`. alpha: 1 - confidence of each shift's interval, for itself. among:
+    how many series are looked at together, this one included; all of them together are to show no
+    false change.
     A level needs 4 points; fewer than 8 show no change.
     """
-    return _segment_batch([values], factor, alpha)[0]
+    return _segment_batch([values], _Asked(factor, alpha, among))[0]
 
 
 def segment_all(
-    series: Sequence[FloatArray], *, factor: float = 1.0, alpha: float = 0.05
+    series: Sequence[FloatArray], *, factor: float = 1.0, alpha: float = 0.05, among: int = 1
 ) -> list[Segmentation]:
     """`segment` of each, in less time; spread over the processors."""
+    asked = _Asked(factor, alpha, among)
     # A small one first: `spread` does that one before the others.
     ends = [0, *range(1, len(series), _TOGETHER), len(series)]
     batches = [series[start:end] for start, end in itertools.pairwise(ends)]
-    found = spread(
-        lambda number: _segment_batch(batches[number], factor, alpha), len(batches), least=_MANY
-    )
+    found = spread(lambda number: _segment_batch(batches[number], asked), len(batches), least=_MANY)
     return [one for batch in found for one in batch]
 
 
@@ -149,7 +158,9 @@ def _noise_of_differences(values: FloatArray) -> float:
     """Standard deviation of a point, from the smaller three quarters of the differences of
     neighbours: steps and outliers are among the others. Not their median, which is 0 on ticks."""
     differences = np.sort(np.abs(np.diff(values)))
-    kept = differences[: math.ceil(_KEPT * len(differences))]
+    share = _KEPT * len(differences)
+    # Few differences: a step must not be among those that are kept.
+    kept = differences[: int(share) if len(values) < _ENOUGH else math.ceil(share)]
     return float(kept.mean()) / _KEPT_MEAN / math.sqrt(2)
 
 
@@ -162,14 +173,28 @@ def _without_outliers(values: FloatArray, noise: float) -> FloatArray:
     return np.where(np.abs(values - medians) > _OUTLIER * noise, medians, values)
 
 
+class _Asked(NamedTuple):
+    """Of every series alike."""
+
+    factor: float
+    alpha: float
+    among: int
+
+    @property
+    def price(self) -> float:
+        """How many times the penalty a change has to save."""
+        more = 2 * math.log(max(self.among / _UNPAID, 1.0))
+        return self.factor * (1 + more / _RECENT_Z**2)
+
+
 class _Search:
     """A series on its way to its levels: the noise depends on them, and they on it."""
 
-    def __init__(self, values: FloatArray, factor: float) -> None:
+    def __init__(self, values: FloatArray, price: float) -> None:
         noise = max(_noise_of_differences(values), LEAST_NOISE)
         self.values = values
         self.cleaned = _without_outliers(values, noise)
-        self.cost = factor * penalty(len(values))
+        self.cost = price * penalty(len(values))
         self.cuts: list[int] | None = None
         self.used = self.scale = self.noise = noise
         self.correlation = 0.0
@@ -187,18 +212,43 @@ class _Search:
         # What shows no change in units of less noise shows none in units of more.
         self.settled = not cuts and self.scale >= self.used
 
-    def result(self, factor: float, alpha: float) -> Segmentation:
+    def result(self, asked: _Asked) -> Segmentation:
         scaled = self.cleaned / self.scale
         cuts = list(self.cuts or ())
-        cuts += _recent(scaled, cuts[-1] if cuts else 0, math.sqrt(factor) * _RECENT_Z)
-        steps = _steps(self.values, scaled, cuts, inflation(self.correlation), alpha)
+        cuts += _recent(scaled, cuts[-1] if cuts else 0, math.sqrt(asked.price) * _RECENT_Z)
         return Segmentation(
-            steps, self.noise, self.correlation, _residuals(self.values, cuts) / self.noise
+            self._steps(scaled, cuts, asked),
+            self.noise,
+            self.correlation,
+            _residuals(self.values, cuts) / self.noise,
         )
 
+    def _steps(self, scaled: FloatArray, cuts: list[int], asked: _Asked) -> tuple[Step, ...]:
+        ends = [0, *cuts, len(self.values)]
+        made = []
+        for left, cut, right in zip(ends, cuts, ends[2:], strict=False):
+            first, last = _places(scaled[left:right])
+            old, new = self.values[left:cut], self.values[cut:right]
+            shift = unpaired_shift(old[-_NEAR:], new[:_NEAR], asked.alpha)
+            size = abs(shift.value) / self.noise
+            made.append(
+                Step(
+                    cut,
+                    min(left + first, cut),
+                    max(left + last, cut),
+                    widened(shift, inflation(self.correlation)),
+                    len(old),
+                    len(new),
+                    not lasts(old, new, size, self.correlation, len(self.values), asked.among),
+                )
+            )
+        return tuple(made)
 
-def _segment_batch(series: Sequence[FloatArray], factor: float, alpha: float) -> list[Segmentation]:
-    searches = [_Search(values, factor) if len(values) >= FEWEST else None for values in series]
+
+def _segment_batch(series: Sequence[FloatArray], asked: _Asked) -> list[Segmentation]:
+    searches = [
+        _Search(values, asked.price) if len(values) >= FEWEST else None for values in series
+    ]
     active = [search for search in searches if search is not None]
     for _ in range(_LOOKS):
         found = _cuts(
@@ -208,7 +258,7 @@ def _segment_batch(series: Sequence[FloatArray], factor: float, alpha: float) ->
             search.take(cuts)
         active = [search for search in active if not search.settled]
     return [
-        _too_short(values) if search is None else search.result(factor, alpha)
+        _too_short(values) if search is None else search.result(asked)
         for values, search in zip(series, searches, strict=True)
     ]
 
@@ -291,7 +341,8 @@ def _levels(values: FloatArray, cuts: list[int]) -> list[FloatArray]:
 def _remaining(cleaned: FloatArray, cuts: list[int]) -> tuple[float, float]:
     """Lag-1 autocorrelation (0 or above) and standard deviation of what the levels leave.
 
-    The correlation is corrected for its bias of -(1 + 3 rho) / n a level (Kendall 1954).
+    The correlation is corrected for its bias of -(1 + 3 rho) / n a level (Kendall 1954). That
+    makes it so uncertain in short series that only part of it is believed there.
     """
     centred = [level - level.mean() for level in _levels(cleaned, cuts)]
     count, levels = len(cleaned), len(centred)
@@ -302,6 +353,8 @@ def _remaining(cleaned: FloatArray, cuts: list[int]) -> tuple[float, float]:
     together = sum(float(level[1:] @ level[:-1]) for level in centred) / power
     bias = levels / count
     correlation = (together + bias) / max(1 - 3 * bias, 0.3)
+    if count < _ENOUGH:
+        correlation *= max(0.0, (count - _TOO_FEW) / (_ENOUGH - _TOO_FEW))
     return min(max(correlation, 0.0), _MAX_CORRELATION), noise
 
 
@@ -318,28 +371,6 @@ def _recent(scaled: FloatArray, start: int, least: float) -> list[int]:
     z = np.abs(difference) / np.sqrt(1 / sizes + 1 / rest)
     best = int(np.argmax(z))
     return [len(scaled) - int(sizes[best])] if z[best] > least else []
-
-
-def _steps(
-    values: FloatArray, scaled: FloatArray, cuts: list[int], wider: float, alpha: float
-) -> tuple[Step, ...]:
-    ends = [0, *cuts, len(values)]
-    made = []
-    for left, cut, right in zip(ends, cuts, ends[2:], strict=False):
-        first, last = _places(scaled[left:right])
-        old, new = values[left:cut], values[cut:right]
-        shift = unpaired_shift(old[-_NEAR:], new[:_NEAR], alpha)
-        made.append(
-            Step(
-                cut,
-                min(left + first, cut),
-                max(left + last, cut),
-                widened(shift, wider),
-                len(old),
-                len(new),
-            )
-        )
-    return tuple(made)
 
 
 def _places(scaled: FloatArray) -> tuple[int, int]:

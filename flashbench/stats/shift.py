@@ -73,6 +73,17 @@ def unpaired_shift(old: FloatArray, new: FloatArray, alpha: float) -> Shift:
     return _from_ordered(differences, _mann_whitney_cdf(len(old), len(new)), alpha)
 
 
+def mann_whitney_p(old: FloatArray, new: FloatArray, shift: float = 0.0) -> float:
+    """Two-sided p of independent `new - shift` and `old` having one distribution; as
+    `unpaired_shift` has it."""
+    ordered = np.sort(old)
+    moved = new - shift
+    above = int(np.searchsorted(ordered, moved, side="right").sum())  # ties are for "no change"
+    below = len(old) * len(new) - int(np.searchsorted(ordered, moved, side="left").sum())
+    cdf = _mann_whitney_cdf(len(old), len(new))
+    return min(1.0, 2 * float(min(cdf[above], cdf[below])))
+
+
 def smallest_p(*launches: int) -> float:
     """Smallest two-sided p that can come out: paired with (n,), unpaired with (n_a, n_b)."""
     if min(launches) < 1:
@@ -127,26 +138,26 @@ def _signed_rank_cdf(n: int) -> FloatArray:
     return np.cumsum(probability)
 
 
-@lru_cache(maxsize=1024)  # a history asks for nearly all pairs of up to 32
+@lru_cache(maxsize=4096)  # a history asks for nearly all pairs of up to 64
 def _mann_whitney_cdf(m: int, n: int) -> FloatArray:
-    """P(U <= u) for u = 0 .. m n, by the recursion of Mann & Whitney (1947) on the largest value.
+    """P(U <= u) for u = 0 .. m n, from the generating function of Mann & Whitney (1947), which is
+    the Gaussian binomial: the product over i = 1..m of (1 - q^(n + i)) / (1 - q^i).
 
-    It belongs to the first sample with odds m : n, and then beats all n of the second.
+    Its coefficients are symmetric, so half of them will do.
     """
     size = m * n + 1
     if max(m, n) > _EXACT_UNPAIRED:
         return _normal_cdf(size, math.sqrt(m * n * (m + n + 1) / 12))
-    none = np.zeros(size)
-    none[0] = 1.0
-    previous = [none] * (n + 1)  # of first-sample size i - 1, by second-sample size
+    half = size // 2 + 1
+    count = np.zeros(half)
+    count[0] = 1.0
     for i in range(1, m + 1):
-        current = [none]
-        for j in range(1, n + 1):
-            row = j / (i + j) * current[j - 1]
-            row[j:] += i / (i + j) * previous[j][: size - j]
-            current.append(row)
-        previous = current
-    return np.cumsum(previous[n])
+        count[n + i :] = count[n + i :] - count[: -(n + i)]
+        rows = -(-half // i)  # dividing by 1 - q^i sums every i-th
+        padded = np.concatenate((count, np.zeros(rows * i - half)))
+        count = padded.reshape(rows, i).cumsum(axis=0).ravel()[:half]
+    every = np.concatenate((count, count[: size - half][::-1]))
+    return np.cumsum(every) / every.sum()
 
 
 def _normal_cdf(size: int, deviation: float) -> FloatArray:

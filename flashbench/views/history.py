@@ -57,7 +57,8 @@ def outcome(change: Change, tolerance: float) -> Outcome:
 
 
 def exit_code(report: HistoryReport) -> Exit:
-    """REGRESSION if any series is slower at the end of the range than at its start."""
+    """REGRESSION if any series is slower at the end of the range than at its start, by changes that
+    count."""
     points = [len(one.judged) for one in report.series]
     if not any(points):
         return Exit.NOT_MEASURED
@@ -96,7 +97,7 @@ def document(report: HistoryReport) -> Document:
 
 
 def _regressed(report: HistoryReport, index: int) -> bool:
-    changes = report.changes(index)
+    changes = [change for change in report.changes(index) if not change.provisional]
     total = sum(change.speedup.value for change in changes)
     slower = any(outcome(change, report.tolerance) is Outcome.SLOWER for change in changes)
     return slower and total < -math.log1p(report.tolerance)
@@ -148,6 +149,7 @@ def _columns(report: HistoryReport) -> list[Column]:
         Column("points_after", "", "data"),
         *interval_columns("speedup", "speed-up"),
         Column("verdict", "verdict", numeric=False),
+        Column("provisional", "", "data", False),
     ]
 
 
@@ -182,18 +184,32 @@ def _row(report: HistoryReport, change: Change, one: Series) -> dict[str, Cell]:
         "points_after": count_cell(change.after),
         "speedup": speedup_cell(change.speedup),
         **bounds_cells("speedup", change.speedup),
-        "verdict": text_cell(outcome(change, report.tolerance).value),
+        "verdict": _verdict_cell(change, report.tolerance),
+        "provisional": Cell(change.provisional, ""),
     }
+
+
+def _verdict_cell(change: Change, tolerance: float) -> Cell:
+    word = outcome(change, tolerance).value
+    return Cell(word, f"{word}, provisional" if change.provisional else word)
 
 
 def _footer(report: HistoryReport, changes: list[Change]) -> list[str]:
     if not changes:
         return ["no change"]
-    counts = Counter(outcome(change, report.tolerance) for change in changes)
+    counts = Counter(
+        outcome(change, report.tolerance) for change in changes if not change.provisional
+    )
+    counted = [f"{name.value} {counts[name]}" for name in Outcome if counts[name]]
+    provisional = sum(change.provisional for change in changes)
+    if provisional:
+        counted.append(f"provisional {provisional}")
     several = f"{len(changes)} change{'s' * (len(changes) != 1)}"
-    counted = ", ".join(f"{name.value} {counts[name]}" for name in Outcome if counts[name])
     slower = sum(_regressed(report, index) for index in range(len(report.series)))
-    return [f"{several}: {counted}", f"slower at the end than at the beginning: {slower} series"]
+    return [
+        f"{several}: {', '.join(counted)}",
+        f"slower at the end than at the beginning: {slower} series",
+    ]
 
 
 def _notes(report: HistoryReport, changes: list[Change]) -> list[Note]:

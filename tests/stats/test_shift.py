@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from flashbench.stats.shift import (
     launches_needed,
+    mann_whitney_p,
     paired_shift,
     smallest_p,
     unpaired_shift,
@@ -32,6 +33,13 @@ def test_paired_shift_of_a_textbook_example():
     assert shift.value == pytest.approx(0.46)
     assert shift.p == pytest.approx(2 * 0.01953125)
     assert (shift.low, shift.high) == pytest.approx((0.01, 0.786))
+
+
+@given(_LAUNCHES, _LAUNCHES, st.floats(-1, 1))
+def test_p_of_ranks_is_that_of_the_interval(old, new, shift):
+    """mann_whitney_p agrees with the p of unpaired_shift, with ties too."""
+    moved = np.round(new - shift, 6)
+    assert mann_whitney_p(old, moved) == pytest.approx(unpaired_shift(old, moved, 0.05).p)
 
 
 def test_unpaired_shift_of_a_textbook_example():

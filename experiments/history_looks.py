@@ -1,0 +1,105 @@
+"""How often does a history that is looked at after every commit show a change where there is none,
+and how soon does one that there is count?
+
+python experiments/history_looks.py [series] [seed] [every]
+
+Null series of 230 points, looked at after every commit from the 30th on, or after each `every`-th;
+"ever" is at any of these looks. Points have a standard deviation of 1 %.
+"""
+
+import sys
+
+import numpy as np
+from change_points import AR_02, AR_04, CLOSE, DEVIATION, drift, outliers
+from families import rate, trials_argument
+from numpy.typing import NDArray
+from simulated_noise import Noise, autoregressive, heavy_tailed, normal, quantised, skewed
+
+from flashbench.stats.segments import Segmentation, segment_all
+
+FIRST, LAST, POINTS, MANY = 30, 230, 200, 64
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+def slow_tenth(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """Every tenth commit is measured in a slow mode, six standard deviations off."""
+    return 3 * (rng.random(shape) < 0.1) + 0.5 * rng.standard_normal(shape)
+
+
+def lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    return np.asarray(rng.lognormal(0, 1, shape))
+
+
+NOISES: tuple[Noise, ...] = (
+    normal,
+    AR_02,
+    AR_04,
+    autoregressive(0.6),
+    heavy_tailed,
+    outliers,
+    quantised,
+    drift,
+    skewed,
+    slow_tenth,
+    lognormal,
+)
+
+
+def ever(
+    noise: Noise, series: int, among: int, seed: int, every: int = 1
+) -> tuple[BoolArray, BoolArray, BoolArray]:
+    """(series,) each: a change ever counted, one was ever shown, one is at the last look."""
+    values = DEVIATION * noise(np.random.default_rng(seed), (series, LAST))
+    counted, shown = np.zeros((2, series), dtype=bool)
+    now = shown
+    for points in range(FIRST, LAST + 1, every):
+        found = segment_all(list(values[:, :points]), among=among)
+        counted |= [any(not step.provisional for step in one.steps) for one in found]
+        now = np.array([bool(one.steps) for one in found])
+        shown |= now
+    return counted, shown, now
+
+
+def step(series: int, points: int, after: int, size: float, among: int) -> list[Segmentation]:
+    """Series of which the last `after` points are `size` standard deviations slower."""
+    rng = np.random.default_rng(1000 * points + after)
+    values = DEVIATION * rng.standard_normal((series, points))
+    values[:, points - after :] += size * DEVIATION
+    return segment_all(list(values), among=among)
+
+
+def found(segmented: list[Segmentation], at: int, within: int = CLOSE) -> tuple[int, int]:
+    """Series with a change near the true one, and with one near it that counts."""
+    near = [[s for s in one.steps if abs(s.at - at) <= within] for one in segmented]
+    return sum(map(bool, near)), sum(any(not s.provisional for s in steps) for steps in near)
+
+
+def main() -> None:
+    series = trials_argument(1280)
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 21
+    every = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    print("| noise | ever counts | ever shown | shown at the last look | ", end="")
+    print("of 64: a history where any ever counts | series that ever count |")
+    print("|---|---|---|---|---|---|")
+    for noise in NOISES:
+        cells = [rate(int(some.sum()), series) for some in ever(noise, series, 1, seed, every)]
+        counted, _, _ = ever(noise, series, MANY, seed, every)
+        histories = counted[: series // MANY * MANY].reshape(-1, MANY).any(axis=1)
+        cells += [rate(int(histories.sum()), len(histories)), rate(int(counted.sum()), series)]
+        print(f"| {noise.__name__} | {' | '.join(cells)} |", flush=True)
+    print("\n| series | commits since a step of 2 % | shown | counts |\n|---|---|---|---|")
+    for among in (1, MANY):
+        for after in (5, 8, 10, 12, 15, 20, 30, 100):
+            both = found(step(series, POINTS, after, 2, among), POINTS - after)
+            print(
+                f"| {among} | {after} | {' | '.join(rate(n, series) for n in both)} |", flush=True
+            )
+    print("\n| points | points after a step of 7 standard deviations | shown |\n|---|---|---|")
+    for points, after in ((8, 4), (9, 4), (10, 4), (10, 5), (10, 6), (11, 4), (11, 5), (11, 6)):
+        shown, _ = found(step(series, points, after, 7, 1), points - after, 1)
+        print(f"| {points} | {after} | {rate(shown, series)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

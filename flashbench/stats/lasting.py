@@ -1,0 +1,52 @@
+"""Which changes of a series count, however often and at however many series one looks.
+
+A history is looked at after every commit, so a rule for one look would be wrong sooner or later.
+A change counts if the ranks of the points on either side of it are less alike than the noise of
+any of 200 looks makes them; until then it is provisional. Ranks, because single points far off or
+skewed noise mislead means. The limit was chosen by simulation (docs/lab/statistics.md).
+"""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbench.stats.order import MAX_CORRELATION, inflation
+from flashbench.stats.shift import mann_whitney_p
+
+FloatArray = NDArray[np.float64]
+
+FEWEST_POINTS = 8  # on either side
+SMALLEST = 1.5  # standard deviations of a point: histories wander by less for no reason
+_LIMIT = 4.0  # standard errors; of one series
+_NEAR = 64  # points of either side, or as many as the shorter one has
+# How much the correlation of neighbours is underestimated, in units of 1 / sqrt(points): 1.5 of its
+# standard errors are added.
+_DOUBT = 1.5
+_CLEAR = 8.0  # standard deviations: no such step comes of neighbours that are alike
+_LEAST_P = 1e-300
+
+
+def limit(series: int) -> float:
+    """Standard errors that a change must reach where so many series are looked at."""
+    return math.sqrt(_LIMIT**2 + 2 * math.log(max(series, 1)))
+
+
+def lasts(
+    old: FloatArray, new: FloatArray, size: float, correlation: float, points: int, series: int
+) -> bool:
+    """Whether a change counts.
+
+    old, new: the points of the levels before and after it. size: of the change, in standard
+    deviations of a point. correlation: lag-1, as estimated from all `points` of the series. series:
+    how many are looked at together.
+    """
+    if min(len(old), len(new)) < FEWEST_POINTS or size < SMALLEST:
+        return False
+    near = max(_NEAR, min(len(old), len(new)))
+    p = max(mann_whitney_p(old[-near:], new[:near]), _LEAST_P)
+    z = -NormalDist().inv_cdf(p / 2)
+    if size < _CLEAR:
+        z /= inflation(min(correlation + _DOUBT / math.sqrt(points), MAX_CORRELATION))
+    return z >= limit(series)
