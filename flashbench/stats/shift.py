@@ -157,7 +157,8 @@ def _mann_whitney_cdf(m: int, n: int) -> FloatArray:
         padded = np.concatenate((count, np.zeros(rows * i - half)))
         count = padded.reshape(rows, i).cumsum(axis=0).ravel()[:half]
     every = np.concatenate((count, count[: size - half][::-1]))
-    return np.cumsum(every) / every.sum()
+    cdf: FloatArray = np.cumsum(every) / every.sum()
+    return cdf
 
 
 def _normal_cdf(size: int, deviation: float) -> FloatArray:
