@@ -12,7 +12,7 @@ BROWSER := $(if $(shell command -v chromium || command -v google-chrome),browser
 GROUPS_bench := build run gpu
 GROUPS_gpu := test
 GROUPS_history := history
-GROUPS_test := test release oracles slurm history docs $(BROWSER)
+GROUPS_test := test release oracles slurm history docs figures $(BROWSER)
 GROUPS_lint := lint test slurm history
 GROUPS_docs := docs
 # `make wheel`: the Pythons that it makes wheels for.

@@ -2,8 +2,10 @@
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+import readme_pictures
 import update_tables
 
 ROOT = Path(__file__).parents[1]
@@ -26,6 +28,16 @@ def test_measured_rows_are_those_of_the_run_files(monkeypatch: pytest.MonkeyPatc
     rows = re.findall(r"^b\d+-h.*$", README, re.MULTILINE)
     assert len(rows) >= 4
     assert [row for row in rows if f"{row}\n" not in shown] == []
+
+
+@pytest.mark.parametrize("name", readme_pictures.PICTURES)
+def test_pictures_follow_from_the_run_files(name: str) -> None:
+    """After a change of results or of the table: python scripts/readme_pictures.py."""
+    drawn = readme_pictures.PICTURES[name]()
+    assert (ROOT / "docs" / "images" / name).read_text(encoding="utf-8") == drawn
+    tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(drawn).iter()}  # noqa: S314 (ours)
+    assert not tags & {"script", "foreignObject", "image"}
+    assert f"](docs/images/{name})" in README
 
 
 def test_the_readme_fits_on_a_screen() -> None:

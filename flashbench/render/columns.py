@@ -38,7 +38,9 @@ def layout(document: Document, terminal: Terminal) -> Layout:
     keys = [c for c in columns if c.shown == "key" and not c.identifies]
     usual = [c for c in columns if c.shown in ("key", "text")]
     if width is None or not keys:
-        picture = _picture(document, texts, _IN_A_FILE, terminal) if terminal.plot else []
+        room = _IN_A_FILE if width is None else width - taken(usual, texts) - GAP
+        drawn = terminal.plot and room >= _LEAST_ASKED
+        picture = _picture(document, texts, room, terminal) if drawn else []
         return Layout(names, [*(c for c in usual if not c.identifies), *picture], texts)
     least = bars.LEAST if terminal.plot is None else _LEAST_ASKED
     wanted = terminal.plot or (terminal.plot is None and width >= WIDE)

@@ -96,7 +96,7 @@ def overview_panels(found: Sequence[Judged], ends: Ends, prefix: str = "") -> li
                 title,
                 Axis("cases by work", "order", (-0.7, len(members) - 0.3)),
                 Axis("speed-up", "log", ends),
-                [Rule("y", 1.0), _points(members, range(len(members)), 0, along="y")],
+                [Rule("y", 1.0), points(members, range(len(members)), 0, along="y")],
                 _summary(members),
             )
         )
@@ -142,12 +142,12 @@ def _shape_panel(
         offset = (series - (len(dtypes) - 1) / 2) * 0.8 / max(len(dtypes), 1)
         places = [rows.index(shape_name(one.case)) + offset for one in here]
         if here:
-            marks.append(_points(here, places, series, along="x"))
+            marks.append(points(here, places, series, along="x"))
     x, y = Axis("speed-up", "log", ends), Axis("", "rows", (-0.6, len(rows) - 0.4), tuple(rows))
     return Panel(title, x, y, [*marks], _summary(members), row=max(18, 9 * len(dtypes)))
 
 
-def _points(members: Sequence[Judged], places: Sequence[float], series: int, along: str) -> Dots:
+def points(members: Sequence[Judged], places: Sequence[float], series: int, along: str) -> Dots:
     ratios = [one.ratio for one in members]
     ends = [one.ends for one in members]
     sideways = along == "x"

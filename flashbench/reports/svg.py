@@ -11,7 +11,7 @@ WIDTH = 372  # of a panel, in pixels: a phone has room for one, A4 for two
 _HEIGHT = 200  # of a plot without rows
 _TOP, _BOTTOM, _LEFT, _RIGHT = 26, 40, 52, 12
 _CHARACTER = 6.2  # width, at 11 pixels
-MOST_LABEL, MOST_TITLE = 24, 58  # characters
+MOST_LABEL, MOST_TITLE = 24, 50  # characters
 _GAP = 16
 
 # Dark and light enough against their page, and apart for the colour-blind, who also have shapes.
@@ -151,7 +151,9 @@ def _axes(panel: Panel, x: _Scale, y: _Scale, left: int, plot: int) -> Iterable[
     yield f'<text class="a" x="{(left + end) / 2}" y="{below}" text-anchor="middle">{label}</text>'
     if panel.y.label:
         label = _text_of(panel.y.label)
-        yield f'<text class="a" x="{end}" y="14" text-anchor="end">{label}</text>'
+        taken = 7.2 * min(len(panel.title), MOST_TITLE) + _CHARACTER * len(panel.y.label)
+        above = 14 if taken < WIDTH - 20 else _TOP + 10  # beside the title, or below it
+        yield f'<text class="a" x="{end}" y="{above}" text-anchor="end">{label}</text>'
 
 
 def _drawn(mark: Mark, x: _Scale, y: _Scale, left: int, plot: int) -> Iterable[str]:

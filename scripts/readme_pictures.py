@@ -1,0 +1,156 @@
+"""Draws the pictures of the README anew, from run files: python scripts/readme_pictures.py
+
+speedups.svg: the speed-up over SDPA of our own kernels. recording.svg: a terminal that runs real
+commands, one after the other.
+"""
+
+import fcntl
+import math
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from html import escape
+from itertools import accumulate
+from pathlib import Path
+
+from flashbench.report import report_one
+from flashbench.reports.figure import Axis, Data, Dots, Figure, Panel, Rule
+from flashbench.reports.speedups import Judged, ends_of, judged, points
+from flashbench.reports.svg import sheet
+from flashbench.run_reader import load
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+
+MACHINES = {"AMD EPYC, 2 threads": "results/cpu.json", "NVIDIA H200": "results/h200.json"}
+DTYPES = ("fp32", "fp16", "bf16")
+
+# Both runs were measured with `compare`; the second branch has a planted slowdown of 5 %.
+COMMANDS = (
+    "flashbench compare results/machines/h200-planted-0.json --plot",
+    "flashbench compare results/machines/h200-planted-5.json --plot",
+)
+COLUMNS = 100
+_TYPED, _SHOWN = 1.0, 7.0  # seconds until a command's output, and until the next command
+_CELL, _LINE, _EDGE = 7.25, 16, 14  # pixels
+_COLOURS = {"31": "#ff8b82", "33": "#e8c268", "35": "#e79fce", "36": "#6cc0f7"}
+_ESCAPE = re.compile(r"\x1b\[([0-9;]*)m")
+_STYLE = (
+    "text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
+    "fill:#e6edf3;white-space:pre}.b{font-weight:700}.p{fill:#42d3a3}"
+)
+
+
+def figure() -> str:
+    """One panel a machine: every case by work, with its interval."""
+    found = {name: judged(report_one(load(ROOT / path))) for name, path in MACHINES.items()}
+    panels = [_panel(name, members) for name, members in found.items()]
+    title = "SDPA's time over ours, each case with its interval (95 % together)"
+    return sheet(Figure("speedups", title, title, panels, DTYPES, Data([], [])))
+
+
+def _panel(name: str, members: list[Judged]) -> Panel:
+    marks: list[Rule | Dots] = [Rule("y", 1.0)]
+    for series, dtype in enumerate(DTYPES):
+        places = [place for place, one in enumerate(members) if one.case.dtype == dtype]
+        if places:
+            marks.append(points([members[place] for place in places], places, series, along="y"))
+    ratios = [one.ratio for one in members]
+    mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+    x = Axis("cases, small to large", "order", (-1, len(members)))
+    title = f"{name}: {mean:.2f} in the geometric mean"
+    return Panel(title, x, Axis("speed-up", "log", ends_of(members)), [*marks], title)
+
+
+def recording() -> str:
+    """The commands with their output and exit code, each scene in the place of the one before."""
+    scenes = [[f"$ {text}", *_run(text)] for text in COMMANDS]
+    height = max(map(len, scenes)) * _LINE + 2 * _EDGE
+    width = round(COLUMNS * _CELL + 2 * _EDGE)
+    ends = list(accumulate([_TYPED + _SHOWN] * len(scenes)))
+    rules, parts = [], []
+    for number, lines in enumerate(scenes):
+        start, end = ends[number] - _TYPED - _SHOWN, ends[number]
+        for group, at in (("c", start), ("o", start + _TYPED)):
+            rules.append(_visible(f"{group}{number}", at / ends[-1], end / ends[-1]))
+        hidden = "" if number == len(scenes) - 1 else ' opacity="0"'  # without animation: the last
+        drawn = [_text(line, place) for place, line in enumerate(lines)]
+        parts.append(f'<g id="c{number}"{hidden}>{drawn[0]}</g>')
+        parts.append(f'<g id="o{number}"{hidden}>' + "\n".join(drawn[1:]) + "</g>")
+    moving = f"@media (prefers-reduced-motion:no-preference){{{''.join(rules)}}}"
+    duration = f"g{{animation-duration:{ends[-1]:g}s;animation-iteration-count:infinite;"
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+            f'width="{width}" height="{height}" role="img">',
+            f"<title>{escape('; then '.join(COMMANDS))}</title>",
+            f"<style>{_STYLE}{duration}animation-timing-function:step-end}}{moving}</style>",
+            f'<rect width="{width}" height="{height}" rx="8" fill="#0d1117"/>',
+            *parts,
+            "</svg>\n",
+        ]
+    )
+
+
+def _visible(name: str, start: float, end: float) -> str:
+    """Rules that show an element in this part of the whole time."""
+    steps = {0.0: 0, start: 1, end: 0} if end < 1 else {0.0: 0, start: 1}
+    frames = "".join(f"{100 * at:.4g}%{{opacity:{value}}}" for at, value in steps.items())
+    return f"@keyframes {name}{{{frames}}}#{name}{{animation-name:{name}}}"
+
+
+def _run(text: str) -> list[str]:
+    """What the command prints on a terminal, and its exit code."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "", "NO_COLOR": ""}
+    command = [sys.executable, "-m", *text.split()]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=theirs)
+    os.close(theirs)
+    read = b""
+    try:
+        while new := os.read(ours, 65536):
+            read += new
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    lines = read.decode().replace("\r\n", "\n").rstrip("\n").split("\n")
+    return [*lines, "", "$ echo $?", str(process.wait())]
+
+
+def _text(line: str, place: int) -> str:
+    """A line with the colours of its escape sequences, each part at its column."""
+    y, column, kind, parts = _EDGE + 12 + place * _LINE, 0, "", []
+    for number, part in enumerate(_ESCAPE.split(line)):
+        if number % 2:
+            codes = part.split(";")
+            colour = next((_COLOURS[code] for code in codes if code in _COLOURS), "")
+            bold = ' class="b"' * ("1" in codes)
+            kind = bold + f' style="fill:{colour}"' * bool(colour)
+            continue
+        for words in re.finditer(r"\S+(?: \S+)*", part):
+            at = _EDGE + (column + words.start()) * _CELL
+            length = round(len(words[0]) * _CELL, 1)
+            parts.append(
+                f'<tspan x="{at:g}" textLength="{length:g}"{kind}>{escape(words[0])}</tspan>'
+            )
+        column += len(part)
+    prompt = ' class="p"' if line.startswith("$ ") else ""
+    return f'<text y="{y}"{prompt}>{"".join(parts)}</text>'
+
+
+PICTURES = {"speedups.svg": figure, "recording.svg": recording}
+
+
+def main() -> None:
+    IMAGES.mkdir(exist_ok=True)
+    for name, draw in PICTURES.items():
+        (IMAGES / name).write_text(draw(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
