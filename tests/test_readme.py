@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import absolute_links
 import pytest
 import readme_pictures
 import update_tables
@@ -38,6 +39,20 @@ def test_pictures_follow_from_the_run_files(name: str) -> None:
     tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(drawn).iter()}  # noqa: S314 (ours)
     assert not tags & {"script", "foreignObject", "image"}
     assert f"](docs/images/{name})" in README
+
+
+def test_links_lead_somewhere_from_an_index_page() -> None:
+    """In a release each link is absolute, to a file that is there, and a picture is its bytes."""
+    url, tag = "https://git.example/us/flashbench", "v1.0.0"
+    text = absolute_links.absolute(README, url, tag)
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", text)
+    assert len(links) > 10
+    for image, target in links:
+        base = f"{url}/{'raw' if image else 'blob'}/{tag}/"
+        assert target.startswith(base)
+        assert (ROOT / target.removeprefix(base)).is_file()
+    assert absolute_links.absolute(text, url, tag) == text
+    assert not re.search(r"<(?!!--)[a-z/]", README)  # HTML, which an index may drop
 
 
 def test_the_readme_fits_on_a_screen() -> None:
