@@ -39,7 +39,7 @@ class Build(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     reason: str = ""  # the first lines that explain a failure; empty when built
     source_hash: str
     toolchain: dict[str, str]
-    stated_source_hash: str = ""  # what the library reports about itself, if anything
+    stated_source_hash: str = ""  # the library's own description, if it has one
     library: str = ""  # path inside `directory`
     library_hash: str = ""  # sha256 of the file
     created: str = ""  # ISO 8601, UTC
@@ -74,14 +74,13 @@ def build(
 ) -> Build:
     """Build the extension of the sources in `checkout`, or find an earlier build.
 
-    recipe: how; None is flashbench's own extension, by its setup.py.
+    recipe: how to build; None: flashbench's own extension, by its setup.py.
 
     Nothing is written into `checkout`. Several processes may call this at once: one builds, the
-    others wait for it. A failure is an answer, kept like a success and tried again only with
-    `retry_failed`, or after a time-out with more time; one for lack of memory, disk or a
-    compiler is not kept.
-    Raises OSError when the cache cannot be written, or its disk is full, NotMeasuredError when this
-    Python lacks what the build needs.
+    others wait for it. Failures are cached like successes and retried only with `retry_failed`, or
+    with more time after a time-out; failures for lack of memory, disk or a compiler are not cached.
+    Raises OSError if the cache cannot be written or its disk is full, NotMeasuredError if this
+    Python lacks a build requirement.
     """
     recipe = recipe or OwnExtension()
     cache.mkdir(parents=True, exist_ok=True)
@@ -143,20 +142,20 @@ def build(
 
 
 def is_answer(known: Build, *, retry_failed: bool, timeout: float) -> bool:
-    """Whether a build that is known need not be tried again: not one that had less time."""
+    """Whether a known build is final; one that timed out earlier than `timeout` is not."""
     if known.status == "timeout":
         return not retry_failed and timeout <= known.limit
     return known.status == "built" or not retry_failed
 
 
 def key_of(recipe: Recipe, sources: str, tools: dict[str, str]) -> str:
-    """The key of the build of these sources; tools: of `toolchain.describe`."""
+    """The key of the build of these sources. tools: from `toolchain.describe`."""
     described = msgspec.json.encode([*recipe.key, sources, sorted(tools.items())])
     return hashlib.sha256(described).hexdigest()[:32]
 
 
 def find(cache: Path, key: str) -> Build | None:
-    """The build of this key, where it was made before and is whole; nothing is waited for."""
+    """The cached build with this key, if it is complete; never waits."""
     directory = cache / key
     try:
         record = _BUILD.decode((directory / "build.json").read_bytes())

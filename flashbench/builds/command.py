@@ -12,14 +12,14 @@ from flashbench.builds import running, toolchain
 from flashbench.builds.content import content_hash, library_hash
 from flashbench.builds.recipe import BuildResult, failure, timed_out
 
-# What compilers leave on the way; no import needs it, and there is much of it.
+# Compilers' large intermediate files, which no import needs.
 _INTERMEDIATE = (".o", ".obj", ".a", ".d", ".pyc", ".ninja_deps", ".ninja_log")
 _INTERMEDIATE_DIRECTORIES = ("CMakeFiles", "__pycache__")
 
 
 @dataclass(frozen=True)
 class Command:
-    """`command` run in `directory` of the copy; what it makes or changes under `path` is kept.
+    """Runs `command` in `directory` of the copy, and keeps what it creates or changes under `path`.
 
     directory: relative to the checkout; path and sources: relative to `directory`. No command:
     there is nothing to build.
@@ -39,7 +39,7 @@ class Command:
         return ("command", self.command, self.directory, self.path, torch)
 
     def source_hash(self, checkout: Path) -> str:
-        """Of the files that decide the build; a source that is not there is hashed as such."""
+        """The hash of the files that determine the build; a missing source is hashed as missing."""
         paths = [str(Path(self.directory) / source) for source in self.sources]
         return content_hash(checkout, paths)
 
@@ -72,7 +72,7 @@ class Command:
         if program in ("python", "python3"):
             program = sys.executable
         environment = running.environment()
-        # Of a repository around the cache, or that git was called from, the build sees nothing.
+        # Hide any repository around the cache, or that git was called from, from the build.
         environment["GIT_CEILING_DIRECTORIES"] = str(tree.parent)
         for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
             environment.pop(name, None)
@@ -90,16 +90,16 @@ class Command:
 
 
 def _is_inside(tree: Path, directory: str | Path) -> bool:
-    """Whether it is a directory of the tree, and no link that leads out of it."""
+    """Whether it is a directory inside the tree, not a link that leads out of it."""
     found = Path(os.path.realpath(tree / directory))
     return found.is_dir() and found.is_relative_to(tree.resolve())
 
 
 def _changed(tree: Path, before: Path, root: Path) -> Iterator[Path]:
-    """Files under `root` of the tree that are not as they were before the build."""
+    """Files under `root` of the tree that the build created or changed."""
     for directory, names, files in os.walk(tree / root, followlinks=True):
         names[:] = [name for name in names if name not in _INTERMEDIATE_DIRECTORIES]
-        # Of links, packages at the import root alone are followed.
+        # The only links followed are packages at the import root.
         names[:] = [
             name
             for name in names
@@ -112,6 +112,6 @@ def _changed(tree: Path, before: Path, root: Path) -> Iterator[Path]:
             if name.endswith(_INTERMEDIATE) or not path.is_file():
                 continue
             if path.is_symlink() and not path.resolve().is_relative_to(tree.resolve()):
-                continue  # of the machine, not of the build
+                continue  # belongs to the machine, not to the build
             if not old.is_file() or not filecmp.cmp(path, old, shallow=False):
                 yield path

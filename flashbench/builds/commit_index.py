@@ -1,8 +1,7 @@
 """Shortcuts in the build cache: from git's description of a commit to its build.
 
-`known/DIGEST` holds the key of a build or an import root. Each is written in one step and is true
-for ever, as both ends are hashes of contents; one whose target is gone is passed over by the
-reader.
+`known/DIGEST` has the key of a build or an import root. Files are written atomically and stay valid
+forever, because both ends are hashes of contents; readers ignore one whose target is gone.
 """
 
 import hashlib

@@ -35,8 +35,8 @@ def file_hash(path: Path) -> "hashlib._Hash":
 
 
 def _files(root: Path, paths: Sequence[str]) -> dict[bytes, Path]:
-    """By name. Where a path goes through a link, also what that leads to in `root`, and every link
-    of the tree, as they decide together what leads where."""
+    """The files, by name. If a path goes through a link, includes the link's target in `root`, and
+    every link of the tree, because together they determine the targets."""
     root = root.resolve()
     found: set[Path] = set()
     left, seen, linked = [root / path for path in paths] or [root], set(), False
@@ -57,7 +57,7 @@ def _files(root: Path, paths: Sequence[str]) -> dict[bytes, Path]:
 def _target(path: Path) -> Path | None:
     """The file or directory that a path leads to; None for nothing, or a loop of links."""
     with contextlib.suppress(OSError, ValueError):
-        path.stat()  # the system ends a loop at once, `resolve` after all of it
+        path.stat()  # the system detects a loop at once, `resolve` only after following it
         return path.resolve()
     return None
 

@@ -13,7 +13,7 @@ Status = Literal[
     "undefined symbol",  # at import: it linked, but a unit that defines the symbol was left out
     "wrong module name",
     "import error",
-    "wrong result",  # numbers, or a failing call; found by callers, not by a build
+    "wrong result",  # wrong numbers or a failing call; set by callers, not by a build
     "unchecked",  # it refuses every case tried: neither right nor wrong
     "build error",  # anything else: no setup.py, CMake's own complaints, a missing tool
     "timeout",
@@ -89,8 +89,8 @@ def passing(log: str) -> str:
 
 
 def missing_tool(log: str) -> str:
-    """The line showing that a compiler, or what runs it, is not on this machine's PATH; "" if there
-    is none. It says nothing about the sources, and the tool may be installed the next time."""
+    """The line showing that a compiler, or a tool that runs it, is not on this machine's PATH; ""
+    without one. That is no fault of the sources, and the tool may be installed next time."""
     for found in _NO_TOOL.finditer(log):
         line = _line_at(log, found.start() + 1)
         name = next(filter(None, found.groups()))

@@ -36,13 +36,13 @@ def should_have_held(reason: str, checkout: Path, log: str) -> str:
         rf"^(?!\s*(extern|using|return|typedef)\b)[^\n=;(]*({function}|(?<=[\s*&:]){variable})",
         re.MULTILINE,
     )
-    # Of a member of a class template, the class is instantiated.
+    # For a member of a class template, the class is instantiated.
     whole = "|".join(map(re.escape, filter(None, [name, _class_of(symbol)])))
     instantiates = re.compile(rf"\btemplate\s+[^<;{{}}]*(?<!\w)({whole})\s*(?:<|\()")
     mentions = re.compile(word)
     left_out, instantiated, defined, declared = [], [], [], []
-    says_what = _says_what(log)
-    unsure = "" if says_what else ", or was not compiled (the build's log does not say)"
+    names_units = _names_units(log)
+    unsure = "" if names_units else ", or was not compiled (the build's log does not say)"
     for path in _sources(checkout):
         try:
             text = path.read_text(errors="replace")
@@ -54,7 +54,7 @@ def should_have_held(reason: str, checkout: Path, log: str) -> str:
         if path.suffix in _HEADERS:
             declared.append(shown)
         elif instantiates.search(text) or defines.search(text):
-            if says_what and not re.search(rf"\b{re.escape(path.name)}\b", log):
+            if names_units and not re.search(rf"\b{re.escape(path.name)}\b", log):
                 left_out.append(shown)
             elif instantiates.search(text):
                 instantiated.append(shown)
@@ -72,9 +72,9 @@ def should_have_held(reason: str, checkout: Path, log: str) -> str:
     return ""
 
 
-def _says_what(log: str) -> bool:
-    """Whether a log names compiled units, in commands or progress lines. Diagnostics, with ":" or
-    "(" after the name, name units in any log."""
+def _names_units(log: str) -> bool:
+    """Whether a log names compiled units in commands or progress lines. Diagnostics, with ":" or
+    "(" after the name, do not count, because any log has them."""
     return any(
         re.sub(r"\.(o|obj)$", "", found[0]).endswith(_UNITS)
         and not log.startswith((":", "("), found.end())

@@ -78,7 +78,7 @@ def main(answer: int, command: list[str]) -> None:
         if reader in ready and not _copy(reader, log):
             opened = []  # it closed its output, but may be alive
     end_group()
-    for _ in range(_MOST_CHUNKS):  # a process that left the session may print for ever
+    for _ in range(_MOST_CHUNKS):  # a process that left the session may print forever
         if not _copy(reader, log):
             break
     log.end()

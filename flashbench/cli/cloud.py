@@ -28,15 +28,16 @@ _LAST_LINES = 40  # of what a command said there on stderr
 
 @click.group("cloud", no_args_is_help=False)
 def command() -> None:
-    """Run a command of flashbench on a machine that one rents or reaches by ssh.
+    """Run a flashbench command on a rented machine, or on one reached by ssh.
 
-    The machine gets a wheel and the commits, gates, measures, keeps its limits and ends by itself,
-    whether or not anybody is still there; the same command again finds the job and its results.
+    The machine gets a wheel and the commits, gates, measures, enforces its limits and ends on its
+    own, even if your side is gone. Running the same command again finds the job and its results.
     """
 
 
 class _Run(SettingsCommand):
-    """`cloud run`: [tool.flashbench.run] is that of the command at home."""
+    """`cloud run`, whose settings are in [tool.flashbench.cloud]: those of `run` are the
+    command's."""
 
     @property
     def table(self) -> str:
@@ -46,18 +47,20 @@ class _Run(SettingsCommand):
 @command.command(
     "run",
     cls=_Run,
-    epilog="Exit codes: those of the command that was run, or 2 usage, 4 no machine, no connection "
-    "or a limit that was reached. Everything is shown, and nothing started, with --dry-run.",
+    epilog="Exit codes: those of the remote command, or 2 usage, 4 no machine, no connection or a "
+    "limit that was reached. --dry-run shows everything and starts nothing.",
 )
 @click.argument("words", metavar="-- COMMAND...", nargs=-1, type=click.UNPROCESSED)
-@click.option("--gpu", type=click.Choice(GPUS), help="Rent a machine with one, by SkyPilot.")
+@click.option(
+    "--gpu", type=click.Choice(GPUS), help="Rent a machine with this GPU through SkyPilot."
+)
 @click.option("--ssh", metavar="[USER@]HOST", help="Use this machine instead.")
 @click.option(
     "--time-limit",
     type=Duration(),
     default="1h",
     show_default=True,
-    help="Of a rented machine's whole life, of the job on any other: kept on the machine.",
+    help="For a rented machine's whole life, or for the job on any other; enforced on the machine.",
 )
 @click.option(
     "--money-limit",
@@ -65,38 +68,51 @@ class _Run(SettingsCommand):
     metavar="USD",
     help="Rent no machine whose whole life could cost more (disk and traffic aside).",
 )
-@click.option("--spot", is_flag=True, help="A spot machine; the job resumes on another.")
+@click.option(
+    "--spot",
+    is_flag=True,
+    help="Rent a spot machine; if it is reclaimed, the job resumes on another.",
+)
 @click.option("--disk", type=Count(20, 16_384), default=100, show_default=True, metavar="GB")
 @click.option("--infra", default="", metavar="CLOUD[/REGION]", help="As SkyPilot's.")
 @click.option("--image", default="", help="As SkyPilot's image_id, e.g. docker:NAME.")
-@click.option("--bucket", default="", metavar="URL", help="Keeps the results, e.g. s3://mine/runs.")
+@click.option(
+    "--bucket", default="", metavar="URL", help="Store the results there, e.g. s3://mine/runs."
+)
 @click.option(
     "--down",
     is_flag=True,
-    help="Remove the machine at its end also without --bucket; what is not home by then is lost.",
+    help="Remove the machine at its end even without --bucket; results not downloaded by then are "
+    "lost.",
 )
-@click.option("--ssh-config", type=PathType(folder=False), help="Of ssh, in the place of yours.")
-@click.option("--python", default="", help="On the machine.  [default: one of 3.11 or later]")
+@click.option(
+    "--ssh-config",
+    type=PathType(folder=False),
+    help="The ssh configuration to use instead of yours.",
+)
+@click.option(
+    "--python", default="", help="Python on the machine.  [default: one of 3.11 or later]"
+)
 @click.option("--shutdown", is_flag=True, help="With --ssh: shut the machine down at the end.")
 @click.option(
     "--wheel",
     "wheels",
     type=PathType(folder=False),
     multiple=True,
-    help="Of flashbench, to send; repeatable.  [default: those of `make wheel`]",
+    help="Wheel of flashbench to send; repeatable.  [default: those of `make wheel`]",
 )
-@click.option("--no-preflight", is_flag=True, help="Do not look for what would fail, here.")
+@click.option("--no-preflight", is_flag=True, help="Skip preflight on this side.")
 @click.option("--no-gate", is_flag=True, help="Do not gate the new revision before `compare`.")
-@click.option("--no-wait", is_flag=True, help="Start the job, and go.")
+@click.option("--no-wait", is_flag=True, help="Start the job and return.")
 @click.option("--dry-run", is_flag=True, help="Show task, commands, limits, price; start nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Rent without asking.")
 @click.pass_context
 def run(context: click.Context, /, **options: Any) -> int:
     """Measure on another machine: flashbench cloud run --gpu H100 -- compare main HEAD.
 
-    Looks for what would fail here, shows plan and price, starts one machine, sends wheel and
-    commits (the working tree only for a command that measures it), gates, measures, brings the run
-    file home, and ends the machine.
+    Runs preflight here, shows plan and price, starts one machine, sends wheel and commits (the
+    working tree only for a command that measures it), gates, measures, downloads the run file, and
+    ends the machine.
     """
     from flashbench.cli import cli
     from flashbench.cloud.errand import parse
@@ -112,7 +128,9 @@ def run(context: click.Context, /, **options: Any) -> int:
         _show(order, job)
         return Exit.PASS
     if order.begun:
-        tell(f"{order.record.name} was begun before; to measure again: rm -r {order.record.place}")
+        tell(
+            f"{order.record.name} was started before; to measure again: rm -r {order.record.place}"
+        )
         if order.record.code is not None:
             return _printed(order)
     if order.record.machine is None:
@@ -125,10 +143,10 @@ def run(context: click.Context, /, **options: Any) -> int:
     return Exit.PASS if options["no_wait"] else _awaited(order)
 
 
-@command.command("fetch", epilog="Exit codes: those of the command that was run, or 2, 4.")
+@command.command("fetch", epilog="Exit codes: those of the remote command, or 2, 4.")
 @click.argument("name")
 def fetch(name: str) -> int:
-    """Wait for a job, bring its results home, and end its machine. NAME: as `cloud run` says it."""
+    """Wait for a job, download its results, and end its machine. NAME: from `cloud run`."""
     order = _found(name)
     if order.record.code is not None:
         return _printed(order)
@@ -140,7 +158,7 @@ def fetch(name: str) -> int:
 @command.command("stop", epilog="Exit codes: 0 stopped, 2 usage, 4 the machine cannot be reached.")
 @click.argument("name")
 def stop(name: str) -> int:
-    """End a job now: it saves what it has, which is brought home, and its machine ends."""
+    """End a job now: it saves its results, which are downloaded, and its machine ends."""
     order = _found(name)
     if order.record.code is None:
         order.record.remote.stop()
@@ -160,7 +178,7 @@ def _found(name: str) -> "Order":
 
 
 def _awaited(order: "Order") -> int:
-    """Its results at home, and printed. Ctrl-C leaves the job as it is."""
+    """Wait, download and print the results. Ctrl-C leaves the job running."""
     name = order.record.name
     try:
         order.finish()
@@ -172,7 +190,7 @@ def _awaited(order: "Order") -> int:
 
 
 def _printed(order: "Order") -> int:
-    """What the command printed there, and its last words where it failed; its exit code."""
+    """Print the remote command's output, and on failure its last errors; returns its exit code."""
     code = order.record.code
     assert code is not None
     if code in (Exit.USAGE, Exit.NOT_MEASURED):
@@ -192,8 +210,8 @@ _REACHED = ("ssh", "ssh_config", "shutdown")
 
 
 def _choose_machine(context: click.Context, options: dict[str, Any]) -> None:
-    """One to rent, or one that is there: settings of the other kind do not count, options are
-    refused."""
+    """A machine to rent, or an existing one; ignores settings of the other kind, and refuses its
+    options."""
     given = [name for name in ("gpu", "ssh") if is_given(context, name)]
     chosen = given or [name for name in ("gpu", "ssh") if options[name]]
     if len(chosen) != 1:
@@ -292,7 +310,7 @@ def _preflight() -> None:
 
 
 def _agree(order: "Order", *, yes: bool) -> None:
-    """Show what would be rented and what it costs, and ask."""
+    """Show what would be rented and its cost, and ask for confirmation."""
     from flashbench.cloud import sky
 
     machine = order.record.machine
@@ -310,7 +328,7 @@ def _agree(order: "Order", *, yes: bool) -> None:
 
 
 def _plan(machine: "Rental") -> list[str]:
-    """What the limits come to."""
+    """Print the effect of the limits."""
     from flashbench.cost.money import money_text, price_of, read_prices
 
     rate = price_of(read_prices(Path.cwd()), machine.gpu)
@@ -330,7 +348,7 @@ def _plan(machine: "Rental") -> list[str]:
 
 
 def _show(order: "Order", job: "RemoteJob") -> None:
-    """Everything that would be sent and started. Leaves nothing."""
+    """Show everything that would be sent and started; leaves nothing behind."""
     from flashbench.cloud import sky
 
     record, machine, remote = order.record, order.record.machine, order.record.remote

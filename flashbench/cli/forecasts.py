@@ -1,4 +1,4 @@
-"""What each command that measures would take, from its options."""
+"""Forecasts of measuring commands, from their options."""
 
 import math
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from flashbench.case import Case
     from flashbench.revisions import Project, Revision
 
-# Where a repository has no build or check that was timed.
+# For a repository without a timed build or check.
 _BUILD, _CHECK = Seconds(5, 60, 600), Seconds(1, 3, 15)
-_COPY = Seconds(0.05, 0.2, 2)  # where nothing is compiled
+_COPY = Seconds(0.05, 0.2, 2)  # if nothing is compiled
 _LATER_LAUNCHES = Seconds(5, 15, 60)  # of a bisection, beside those of its ends
 
 
 def run(context: click.Context, options: dict[str, Any]) -> Forecast:
-    """Of `flashbench run`, or of what a run file lacks."""
+    """Forecast `flashbench run`, or the rest of a run file."""
     from flashbench.cli.fleet import spread
     from flashbench.revisions import WORKTREE, find, resolve
     from flashbench.run_reader import load
@@ -81,7 +81,7 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
 
 
 def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
-    """Of two revisions; files that are compared take no device."""
+    """Forecast a comparison of two revisions; comparing files needs no device."""
     from flashbench.cli.compare import _is_file
     from flashbench.revisions import WORKTREE, read, resolve
 
@@ -106,7 +106,7 @@ def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
 
 
 def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
-    """Of all its commits in the same launches."""
+    """Forecast `flashbench backfill`, with all commits in the same launches."""
     from flashbench.cli.backfill import _chosen
     from flashbench.revisions import read
     from flashbench.revisions.many import default_jobs
@@ -126,7 +126,7 @@ def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
 
 
 def bisect(context: click.Context, options: dict[str, Any]) -> Forecast:
-    """Of the range of commits between --good and --bad."""
+    """Forecast `flashbench bisect` over the range between --good and --bad."""
     from flashbench.bisect.question import range_of
     from flashbench.cli.bisect import cases_of
     from flashbench.revisions import read
@@ -139,7 +139,7 @@ def bisect(context: click.Context, options: dict[str, Any]) -> Forecast:
 
 
 def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
-    """Of a search whose length is not known: as many commits as halving needs, and some more."""
+    """Forecast a search of unknown length: the commits that halving needs, and some more."""
     from flashbench.case import parse_case
     from flashbench.revisions.many import default_jobs
 
@@ -221,7 +221,7 @@ def _paired(
     revisions: int,
     metrics: int = 1,
 ) -> Work:
-    """Launches of so many revisions with SDPA: beside all of them, or beside each."""
+    """Launches of these revisions with SDPA, one beside all of them or one beside each."""
     paired = processes_of(project, options) == "paired"
     processes = revisions if paired else 1
     return Work(
@@ -242,8 +242,8 @@ def _add_builds(
     jobs: int,
     tried: Seconds | None = None,
 ) -> None:
-    """The builds that are not in the cache, and the checks of what is built. tried: how many of the
-    revisions a search looks at."""
+    """Add the builds missing from the cache, and the checks of builds. tried: how many revisions a
+    search looks at."""
     from flashbench.builds import cache_directory
     from flashbench.revisions import outlook
 
@@ -277,7 +277,7 @@ def _add_builds(
 
 
 def _share(found: Forecast, count: int, work: Work, known: Experience) -> None:
-    """Several devices, each with its share of the cases and all launches of it."""
+    """Divide the work among devices, each with all launches of its share of the cases."""
     low, high = known.spread(known.level_of(work))
     shares = [cases_of_shard(work.cases, str(one)) for one in shards(work, known, count)]
     longest = slowest_share(shares, work, known)

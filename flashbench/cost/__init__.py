@@ -1,1 +1,1 @@
-"""What measuring costs: an estimate before it starts, an account afterwards, prices."""
+"""The cost of measuring: estimates before it starts, an account afterwards, and prices."""

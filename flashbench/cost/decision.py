@@ -1,4 +1,4 @@
-"""How many launches the sequential rule will take, from the spread of earlier launches here."""
+"""Predict how many launches the sequential rule takes, from the spread of earlier launches here."""
 
 import math
 from bisect import bisect_left
@@ -6,25 +6,28 @@ from bisect import bisect_left
 from flashbench.cost.estimate import Seconds
 from flashbench.stats.sequential import expected_half_width, launches_needed_anytime
 
-# Changes that a plan counts with: one that is seen at once, one that is looked for.
+# Changes assumed by a plan: one that is obvious, one that is searched for.
 LARGE, SOUGHT = 0.10, 0.05
-_MEDIAN_ERROR = 0.6745  # of a normal mean, in standard errors: equal builds look that different
+_MEDIAN_ERROR = (
+    0.6745  # of a normal mean, in standard errors: the typical difference of equal builds
+)
 _WORSE = 1.5  # times the spread so far, at the end of the range
 
 
 def launches_until_decided(
     spread: float, tolerance: float, alpha: float, most: int, *, sought: bool = False
 ) -> Seconds:
-    """Launches until a case is decided, `most` at the most.
+    """Launches until a case is decided, at most `most`.
 
-    spread: the standard deviation of its log-ratio of two builds from launch to launch; alpha: of
-    its interval alone. low: where the builds differ by `LARGE`; likely: where they do not differ,
-    or if `sought`, by `SOUGHT`; high: where they do not, with more spread than before.
+    spread: the standard deviation of the log-ratio of two builds between launches; alpha: of the
+    case's own interval. low: if the builds differ by `LARGE`; likely: if they are equal, or differ
+    by `SOUGHT` if `sought`; high: if they are equal, with more spread.
     """
     limit = math.log1p(tolerance)
 
     def needed(deviation: float, distance: float, off: float = 0.0) -> int:
-        """Until half the interval, and its middle's error times `off`, are less than `distance`."""
+        """Launches until half the interval plus the middle's error times `off` is below
+        `distance`."""
 
         def narrow(launches: int) -> bool:
             width = expected_half_width(launches, alpha) + off / math.sqrt(max(1, launches))
@@ -34,7 +37,7 @@ def launches_until_decided(
         return max(least, bisect_left(range(most), True, key=narrow))
 
     def beyond(change: float) -> float:
-        """How far a change is from the tolerance."""
+        """The distance of a change from the tolerance."""
         return max(0.0, math.log1p(change) - limit)
 
     low = needed(spread, beyond(LARGE))

@@ -32,16 +32,16 @@ class Seconds:
         return Seconds(self.low * factor, self.likely * factor, self.high * factor)
 
     def spread(self, low: float, high: float) -> "Seconds":
-        """Wider by these factors; low: 1 at the most, high: 1 at the least."""
+        """Widen the range by these factors. low: at most 1; high: at least 1."""
         return Seconds(self.low * low, self.likely, self.high * high)
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What one candidate takes on one case, in seconds.
+    """The seconds of one candidate on one case.
 
-    call: one call; fixed: check and warm-up of a launch; turn: beside its samples, a turn at the
-    clock; stretch: how much longer a sample is than it has to be.
+    call: one call; fixed: check and warm-up per launch; turn: overhead of a turn at the clock;
+    stretch: actual over required duration of a sample.
     """
 
     call: float
@@ -52,29 +52,29 @@ class Speed:
 
 @dataclass(frozen=True)
 class Around:
-    """What a case takes beside its candidates, a process: inputs and reference in any launch, and
-    more in the first, which checks every row and looks at memory."""
+    """The seconds of a case per process beside its candidates: inputs and reference in any launch,
+    and more in the first, which checks every row and measures memory."""
 
     every: float
     first: float
 
 
 class Known(Protocol):
-    """What is known of a machine, or guessed. A spec is as of `Candidate`."""
+    """Known or guessed times of a machine. A spec is that of a `Candidate`."""
 
     def speed(self, case: Case, spec: str) -> Speed: ...
 
     def around(self, case: Case) -> Around: ...
 
     def start(self, processes: int) -> float:
-        """Until a launch of so many processes can measure."""
+        """Seconds until a launch with this many processes can measure."""
         ...
 
 
 @dataclass(frozen=True)
 class Work:
-    """Launches that are alike. candidates: specs, in all processes of a launch together; metrics:
-    how many are measured; first: whether the run's first launch is among them."""
+    """Equal launches. candidates: the specs of all processes of a launch; metrics: how many are
+    measured; first: whether they include the run's first launch."""
 
     cases: Sequence[Case]
     candidates: Sequence[str]
@@ -87,7 +87,7 @@ class Work:
 
 
 def case_seconds(work: Work, case: Case, known: Known) -> float:
-    """Of one case in one launch."""
+    """The seconds of one case in one launch."""
     least = work.min_sample_seconds or MIN_SAMPLE_SECONDS[case.device]
     speeds = [known.speed(case, spec) for spec in work.candidates]
     # By place: of paired processes each has an SDPA.
@@ -103,18 +103,18 @@ def case_seconds(work: Work, case: Case, known: Known) -> float:
 
 
 def first_seconds(work: Work, case: Case, known: Known) -> float:
-    """What the first launch takes more for a case."""
+    """The extra seconds of a case in the first launch."""
     return known.around(case).first * work.processes
 
 
 def launch_seconds(work: Work, known: Known) -> float:
-    """Of any launch but the first."""
+    """The seconds of any launch except the first."""
     cases = sum(case_seconds(work, case, known) for case in work.cases)
     return known.start(work.processes) + cases if work.cases else 0.0
 
 
 def total_seconds(work: Work, known: Known) -> float:
-    """Of all its launches."""
+    """The seconds of all launches."""
     if not work.cases or not work.launches:
         return 0.0
     first = sum(first_seconds(work, case, known) for case in work.cases) if work.first else 0.0
@@ -131,8 +131,8 @@ def launches_within(budget: float, work: Work, known: Known) -> int:
 
 
 def cases_within(budget: float, work: Work, known: Known) -> list[Case]:
-    """The cases of which all launches fit a budget, the cheapest first as long as there is one: as
-    many as can be, in the grid's order."""
+    """The cases whose launches all fit a budget: as many as possible, cheapest first, returned in
+    the grid's order."""
     cost = {
         case: work.launches * case_seconds(work, case, known)
         + (first_seconds(work, case, known) if work.first else 0.0)
@@ -149,7 +149,7 @@ def cases_within(budget: float, work: Work, known: Known) -> list[Case]:
 
 
 def slowest_share(shares: Iterable[Collection[Case]], work: Work, known: Known) -> float:
-    """The seconds of the machine that ends last, each measuring its share of the cases."""
+    """The seconds of the last machine to finish, if each measures its share of the cases."""
     return max(
         (total_seconds(replace(work, cases=list(share)), known) for share in shares), default=0.0
     )

@@ -1,4 +1,4 @@
-"""An estimate of a whole command: its parts, what they are known from, and what a budget buys."""
+"""Forecast of a whole command: its parts, their sources, and what a budget buys."""
 
 from dataclasses import dataclass, field
 
@@ -15,13 +15,13 @@ from flashbench.cost.estimate import (
 from flashbench.cost.known import Basis, Experience
 from flashbench.cost.money import DevicePrice
 
-# Of a command itself, beside builds and workers: to start, to judge, to write.
+# The command's own seconds, beside builds and workers: to start, judge and write.
 _COMMAND = Seconds(0.3, 0.6, 3.0)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A line of a plan. count: how many of it; device: whether workers live meanwhile."""
+    """A line of a plan. count: of its items; device: whether workers live meanwhile."""
 
     name: str
     count: float
@@ -31,9 +31,9 @@ class Part:
 
 @dataclass
 class Forecast:
-    """What a command will take. what: its size in words; machine: where; sources: what the estimate
-    is made of, a line each; side_by_side: devices that share the work; rate, budget_seconds: None
-    without one. fits: what of a plan over its budget fits, in words."""
+    """What a command will take. what: its size in words; machine: where; sources: of the estimate,
+    one line each; side_by_side: devices that share the work; rate, budget_seconds: None without
+    one. fits: what fits if the plan exceeds its budget, in words."""
 
     command: str
     what: str
@@ -44,9 +44,9 @@ class Forecast:
     budget: str = ""
     budget_seconds: float | None = None
     builds_count: bool = False  # the budget pays for builds
-    work: Work | None = None  # all of it, where every launch is alike
+    work: Work | None = None  # all of it, if all launches are equal
     known: Experience | None = None
-    wall_device: Seconds | None = None  # of the device that ends last, where several share
+    wall_device: Seconds | None = None  # of the last device to finish, if several share
 
     @property
     def device(self) -> Seconds:
@@ -55,17 +55,17 @@ class Forecast:
 
     @property
     def builds(self) -> Seconds:
-        """By the clock, with the checks that follow."""
+        """Wall-clock seconds of builds and the checks after them."""
         return sum((one.seconds for one in self.parts if not one.device), Seconds())
 
     @property
     def wall(self) -> Seconds:
-        """From the start of the command to its end."""
+        """Wall-clock seconds of the whole command."""
         return self.builds + (self.wall_device or self.device) + _COMMAND
 
     @property
     def counted(self) -> Seconds:
-        """What the budget is for."""
+        """The seconds that the budget pays for."""
         return self.device + self.builds if self.builds_count else self.device
 
     @property
@@ -74,13 +74,13 @@ class Forecast:
         return self.budget_seconds is not None and self.counted.likely > self.budget_seconds
 
     def launches_that_fit(self) -> int | None:
-        """Of all cases; None where that cannot be said."""
+        """Launches of all cases that fit the budget; None if unknown."""
         if self.work is None or self.known is None or self.budget_seconds is None:
             return None
         return launches_within(self._left(), self.work, self.known)
 
     def cases_that_fit(self) -> list[Case] | None:
-        """With all their launches; None as above."""
+        """Cases that fit with all their launches; None if unknown."""
         if self.work is None or self.known is None or self.budget_seconds is None:
             return None
         return cases_within(self._left(), self.work, self.known)
@@ -91,7 +91,7 @@ class Forecast:
 
 
 def measuring_parts(work: Work, known: Experience) -> list[Part]:
-    """Launches that are alike, as starts, cases and what the first does more."""
+    """The parts of equal launches: starts, cases, and extra checks of the first."""
     low, high = known.spread(known.level_of(work))
 
     def part(name: str, count: float, likely: float) -> Part:
@@ -114,8 +114,8 @@ def measuring_parts(work: Work, known: Experience) -> list[Part]:
 def parts_until_decided(
     work: Work, known: Experience, tolerance: float, confidence: float, *, sought: bool = False
 ) -> tuple[list[Part], tuple[str, str]]:
-    """Launches of two builds until each case is decided, `work.launches` at the most; and where the
-    number is from. sought: whether a change is looked for."""
+    """The parts of launches of two builds until each case is decided, at most `work.launches`; and
+    the source of their number. sought: whether a change is expected."""
     counts, is_known = known.launches(
         work.cases, tolerance, confidence, work.launches, sought=sought
     )
@@ -150,7 +150,7 @@ def parts_until_decided(
 
 
 def source(known: Experience, work: Work) -> tuple[str, str]:
-    """What the seconds of some work are estimated from: a code, and words."""
+    """The source of an estimate: a code, and words."""
     level = known.level_of(work)
     machine = known.machine
     if level is Basis.GUESS or machine is None:

@@ -1,5 +1,5 @@
-"""What is known of a device: from its earlier runs, from cases like the one asked for, or nothing
-but the case's operations."""
+"""Experience with a device: from its earlier runs, from similar cases, or just from a case's
+operations."""
 
 import contextlib
 import math
@@ -27,47 +27,47 @@ class Basis(StrEnum):
     GUESS = "guess"
 
 
-# What runs took over their estimates, where too few runs say it: the range of an estimate.
+# The range of an estimate, as factors, until enough runs show it.
 _RANGES = {Basis.KNOWN: (0.75, 1.35), Basis.NEAR: (0.5, 2.0), Basis.GUESS: (0.3, 3.0)}
 _NARROWEST = (0.9, 1.1)
 _ENOUGH = 5  # runs
 
-# Guesses, on purpose round: operations a second, seconds of a call that computes next to nothing,
-# of a launch's start, of a turn at the clock beside its samples.
+# Guesses, deliberately round: operations per second, seconds of an almost empty call, of a launch's
+# start, of the overhead of a turn at the clock.
 _FLOPS = {"cpu": 3e10, "cuda": 5e13}
 _CALL = {"cpu": 1e-5, "cuda": 1e-5}
 _START = {"cpu": 3.0, "cuda": 8.0}
 _TURN = {"cpu": 6e-3, "cuda": 1e-3}
 _REFERENCE_FLOPS = {"cpu": 5e9, "cuda": 1e12}  # of float64, with its inputs
-_CHECK_CALLS, _WARM_UP_CALLS, _WARM_UP_SECONDS = 5, 7, 0.5  # of a launch, beside its turns
+_CHECK_CALLS, _WARM_UP_CALLS, _WARM_UP_SECONDS = 5, 7, 0.5  # per launch, beside its turns
 
-_ALIKE = 5  # cases whose median stands for one that was not measured
+_ALIKE = 5  # cases whose median replaces one that was not measured
 
-DECIDED_AFTER = Seconds(3, 10, 40)  # launches, where no spread is known
+DECIDED_AFTER = Seconds(3, 10, 40)  # launches if no spread is known
 
 
 @dataclass
 class Experience:
-    """`estimate.Known` of one device. machine: None where nothing was ever measured."""
+    """`estimate.Known` of one device. machine: None if nothing was ever measured."""
 
     device: str
     machine: MachineCosts | None = None
     _like: dict[tuple[Case, str], tuple[Case, CaseCost] | None] = field(default_factory=dict)
 
     def level(self, case: Case, specs: Sequence[str]) -> Basis:
-        """How much is known of these candidates on a case."""
+        """The basis of an estimate for these candidates on a case."""
         if self.machine is None or not self.machine.cases:
             return Basis.GUESS
         known = self.machine.cases.get(case.id)
         return Basis.KNOWN if known and set(specs) <= set(known.candidates) else Basis.NEAR
 
     def level_of(self, work: Work) -> Basis:
-        """Of all cases of some work: the least."""
+        """The weakest basis over all cases of the work."""
         levels = {self.level(case, work.candidates) for case in work.cases}
         return next((one for one in reversed(Basis) if one in levels), Basis.GUESS)
 
     def spread(self, level: Basis) -> tuple[float, float]:
-        """Factors of the range of an estimate, by how well those before it met the facts."""
+        """Factors of an estimate's range, from the accuracy of earlier estimates."""
         ratios = sorted(self.machine.ratios.get(level, [])) if self.machine else []
         if len(ratios) < _ENOUGH:
             return _RANGES[level]
@@ -75,7 +75,7 @@ class Experience:
         return min(_NARROWEST[0], ratios[cut]), max(_NARROWEST[1], ratios[-1 - cut])
 
     def seconds(self, work: Work) -> Seconds:
-        """Device seconds of some work with their range."""
+        """Device seconds of the work, with their range."""
         likely = total_seconds(work, self)
         return Seconds(likely, likely, likely).spread(*self.spread(self.level_of(work)))
 
@@ -96,7 +96,7 @@ class Experience:
             wanted = math.log(case.flops)
             alike = sorted(self._measured, key=lambda one: abs(wanted - one[0]))[:_ALIKE]
             largest = max(other.flops for _, other, _ in alike)
-            # A GPU computes any reference in no time; a CPU's grows with the operations.
+            # A reference takes no time on a GPU; on a CPU it grows with the operations.
             factor = max(1.0, case.flops / largest) if self.device == "cpu" else 1.0
             every, first = (
                 median(values)
@@ -130,8 +130,8 @@ class Experience:
         *,
         sought: bool = False,
     ) -> tuple[list[Seconds], bool]:
-        """Launches until each case of two builds is decided, and whether that follows from the
-        spread of earlier launches here: of the case, else the usual one. sought: as in
+        """Launches until each case of two builds is decided, and whether that comes from the spread
+        of earlier launches here, the case's own or the usual one. sought: as in
         `launches_until_decided`."""
         known = self.machine.cases if self.machine else {}
         spreads = sorted(one.spread for one in known.values() if one.spread_launches)
@@ -146,7 +146,7 @@ class Experience:
         return found, True
 
     def _nearest(self, case: Case, spec: str) -> tuple[Case, CaseCost] | None:
-        """The known case with most nearly as many operations; spec "": of any candidate."""
+        """The known case with the most similar number of operations. spec "": of any candidate."""
         if (case, spec) not in self._like:
             fitting = [one for one in self._measured if not spec or spec in one[2].candidates]
             wanted = math.log(case.flops)
@@ -160,10 +160,10 @@ class Experience:
 
     @cached_property
     def _measured(self) -> list[tuple[float, Case, CaseCost]]:
-        """log(operations), case and costs of each that any candidate has a time of."""
+        """log(operations), case and costs of each case with a time of any candidate."""
         found = []
         for name, cost in (self.machine.cases if self.machine else {}).items():
-            with contextlib.suppress(InvalidInputError):  # of a damaged file
+            with contextlib.suppress(InvalidInputError):  # from a damaged file
                 case = parse_case(name)
                 if cost.candidates:
                     found.append((math.log(case.flops), case, cost))
@@ -171,8 +171,8 @@ class Experience:
 
 
 def experience(device: str, threads: int | None = None) -> Experience:
-    """What is known of the device here; where there is none, of the one of its kind that was used
-    last, as on the login node of a cluster."""
+    """Experience with the device here, or without one, as on a cluster's login node, with the last
+    one of its kind."""
     return Experience(device, store.load().find(device, name_of(device), threads))
 
 

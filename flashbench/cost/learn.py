@@ -1,4 +1,4 @@
-"""From a run that was measured to what the next one will take."""
+"""Learn from a measured run what the next one will take."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -22,13 +22,15 @@ from flashbench.launches import LaunchData, baseline_index, collect, own_candida
 from flashbench.runfile import Launch, Result, RunFile
 from flashbench.stats.sequential import spread
 
-_NEW = 0.7  # what the latest run counts against all before it
-_MOST_LAUNCHES = 40  # that the spread so far counts for, against those of the latest run
+_NEW = 0.7  # weight of the latest run against all before it
+_MOST_LAUNCHES = (
+    40  # most launches that the spread so far counts for, against those of the latest run
+)
 
 
 def learn(run: RunFile, before: Collection[int]) -> None:
-    """Add the launches of a run to what is known of its machine. before: indices of those that were
-    there already. Never raises for what it cannot keep."""
+    """Add a run's launches to the costs of its machine. before: indices of launches already added.
+    Never raises if it cannot save."""
     launches = [one for one in run.launches if one.index not in before and one.case_seconds]
     if not launches:
         return
@@ -49,8 +51,8 @@ def learn(run: RunFile, before: Collection[int]) -> None:
 
 
 def _learn_spreads(machine: MachineCosts, run: RunFile, new: Collection[int]) -> None:
-    """How much a log-ratio differs from one of these launches to the next: of the two builds of a
-    comparison, else of each candidate and SDPA."""
+    """Learn the spread of log-ratios between these launches: of a comparison's two builds, else of
+    each candidate and SDPA."""
     try:
         data = collect(run)
     except FlashbenchError:  # no times at all
@@ -79,13 +81,13 @@ def _pairs(data: LaunchData) -> list[tuple[int, int]]:
 
 
 def processes_of(run: RunFile) -> int:
-    """Worker processes of a launch."""
+    """The number of worker processes per launch."""
     own = sum(not candidate.baseline for candidate in run.candidates)
     return max(1, own) if run.settings.processes == "paired" else 1
 
 
 def _compare(machine: MachineCosts, device: str, run: RunFile, launches: Sequence[Launch]) -> None:
-    """Note what whole launches took over what had been estimated for them."""
+    """Record the ratio of actual to estimated seconds of whole launches."""
     whole = [one for one in launches if one.complete and not one.lost_seconds and one.start_seconds]
     experience = Experience(device, machine)
     estimated = 0.0
@@ -117,7 +119,7 @@ def _learn_case(
     later = [one for one in there if one.index != 0] or there
     if not there:
         return
-    known = machine.cases.pop(case.id, None)  # to the end: what is not used is forgotten first
+    known = machine.cases.pop(case.id, None)  # move to the end: unused cases are dropped first
     results = {
         id(one): [result for result in one.results if result.case == case.id] for one in there
     }

@@ -1,4 +1,4 @@
-"""Money: amounts, hourly rates, the prices of the settings, and budgets in either."""
+"""Money: amounts, hourly rates, prices from the settings, and budgets in time or money."""
 
 import datetime
 import math
@@ -23,7 +23,7 @@ _PRICE_KEYS = ("hourly", "date", "source")
 
 @dataclass(frozen=True)
 class Money:
-    """An amount; currency "": not said."""
+    """An amount; currency "": not given."""
 
     amount: float
     currency: str = ""
@@ -34,8 +34,8 @@ class Money:
 
 @dataclass(frozen=True)
 class DevicePrice:
-    """The price of an hour of the machine; source: where it is from, for a reader to check;
-    date: of a price of the settings."""
+    """The hourly price of a machine. source: where readers can check it; date: of a price from the
+    settings."""
 
     hourly: float
     currency: str = ""
@@ -43,17 +43,17 @@ class DevicePrice:
     date: str = ""  # YYYY-MM-DD
 
     def is_old(self, today: datetime.date) -> bool:
-        """Whether it is of more than a year ago."""
+        """Whether the price is more than a year old."""
         return bool(self.date) and (today - datetime.date.fromisoformat(self.date)).days > 365
 
     def price_of(self, seconds: float) -> float:
-        """Of so many seconds."""
+        """The price of this many seconds."""
         return self.hourly * seconds / 3600
 
 
 def seconds_of(budget: float | Money, rate: DevicePrice | None) -> float:
-    """The device seconds that a budget, seconds or money, pays for. InvalidInputError where money
-    has no rate, or one of another currency."""
+    """The device seconds that a budget in seconds or money pays for. InvalidInputError if money has
+    no rate, or one in another currency."""
     if isinstance(budget, float):
         return budget
     if rate is None or not rate.hourly:
@@ -83,7 +83,7 @@ def parse_money(text: str) -> Money:
 
 
 def money_text(amount: float, currency: str) -> str:
-    """An amount for readers: cents, or two digits where it is less than one."""
+    """An amount for readers: in cents, or with two digits if below one."""
     digits = 2 if amount >= 0.095 or amount < 1e-9 else 1 - math.floor(math.log10(amount))
     return f"{amount:.{digits}f} {currency}".rstrip()
 
@@ -91,7 +91,7 @@ def money_text(amount: float, currency: str) -> str:
 def read_prices(start: Path) -> dict[str, DevicePrice]:
     """`[tool.flashbench.prices]` of the nearest pyproject.toml, by a part of a device's name.
 
-    InvalidInputError naming file and entry that cannot be used.
+    InvalidInputError names the file and the invalid entry.
     """
     file = find_pyproject(start.absolute())
     if file is None:
@@ -127,7 +127,7 @@ def _is_date(text: str) -> bool:
 
 
 def price_of(prices: dict[str, DevicePrice], device: str) -> DevicePrice | None:
-    """The price whose name is a part of the device's, in whole words; the longest counts."""
+    """The price whose name is part of the device's, in whole words; the longest wins."""
     words = _words(device)
     found = [name for name in prices if f" {_words(name)} " in f" {words} "]
     return prices[max(found, key=len)] if found else None

@@ -1,4 +1,4 @@
-"""The cases of each of several devices: by what they took before, else by their operations."""
+"""Assign cases to devices, by their earlier times or else by their operations."""
 
 from heapq import heapify, heapreplace
 
@@ -8,11 +8,11 @@ from flashbench.shard import Shard, equal_shards
 
 
 def shards(work: Work, known: Experience, count: int) -> list[Shard]:
-    """As many shards as devices, so that the one that ends last ends as early as it can be had.
+    """One shard per device, so that the last device finishes early.
 
-    Where cases like these were measured before: the longest case first, each to the device that is
-    free the earliest (LPT; Graham 1969: at most 4/3 of the best). Else as `--shard` deals them.
-    Raises InvalidInputError for more devices than cases.
+    If similar cases were measured before: longest case first, each to the device that is free first
+    (LPT; Graham 1969: at most 4/3 of the optimum). Otherwise dealt as by `--shard`. Raises
+    InvalidInputError for more devices than cases.
     """
     if count == 1 or count > len(work.cases) or known.level_of(work) is Basis.GUESS:
         return equal_shards(count)

@@ -1,4 +1,4 @@
-"""What runs spent, and what of it was for nothing or not needed."""
+"""What runs spent, what of it gave no result, and what early stopping saved."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
@@ -7,7 +7,7 @@ from typing import Self
 from flashbench.cost.money import DevicePrice, money_text
 from flashbench.runfile import Launch, Result, RunFile, Status
 
-# Nothing can be said of a candidate's speed or answer from these.
+# These statuses say nothing about a candidate's speed or result.
 _NO_RESULT: frozenset[Status] = frozenset(
     {"error", "crashed", "timeout", "out_of_memory", "interrupted", "over_budget"}
 )
@@ -15,8 +15,8 @@ _NO_RESULT: frozenset[Status] = frozenset(
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds. device: that worker processes lived; lost: of these, those that gave no result;
-    saved: more that the fixed plan would have taken; builds: by the clock. rate: None: no price."""
+    """Seconds. device: lives of worker processes; lost: those of them without a result; saved: what
+    the fixed plan would have taken in addition; builds: wall clock. rate: None without a price."""
 
     device: float = 0.0
     lost: float = 0.0
@@ -26,7 +26,7 @@ class Spent:
 
     @classmethod
     def of(cls, run: RunFile) -> Self:
-        """By the account that a run file keeps; files of older versions have the first number."""
+        """From a run file's account; files of older versions have only device seconds."""
         lost = run.costs.lost_seconds + sum(map(_lost, run.launches))
         saved, builds = run.costs.saved_seconds, run.costs.build_seconds
         device = run.device_seconds
@@ -34,7 +34,7 @@ class Spent:
 
     @classmethod
     def all_of(cls, runs: Iterable[RunFile]) -> Self:
-        """Of several run files; a price only where all have the same."""
+        """The sum over run files; with a price only if all have the same."""
         parts = [cls.of(run) for run in runs]
         rates = {part.rate for part in parts}
         names = [one.name for one in fields(cls) if one.name != "rate"]
@@ -45,12 +45,12 @@ class Spent:
         return bool(self.device or self.builds)
 
     def money(self, seconds: float) -> float | None:
-        """The price of so many seconds; None without a rate."""
+        """The price of these seconds; None without a rate."""
         return None if self.rate is None else self.rate.price_of(seconds)
 
     @property
     def line(self) -> str:
-        """For readers: what there is of it."""
+        """One line for readers, of the nonzero parts."""
         parts = [f"device time {self._told(self.device, 'cost ')}"] if self.device else []
         for what, seconds in (
             ("without a result", self.lost),
@@ -85,7 +85,7 @@ class Spent:
 
 
 def has_result(result: Result) -> bool:
-    """Whether something is known from it: a time, a wrong answer, or that it is not supported."""
+    """Whether it shows something: a time, a wrong result, or an unsupported case."""
     return result.status not in _NO_RESULT
 
 
@@ -97,15 +97,15 @@ def _lost(launch: Launch) -> float:
 
 
 def rate_of(run: RunFile) -> DevicePrice | None:
-    """What an hour of its machine cost, where that is known."""
+    """The hourly rate of its machine, if known."""
     if run.hourly_rate is None:
         return None
     return DevicePrice(run.hourly_rate, run.costs.currency, run.costs.price)
 
 
 def saved_seconds(run: RunFile, settled: Collection[str]) -> float:
-    """What the rest of the fixed plan would have taken of the cases (ids) that left it, as the
-    launches so far took them. The first launch counts where it is the only one: it checks more."""
+    """Seconds that the rest of the fixed plan would have taken for the cases (ids) that left it, at
+    the rate of the launches so far, without the first, which checks more, if there are others."""
     planned, total = run.settings.launches, 0.0
     for case in settled:
         seconds = (launch.case_seconds.get(case) for launch in run.launches)

@@ -1,6 +1,6 @@
-"""What measuring took on this machine so far: one file in the cache, which any run adds to.
+"""Records of what measuring took on this machine: one file in the cache, updated by every run.
 
-It makes estimates better and enters no verdict; it may be deleted at any time.
+It improves estimates and affects no verdict; it may be deleted at any time.
 """
 
 import contextlib
@@ -31,8 +31,8 @@ class CandidateCost(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class CaseCost(msgspec.Struct, kw_only=True):
-    """As `estimate.Around`, and what each candidate took, by its spec. spread: the standard
-    deviation of a log-ratio from launch to launch, from so many launches; 0 launches: unknown."""
+    """As `estimate.Around`, plus the cost of each candidate, by its spec. spread: the standard
+    deviation of a log-ratio between launches, from `launches` of them; 0: unknown."""
 
     every: float
     first: float
@@ -42,21 +42,23 @@ class CaseCost(msgspec.Struct, kw_only=True):
 
 
 class MachineCosts(msgspec.Struct, kw_only=True):
-    """Of one device. ratios: of runs, what they took over what was estimated, by what the estimate
-    was made of."""
+    """The costs on one device. ratios: of actual to estimated seconds of runs, by the basis of the
+    estimate."""
 
     device: str
     name: str
     threads: int
     updated: str = ""  # ISO 8601, UTC
     launches: int = 0
-    starts: dict[str, float] = msgspec.field(default_factory=dict)  # by processes of a launch
+    starts: dict[str, float] = msgspec.field(
+        default_factory=dict
+    )  # by number of processes per launch
     cases: dict[str, CaseCost] = msgspec.field(default_factory=dict)
     ratios: dict[str, list[float]] = msgspec.field(default_factory=dict)
 
 
 class CostRecords(msgspec.Struct, kw_only=True):
-    """The document. Of revisions, by repository: seconds of builds, and what each took beside."""
+    """The document. By repository: seconds of builds, and of the rest of each revision."""
 
     format: str = FORMAT
     version: int = VERSION
@@ -65,7 +67,7 @@ class CostRecords(msgspec.Struct, kw_only=True):
     checks: dict[str, list[float]] = msgspec.field(default_factory=dict)
 
     def of(self, environment: Environment, device: str) -> MachineCosts:
-        """Of the machine of a run; new where nothing is known."""
+        """The costs of a run's machine; new if unknown."""
         name, threads = identify(environment, device)
         for one in self.machines:
             if (one.device, one.name, one.threads) == (device, name, threads):
@@ -74,7 +76,7 @@ class CostRecords(msgspec.Struct, kw_only=True):
         return self.machines[-1]
 
     def find(self, device: str, name: str, threads: int | None) -> MachineCosts | None:
-        """Of a device by its name, "" for any; threads None: as they were the last time."""
+        """The costs of a device by name, "" for any. threads None: as last time."""
         found = [
             one
             for one in self.machines
@@ -87,12 +89,12 @@ _COSTS = msgspec.json.Decoder(CostRecords)
 
 
 def path() -> Path:
-    """Beside the builds in the cache."""
+    """The file, beside the builds in the cache."""
     return cache_directory().with_name("costs.json")
 
 
 def load() -> CostRecords:
-    """What is known; nothing where there is no file, or no good one."""
+    """The records; empty if the file is missing or damaged."""
     with contextlib.suppress(OSError, *UNREADABLE):
         costs = _COSTS.decode(path().read_bytes())
         if (costs.format, costs.version) == (FORMAT, VERSION):
@@ -101,8 +103,8 @@ def load() -> CostRecords:
 
 
 def update(change: Callable[[CostRecords], None]) -> None:
-    """Have `change` add to what is known, and keep it. Where it cannot be kept, nothing is said: no
-    command depends on it."""
+    """Apply `change` to the records and save them; ignores failures, because no command depends on
+    them."""
     file = path()
     with contextlib.suppress(OSError, locks.BusyError):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -117,13 +119,13 @@ def update(change: Callable[[CostRecords], None]) -> None:
 
 
 def touch(machine: MachineCosts, launches: int) -> None:
-    """Note that so many launches were added now."""
+    """Record that this many launches were added now."""
     machine.launches += launches
     machine.updated = datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _forget(machine: MachineCosts) -> None:
-    """The oldest of what there is too much of."""
+    """Drop the oldest entries of lists that are too long."""
     for case in list(machine.cases)[: max(0, len(machine.cases) - _MOST_CASES)]:
         del machine.cases[case]
     machine.ratios = {level: values[-_MOST_RATIOS:] for level, values in machine.ratios.items()}

@@ -158,7 +158,7 @@ def warnings(parts: Sequence[tuple[str, RunFile]], merged: RunFile) -> list[str]
     if empty := [case.id for case in merged.cases if case.id not in measured]:
         lines.append(
             f"{len(empty)} of {len(merged.cases)} cases have no result ({empty[0]} is the first): "
-            "`compare` will say NOT MEASURED of them"
+            "`compare` will report them as NOT MEASURED"
         )
     return lines
 
