@@ -63,10 +63,18 @@ _TOOL = (
 _NO_TOOL = re.compile(
     rf"(?:^|: )({_TOOL}): (?:command )?not found$|No such file or directory: '({_TOOL})'|"
     rf"command '({_TOOL})' failed: No such file|^make[^:\n]*: ({_TOOL}): No such file|"
-    rf"^({_TOOL}): cannot be run: No such file|No CMAKE_(C|CXX|CUDA)_COMPILER could be found",
+    rf"^({_TOOL}): cannot be run: No such file|No CMAKE_(C|CXX|CUDA)_COMPILER could be found|"
+    r"build program corresponding to \"(Ninja|Unix Makefiles)\"",
     re.MULTILINE,
 )
-_OF_CMAKE = {"C": ("cc", "gcc", "clang"), "CXX": ("c++", "g++", "clang++"), "CUDA": ("nvcc",)}
+# Languages and generators.
+_OF_CMAKE = {
+    "C": ("cc", "gcc", "clang"),
+    "CXX": ("c++", "g++", "clang++"),
+    "CUDA": ("nvcc",),
+    "Ninja": ("ninja",),
+    "Unix Makefiles": ("make",),
+}
 
 
 def diagnose(log: str) -> tuple[Status, str]:

@@ -78,6 +78,7 @@ _NO_TOOLS = [
     "make[1]: g++: No such file or directory",
     "ninja: cannot be run: No such file or directory",
     "  No CMAKE_CUDA_COMPILER could be found.",
+    'CMake Error: CMake was unable to find a build program corresponding to "Ninja".',
 ]
 
 

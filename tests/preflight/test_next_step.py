@@ -20,37 +20,37 @@ static PyMethodDef methods[] = {{{{"go", go, METH_NOARGS, ""}}, {{nullptr, nullp
 static PyModuleDef module = {{PyModuleDef_HEAD_INIT, "_C", nullptr, -1, methods}};
 PyMODINIT_FUNC PyInit_{}() {{ return PyModule_Create(&module); }}
 """
+# What is built stands in a file that the source level does not read: the name, then the units.
 _SETUP = """\
 from setuptools import Extension, setup
 
-names = ["bindings", "fp16", {!r}]
-units = [f"csrc/{{name}}.cpp" for name in names]
-setup(packages=["fast"], name="fast", ext_modules=[Extension({!r}, units)])
+name, *units = open("built.txt").read().split()
+setup(packages=["fast"], name="fast", ext_modules=[Extension(f"fast.{name}", units)])
 """
 _CMAKE = """\
 cmake_minimum_required(VERSION 3.20)
 project(fast LANGUAGES CXX)
 find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
-set(names bindings fp16 {})
-list(TRANSFORM names REPLACE "(.+)" "csrc/\\\\1.cpp")
-Python_add_library({} MODULE WITH_SOABI ${{names}})
-set_target_properties({} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${{CMAKE_SOURCE_DIR}}/fast)
+file(STRINGS built.txt units)
+list(POP_FRONT units name)
+Python_add_library(${name} MODULE WITH_SOABI ${units})
+set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/fast)
 """
 _WITH_SETUP = '["python", "setup.py", "build_ext", "--inplace"]'
 _WITH_CMAKE = '["sh", "-c", "cmake -S . -B build && cmake --build build"]'
 
 
 def _project(root: Path, by: str, *, unit: str = "bf16", name: str = "_C", init: str = "_C") -> Any:
-    """A module of three units, which a script of setuptools or of CMake lists by a variable."""
+    """A module of three units, built by setuptools or by CMake."""
     project = Repository(root)
     build = _WITH_CMAKE if by == "cmake" else _WITH_SETUP
     project.write(
         "pyproject.toml", f'[tool.flashbench.project]\ncallable = "fast.api:f"\nbuild = {build}\n'
     )
-    if by == "cmake":
-        project.write("CMakeLists.txt", _CMAKE.format(unit, name, name))
-    else:
-        project.write("setup.py", _SETUP.format(unit, f"fast.{name}"))
+    script, text = ("CMakeLists.txt", _CMAKE) if by == "cmake" else ("setup.py", _SETUP)
+    project.write(script, text)
+    units = [f"csrc/{one}.cpp" for one in ("bindings", "fp16", unit)]
+    project.write("built.txt", "\n".join([name, *units]))
     project.write("fast/__init__.py", "")
     project.write("fast/api.py", "from fast import _C\ndef f(q, k, v, **others): return q\n")
     project.write("csrc/bindings.cpp", _BINDINGS.format(init))
@@ -125,6 +125,8 @@ def _built(status: str, reason: str, *, kept: bool = True) -> Any:
         ("import error", "No module named 'fast.tables'", "git grep fast.tables"),
         ("import error", "No module named 'einops.layers'", "python -m pip install einops"),
         ("compile error", "nvcc fatal : Unsupported gpu architecture 'compute_70'", "remove 70 "),
+        ("build error", "RuntimeError: Ninja is required to load C++ extensions", "install ninja"),
+        ("build error", 'no program corresponding to "Unix Makefiles"', "apt-get install make"),
         ("build error", "ValueError: Unknown CUDA arch (Common)", "unset TORCH_CUDA_ARCH_LIST"),
         ("compile error", "a.cu(3): error: x", "flashbench bisect --for build --good COMMIT"),
         ("timeout", "the build took longer than 9 s", "preflight --level build --timeout 1h"),

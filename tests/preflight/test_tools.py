@@ -168,6 +168,18 @@ def test_head_that_does_not_build(buildable: Repository) -> None:
     assert found["clean build"] == []
 
 
+def test_helper_that_one_unit_lacks(buildable: Repository) -> None:
+    """A conversion that another unit has of its own: the compiler's line, and nothing else."""
+    buildable.write(_LIBRARY, 'extern "C" float answer() { return to_float(42); }\n')
+    buildable.commit("Convert as the other unit does")
+    report = run(buildable.root, "build", timeout=60)
+    (error,) = report.errors
+    assert error.check == "clean build"
+    assert error.found.startswith("compile error: csrc/kernel.cpp:1:")
+    assert "to_float" in error.found
+    assert error.fix == "flashbench bisect --for build --good COMMIT"
+
+
 _TOOLS = {"g++": ("C++ compiler", "csrc/kernel.cpp"), "nvcc": ("nvcc", "csrc/kernel.cu")}
 
 

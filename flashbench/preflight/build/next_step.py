@@ -61,6 +61,10 @@ def _install(subject: BuildSubject, found: re.Match[str]) -> str:
     return _PROGRAMS.get(name, f"install {name}, or put its folder on PATH")
 
 
+def _install_ninja(subject: BuildSubject, found: re.Match[str]) -> str:
+    return "python -m pip install ninja"
+
+
 def _install_module(subject: BuildSubject, found: re.Match[str]) -> str:
     """A package that is not the project's own."""
     if found[1] == subject.project.callable.partition(":")[0]:
@@ -97,6 +101,8 @@ _Say = Callable[[BuildSubject, re.Match[str]], str]
 _FIXES: tuple[tuple[str, _Say], ...] = (
     (r"\b(\w+): (?:command )?not found", _install),
     (r"\b(cmake|ninja|make): cannot be run", _install),
+    (r"corresponding to \"Ninja\"|Ninja is required", _install_ninja),
+    (r"corresponding to \"Unix Makefiles\"", lambda subject, found: _PROGRAMS["make"]),
     (r"Unknown CUDA arch", lambda subject, found: "unset TORCH_CUDA_ARCH_LIST"),
     (r"Unsupported gpu architecture '(\w+)'", _architecture),
     (
