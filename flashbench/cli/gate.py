@@ -1,13 +1,14 @@
 """`flashbench gate`: does it build, fit, compute correctly, run fast enough? Stops at the first
 failing level."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.building import build_revision
-from flashbench.cli.measuring import new_run_file, plan_options, tell
+from flashbench.cli.building import build_revision, seconds_of
+from flashbench.cli.measuring import after_builds, new_run_file, plan_options, rate_of, tell
 from flashbench.cli.options import (
     FORMATS,
     build_timeout_option,
@@ -20,6 +21,7 @@ from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, Fraction, Number, PathType
 from flashbench.cli.report_file import ReportFile, refuse_run_file
 from flashbench.cli.run_file import continued, interrupted, run_file
+from flashbench.cost.spent import Spent
 from flashbench.metric import METRICS
 from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
@@ -87,14 +89,16 @@ def command(revision: str, **options: Any) -> int:
     speeds = [] if options["no_speed"] else sorted(set(options["speeds"]))
     names += [f"at least {speed:g}x" for speed in speeds]
     done: list[Level] = []
-    for level in _levels(revision, speeds, path, options):
+    spent = [Spent(rate=rate_of(options))]
+    for level in _levels(revision, speeds, path, options, spent):
         done = _taken(done, level)
         tell(f"{level.name}: {level.state}: {level.evidence}")
         if level.state is not State.PASSED:
             break
     code = EXIT_CODES[done[-1].state]
     done += [Level(name, State.NOT_REACHED) for name in names[len(done) :]]
-    deliver(gate.document(f"gate of {revision}", done), options["output_format"], options["output"])
+    document = gate.document(f"gate of {revision}", done, spent[-1])
+    deliver(document, options["output_format"], options["output"])
     return code
 
 
@@ -104,20 +108,27 @@ def _taken(done: "list[Level]", level: "Level") -> "list[Level]":
 
 
 def _levels(
-    revision: str, speeds: list[float], path: Path, options: dict[str, Any]
+    revision: str,
+    speeds: list[float],
+    path: Path,
+    options: dict[str, Any],
+    spent: "list[Spent]",
 ) -> "Iterator[Level]":
-    """Yield the levels in order, trying each when it is asked for. path: the run file."""
+    """Yield the levels in order, trying each when it is asked for. path: the run file; spent: what
+    was spent so far is added to it."""
     from flashbench.gate import built_level, correct_level, resources_level, speed_level
     from flashbench.revisions import read, resolve
 
     project = read(Path.cwd())
     chosen = resolve(project.repository, revision)
     built = build_revision(project, chosen, project.callable, options, stage="correct")
+    spent.append(replace(spent[-1], builds=seconds_of([built])))
     yield built_level(built)
     yield resources_level(_kernels(built), options["most_stack"])
     yield correct_level(built)
     if speeds:
         report = _measure(built, path, options)
+        spent.append(Spent.of(report.data[0].run))
         yield from (speed_level(report, speed, revision) for speed in speeds)
 
 
@@ -144,13 +155,15 @@ def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":
         **side_by_side({"candidate": built}),
         launches=options["launches"],
         metrics=[options["metric"]] if options["metric"] else None,
+        build_seconds=seconds_of([built]),
     )
     with run_file(path, "--run-file", None, force=options["force"]) as resumed:
         if resumed is not None:
             plan = continued(resumed, plan, path, "--run-file")
+        plan = after_builds(plan, options)
         outcome = measure(plan, path, make_progress(), resumed)
     run = outcome.measured()
     if outcome.interrupted:
         raise interrupted(path, named=options["run_file"] is not None)
-    tell(f"{path}: {run.device_seconds:.1f} device seconds")
+    tell(f"{path}: {Spent.of(run).line}")
     return report_one(run, metric=options["metric"], alpha=1 - options["confidence"])

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from flashbench.cost.spent import Spent
 from flashbench.gate import Level, State
 from flashbench.table import Column, Document, Note, text_cell
 
 
-def document(title: str, levels: Sequence[Level]) -> Document:
-    """One row per level, in order; the next step is below the table."""
+def document(title: str, levels: Sequence[Level], spent: Spent) -> Document:
+    """One row per level, in order; the next step, and what the gate spent, are below the table."""
     stopped = next((one for one in levels if one.state is not State.PASSED), None)
     answer = f"{stopped.state}: {stopped.name}" if stopped else "PASSED: every level"
     return Document(
@@ -28,8 +29,11 @@ def document(title: str, levels: Sequence[Level]) -> Document:
             }
             for level in levels
         ],
-        summary={"passed": sum(level.state is State.PASSED for level in levels)},
-        footer=[answer],
+        summary={
+            "passed": sum(level.state is State.PASSED for level in levels),
+            **spent.summary(),
+        },
+        footer=[*([spent.line] if spent.line else []), answer],
         notes=[Note("next", stopped.next)] if stopped and stopped.next else [],
         verdict=answer,
     )

@@ -42,7 +42,9 @@ def test_every_level_passes(project: Repository) -> None:
     few = ["--shape", "1,1,16,16", "--dtype", "fp32", "--causal", "full", "--samples", "2"]
     done = _gate(project.root, *few, "--run-file", "gate-run.json", "--format", "json")
     assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["rows"]
+    found = json.loads(done.stdout)
+    assert found["summary"]["device_seconds"] > 0
+    rows = found["rows"]
     assert [row["case"] for row in rows] == [
         "builds",
         "resources fit",
