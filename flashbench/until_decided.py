@@ -38,8 +38,8 @@ def measure_pair(
 def decided_cases(
     metric: str | None, tolerance: float, alpha: float, enough: Collection[Outcome] = DECIDED
 ) -> Callable[[RunFile], set[str]]:
-    """A function for `Bench` to call after each launch: the ids of cases that are decided, or never
-    will be."""
+    """What the scheduler asks after each launch: the ids of cases that are decided, or never will
+    be."""
 
     def decided(run: RunFile) -> set[str]:
         if not run.launches:

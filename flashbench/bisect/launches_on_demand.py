@@ -12,7 +12,7 @@ from flashbench.comparison import Comparison
 from flashbench.cost.spent import Spent
 from flashbench.errors import FlashbenchError, InvalidInputError, NotMeasuredError, UnprovenError
 from flashbench.files import remove_tree
-from flashbench.measure.progress import LineProgress, Progress
+from flashbench.measure.progress import Progress
 from flashbench.measure.saving import NotSavedError
 from flashbench.report import Report, report_builds
 from flashbench.revisions import Built
@@ -37,7 +37,7 @@ class CutShortError(Exception):
     """Ctrl-C was pressed; the measurements are in the run files."""
 
 
-class Silent(LineProgress):
+class Silent(Progress):
     """No progress for single launches: the bisection reports it better."""
 
     def note(self, text: str) -> None:

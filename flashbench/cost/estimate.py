@@ -1,7 +1,7 @@
 """What measuring will take: one planner, a pure function of the work and of what is known here.
 
-`flashbench plan` and the estimate that a bisection prints before it starts ask it. (The progress of
-a run takes its estimate from that run alone: flashbench/measure/progress.py.)
+`flashbench plan`, the estimate that a bisection prints before it starts and the time left that a
+run shows ask it.
 """
 
 from collections.abc import Collection, Iterable, Sequence

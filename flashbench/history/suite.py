@@ -76,7 +76,7 @@ def measure(device: str) -> None:
     import torch  # imported here, because processes that only serve numbers need none of it
 
     from flashbench.history.commit import installed
-    from flashbench.measure.progress import LineProgress
+    from flashbench.measure.progress import Progress
     from flashbench.run import Plan
     from flashbench.run import measure as measure_plan
 
@@ -95,7 +95,7 @@ def measure(device: str) -> None:
         launches=launches(),
         samples=SAMPLES,
     )
-    outcome = measure_plan(plan, _run_file(device), LineProgress())
+    outcome = measure_plan(plan, _run_file(device), Progress())
     if outcome.interrupted or outcome.run is None:
         raise NotMeasuredError("interrupted")
     _keep(outcome.run, built, device)

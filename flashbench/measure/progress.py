@@ -3,17 +3,20 @@
 import sys
 import time
 from datetime import timedelta
-from typing import Protocol, Self
+from typing import Self
 
 from flashbench.render.escape import printable
 
 
-class Progress(Protocol):
-    """Receives events; entered before the first launch and left after the last."""
+class Progress:
+    """Receives events; entered before the first launch and left after the last. Prints only notes,
+    as a log wants them."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        pass
 
     def begin(self, steps: int, left: float) -> None:
         """This many cases (one launch each) will be measured; left: seconds until the end."""
@@ -26,63 +29,28 @@ class Progress(Protocol):
 
     def note(self, text: str) -> None:
         """Print a line: a launch is done, something failed. It may quote a candidate's output."""
-
-
-class LineProgress:
-    """For logs: notes only."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def begin(self, steps: int, left: float) -> None:
-        pass
-
-    def case(self, launch: int, case: str) -> None:
-        pass
-
-    def step(self, left: float) -> None:
-        pass
-
-    def note(self, text: str) -> None:
         print(f"flashbench: {printable(text)}", file=sys.stderr, flush=True)
 
 
-class BarProgress:
+class BarProgress(Progress):
     """For a terminal: rich's bar, with what is measured now and the time left."""
 
     def __init__(self) -> None:
+        from rich import progress
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            ProgressColumn,
-            Task,
-            TextColumn,
-        )
-        from rich.text import Text
-
-        bar = self
-
-        class TimeLeft(ProgressColumn):
-            def render(self, task: Task) -> Text:
-                return Text(bar.left)
 
         self._console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeLeft(),
+        self._end: float | None = None  # by the monotonic clock
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[shown].left}"),
             console=self._console,
             transient=True,
             refresh_per_second=2,  # few redraws: the machine is being measured
         )
-        self._task = self._bar.add_task("starting", total=None)
-        self._end: float | None = None  # by the monotonic clock
+        self._task = self._bar.add_task("starting", total=None, shown=self)
 
     @property
     def left(self) -> str:
@@ -115,4 +83,4 @@ class BarProgress:
 
 def make_progress() -> Progress:
     """The bar if stderr is a terminal, lines otherwise."""
-    return BarProgress() if sys.stderr.isatty() else LineProgress()
+    return BarProgress() if sys.stderr.isatty() else Progress()
