@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -68,19 +69,6 @@ def main(handle: int) -> None:
             os._exit(1)  # destructors would only trip over the lost device
 
 
-def _with_settings(
-    scope: Callable[[], AbstractContextManager[None]], chosen: torch_settings.Values
-) -> Callable[[], AbstractContextManager[None]]:
-    """The scope of a candidate's calls, with the torch settings of its import."""
-
-    @contextlib.contextmanager
-    def both() -> Iterator[None]:
-        with torch_settings.applied(chosen), scope():
-            yield
-
-    return both
-
-
 def _go_first() -> None:
     """Be the first process to be killed when memory runs out."""
     if sys.platform == "linux":
@@ -113,8 +101,7 @@ class _Worker:
         self._samples = setup.samples
         connection.send(Phase("", "start"))
         self._device = _choose_device(setup.device)
-        if setup.threads is not None:
-            torch.set_num_threads(setup.threads)
+        offered = _offered(setup, self._device)
         seconds = setup.min_sample_seconds or MIN_SAMPLE_SECONDS[self._device]
         self._clock: Clock = make_clock(self._device, seconds, setup.metrics)
         self._loaded: dict[str, Loaded] = {}
@@ -122,21 +109,13 @@ class _Worker:
         failures: dict[str, str] = {}
         described: list[Candidate] = []
         settings = torch_settings.current()
-        if setup.import_root:
-            sys.path.insert(0, setup.import_root)
         self._shared = _Shared() if len(setup.import_roots) > 1 else None
-        for candidate in [*baselines(self._device, setup.backends), *setup.candidates]:
+        for candidate in offered:
             connection.send(Phase(candidate.name, "import"))
-            loaded = None
             try:
-                loaded, candidate.build = load(candidate, _revision_loader(setup, candidate))
-                self._loaded[candidate.name] = loaded
+                self._loaded[candidate.name] = _load(setup, candidate, settings)
             except (Exception, SystemExit) as error:
                 failures[candidate.name] = str(error) or type(error).__name__
-            # An import must not affect the others, but is part of its own candidate.
-            chosen = torch_settings.set_aside(settings)
-            if loaded is not None and chosen:
-                loaded.scope = _with_settings(loaded.scope, chosen)
             if self._shared and not candidate.baseline:
                 self._shared.look(f"when {candidate.name} was imported")
             described.append(candidate)
@@ -193,18 +172,37 @@ class _Worker:
 
 def load_one(setup: Setup, name: str, device: str) -> Loaded:
     """Load one candidate of a launch, alone in this process, to be called as there."""
+    candidate = next(one for one in _offered(setup, device) if one.name == name)
+    return _load(setup, candidate, torch_settings.current())
+
+
+def _offered(setup: Setup, device: str) -> list[Candidate]:
+    """The candidates of a launch, baselines first. Gives this process its threads and path."""
     if setup.threads is not None:
         torch.set_num_threads(setup.threads)
-    settings = torch_settings.current()
     if setup.import_root:
         sys.path.insert(0, setup.import_root)
-    offered = [*baselines(device, setup.backends), *setup.candidates]
-    candidate = next(one for one in offered if one.name == name)
-    loaded, _ = load(candidate, _revision_loader(setup, candidate))
-    chosen = torch_settings.set_aside(settings)
+    return [*baselines(device, setup.backends), *setup.candidates]
+
+
+def _load(setup: Setup, candidate: Candidate, settings: torch_settings.Values) -> Loaded:
+    """Load a candidate. Torch settings that its import changes, even one that fails, apply to its
+    own calls only."""
+    try:
+        loaded, candidate.build = load(candidate, _revision_loader(setup, candidate))
+    finally:
+        chosen = torch_settings.set_aside(settings)
     if chosen:
-        loaded.scope = _with_settings(loaded.scope, chosen)
+        loaded.scope = partial(_with_settings, chosen, loaded.scope)
     return loaded
+
+
+@contextlib.contextmanager
+def _with_settings(
+    chosen: torch_settings.Values, scope: Callable[[], AbstractContextManager[None]]
+) -> Iterator[None]:
+    with torch_settings.applied(chosen), scope():
+        yield
 
 
 def _revision_loader(setup: Setup, candidate: Candidate) -> Callable[[Candidate], Loaded] | None:
