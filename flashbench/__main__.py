@@ -2,7 +2,7 @@
 
 import sys
 
-from flashbench.errors import Exit, missing_package
+from flashbench.errors import Exit, FlashbenchError, missing_package
 
 
 def main() -> None:
@@ -11,10 +11,39 @@ def main() -> None:
         from flashbench.cli import main as run
     except ModuleNotFoundError as error:
         if lacks := missing_package(error):
-            print(f"flashbench: {lacks}", file=sys.stderr)
-            sys.exit(Exit.NOT_MEASURED)
+            sys.exit(_bare_preflight(lacks) if sys.argv[1:2] == ["preflight"] else _fail(lacks))
         raise
     run()
+
+
+def _bare_preflight(lacks: str) -> int:
+    """Find defects of the sources by Python alone. lacks: what other levels need."""
+    import argparse
+    import json
+    from pathlib import Path
+
+    from flashbench.preflight import run
+    from flashbench.views import preflight
+
+    parser = argparse.ArgumentParser("flashbench preflight", description=_bare_preflight.__doc__)
+    parser.add_argument("--level", choices=["source", "build", "device"], default="source")
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    options = parser.parse_args(sys.argv[2:])
+    if options.level != "source":
+        return _fail(f"--level {options.level}: {lacks}")
+    try:
+        report = run(Path.cwd(), "source")
+    except FlashbenchError as error:
+        return _fail(str(error), error.exit_code)
+    as_json = options.format == "json"
+    text = json.dumps(preflight.data(report), indent=1) if as_json else preflight.text(report)
+    print(text.rstrip("\n"))
+    return Exit.REGRESSION if report.errors else Exit.PASS
+
+
+def _fail(message: str, code: Exit = Exit.NOT_MEASURED) -> int:
+    print(f"flashbench: {message}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

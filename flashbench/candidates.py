@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 
 from flashbench.baseline_names import SDPA as SDPA
 from flashbench.baseline_names import is_baseline_name
+from flashbench.callables import OUR_CALLABLE as OUR_CALLABLE
+from flashbench.callables import OURS as OURS
+from flashbench.callables import is_function as is_function
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.runfile import BuildIdentity, Candidate
 
@@ -24,8 +27,6 @@ if TYPE_CHECKING:
 
     Attention = Callable[..., Tensor]
 
-OURS = "flashbench"
-OUR_CALLABLE = "flashbench:attention"  # the same as a function, of any revision
 # torch's names of SDPA's backends, by ours.
 BACKENDS = {
     "cudnn": "CUDNN_ATTENTION",
@@ -43,7 +44,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _NO_BACKEND = re.compile("No viable backend|No available kernel")
 # Warnings to ignore: headings, and those about backends that we disabled.
 _NO_REASON = re.compile("not used because|runtime disabled")
-_SPEC = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def parse_candidate(text: str) -> Candidate:
@@ -54,7 +54,7 @@ def parse_candidate(text: str) -> Candidate:
     name, equals, spec = text.partition("=")
     if not equals:
         name, spec = name_of(text), text
-    if spec != OURS and not _SPEC.fullmatch(spec):
+    if spec != OURS and not is_function(spec):
         raise InvalidInputError(f"invalid candidate {text!r}; write name=module:function or {OURS}")
     if is_baseline_name(name):
         raise InvalidInputError(f"candidate name {name!r} is taken by the baseline; use another")
@@ -70,11 +70,6 @@ def name_of(spec: str) -> str:
     baseline's name."""
     function = spec.rpartition(":")[2]
     return spec.replace(":", ".") if is_baseline_name(function) else function
-
-
-def is_function(text: str) -> bool:
-    """Whether the text has the form `module:function`."""
-    return _SPEC.fullmatch(text) is not None
 
 
 def parse_candidates(texts: list[str]) -> list[Candidate]:

@@ -35,7 +35,7 @@ ALLOWED = {
 }
 # Single modules that import more, each for one reason.
 EXCEPTIONS = {
-    "flashbench.__main__": "cli",  # starts the command line
+    "flashbench.__main__": "cli preflight views",  # the command line, and preflight without click
     "flashbench.extension": "builds",  # explains why the library does not load
     "flashbench.run": "cost measure",  # the entry to measuring
     "flashbench.until_decided": "measure",

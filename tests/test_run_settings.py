@@ -12,7 +12,8 @@ from flashbench.cli.run import command
 from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError
 from flashbench.measure.claim import claimed
-from flashbench.settings import defaults, find_pyproject
+from flashbench.pyproject import find_pyproject
+from flashbench.settings import defaults
 
 
 def settings(directory: Path, text: str) -> dict[str, object]:

@@ -27,8 +27,8 @@ def build_revision(
     how far to check it."""
     from flashbench.builds import cache_directory
     from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS
-    from flashbench.revisions import prepare
     from flashbench.revisions.check import Checker
+    from flashbench.revisions.prepare import prepare
 
     timeout = options["build_timeout"]
     tell(f"{label} = {revision.label}: building, for at most {timeout:g} s")

@@ -11,7 +11,8 @@ from flashbench.cli.measuring import tell
 from flashbench.cli.parameter_types import Duration
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.preflight import LEVELS, Level, run
-from flashbench.settings import SettingsCommand, read_pyproject
+from flashbench.pyproject import read_pyproject
+from flashbench.settings import SettingsCommand
 
 
 class _Preflight(SettingsCommand):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flashbench.errors import InvalidInputError
-from flashbench.settings import find_pyproject, read_pyproject, table_of
+from flashbench.pyproject import find_pyproject, read_pyproject, table_of
 
 # Codes of ISO 4217 that clouds bill in. `5min` is no amount of money.
 CURRENCIES = (

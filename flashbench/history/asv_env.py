@@ -28,8 +28,9 @@ from flashbench.candidates import OUR_CALLABLE
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import record
 from flashbench.history.commit import REPOSITORY
-from flashbench.revisions import Built, Project, Revision, prepare
+from flashbench.revisions import Built, Project, Revision
 from flashbench.revisions.check import Checker
+from flashbench.revisions.prepare import prepare
 
 # Python reads them in this order. Environments of older versions, with the commit copied into them,
 # lack these files and are created again.

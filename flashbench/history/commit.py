@@ -6,7 +6,8 @@ from pathlib import Path
 from flashbench.builds import cache_directory
 from flashbench.candidates import OUR_CALLABLE
 from flashbench.errors import NotMeasuredError
-from flashbench.revisions import Built, Project, Revision, prepare
+from flashbench.revisions import Built, Project, Revision
+from flashbench.revisions.prepare import prepare
 
 REPOSITORY = "ASV_FLASHBENCH_REPOSITORY"  # where processes of the environment find it
 

@@ -16,7 +16,7 @@ from flashbench.preflight.finding import (
 )
 from flashbench.preflight.source import CHECKS as SOURCE_CHECKS
 from flashbench.preflight.source.tree import read_tree
-from flashbench.settings import up_to_repository
+from flashbench.pyproject import up_to_repository
 
 _PROJECT = ("pyproject.toml", ".git", "setup.py", "CMakeLists.txt")
 

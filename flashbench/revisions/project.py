@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from flashbench.candidates import OUR_CALLABLE, OURS, is_function
+from flashbench.callables import OUR_CALLABLE, OURS, is_function
 from flashbench.errors import InvalidInputError
+from flashbench.pyproject import find_pyproject, read_pyproject, table_of
 from flashbench.revisions import git
-from flashbench.settings import find_pyproject, read_pyproject, table_of
 
 TABLE = "[tool.flashbench.project]"
 _KEYS = ("callable", "build", "path", "sources", "environment")

@@ -17,9 +17,10 @@ from asv.util import load_json
 import flashbench.source_hash
 from flashbench import runfile
 from flashbench.history import record, suite
-from flashbench.revisions import Built, ledger, prepare, resolve
+from flashbench.revisions import Built, ledger, resolve
 from flashbench.revisions import Project as Settings
 from flashbench.revisions.export import export
+from flashbench.revisions.prepare import prepare
 
 pytestmark = pytest.mark.slow
 

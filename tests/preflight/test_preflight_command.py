@@ -1,6 +1,7 @@
 """`flashbench preflight` as a user runs it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -100,3 +101,26 @@ def test_own_sources() -> None:
     """Our own sources have nothing to be found."""
     done = _preflight(Path(__file__).parents[2])
     assert done.stdout.splitlines()[0].count("nothing found") == 1, done.stdout
+
+
+def test_without_any_package(tmp_path: Path) -> None:
+    """Python alone does the source level; what needs click says so in one line."""
+    project = _broken(tmp_path / "flash")
+    bare = [sys.executable, "-S", "-m", "flashbench"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+    def flashbench(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*bare, *arguments], cwd=project.root, env=environment, capture_output=True, text=True
+        )
+
+    done = flashbench("preflight", "--format", "json")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert json.loads(done.stdout)["errors"] == 1
+    assert "ERROR  missing headers: csrc/forward.h:2\n" in flashbench("preflight").stdout
+    for arguments in (["run"], ["preflight", "--level", "build"]):
+        done = flashbench(*arguments)
+        assert (done.returncode, done.stdout) == (4, "")
+        assert done.stderr.startswith("flashbench: ")
+        assert "pip install click" in done.stderr
+        assert done.stderr.count("\n") == 1

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from revisions.repository import Prepared, Repository
 
-from flashbench.revisions import Built, prepare, read, resolve
+from flashbench.revisions import Built, read, resolve
 from flashbench.revisions.check import Checker
+from flashbench.revisions.prepare import prepare
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,10 @@ from revisions.repository import Repository, fastattn
 
 from flashbench.builds import running
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.revisions import WORKTREE, ledger, prepare, read, resolve
+from flashbench.revisions import WORKTREE, ledger, read, resolve
 from flashbench.revisions.commits import commits_between, commits_of, known_commits
 from flashbench.revisions.many import Preparer
+from flashbench.revisions.prepare import prepare
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,8 @@ from revisions.repository import Prepared, Repository, fastattn
 
 import flashbench.source_hash
 from flashbench.errors import Exit, NotMeasuredError
-from flashbench.revisions import WORKTREE, prepare, read, resolve
+from flashbench.revisions import WORKTREE, read, resolve
+from flashbench.revisions.prepare import prepare
 
 pytestmark = pytest.mark.slow
 
@@ -335,6 +336,7 @@ def test_killed_preparation_leaves_nothing_to_the_next(
     repository.commit("A build that takes long")
     code = (
         "import sys; from pathlib import Path; from flashbench.revisions import *\n"
+        "from flashbench.revisions.prepare import prepare\n"
         "project = read(Path(sys.argv[1]))\n"
         "prepare(project, resolve(project.repository, 'HEAD'), Path(sys.argv[2]))\n"
     )

@@ -64,7 +64,8 @@ class BuildSubject:
         """HEAD from a clean export, built and imported; CannotCheck without settings or git."""
         from flashbench.builds import cache_directory
         from flashbench.errors import FlashbenchError
-        from flashbench.revisions import prepare, resolve
+        from flashbench.revisions import resolve
+        from flashbench.revisions.prepare import prepare
 
         try:
             head = resolve(self.project.repository, "HEAD")

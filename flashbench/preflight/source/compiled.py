@@ -30,7 +30,7 @@ _SCRIPTS = (".py", ".sh", ".bzl", ".toml", ".cfg", ".ninja", ".bazel", "BUILD")
 
 
 @dataclass(eq=False)
-class Build:
+class CompiledUnits:
     """What the build files of a tree name. unknown: why they may compile more, "" if they tell."""
 
     tree: SourceTree
@@ -77,7 +77,7 @@ class Build:
 
 
 @lru_cache(maxsize=1)
-def build_of(tree: SourceTree) -> Build:
+def build_of(tree: SourceTree) -> CompiledUnits:
     """What setup.py, CMake, meson and make compile."""
     words: dict[str, list[str]] = defaultdict(list)
     patterns, unknown = {}, ""
@@ -93,7 +93,7 @@ def build_of(tree: SourceTree) -> Build:
                 patterns[text] = re.compile(start + _expression(plain))
             else:
                 words[plain.rpartition("/")[2]].append(plain)
-    return Build(tree, words, list(patterns.values()), unknown)
+    return CompiledUnits(tree, words, list(patterns.values()), unknown)
 
 
 def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:

@@ -28,7 +28,7 @@ _IMPORT = re.compile(
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltModules:
     """The modules that the build makes, each with its place. unknown: why there may be others."""
 
     modules: dict[str, str]
@@ -51,38 +51,38 @@ class Import:
 
 
 @lru_cache(maxsize=1)
-def built_by(tree: SourceTree) -> dict[str, Built]:
+def built_by(tree: SourceTree) -> dict[str, BuiltModules]:
     """By build file."""
     return {file: _built(tree, file) for file in tree.build_files if is_build(file)}
 
 
 @lru_cache(maxsize=1)
-def built(tree: SourceTree) -> Built:
+def built(tree: SourceTree) -> BuiltModules:
     """By all build files."""
     found = built_by(tree).values()
     modules = {name: place for one in found for name, place in one.modules.items()}
     # Cython compiles to a module of the same name.
     modules |= {PurePosixPath(file).stem: file for file in tree.files if file.endswith(".pyx")}
-    return Built(modules, next((one.unknown for one in found if one.unknown), ""))
+    return BuiltModules(modules, next((one.unknown for one in found if one.unknown), ""))
 
 
-def _built(tree: SourceTree, file: str) -> Built:
+def _built(tree: SourceTree, file: str) -> BuiltModules:
     text = tree.read(file).text
     if file.endswith(".py"):
         try:
             named = script_of(tree, file).modules()
         except UNREADABLE:
-            return Built({}, f"{file} cannot be read")
+            return BuiltModules({}, f"{file} cannot be read")
         unknown = next((one for one in named if ANY in one.text), None)
         reason = f"{file}:{unknown.line} computes the name of a module" if unknown else ""
         modules = {one.text: f"{file}:{one.line}" for one in named if ANY not in one.text}
-        return Built(modules, reason)
+        return BuiltModules(modules, reason)
     untold = _UNTOLD.search(text)
     found = [*_CMAKE.finditer(text), *_MESON.finditer(text)]
     untold = untold or next((match for match in found if "$" in match[1]), None)
     modules = {match[1]: f"{file}:{_line(text, match)}" for match in found if "$" not in match[1]}
     reason = f"{file}:{_line(text, untold)} may make a module of another name" if untold else ""
-    return Built(modules, reason)
+    return BuiltModules(modules, reason)
 
 
 def _line(text: str, match: "re.Match[str]") -> int:
