@@ -17,10 +17,10 @@ from flashbench.render.escape import printable
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
-    from flashbench.cloud.errand import Errand
     from flashbench.cloud.job import RemoteJob
     from flashbench.cloud.order import Order
     from flashbench.cloud.record import Record
+    from flashbench.cloud.remote_command import RemoteCommand
     from flashbench.cloud.sky import Rental
 
 _LAST_LINES = 40  # of what a command said there on stderr
@@ -115,8 +115,8 @@ def run(context: click.Context, /, **options: Any) -> int:
     ends the machine.
     """
     from flashbench.cli import cli
-    from flashbench.cloud.errand import parse
     from flashbench.cloud.order import prepare
+    from flashbench.cloud.remote_command import parse
 
     _choose_machine(context, options)
     wanted = parse(cli, click.Context(cli, info_name="flashbench"), options["words"])
@@ -248,7 +248,7 @@ def _machine(options: dict[str, Any]) -> "Rental":
     )
 
 
-def _job(wanted: "Errand", options: dict[str, Any]) -> "RemoteJob":
+def _job(wanted: "RemoteCommand", options: dict[str, Any]) -> "RemoteJob":
     from flashbench.cloud.job import RemoteJob
     from flashbench.cloud.wheels import find_wheels
     from flashbench.revisions import read
@@ -273,12 +273,12 @@ def _job(wanted: "Errand", options: dict[str, Any]) -> "RemoteJob":
     )
 
 
-def _called(wanted: "Errand") -> str:
+def _called(wanted: "RemoteCommand") -> str:
     """The run file's name there."""
     return wanted.run_file.name if wanted.run_file else f"{wanted.words[0]}.json"
 
 
-def _record(wanted: "Errand", options: dict[str, Any]) -> "Record":
+def _record(wanted: "RemoteCommand", options: dict[str, Any]) -> "Record":
     from flashbench.cloud.record import Record
 
     config = options["ssh_config"]

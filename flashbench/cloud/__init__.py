@@ -1,1 +1,1 @@
-"""One job on a machine that nobody watches: rented by SkyPilot, or reached by ssh."""
+"""One job on an unattended machine, rented by SkyPilot or reached by ssh."""

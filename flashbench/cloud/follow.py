@@ -1,4 +1,4 @@
-"""Waiting for a job elsewhere, and taking its results home."""
+"""Wait for a remote job and download its results."""
 
 import shutil
 import time
@@ -20,8 +20,8 @@ Tell = Callable[[str], None]
 
 @dataclass
 class Follower:
-    """Waits for a job. patience: seconds without a connection after which it gives up. pull: a
-    folder that gets the results so far, for a machine that may be taken away."""
+    """Waits for a job. patience: seconds without a connection before giving up. pull: a folder for
+    intermediate results of a machine that may be reclaimed."""
 
     remote: Remote
     tell: Tell
@@ -29,8 +29,8 @@ class Follower:
     pull: Path | None = None
 
     def wait(self) -> Status:
-        """Until the job has ended. ConnectionLostError after `patience`; NotMeasuredError where the
-        job is not there, or died."""
+        """Wait until the job has ended. Raises ConnectionLostError after `patience`,
+        NotMeasuredError if the job does not exist or died."""
         last, dead = "", 0
         gone: float | None = None
         poll, pulled = _FIRST_POLL, time.monotonic()
@@ -66,7 +66,7 @@ class Follower:
 
 
 def collect(record: Record, status: Status, tell: Tell) -> int:
-    """Bring all results home, the run file to where it was asked for; the exit code of the job."""
+    """Download all results, the run file to its requested path; returns the job's exit code."""
     assert status.ended is not None
     code, why = status.ended
     place = record.place / "results"
@@ -79,7 +79,7 @@ def collect(record: Record, status: Status, tell: Tell) -> int:
 
 
 def take_home(fetched: Path, target: Path, tell: Tell) -> None:
-    """Put a run file where it was asked for, unless a file there has results that it lacks."""
+    """Move a run file to its requested path, unless the file there has results that it lacks."""
     if not fetched.is_file():
         tell(f"warning: no run file came back; what was said is in {fetched.parent}")
         return

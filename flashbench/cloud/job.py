@@ -1,4 +1,4 @@
-"""A job: one command of flashbench, what it needs, and the limits it keeps by itself."""
+"""A job: one flashbench command, what it needs, and the limits that it enforces itself."""
 
 import hashlib
 import shlex
@@ -16,10 +16,10 @@ _SCRIPTS = ("job.sh", "measure.sh")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a job keeps by itself. seconds: of the job; life: of its machine up to the job's end,
-    from its first minute on, 0 for one that is not rented. grace: from SIGTERM to SIGKILL, in
-    which flashbench saves. bucket: a folder on the machine that gets the results, each `every`
-    seconds and at the end."""
+    """Limits that a job enforces itself. seconds: of the job; life: of its machine from the start
+    to the job's end, 0 if not rented. grace: from SIGTERM to SIGKILL, in which flashbench saves.
+    bucket: a folder on the machine for the results, updated every `every` seconds and at the
+    end."""
 
     seconds: int
     life: int = 0
@@ -28,18 +28,18 @@ class Limits:
     bucket: str = ""
 
     def write(self, payload: Path) -> None:
-        """Beside the parameters of a packed job."""
+        """Write them beside the parameters of a packed job."""
         replace_file(payload / "limits", _assigned(asdict(self)).encode())
 
 
 def _assigned(values: Mapping[str, object]) -> str:
-    """Assignments of a shell, each value quoted."""
+    """Shell assignments with quoted values."""
     return "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in values.items())
 
 
 @dataclass(frozen=True)
 class RemoteJob:
-    """What runs on the machine. command: of flashbench, without its run file.
+    """The job on the machine. command: of flashbench, without its run file.
 
     run_file: option and name of the run file, ("", "") for a command that has none. revisions:
     those that the command names; worktree: whether it needs the working tree. folder: of
@@ -63,7 +63,7 @@ class RemoteJob:
     earlier: Sequence[Path] = ()
 
     def parameters(self) -> str:
-        """Assignments for the scripts, each value quoted."""
+        """Shell assignments for the scripts, with quoted values."""
         values = {
             "head": head_of(self.repository).commit,
             "folder": self.folder,
@@ -81,8 +81,8 @@ class RemoteJob:
         return f'{words} {flag} "$PWD/results/"{shlex.quote(name)}' if flag else words
 
     def pack(self, target: Path) -> str:
-        """Write all that the machine needs into the new folder `target`; a hash of what is measured
-        there, and of the sources that it is measured of."""
+        """Write everything the machine needs into the new folder `target`; returns a hash of the
+        measurement and its sources."""
         remove_tree(target)
         target.mkdir(parents=True, mode=0o700)
         for name in _SCRIPTS:

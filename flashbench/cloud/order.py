@@ -1,4 +1,4 @@
-"""A job from its packing to its results: begun once, found again by the same words."""
+"""The life of a job, from packing to results: started once, found again by the same command."""
 
 import hashlib
 import shutil
@@ -18,15 +18,15 @@ from flashbench.cloud.remote import ConnectionLostError
 from flashbench.errors import NotMeasuredError
 from flashbench.files import remove_tree, replace_file
 
-# Without a connection for so long a spot machine counts as taken away, and another, once the job
-# must have ended, as out of reach.
+# Seconds without a connection after which a spot machine counts as reclaimed, and any other, once
+# the job must have ended, as unreachable.
 _TAKEN_SECONDS, _OUT_OF_REACH_SECONDS = 180.0, 600.0
 Tell = Callable[[str], None]
 
 
 @dataclass
 class Order:
-    """A job and where it runs. begun: whether an earlier command began it."""
+    """A job and where it runs. begun: whether an earlier command started it."""
 
     record: Record
     begun: bool
@@ -41,8 +41,7 @@ class Order:
         return self.record.place / "results"
 
     def begin(self) -> None:
-        """Start the job, on a machine that is rented for it or reached by ssh. A job that is there
-        already goes on as it was."""
+        """Start the job, on a rented machine or by ssh. An existing job continues unchanged."""
         machine = self.record.machine
         self.record.save()  # first: a kill in between must not hide a machine that costs
         if machine is None:
@@ -58,15 +57,14 @@ class Order:
             try:
                 sky.call(sky.launch(machine.name, task))
             except BaseException:
-                # A machine that failed halfway is kept by SkyPilot, for its owner to look at.
+                # SkyPilot keeps a machine that failed half way, for inspection.
                 self.tell(f"removing {machine.name}, which did not start")
                 sky.call(sky.down(machine.name), quiet=True)
                 (self.record.place / "job.json").unlink()
                 raise
 
     def answers(self) -> bool:
-        """Whether the job is where it was begun. A rented machine that was stopped when the job
-        ended is started again."""
+        """Whether the job can be reached. Restarts a rented machine that stopped after the job."""
         machine, remote = self.record.machine, self.record.remote
         try:
             return remote.status() is not None
@@ -81,11 +79,11 @@ class Order:
 
     @property
     def left(self) -> int:
-        """Seconds that are left of the limit."""
+        """Seconds left of the limit."""
         return int(self.record.created + self.record.seconds - time.time())
 
     def write_tasks(self, machine: sky.Rental) -> list[Path]:
-        """The tasks for SkyPilot as files: what arms the machine, and the job."""
+        """Write the tasks for SkyPilot: the one that arms the machine, and the job."""
         machine.limits.write(self.payload)
         found = []
         for name, task in (("armed", machine.armed()), ("task", machine.task(self.payload))):
@@ -95,7 +93,7 @@ class Order:
         return found
 
     def finish(self) -> int:
-        """Wait for the job, bring its results home, end its machine; the job's exit code."""
+        """Wait for the job, download its results, end its machine; returns the job's exit code."""
         record, machine = self.record, self.record.machine
         while True:
             patience = self.left + _OUT_OF_REACH_SECONDS
@@ -124,7 +122,7 @@ class Order:
         return code
 
     def _again(self) -> bool:
-        """Go on with another spot machine, with the results so far, in the time that is left."""
+        """Resume on another spot machine, from the results so far, within the time left."""
         machine = self.record.machine
         assert machine is not None
         left = self.left
@@ -136,7 +134,7 @@ class Order:
         return True
 
     def where(self) -> str:
-        """Where the results may be, of a machine that does not answer."""
+        """Where the results of an unreachable machine may be."""
         machine = self.record.machine
         again = f"flashbench cloud fetch {self.record.name}"
         if machine is not None and machine.bucket:
@@ -147,9 +145,9 @@ class Order:
 
 
 def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
-    """Pack a job, and name it by what it measures and where: the same again is the same job.
+    """Pack a job and name it by what it measures and where, so the same command is the same job.
 
-    record: without its name. A job that was begun before keeps what it was begun with.
+    record: without its name. A job that was started before keeps its original record.
     """
     base = records.home()
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -185,6 +183,6 @@ def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
 
 
 def find(name: str, tell: Tell) -> Order | None:
-    """The job of that name; None where there is none."""
+    """The job with this name; None without one."""
     known = records.read(name)
     return None if known is None else Order(known, True, tell)

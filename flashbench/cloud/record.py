@@ -1,4 +1,4 @@
-"""What is known at home of a job: enough to find it again after home was away."""
+"""The local record of a job: enough to find it again after a crash or shutdown here."""
 
 import os
 from pathlib import Path
@@ -16,10 +16,10 @@ _MOST_BYTES = 1 << 20
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A job that was begun. machine: the one that SkyPilot rents for it, None for `ssh`, with its
-    configuration file, "" for the user's. folder: on the machine. created: seconds since 1970.
-    seconds: its limit. result: the name of its run file there, "" for none; run_file: where that
-    goes at home. code: its exit code, once its results are at home."""
+    """A started job. machine: rented for it by SkyPilot, or None for `ssh`; config: of ssh, "" for
+    the user's. folder: on the machine. created: seconds since 1970. seconds: its limit. result: the
+    name of its run file there, "" without one; run_file: its path here. code: its exit code, once
+    its results are downloaded."""
 
     name: str
     folder: str
@@ -50,13 +50,13 @@ _DECODER = msgspec.json.Decoder(Record)
 
 
 def home() -> Path:
-    """The folder of all jobs, outside of any repository."""
+    """The folder of all jobs, outside any repository."""
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(state).expanduser() / "flashbench" / "cloud"
 
 
 def read(name: str) -> Record | None:
-    """The job of that name; None where there is none. InvalidInputError for one that is damaged."""
+    """The record with this name; None without one. InvalidInputError if it is damaged."""
     if not name.replace("-", "").isalnum():
         raise InvalidInputError(f"{name[:100]!r} is no name of a job; see {home()}")
     path = home() / name / "job.json"

@@ -1,7 +1,7 @@
-"""A machine reached by ssh: start a job there, ask how it is, bring its results home.
+"""A machine reached by ssh: start a job, query its status, download its results.
 
-All of it is the user's own ssh with the user's own configuration: no key, password or agent is
-read here. One connection a question, none that has to last.
+Uses the user's own ssh and configuration, and reads no key, password or agent. Each query is one
+connection; none has to last.
 """
 
 import io
@@ -22,18 +22,18 @@ _OPTIONS = (
     *("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3"),
 )
 _FAILED = 255  # ssh's own failure, as opposed to the command's
-_MOST_BYTES = 1 << 30  # of results that come home
+_MOST_BYTES = 1 << 30  # of downloaded results
 _ABSENT = 3
 
 
 class ConnectionLostError(NotMeasuredError):
-    """ssh did not reach the machine, or lost it: the job goes on without us."""
+    """ssh did not reach the machine, or lost the connection; the job continues."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """What a job says. last: its last line. ended: exit code and reason, None while it runs or
-    where it died. running: whether a process of it is there."""
+    """A job's status. last: its last line. ended: exit code and reason, None while it runs or if it
+    died. running: whether a process of it exists."""
 
     last: str
     ended: tuple[int, str] | None
@@ -42,8 +42,8 @@ class Status:
 
 @dataclass(frozen=True)
 class Remote:
-    """A folder on a host. host: as ssh takes it; config: a configuration file in the place of the
-    user's own. timeout: seconds for one question."""
+    """A folder on a host. host: as for ssh; config: a configuration file instead of the user's.
+    timeout: seconds per query."""
 
     host: str
     folder: str
@@ -55,12 +55,12 @@ class Remote:
             raise InvalidInputError(f"--ssh {self.host!r} names no host; write user@host")
 
     def command(self, script: str) -> list[str]:
-        """What is run here to have `script` run there, by sh in the home directory."""
+        """The local command that runs `script` there, with sh in the home directory."""
         config = ["-F", str(self.config)] if self.config else []
         return ["ssh", *_OPTIONS, *config, "--", self.host, f"sh -c {shlex.quote(script)}"]
 
     def send(self, payload: Path) -> None:
-        """Put a packed job there, whole or not at all; one that is there stays."""
+        """Upload a packed job atomically; keeps an existing one."""
         there = shlex.quote(self.folder)
         with tempfile.TemporaryFile() as packed:
             with tarfile.open(fileobj=packed, mode="w") as tar:
@@ -74,16 +74,16 @@ class Remote:
 
     @property
     def starting(self) -> str:
-        """The script that starts the job, in a session of its own, so that nothing here ends it."""
+        """The script that starts the job in its own session, so that nothing here can end it."""
         there = shlex.quote(self.folder)
         return f"cd {there} && {{ setsid nohup bash ./job.sh </dev/null >job.log 2>&1 & }}"
 
     def start(self) -> None:
-        """Start the job; one that runs or has ended stays as it is."""
+        """Start the job; does nothing if it runs or has ended."""
         self._ask(self.starting)
 
     def status(self) -> Status | None:
-        """How the job is; None where it is not there."""
+        """The job's status; None if it does not exist."""
         said = self._ask(
             f"cd {shlex.quote(self.folder)} 2>/dev/null || exit {_ABSENT}; "
             "if flock -n lock true 2>/dev/null; then echo no; else echo yes; fi; "
@@ -100,15 +100,15 @@ class Remote:
         return Status(last.strip().removeprefix("flashbench: "), ended, running == "yes")
 
     def stop(self) -> None:
-        """Have the job save and end."""
+        """Tell the job to save and end."""
         self._ask(
             f"cd {shlex.quote(self.folder)} 2>/dev/null || exit 0; "
             "flock -n lock true || kill -TERM $(cat pid)"
         )
 
     def fetch(self, target: Path) -> list[Path]:
-        """Bring the files of results/ into the folder `target`; those that came. Nothing else that
-        an archive can hold is taken: no links, no folders, no names that lead elsewhere."""
+        """Download the files of results/ into the folder `target`; returns those that arrived.
+        Takes only plain files from the archive: no links, folders, or names that lead elsewhere."""
         said = self._ask(f"cd {shlex.quote(self.folder)} && mkdir -p results && tar -cf - results")
         assert said is not None
         found = []
@@ -136,7 +136,7 @@ class Remote:
     def _ask(
         self, script: str, sent: IO[bytes] | None = None, *, absent: bool = False
     ) -> bytes | None:
-        """What a script prints. absent: whether it may say that the job is not there: None."""
+        """A script's output. absent: whether it may report a missing job, as None."""
         try:
             with tempfile.TemporaryFile() as printed:
                 done = subprocess.run(

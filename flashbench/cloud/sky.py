@@ -1,14 +1,14 @@
-"""A machine rented by SkyPilot: its task, and the few commands of `sky` that are used.
+"""A machine rented by SkyPilot: its tasks, and the few commands of `sky` that we use.
 
-`sky` is run as a program, with the user's own configuration; clouds' credentials are its business
-alone. Everything that limits what a machine costs is in the task and on the machine:
+`sky` runs as a program with the user's own configuration; only it handles cloud credentials.
+Everything that limits a machine's cost is in the task and on the machine:
 
-- `autostop` is set when the machine is up, before anything is sent to it (`armed`), since SkyPilot
-  sets it after setup and file mounts, and a machine that fails there would stay;
-- it waits for jobs alone: an ssh session that hangs at home keeps no machine;
-- the job is under `timeout`; there is no `setup`, so everything that can take long is in the job;
-- `shutdown` is planned for the end of the machine's life, should SkyPilot's daemon on it have died;
-- `max_hourly_cost` keeps SkyPilot from a machine whose whole life costs more than the limit.
+- `autostop` is set once the machine is up, before anything is sent to it (`armed`): SkyPilot sets
+it after setup and file mounts, and a machine that fails there would stay up; - autostop waits only
+for jobs, so a hanging ssh session keeps no machine alive; - the job runs under `timeout`; there is
+no `setup`, so everything slow is part of the job; - `shutdown` is scheduled for the end of the
+machine's life, in case SkyPilot's daemon on it died; - `max_hourly_cost` keeps SkyPilot from
+renting a machine whose life would cost more than the limit.
 """
 
 import json
@@ -29,8 +29,8 @@ from flashbench.render.escape import printable
 
 GPUS = ("L4", "A100", "A100-80GB", "H100", "H200")
 IDLE_MINUTES = 5
-# Paid for, but not the job's: a machine that starts; the idle minutes, in which its daemon looks
-# once a minute; what a job may take to save.
+# Paid time outside the job: the machine's start; the idle minutes, polled once a minute; and the
+# time for a job to save.
 BOOT_SECONDS, AROUND_SECONDS = 300, IDLE_MINUTES * 60 + 60 + 60
 SHORTEST_LIFE = 1200
 MOUNT = "/flashbench-bucket"
@@ -40,9 +40,9 @@ _NO_CLOUD = ("NoCloudAccessError", "No cloud access", "No enabled cloud", "No cl
 
 @dataclass(frozen=True)
 class Rental:
-    """What to rent. life: seconds that it may live; most_hourly: dollars that an hour of it may
-    cost, disk and traffic aside. bucket: a URL of one that gets the results. down: remove the
-    machine at the end; else it is stopped, and its disk stays."""
+    """What to rent. life: its maximum in seconds; most_hourly: its maximum price in dollars,
+    without disk and traffic. bucket: a URL for the results. down: remove the machine at the end
+    instead of stopping it, which keeps its disk."""
 
     name: str
     gpu: str
@@ -57,12 +57,12 @@ class Rental:
 
     @property
     def limits(self) -> Limits:
-        """Those of the job on it."""
+        """The limits of the job on it."""
         seconds = self.life - BOOT_SECONDS - AROUND_SECONDS
         return Limits(seconds, self.life - AROUND_SECONDS, bucket=self.mounted)
 
     def resources(self) -> dict[str, Any]:
-        """As the task has them."""
+        """The task's resources."""
         found: dict[str, Any] = {"accelerators": f"{self.gpu}:1", "disk_size": self.disk}
         if self.infra:
             found["infra"] = self.infra
@@ -76,7 +76,7 @@ class Rental:
         return found
 
     def armed(self) -> dict[str, Any]:
-        """The first task: nothing to send, so that autostop is set as soon as the machine is up."""
+        """The first task: sends nothing, so autostop is set as soon as the machine is up."""
         minutes = (self.life - BOOT_SECONDS) // 60
         born = f"date -d '-{BOOT_SECONDS} sec' +%s >~/.flashbench-born"
         return {
@@ -87,7 +87,7 @@ class Rental:
         }
 
     def task(self, payload: Path) -> dict[str, Any]:
-        """The second: the job. payload: the folder that is sent."""
+        """The second task: the job. payload: the folder to send."""
         found: dict[str, Any] = {
             "name": self.name,
             "resources": self.resources(),
@@ -100,7 +100,7 @@ class Rental:
 
     @property
     def mounted(self) -> str:
-        """Where on the machine the results go, "" without a bucket."""
+        """The results' folder on the machine; "" without a bucket."""
         if not self.bucket:
             return ""
         inside = "/".join(self.bucket.split("/")[3:]).strip("/")
@@ -108,7 +108,7 @@ class Rental:
 
 
 def to_yaml(task: Mapping[str, Any], indent: str = "") -> str:
-    """A task as YAML: mappings, texts of several lines as blocks, all else as in JSON."""
+    """A task as YAML: mappings, multi-line strings as blocks, everything else as JSON."""
     lines = []
     for key, value in task.items():
         if isinstance(value, Mapping):
@@ -122,7 +122,7 @@ def to_yaml(task: Mapping[str, Any], indent: str = "") -> str:
 
 
 def program() -> str:
-    """`sky`, beside this Python or on PATH. InvalidInputError says what to install."""
+    """The path of `sky`, beside this Python or on PATH. InvalidInputError names what to install."""
     beside = Path(sys.executable).with_name("sky")
     found = str(beside) if beside.is_file() else shutil.which("sky")
     if found is None:
@@ -134,22 +134,22 @@ def program() -> str:
 
 
 def launching(name: str, task: Path) -> list[str]:
-    """The words that start a machine, or a job on one that is up, and do not wait for it."""
+    """The arguments that start a machine, or a job on a running one, without waiting for it."""
     return ["launch", "--yes", "--detach-run", "--cluster", name, str(task)]
 
 
 def launch(name: str, task: Path) -> list[str]:
-    """The command of these words."""
+    """The whole command for these arguments."""
     return [program(), *launching(name, task)]
 
 
 def dry_run(name: str, task: Path) -> list[str]:
-    """The command that shows what would be rented, and its price."""
+    """The command that shows what would be rented, with its price."""
     return [program(), "launch", "--yes", "--dryrun", "--cluster", name, str(task)]
 
 
 def start(name: str) -> list[str]:
-    """The command that starts a machine that was stopped, to be removed when it is idle."""
+    """The command that restarts a stopped machine, to be removed when idle."""
     idle = ["--idle-minutes-to-autostop", str(IDLE_MINUTES), "--down"]
     return [program(), "start", "--yes", *idle, name]
 
@@ -160,7 +160,7 @@ def down(name: str) -> list[str]:
 
 
 def call(command: list[str], *, quiet: bool = False) -> None:
-    """Run a command of sky; what it says goes to stderr. NotMeasuredError with its error."""
+    """Run a `sky` command, with its output on stderr. Raises NotMeasuredError with its error."""
     lines = []
     with subprocess.Popen(
         command,

@@ -1,7 +1,7 @@
-"""The sources that a job needs, in two files: commits as a git bundle, the working tree as a tar.
+"""Pack a job's sources into two files: commits as a git bundle, the working tree as a tar.
 
-The user's repository is only read: what the bundle needs in refs is kept in a repository beside it,
-which borrows the objects.
+Only reads the user's repository: a temporary repository that borrows its objects holds the bundle's
+refs.
 """
 
 import hashlib
@@ -18,15 +18,15 @@ from flashbench.revisions.export import export
 from flashbench.revisions.revision import WORKTREE, Revision, is_shallow, resolve
 
 _TREE = ".tree"
-# What of a revision's text is the name of a ref: `main` of main~3 and main^{commit}.
+# The name of a ref in a revision's text: `main` in main~3 and main^{commit}.
 _NAME = re.compile(r"[^~^@:]+")
 
 
 def write_bundle(repository: Path, head: str, texts: Sequence[str], target: Path) -> None:
-    """A bundle in which `head` is HEAD and each of `texts` names the commit that it names here.
+    """Write a bundle in which HEAD is `head` and each of `texts` names the same commit as here.
 
-    texts: revisions, without WORKTREE. InvalidInputError for one that names nothing here, or that
-    means nothing elsewhere (`main@{yesterday}`).
+    texts: revisions, without WORKTREE. InvalidInputError if one names nothing here, or would mean
+    nothing elsewhere (`main@{yesterday}`).
     """
     if is_shallow(repository):
         raise InvalidInputError(
@@ -56,8 +56,8 @@ def write_bundle(repository: Path, head: str, texts: Sequence[str], target: Path
 
 
 def _refs(repository: Path, text: str, commit: str) -> dict[str, str]:
-    """The refs that a revision needs to be found by the same words, and their commits."""
-    found = {f"refs/flashbench/{commit}": commit}  # one that no ref below reaches
+    """The refs that make a revision's text resolve to the same commit, and their commits."""
+    found = {f"refs/flashbench/{commit}": commit}  # a commit that no ref below reaches
     for name in filter(None, [text, *_NAME.findall(text)[:1]]):
         try:
             full = git.ask(repository, "rev-parse", "--symbolic-full-name", name).decode().strip()
@@ -76,8 +76,8 @@ def _commit(repository: Path, text: str) -> str:
 
 
 def write_worktree(repository: Path, target: Path) -> str:
-    """The working tree as it is, but for what git ignores and flashbench's own files; a hash of its
-    content. Nothing is written, and the hash is "", where it does not differ from HEAD."""
+    """Write the working tree, without ignored files and flashbench's own, and return a hash of its
+    content. If it equals HEAD, writes nothing and returns ""."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / _TREE
         if not export(repository, resolve(repository, WORKTREE), tree).dirty:
@@ -88,7 +88,7 @@ def write_worktree(repository: Path, target: Path) -> str:
 
 
 def _content(tree: Path) -> str:
-    """A hash of all names and files."""
+    """The hash of all names and files."""
     found = hashlib.sha256()
     for path in sorted(tree.rglob("*")):
         if path.is_symlink():
@@ -101,5 +101,5 @@ def _content(tree: Path) -> str:
 
 
 def head_of(repository: Path) -> Revision:
-    """The commit that is checked out. InvalidInputError before the first one."""
+    """The checked-out commit. InvalidInputError before the first one."""
     return resolve(repository, "HEAD")

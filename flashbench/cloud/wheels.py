@@ -1,4 +1,4 @@
-"""The wheels of this flashbench: a job installs the one that is for its Python."""
+"""Find the wheels of this flashbench; a job installs the one for its Python."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,8 +8,8 @@ from flashbench.errors import InvalidInputError
 
 
 def find_wheels(named: Sequence[Path]) -> list[Path]:
-    """Those that are named, or else those of this version that `make wheel` left in dist/ of the
-    checkout. InvalidInputError where there is none."""
+    """The named wheels, or else those of this version in the checkout's dist/ (`make wheel`).
+    InvalidInputError if there is none."""
     for wheel in named:
         if not wheel.is_file() or wheel.suffix != ".whl":
             raise InvalidInputError(f"--wheel {wheel}: no wheel is there; `make wheel` makes one")

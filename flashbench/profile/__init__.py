@@ -1,1 +1,1 @@
-"""Where the time of one call goes: collect -> parse -> floors -> rule -> view."""
+"""Profile one call: collect -> parse -> floors -> rule -> view."""

@@ -1,5 +1,5 @@
-"""What bounds a call: by its time and the floors, the counters of its longest kernel, or a CPU's.
-"unknown" is an answer.
+"""Find a call's bottleneck from its time and floors, the counters of its longest kernel, or a
+CPU's. "unknown" is a possible answer.
 """
 
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from flashbench.profile.floors import Floor, floors
 from flashbench.profile.model import CaseProfile, Subject
 from flashbench.profile.rule import BUSY, UNKNOWN, Bottleneck
 
-LAUNCH = 2.0  # times a call that does nothing, up to which the launch is what bounds
+LAUNCH = 2.0  # up to this many times an empty call, the launch is the bottleneck
 
 
 def find(profile: CaseProfile, subject: Subject) -> Bottleneck:
-    """What bounds a subject of a profile."""
+    """The bottleneck of one subject of a profile."""
     known = floors(profile.case, profile.ceilings, profile.metric) if profile.ceilings else []
     seconds = subject.seconds(profile.metric)
     largest = by_floors(seconds, known)
@@ -28,7 +28,7 @@ def find(profile: CaseProfile, subject: Subject) -> Bottleneck:
 
 
 def by_floors(seconds: float | None, known: Sequence[Floor]) -> Bottleneck:
-    """What timing alone can say: the floor that takes most of the time."""
+    """The bottleneck by timing alone: the floor that takes most of the time."""
     if not seconds:
         return Bottleneck(UNKNOWN, ("no time was measured",))
     if not known:

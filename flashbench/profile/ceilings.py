@@ -1,5 +1,5 @@
-"""The ceilings of this machine: measured once, in a process of their own, and kept beside its
-noise ($FLASHBENCH_MACHINE)."""
+"""The ceilings of this machine: measured once in a separate process, and stored in its profile
+($FLASHBENCH_MACHINE)."""
 
 import subprocess
 import sys
@@ -24,17 +24,16 @@ _CEILINGS = msgspec.json.Decoder(Ceilings)
 
 
 def known(environment: Environment, device: str) -> Ceilings | None:
-    """Those of this device, where they were measured before. Raises InvalidInputError."""
+    """This device's ceilings, if measured before. Raises InvalidInputError."""
     key = (device, *machine.identify(environment, device))
     kept = machine.load(machine.path()).ceilings
     return next((one for one in kept if one.key == key), None)
 
 
 def measure(device: str, threads: int | None = None) -> Ceilings:
-    """Measure and keep them. threads: of torch, on a CPU; None: as many as it takes.
+    """Measure and store them. threads: of torch, on a CPU; None: torch's default.
 
-    Raises NotMeasuredError where there is no such device, InvalidInputError where they cannot be
-    kept.
+    Raises NotMeasuredError without such a device, InvalidInputError if they cannot be stored.
     """
     root = str(Path(flashbench.__file__).parents[1])
     command = [sys.executable, "-P", "-c", _BOOTSTRAP, root, device, str(threads or 0)]

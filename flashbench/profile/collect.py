@@ -1,4 +1,4 @@
-"""Profiles candidates on one case: a launch for times, one call for counters, the ceilings."""
+"""Profile candidates on one case: one launch for times, one call for counters, and the ceilings."""
 
 import statistics
 import tempfile
@@ -20,13 +20,13 @@ from flashbench.profile.ncu_csv import KernelRow, parse
 from flashbench.profile.timing import Timed, time_case
 from flashbench.runfile import Candidate, Environment, Result
 
-_HAS_A_CALL = ("ok", "wrong")  # statuses of what can be called on the case
+_HAS_A_CALL = ("ok", "wrong")  # statuses of candidates that can be called on the case
 
 
 @dataclass(frozen=True, slots=True)
 class ToProfile:
-    """A candidate to profile. setup: how a worker loads it; name: what it is called there; label:
-    what tables call it. variants: of it, each named after the stage that it leaves out."""
+    """A candidate to profile. setup: how a worker loads it; name: its name there; label: its name
+    in tables. variants: each named after the stage that it skips."""
 
     setup: Setup
     name: str
@@ -36,8 +36,8 @@ class ToProfile:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """cold: with an empty L2 cache. seed: of the inputs. timeout: seconds a step. stem: where raw
-    reports go, without their ends. tell: says what is done."""
+    """cold: with an empty L2 cache. seed: of the inputs. timeout: seconds per step. stem: path of
+    raw reports, without suffixes. tell: prints progress."""
 
     cold: bool
     seed: int
@@ -47,9 +47,9 @@ class How:
 
 
 def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]) -> CaseProfile:
-    """Profile every candidate; one that cannot be profiled says why and loses no other.
+    """Profile every candidate; a failure is recorded with its reason and affects no other.
 
-    Raises NotMeasuredError where the first cannot be called at all.
+    Raises NotMeasuredError if the first cannot be called at all.
     """
     subjects: list[Subject] = []
     environment = Environment()
@@ -83,7 +83,7 @@ def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """What counts: a program and the counters it offers, or why there is none."""
+    """The profiler: a program and its counters, or the reason why there is none."""
 
     path: str
     name: str
@@ -107,7 +107,7 @@ def _failed(one: ToProfile, reason: str) -> Subject:
 
 
 def _subject(case: Case, one: ToProfile, timed: Timed, tool: _Tool, how: How) -> Subject:
-    """Times and kernels of a launch, and the counters of one more call where there are any."""
+    """Times and kernels of a launch, and the counters of one more call, if available."""
     candidate = timed.candidate
     candidate.name = one.label
     subject = Subject(
@@ -132,7 +132,7 @@ def _subject(case: Case, one: ToProfile, timed: Timed, tool: _Tool, how: How) ->
 
 
 def _variants(case: Case, one: ToProfile, how: How) -> dict[str, Time]:
-    """What a call takes without each stage, in a launch of its own; nobody looks at its result."""
+    """The time of a call without each stage, in its own launch; results are not checked."""
     found = {}
     for variant in one.variants:
         how.tell(f"{one.label} without {variant.name}: timing one launch")
@@ -177,7 +177,7 @@ def _count(subject: Subject, case: Case, one: ToProfile, tool: _Tool, how: How) 
     counted = [_counted(row) for row in parse(text, str(report))]
     if not counted:
         raise NotMeasuredError(f"{report}: ncu saw no kernel in the call")
-    # ncu counts kernels; copies and fills between them stay as torch's profiler saw them.
+    # ncu counts only kernels; copies and fills between them keep torch's profiler's times.
     others = [one for one in subject.kernels if one.name.startswith(("Memset", "Memcpy"))]
     subject.kernels = [*counted, *others]
 
@@ -206,7 +206,7 @@ def _kernels(inspected: Inspected | None) -> list[CountedKernel]:
 def _ceilings(
     environment: Environment, device: str, tell: Callable[[str], None]
 ) -> Ceilings | None:
-    """Those of this machine, measured where they are not known; None where they cannot be."""
+    """This machine's ceilings, measured if unknown; None if that fails."""
     found = ceilings.known(environment, device)
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""Run a profiler, and leave none of its processes behind."""
+"""Run a profiler without leaving processes behind."""
 
 import contextlib
 import os
@@ -6,11 +6,11 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
-_ENVIRONMENT = {"LC_ALL": "C"}  # numbers without the separators of a language
+_ENVIRONMENT = {"LC_ALL": "C"}  # numbers without a locale's separators
 
 
 def run(command: Sequence[str], timeout: float) -> "subprocess.CompletedProcess[str]":
-    """What the command said, as text. Whatever ends the wait also ends what it started.
+    """The command's result as text. Whatever ends the wait also kills its processes.
 
     Raises OSError if it cannot be started, subprocess.TimeoutExpired.
     """

@@ -1,7 +1,7 @@
-"""The hardware counters that are asked for, by the words that rules and tables use for them.
+"""The hardware counters to collect, by the names that rules and tables use.
 
-A counter has several names: architectures and versions of Nsight Compute differ. Those that the
-`ncu` here knows are collected, and the first that has a number is used.
+A counter has several names, because architectures and versions of Nsight Compute differ. Those that
+this `ncu` knows are collected; the first with a number is used.
 """
 
 from collections.abc import Collection, Mapping
@@ -9,8 +9,7 @@ from collections.abc import Collection, Mapping
 _ACTIVE = ".avg.pct_of_peak_sustained_active"
 _ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 
-# Why a warp did not issue, by ncu's word for it. Shares are of the cycles between two of its
-# instructions.
+# Stall reasons by ncu's names. Shares are of the cycles between two of a warp's instructions.
 STALLS = {
     "long_scoreboard": "global or local memory",
     "short_scoreboard": "shared memory or exp",
@@ -31,7 +30,7 @@ STALLS = {
     "sleeping": "its own sleep",
     "misc": "something else",
 }
-# Pipes that the instruction mix is told by, in words.
+# The pipes of the instruction mix, in words.
 PIPES = {
     "tensor": "tensor cores",
     "fma": "FMA pipe",
@@ -44,11 +43,11 @@ PIPES = {
     "tma": "TMA",
 }
 
-# One counter, its names at ncu, the preferred first.
+# A counter and its names in ncu, the preferred one first.
 NAMES: dict[str, tuple[str, ...]] = {
     "duration": ("gpu__time_duration.sum",),
     "sm": (f"sm__throughput{_ELAPSED}",),
-    # Of the pipe's cycles: its instructions take more than one each.
+    # In cycles of the pipe, whose instructions take more than one each.
     "tensor": (
         f"sm__pipe_tensor_cycles_active{_ACTIVE}",
         f"sm__pipe_tensor_op_hmma_cycles_active{_ACTIVE}",
@@ -66,8 +65,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "l2_bytes": ("lts__t_bytes.sum",),
     "dram_read": ("dram__bytes_read.sum",),
     "dram_write": ("dram__bytes_write.sum",),
-    # Cycles in which shared memory was read or written, and those of them that a conflict of banks
-    # added.
+    # Cycles in which shared memory was read or written, and those of them added by bank conflicts.
     "shared_cycles": ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",),
     "shared_share": (f"l1tex__data_pipe_lsu_wavefronts_mem_shared{_ELAPSED}",),
     "conflicts": ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",),
@@ -98,8 +96,8 @@ NAMES: dict[str, tuple[str, ...]] = {
 
 
 def wanted(known: Collection[str]) -> list[str]:
-    """Names to collect, of those that `ncu --query-metrics` lists without their suffixes; all of
-    them where it lists none. What the launch itself says is always known."""
+    """Names to collect, of those that `ncu --query-metrics` lists without suffixes; all of them if
+    it lists none. Launch parameters are always available."""
     names = [name for several in NAMES.values() for name in several]
     always = ("launch__", "sm__maximum_warps")
     return [
@@ -110,7 +108,7 @@ def wanted(known: Collection[str]) -> list[str]:
 
 
 def read(values: Mapping[str, float]) -> dict[str, float]:
-    """Our counters of ncu's numbers of one kernel; those it has."""
+    """Our counters from ncu's numbers for one kernel, as far as it has them."""
     found = {
         counter: next((values[name] for name in names if name in values), None)
         for counter, names in NAMES.items()

@@ -1,4 +1,4 @@
-"""What this CPU does at most with torch's threads: products from registers, copies, calls.
+"""This CPU's peak rates with torch's threads: products from registers, copies, calls.
 
 Exponentials have no ceiling here: vectorized ones are polynomials, arithmetic like the rest.
 """
@@ -31,12 +31,12 @@ def measure() -> dict[str, Any]:
 
 
 def _best(clock: CpuClock, call: Call) -> float:
-    """Seconds of the fastest sample: a ceiling is what was reached once."""
+    """Seconds of the fastest sample: a ceiling need be reached only once."""
     return min(clock.prepare("wall", call).block(_SAMPLES))
 
 
 def _products(clock: CpuClock, dtype: str) -> float:
-    """Operations a second, by torch or by our own units from registers, whichever does more."""
+    """Operations per second, by torch or our own units from registers, whichever is faster."""
     best = 0.0
     if dtype == "fp32":  # torch's other dtypes are slow on some CPUs, and no ceiling
         a, b = torch.randn(_SIZE, _SIZE), torch.randn(_SIZE, _SIZE)

@@ -1,6 +1,6 @@
-"""What bounds a call on a CPU, by what perf counted.
+"""Find a call's bottleneck on a CPU from perf's counters.
 
-The rules go by ratios that mean the same on any CPU: perf counts no single unit of one.
+The rules use ratios that mean the same on any CPU, because perf counts no single units.
 """
 
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from flashbench.machine import Ceilings
 from flashbench.profile.rule import BUSY, Bottleneck
 
 _LINE = 64  # bytes of a cache line
-_FEW_INSTRUCTIONS = 1.0  # a cycle, below which a core mostly waits
+_FEW_INSTRUCTIONS = 1.0  # per cycle, below which a core mostly waits
 
 
 def of_call(counters: Mapping[str, float], ceilings: Ceilings | None) -> Bottleneck | None:
-    """The first rule that holds: idle threads, memory, cores that wait. counters: a call, of
+    """The first matching rule: idle threads, memory, waiting cores. counters: per call, from
     flashbench/profile/perf.py."""
     return _idle_threads(counters, ceilings) or _memory(counters, ceilings) or _waiting(counters)
 

@@ -1,18 +1,18 @@
-"""What changed between two profiles of a case, in words: "same time, twice the bank conflicts"."""
+"""Describe the difference of two profiles of a case: "same time, twice the bank conflicts"."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flashbench.profile.model import Subject
 
-SAME_TIME = 0.03  # medians of one launch each that differ by less are the same
-_LARGE = 1.25  # a ratio, or its inverse, from which on a counter is named
+SAME_TIME = 0.03  # medians of single launches that differ by less are equal
+_LARGE = 1.25  # name counters from this ratio, or its inverse, on
 _MOST = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Amount:
-    """A counter that adds up over kernels. least: what does not matter below."""
+    """A counter that adds up over kernels. least: ignore smaller values."""
 
     words: str
     least: float
@@ -36,7 +36,7 @@ _OF_THE_LONGEST = ("registers", "shared", "occupancy")
 
 
 def differences(old: Subject, new: Subject, metric: str) -> str:
-    """What `new` has more or less of than `old`; "" where there is nothing to compare."""
+    """What `new` has more or less of than `old`; "" if nothing is comparable."""
     parts = [_time(old, new, metric)]
     before, after = amounts(old), amounts(new)
     ratios = [
@@ -57,7 +57,7 @@ def differences(old: Subject, new: Subject, metric: str) -> str:
 
 
 def amounts(subject: Subject) -> dict[str, float]:
-    """Of a whole call: sums over its kernels, and what its longest kernel is launched with."""
+    """The amounts of a whole call: sums over its kernels, and its longest kernel's launch."""
     counted = [kernel.counters for kernel in subject.kernels if kernel.counters]
     found = dict(subject.counters)
     if not counted:
@@ -74,12 +74,12 @@ def amounts(subject: Subject) -> dict[str, float]:
 
 
 def memory_bytes(counters: Mapping[str, float]) -> float:
-    """Read from and written to the device's memory."""
+    """Bytes read from and written to the device's memory."""
     return counters.get("dram_read", 0.0) + counters.get("dram_write", 0.0)
 
 
 def times(ratio: float) -> str:
-    """A ratio as one says it."""
+    """A ratio in words."""
     for value, word in ((2.0, "twice"), (0.5, "half")):
         if abs(ratio / value - 1) < 0.05:
             return word

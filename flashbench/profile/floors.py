@@ -1,4 +1,4 @@
-"""Floors: what the case would take at least if it did one thing at this machine's measured rate."""
+"""Floors: the case's minimum time if it did only one thing, at this machine's measured rate."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from flashbench.machine import Ceilings
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """work and rate: in words, of what the seconds are the quotient."""
+    """work, rate: in words; the seconds are their quotient."""
 
     name: str
     seconds: float
@@ -17,11 +17,11 @@ class Floor:
 
 
 def floors(case: Case, ceilings: Ceilings, metric: str) -> list[Floor]:
-    """Those that are known, the largest first.
+    """The known floors, largest first.
 
-    arithmetic: the two products of the unmasked pairs. bytes: q, k and v read once, the output
-    written once; from the cache where that holds them all and is not emptied before. exponentials:
-    one for each pair. launch: a call that does nothing, by the same clock.
+    arithmetic: the two products over the unmasked pairs. bytes: q, k and v read once, the output
+    written once, from the cache if it holds them all and is not flushed. exponentials: one per
+    pair. launch: an empty call, by the same clock.
     """
     found = []
     if rate := ceilings.flops.get(case.dtype):

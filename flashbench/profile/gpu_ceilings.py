@@ -1,6 +1,6 @@
-"""What this GPU does at most: matrix products, copies, exponentials, calls that do nothing.
+"""This GPU's peak rates: matrix products, copies, exponentials, empty calls.
 
-Each is timed by the clocks that time candidates, so that a floor and a time mean the same.
+Each is timed by the clocks that time candidates, so that floors and times are comparable.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 _LEAST_COPY_BYTES = 1 << 28
 _THREADS = 1 << 20
 _EXPONENTIALS_A_THREAD = 512
-# Four chains a thread hide each other's latency; approximate, as attention kernels compute them.
+# Four chains per thread hide each other's latency; approximate, as in attention kernels.
 _EXPONENTIALS = """
 template <typename T> T exponentials(T x) {
     T a = x, b = x + T(1), c = x + T(2), d = x + T(3);
@@ -35,7 +35,7 @@ template <typename T> T exponentials(T x) {
 
 
 def measure() -> dict[str, Any]:
-    """The fields of `machine.Ceilings`, of the current device, in about 3 s."""
+    """The fields of `machine.Ceilings` for the current device, in about 3 s."""
     clock = CudaClock(_MIN_SAMPLE_SECONDS)
     cache = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
     return {
@@ -49,12 +49,12 @@ def measure() -> dict[str, Any]:
 
 
 def _best(clock: CudaClock, call: Call, metric: str = "gpu_warm") -> float:
-    """Seconds of the fastest sample: a ceiling is what was reached once."""
+    """Seconds of the fastest sample: a ceiling need be reached only once."""
     return min(clock.prepare(metric, call).block(_SAMPLES))
 
 
 def _products(clock: CudaClock, dtype: str) -> float:
-    """Operations a second of cuBLAS; fp32 without TF32, as torch leaves it."""
+    """Operations per second of cuBLAS; fp32 without TF32, torch's default."""
     best = 0.0
     for size in _PRODUCT_SIZES[dtype]:
         a, b = (torch.randn(size, size, device="cuda").to(_DTYPES[dtype]) for _ in range(2))
@@ -68,14 +68,14 @@ def _products(clock: CudaClock, dtype: str) -> float:
 
 
 def _copies(clock: CudaClock, size: int) -> float:
-    """Bytes read and written a second by a copy of `size` bytes."""
+    """Bytes read and written per second by a copy of `size` bytes."""
     source = torch.zeros(size // 4, dtype=torch.int32, device="cuda")
     target = torch.empty_like(source)
     return 2 * source.nbytes / _best(clock, lambda: target.copy_(source))
 
 
 def _exponentials(clock: CudaClock) -> float | None:
-    """Exponentials a second from registers; None where torch cannot compile a kernel here."""
+    """Exponentials per second from registers; None if torch cannot compile a kernel here."""
     try:
         kernel = torch.cuda.jiterator._create_jit_fn(_EXPONENTIALS)
         x = torch.zeros(_THREADS, device="cuda")
@@ -86,7 +86,7 @@ def _exponentials(clock: CudaClock) -> float | None:
 
 
 def _launches(clock: CudaClock) -> dict[str, float]:
-    """Seconds of a kernel that does nothing, by metric."""
+    """Seconds of an empty kernel, by metric."""
     nothing = torch.empty(1, device="cuda")
 
     def call() -> torch.Tensor:

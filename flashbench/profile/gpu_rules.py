@@ -1,7 +1,7 @@
-"""What bounds a kernel: stated rules over its counters, each with the two numbers that led to it
-and the usual next steps.
+"""Rules that find a kernel's bottleneck from its counters, each with its two numbers and the usual
+next steps.
 
-The limits were set on kernels that are bound by one thing each (experiments/bound_kernels.py).
+The limits were set with kernels that have one known bottleneck each (experiments/bound_kernels.py).
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from flashbench.profile.counters import STALLS
 from flashbench.profile.rule import BUSY, UNKNOWN, Bottleneck
 
-IDLE_SMS = 75.0  # percent of the time that an SM has work, below which the grid is what bounds
+IDLE_SMS = 75.0  # percent of the time that an SM has work, below which the grid is the bottleneck
 CONFLICTS = 30.0  # percent of shared memory's cycles that conflicts add
 ISSUE = 80.0  # percent of cycles in which an instruction is issued
 STALL = 30.0  # percent of a warp's time that one reason takes
@@ -19,7 +19,7 @@ Counters = Mapping[str, float]
 
 
 def of_kernel(counters: Counters) -> Bottleneck:
-    """The first rule that holds: idle SMs, the busiest unit, issue slots, what warps wait for."""
+    """The first matching rule: idle SMs, the busiest unit, issue slots, stall reasons."""
     for rule in (_idle_sms, _busiest_unit, _issue, _stall):
         if found := rule(counters):
             return found
@@ -36,7 +36,7 @@ def busy_share(counters: Counters) -> float | None:
 
 
 def stalls(counters: Counters) -> list[tuple[str, float]]:
-    """Why warps do not issue, with percent of their time, the largest first."""
+    """Stall reasons with their percentage of warps' time, largest first."""
     known = {name: counters.get(f"stall_{name}", 0.0) for name in STALLS}
     total = counters.get("warp_latency") or sum(known.values())
     if not total:
@@ -45,7 +45,7 @@ def stalls(counters: Counters) -> list[tuple[str, float]]:
 
 
 def limiter(counters: Counters) -> str:
-    """What keeps more blocks off an SM; "" where that is not known."""
+    """The resource that limits the blocks per SM; "" if unknown."""
     limits = {
         "registers": counters.get("limit_registers"),
         "shared memory": counters.get("limit_shared"),
@@ -163,7 +163,7 @@ def _busiest_unit(counters: Counters) -> Bottleneck | None:
     if share < BUSY:
         return None
     if unit == "l2" and counters.get("dram", 0.0) >= BUSY:
-        # L2's figure counts what it fetches from memory, too.
+        # L2's number includes what it fetches from memory.
         share, unit = counters["dram"], "dram"
     found = _UNITS[unit]
     evidence = (f"{found.name} {share:.0f} % of peak", found.beside(counters))

@@ -1,4 +1,4 @@
-"""CaseProfile: what was found out about one case, as one JSON document beside the run files."""
+"""CaseProfile: the profile of one case, a JSON document beside the run files."""
 
 from pathlib import Path
 
@@ -16,12 +16,12 @@ from flashbench.runfile import Candidate, Environment
 FORMAT = "flashbench-profile"
 VERSION = 1
 _MAX_BYTES = 2**27
-_LARGEST = 1e30  # of a number that may be multiplied
+_LARGEST = 1e30  # of a number, so that products stay finite
 
 
 class CountedKernel(msgspec.Struct, kw_only=True):
-    """One kernel of the call, by the names of flashbench/profile/counters.py: seconds, bytes,
-    percent."""
+    """One kernel of the call. counters: by the names of flashbench/profile/counters.py, in seconds,
+    bytes, percent."""
 
     name: str
     seconds: float | None = None  # by torch's profiler: no counters are read then
@@ -34,7 +34,7 @@ class CountedKernel(msgspec.Struct, kw_only=True):
 
 
 class Time(msgspec.Struct, kw_only=True):
-    """Seconds a call in the one launch that was timed: median and quartiles of its samples."""
+    """Seconds per call in the timed launch: median and quartiles of its samples."""
 
     median: float
     low: float
@@ -60,19 +60,18 @@ class Subject(msgspec.Struct, kw_only=True):
 
     @property
     def longest(self) -> CountedKernel | None:
-        """The kernel that most of the call's time goes to."""
+        """The kernel that takes most of the call's time."""
         return max(self.kernels, key=lambda kernel: kernel.took, default=None)
 
     def seconds(self, metric: str) -> float | None:
-        """Of a call: by the clock; of a wrong result, which has no time, by its kernels."""
+        """Seconds per call, by the clock; of a wrong result, which has no time, by its kernels."""
         if metric in self.times:
             return self.times[metric].median
         return sum(kernel.took for kernel in self.kernels) or None
 
 
 class CaseProfile(msgspec.Struct, kw_only=True):
-    """The document. subjects: the candidate, then what it is held against. cold: with an empty L2
-    cache."""
+    """The document. subjects: the candidate, then its opponent. cold: with an empty L2 cache."""
 
     format: str = FORMAT
     version: int = VERSION
@@ -88,7 +87,7 @@ class CaseProfile(msgspec.Struct, kw_only=True):
 
     @property
     def metric(self) -> str:
-        """The time that stands beside the counters."""
+        """The metric of the times beside the counters."""
         if self.case.device == "cpu":
             return "wall"
         return "gpu_cold" if self.cold else "gpu_warm"
@@ -98,12 +97,12 @@ _PROFILE = msgspec.json.Decoder(CaseProfile)
 
 
 def save(profile: CaseProfile, path: Path) -> None:
-    """Write the document in one step. Raises OSError."""
+    """Write the document atomically. Raises OSError."""
     write_file(path, msgspec.json.encode(profile) + b"\n")
 
 
 def is_profile(path: Path) -> bool:
-    """Whether the file says that it is one."""
+    """Whether the file declares to be a profile."""
     try:
         return head_of(read_input(path, _MAX_BYTES, "a profile")).format == FORMAT
     except (InvalidInputError, *UNREADABLE):
@@ -111,7 +110,7 @@ def is_profile(path: Path) -> bool:
 
 
 def load(path: Path) -> CaseProfile:
-    """Read and check a profile; InvalidInputError says what is wrong with it."""
+    """Read and check a profile; InvalidInputError names the damage."""
     content = read_input(path, _MAX_BYTES, "a profile")
     try:
         head = head_of(content)

@@ -1,4 +1,4 @@
-"""Nsight Compute: whether it is here and permitted, the command for one call, and its report."""
+"""Nsight Compute: find it, check permission, run it on one call, and export its report."""
 
 import os
 import re
@@ -44,9 +44,9 @@ def find() -> str:
 
 
 def offered(ncu: str) -> list[str]:
-    """Our counters as this ncu calls them on this GPU; all names where it does not list any.
+    """This ncu's names of our counters on this GPU; all names if it cannot list any.
 
-    Versions before 2023 refuse a list with a name that they do not know.
+    Versions before 2023 refuse a list with an unknown name.
     """
     try:
         answer = run([ncu, "--query-metrics"], _QUERY_SECONDS).stdout
@@ -58,10 +58,10 @@ def offered(ncu: str) -> list[str]:
 def command(
     ncu: str, report: Path, target: Sequence[str], metrics: Sequence[str], *, cold: bool
 ) -> list[str]:
-    """The command that profiles what `target` runs between cudaProfilerStart and -Stop.
+    """The command that profiles `target` between cudaProfilerStart and -Stop.
 
-    Every kernel is replayed until all counters are read. Clocks are left alone. cold: caches are
-    emptied before each replay; else they are as the replay before left them.
+    Replays every kernel until all counters are read, with unchanged clocks. cold: flush caches
+    before each replay; otherwise they are as the previous replay left them.
     """
     return [
         ncu,
@@ -89,10 +89,10 @@ def collect(
     *,
     cold: bool,
 ) -> str:
-    """Profile a target into the report; its counters as CSV. metrics: as of `offered`.
+    """Profile a target into the report; returns its counters as CSV. metrics: from `offered`.
 
-    Raises CountersUnavailableError where they may not be read, NotMeasuredError where the target
-    fails or nothing was profiled.
+    Raises CountersUnavailableError without permission, NotMeasuredError if the target fails or
+    nothing was profiled.
     """
     try:
         done = run(command(ncu, report, target, metrics, cold=cold), timeout)
@@ -109,7 +109,7 @@ def collect(
 
 
 def export(ncu: str, report: Path) -> str:
-    """A report as CSV: one line a kernel, in base units. Raises NotMeasuredError."""
+    """A report as CSV: one line per kernel, in base units. Raises NotMeasuredError."""
     shown = [ncu, "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
     try:
         done = run(shown, _QUERY_SECONDS)
@@ -121,7 +121,7 @@ def export(ncu: str, report: Path) -> str:
 
 
 def version(ncu: str) -> str:
-    """As in "2025.3.1.0"; "" where it does not say."""
+    """The version, such as "2025.3.1.0"; "" if unknown."""
     try:
         found = re.search(r"Version (\S+)", run([ncu, "--version"], _QUERY_SECONDS).stdout)
     except (OSError, subprocess.SubprocessError):
@@ -130,7 +130,7 @@ def version(ncu: str) -> str:
 
 
 def _reason(said: str, code: int) -> str:
-    """The last line that is an error of ncu, or of the target."""
+    """The last error line of ncu or the target."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("==ERROR==")]
     others = [line for line in lines if not line.startswith("==")]

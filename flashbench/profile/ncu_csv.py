@@ -1,7 +1,7 @@
-"""Reads what `ncu --csv` prints, of any version: one line a kernel with a row of units, or one line
-a counter; numbers with the separators of any language.
+"""Parse the output of any version of `ncu --csv`: one line per kernel with a row of units, or one
+line per counter; numbers with any locale's separators.
 
-The text is untrusted: kernel names are whatever a program called its functions.
+The text is untrusted: kernel names are any names of functions.
 """
 
 import csv
@@ -18,7 +18,7 @@ _NUMBER = re.compile(
     r"(?:\(!\) *)?([-+]?[0-9][0-9.,'\u00a0\u202f ]*(?:[eE][-+]?[0-9]+)?)(?= *(?:[(;]|$))"
 )
 _SPACES = re.compile(r"['\u00a0\u202f ]")
-# Only a decimal comma stands there: after a 0, before other than three digits, or after a dot.
+# Certainly a decimal comma: after a 0, not before three digits, or after a dot.
 _DECIMAL_COMMA = re.compile(r"^-?(?:0,\d+|\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+)$")
 _PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SCALED = re.compile(r"(?P<prefix>[numKMGT]?)(?:second|byte|inst|cycle|sector|s|B)\b")
@@ -33,9 +33,9 @@ class KernelRow:
 
 
 def parse(text: str, name: str) -> list[KernelRow]:
-    """The kernels in the order in which they ran. name: what messages call the text.
+    """The kernels in execution order. name: of the text in messages.
 
-    Raises InvalidInputError where it is no CSV of ncu.
+    Raises InvalidInputError if it is not ncu's CSV.
     """
     try:
         rows = list(csv.reader(text.splitlines()))
@@ -63,7 +63,7 @@ _Cells = Iterable[tuple[str, str, str, str, str]]  # ID, kernel, metric, unit, v
 
 
 def _by_counter_column(header: Sequence[str], body: Sequence[Sequence[str]]) -> _Cells:
-    """Of the page `raw`: a column a counter, units in the first row, whose ID is empty."""
+    """Parse the page `raw`: one column per counter, units in the first row, whose ID is empty."""
     at_id, at_kernel = header.index("ID"), header.index(_KERNEL)
     units = next((row for row in body if not row[at_id].strip()), [""] * len(header))
     for row in body:
@@ -73,7 +73,7 @@ def _by_counter_column(header: Sequence[str], body: Sequence[Sequence[str]]) -> 
 
 
 def _by_kernel_row(header: Sequence[str], body: Sequence[Sequence[str]]) -> _Cells:
-    """Of the page `details`, and of versions before 2020.2: a row a counter."""
+    """Parse the page `details`, and versions before 2020.2: one row per counter."""
     columns = [header.index(name) for name in ("ID", _KERNEL, _METRIC, _UNIT, _VALUE)]
     for row in body:
         number, kernel, metric, unit, value = (row[column] for column in columns)
@@ -81,7 +81,7 @@ def _by_kernel_row(header: Sequence[str], body: Sequence[Sequence[str]]) -> _Cel
 
 
 def number_of(text: str, *, decimal_comma: bool = False) -> float | None:
-    """The number at the beginning of a cell; None for "n/a", "nan" and words."""
+    """The number at the start of a cell; None for "n/a", "nan" and words."""
     match = _NUMBER.match(text.strip())
     if match is None:
         return None
@@ -95,6 +95,6 @@ def number_of(text: str, *, decimal_comma: bool = False) -> float | None:
 
 
 def scale_of(unit: str) -> float:
-    """What a value in this unit is multiplied by: "usecond" 1e-6, "Kbyte/block" 1e3, "%" 1."""
+    """The factor from this unit to its base unit: "usecond" 1e-6, "Kbyte/block" 1e3, "%" 1."""
     match = _SCALED.match(unit)
     return _PREFIXES[match["prefix"]] if match else 1.0

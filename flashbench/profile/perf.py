@@ -1,4 +1,4 @@
-"""`perf stat` on exactly the measured calls of a CPU: counting is switched on between two marks."""
+"""Run `perf stat` on exactly the measured CPU calls, by enabling counting between two marks."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ _FIELDS = 3  # value, unit, event, and more
 
 
 class Calls(msgspec.Struct, kw_only=True):
-    """What the target says on stdout: its calls between the marks, and their seconds."""
+    """The target's output: its calls between the marks, and their seconds."""
 
     calls: int
     seconds: float
@@ -47,11 +47,11 @@ def find() -> str:
 
 
 def collect(perf: str, target: Sequence[str], timeout: float) -> tuple[dict[str, float], str]:
-    """Counters a call, `task-clock` in seconds, by perf's names; `seconds` is the wall time of one.
-    And why those of the hardware are missing ("" where they are not).
+    """Counters per call by perf's names, with `task-clock` in seconds and `seconds`, the wall time;
+    and why hardware counters are missing ("" if they are not).
 
-    target: a command that takes the names of two FIFOs, to perf and back.
-    Raises CountersUnavailableError without permission, NotMeasuredError where the target fails.
+    target: a command that takes the names of two FIFOs, to perf and back. Raises
+    CountersUnavailableError without permission, NotMeasuredError if the target fails.
     """
     with tempfile.TemporaryDirectory(prefix="flashbench-perf-") as name:
         folder = Path(name)
@@ -82,10 +82,10 @@ def collect(perf: str, target: Sequence[str], timeout: float) -> tuple[dict[str,
 
 
 def parse(text: str) -> dict[str, float]:
-    """The events of `perf stat -x ;` that were counted; msec of task-clock as seconds.
+    """The counted events of `perf stat -x ;`, with task-clock in seconds.
 
     Lines: value;unit;event;running time;percent of the time. "<not supported>" and "<not counted>"
-    are no values. Counters that shared the hardware are extrapolated by perf itself.
+    are no values. perf itself extrapolates counters that shared the hardware.
     """
     found = {}
     for line in text.splitlines():
@@ -97,7 +97,7 @@ def parse(text: str) -> dict[str, float]:
             number = float(value.replace(",", "."))
         except ValueError:
             continue
-        name = event.partition(":")[0]  # "cycles:u" where only user space may be counted
+        name = event.partition(":")[0]  # "cycles:u" if only user space may be counted
         # Without a unit task-clock is in nanoseconds, as perf before 4.19 wrote it.
         scale = {"msec": 1e-3, "ns": 1e-9}.get(unit, 1.0)
         found[name] = number * scale

@@ -1,4 +1,4 @@
-"""The roofline of a profile: roofs that were measured here, and where each candidate stands."""
+"""The roofline of a profile: measured roofs, and the point of each candidate."""
 
 import math
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from flashbench.profile.model import CaseProfile, Subject
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A candidate. intensity: operations a byte that was moved from or to memory; ideal: a byte
-    that has to be; rate: operations a second."""
+    """A candidate. intensity: operations per byte moved from or to memory; ideal: per byte needed;
+    rate: operations per second."""
 
     name: str
     intensity: float | None
@@ -20,7 +20,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """flat: operations a second at most; slope: bytes a second at most."""
+    """flat: peak operations per second; slope: peak bytes per second."""
 
     dtype: str
     flat: float
@@ -30,16 +30,16 @@ class Roofline:
 
     @property
     def ridge(self) -> float:
-        """Operations a byte from which on arithmetic is the lower roof."""
+        """The intensity from which arithmetic is the lower roof."""
         return self.flat / self.slope
 
     def roof(self, intensity: float) -> float:
-        """Operations a second at most at this intensity."""
+        """The peak operations per second at this intensity."""
         return min(self.flat, intensity * self.slope)
 
 
 def roofline(profile: CaseProfile) -> Roofline | None:
-    """None without ceilings or times."""
+    """The roofline of a profile; None without ceilings or times."""
     known = profile.ceilings
     if known is None or not known.bytes_per_second:
         return None

@@ -1,14 +1,14 @@
-"""What bounds a call, as all rules say it."""
+"""Bottleneck: the common result of all rules."""
 
 from dataclasses import dataclass
 
 UNKNOWN = "unknown"
-BUSY = 70.0  # percent of its peak from which on something is what bounds
+BUSY = 70.0  # percent of its peak from which a unit is the bottleneck
 
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """name: what bounds; because: two numbers, in words; next: the usual steps."""
+    """name: of the bottleneck; because: two numbers, in words; next: the usual steps."""
 
     name: str
     because: tuple[str, ...]

@@ -1,6 +1,6 @@
-"""The process that ncu or perf watches: it makes the measured call between two marks.
+"""The process under ncu or perf: it makes the measured call between two marks.
 
-Inputs, stream, settings of torch and the road to the candidate are those of a launch.
+Inputs, stream, torch settings and the path to the candidate are those of a launch.
 """
 
 import sys
@@ -17,7 +17,7 @@ from flashbench.measure.protocol import Setup
 from flashbench.profile.perf import Calls
 
 _MAX_BYTES = 2**24
-# As the worker is started: this flashbench, then candidates from the current directory.
+# Like the worker: this flashbench, then candidates from the current directory.
 _BOOTSTRAP = (
     "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.profile.target import main; "
     "sys.path[0] = ''; main(sys.argv[2], sys.argv[3:])"
@@ -28,7 +28,7 @@ _MOST_CPU_CALLS = 100_000
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """What to call. cold: after the L2 cache of the GPU was overwritten."""
+    """What to call. cold: after overwriting the GPU's L2 cache."""
 
     setup: Setup
     candidate: str
@@ -41,7 +41,7 @@ _JOB = msgspec.json.Decoder(Job)
 
 
 def command(job: Path) -> list[str]:
-    """What runs the job in a file; for perf two FIFOs are added."""
+    """The command that runs the job in a file; for perf, two FIFOs are appended."""
     root = str(Path(flashbench.__file__).parents[1])
     return [sys.executable, "-P", "-c", _BOOTSTRAP, root, str(job)]
 
@@ -93,7 +93,7 @@ def _on_gpu(call: Callable[[], object], *, cold: bool) -> None:
 
 
 def _on_cpu(call: Callable[[], object], control: str, answer: str) -> None:
-    """As many calls as last a third of a second, counted by perf."""
+    """Make calls for a third of a second, counted by perf."""
     with Path(control).open("w") as to_perf, Path(answer).open() as from_perf:
 
         def tell(word: str) -> None:

@@ -1,4 +1,4 @@
-"""What a launch says of one case without counters: times, correctness, the kernels of a call."""
+"""Measure one case in one launch without counters: times, correctness, the kernels of a call."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from flashbench.runfile import Candidate, DeviceState, Environment, Result
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One launch, of one candidate. inspected: None where its call failed."""
+    """One launch of one candidate. inspected: None if its call failed."""
 
     candidate: Candidate
     environment: Environment
@@ -35,8 +35,8 @@ def time_case(
 ) -> Timed:
     """Measure the candidate `name` of a setup as `flashbench run` does, in one launch.
 
-    timeout: seconds a step. checked: False for one that is wrong on purpose. Raises
-    NotMeasuredError where the worker dies or it does not load.
+    timeout: seconds per step. checked: False for a candidate that is deliberately wrong. Raises
+    NotMeasuredError if the worker dies or the candidate does not load.
     """
     with Worker(timeout) as worker:
         ready = _ask(worker, setup)

@@ -1,4 +1,4 @@
-"""The command of flashbench that is to run elsewhere, looked at before it is sent."""
+"""Parse and check the flashbench command that will run remotely, before it is sent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from flashbench.errors import InvalidInputError
 from flashbench.revisions.revision import WORKTREE
 
-# The option that names the run file, which is also what the command resumes.
+# The option that names the run file, which the command also resumes.
 _RUN_FILE = {
     "run": "--output",
     "backfill": "--output",
@@ -19,18 +19,18 @@ _RUN_FILE = {
     "aa": "--run-file",
     "gate": "--run-file",
 }
-# Those that measure nothing, or start other machines themselves.
+# Options that measure nothing, or start other machines themselves.
 _AT_HOME = {"cloud", "show", "merge", "record", "history", "publish", "report"}
 _OF_THE_TREE = {"run", "preflight", "info", "profile"}
 _ELSEWHERE = {"slurm", "resume", "force"}
 
 
 @dataclass(frozen=True)
-class Errand:
-    """A command that parses. words: as typed, without its run file. flag: the option of its run
-    file, "" for a command that has none; run_file: where the user wants it. texts: what may name
-    revisions; worktree: whether it works on the working tree. gate: what to gate before it.
-    budget: whether a --budget may be added."""
+class RemoteCommand:
+    """A parsed command. words: as typed, without its run file. flag: the option of its run file, ""
+    without one; run_file: the user's path for it. texts: arguments that may name revisions;
+    worktree: whether it measures the working tree. gate: the revision to gate first. budget:
+    whether a --budget may be added."""
 
     words: list[str]
     flag: str
@@ -41,9 +41,9 @@ class Errand:
     budget: bool
 
 
-def parse(group: click.Group, context: click.Context, words: Sequence[str]) -> Errand:
-    """Read a command line as flashbench itself would. InvalidInputError for one that it refuses, or
-    that makes no sense on another machine."""
+def parse(group: click.Group, context: click.Context, words: Sequence[str]) -> RemoteCommand:
+    """Parse a command line as flashbench itself would. InvalidInputError if it refuses it, or if it
+    makes no sense on another machine."""
     if not words:
         raise InvalidInputError("no command; write one after --, as in -- compare main HEAD")
     name, *rest = words
@@ -62,7 +62,7 @@ def parse(group: click.Group, context: click.Context, words: Sequence[str]) -> E
     gate = ""
     if name == "compare" and options.get("a"):
         gate = options["b"] or WORKTREE
-    return Errand(
+    return RemoteCommand(
         words=[name, *_without(rest, command, key)],
         flag=flag,
         run_file=given if isinstance(given, Path) else None,
@@ -94,7 +94,7 @@ def _refuse_files(parameter: click.Parameter, inner: click.Context, run_file: st
 
 
 def _texts(options: dict[str, Any]) -> list[str]:
-    """What the arguments say, ends of ranges apart."""
+    """The arguments, with the ends of ranges separated."""
     found = []
     for name in ("a", "b", "revision", "revisions", "good", "bad"):
         value = options.get(name) or ()
@@ -114,7 +114,7 @@ def _needs_worktree(name: str, options: dict[str, Any], texts: Sequence[str]) ->
 
 
 def _without(rest: Sequence[str], command: click.Command, key: str) -> list[str]:
-    """The words without the option of the run file and its value."""
+    """The words without the run file's option and value."""
     flags = next((p.opts for p in command.params if p.name == key), [])
     kept, words = [], list(rest)
     while words:
