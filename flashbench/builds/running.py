@@ -37,6 +37,7 @@ def environment() -> dict[str, str]:
     # cmake and ninja are Python packages: find them even if the environment is not activated.
     tools = str(Path(sys.executable).parent)
     found["PATH"] = os.pathsep.join([tools, found.get("PATH", os.defpath)])
+    found |= {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # compilers report in the words that we read
     found["PYTHONDONTWRITEBYTECODE"] = "1"  # nothing is written into the checkout
     return found
 

@@ -117,6 +117,7 @@ def _levels(
     """Yield the levels in order, trying each when it is asked for. path: the run file; spent: what
     was spent so far is added to it."""
     from flashbench.gate import built_level, correct_level, resources_level, speed_level
+    from flashbench.preflight.build.refused import refused_launches
     from flashbench.revisions import read, resolve
 
     project = read(Path.cwd())
@@ -124,7 +125,10 @@ def _levels(
     built = build_revision(project, chosen, project.callable, options, stage="correct")
     spent.append(replace(spent[-1], builds=seconds_of([built])))
     yield built_level(built)
-    yield resources_level(_kernels(built), options["most_stack"])
+    kernels = _kernels(built)
+    root = project.repository / project.directory
+    refused = refused_launches(root, kernels) if chosen.worktree else []
+    yield resources_level(kernels, options["most_stack"], refused)
     yield correct_level(built)
     if speeds:
         report = _measure(built, path, options)

@@ -6,10 +6,11 @@ from flashbench.builds.diagnosis import demangle
 from flashbench.builds.missing_symbol import first_line
 from flashbench.gate.level import Level, State
 from flashbench.preflight.build.resources import KernelUse
-from flashbench.preflight.finding import CannotCheck
+from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.revisions import Built
 
 BUILDS, RESOURCES, CORRECT = "builds", "resources fit", "correct"
+_PREFLIGHT = "flashbench preflight --level build"
 BISECT_CORRECT = "flashbench bisect --for correct --good COMMIT"
 # Statuses of a build that was made and loaded; `correct_level` judges the rest.
 _LOADED = ("built", "unchecked", "wrong result")
@@ -32,13 +33,21 @@ def built_level(built: Built) -> Level:
     )
 
 
-def resources_level(kernels: Sequence[KernelUse] | CannotCheck, most_stack: int) -> Level:
-    """Pass if no kernel uses more than `most_stack` bytes of stack per thread, which spill to
-    memory.
+def resources_level(
+    kernels: Sequence[KernelUse] | CannotCheck, most_stack: int, refused: Sequence[Finding] = ()
+) -> Level:
+    """Pass if no launch is refused, and no kernel uses more than `most_stack` bytes of stack per
+    thread, which spill to memory.
 
-    kernels: of the build, empty if it has none, or the reason why they are unknown. ptxas itself
-    rejects more static shared memory than a chip has.
+    kernels: of the build, empty if it has none, or the reason why they are unknown. refused: the
+    launches that the build's chips refuse. ptxas itself rejects more static shared memory than a
+    chip has.
     """
+    if refused:
+        first = refused[0]
+        return Level(
+            RESOURCES, State.FAILED, f"{first.where} {first.found}", f"{first.fix}; {_PREFLIGHT}"
+        )
     if isinstance(kernels, CannotCheck):
         return Level(
             RESOURCES,
@@ -55,7 +64,7 @@ def resources_level(kernels: Sequence[KernelUse] | CannotCheck, most_stack: int)
             State.FAILED,
             f"{demangle(worst.name)[:100]} (sm_{worst.arch}) has {worst.stack} bytes of stack per "
             f"thread, {worst.registers} registers; at most {most_stack}",
-            "flashbench preflight --level build",
+            _PREFLIGHT,
         )
     registers = max(kernel.registers for kernel in kernels)
     shared = max(kernel.shared for kernel in kernels)

@@ -35,6 +35,15 @@ def test_stop_while_a_build_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not (tmp_path / "done").exists()
 
 
+def test_a_build_reports_in_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the user's language: what compilers say is read."""
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("LANGUAGE", "de")
+    command, log = ["sh", "-c", "echo $LC_ALL $LANGUAGE"], tmp_path / "log.txt"
+    assert running.run(command, tmp_path, log, running.environment(), 20) == 0
+    assert log.read_text() == "C.UTF-8\n"
+
+
 def test_nothing_is_checked_after_a_stop(tmp_path: Path) -> None:
     """A checker that is asked after the stop starts no server and waits for none."""
     running.stop_all()

@@ -103,6 +103,18 @@ def test_only_the_sources_fail_a_build(
     assert following in done.stdout
 
 
+def test_a_launch_that_every_chip_refuses_does_not_fit(project: Repository) -> None:
+    """Known from the working tree's text, before anything is launched."""
+    kernel = "__global__ void f(float* x) { x[0] = 1; }\nvoid g() { f<<<1, 2048>>>(nullptr); }\n"
+    project.write("kernels/f.cu", kernel)
+    done = _gate(project.root, "--no-speed", "--format", "json")
+    assert done.returncode == 1, done.stderr
+    fits = json.loads(done.stdout)["rows"][1]
+    assert (fits["case"], fits["verdict"]) == ("resources fit", "FAILED")
+    assert fits["reason"].startswith("kernels/f.cu:2 launches 2048 threads a block")
+    assert fits["next"] == "make the block smaller; flashbench preflight --level build"
+
+
 def test_github_log(project: Repository) -> None:
     """One annotation for the level that failed, titled with it."""
     project.edit("fast.py", "import torch", "import no_such_module, torch")
