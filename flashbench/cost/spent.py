@@ -51,14 +51,14 @@ class Spent:
     @property
     def line(self) -> str:
         """One line for readers, of the nonzero parts."""
-        parts = [f"device time {self._told(self.device, 'cost ')}"] if self.device else []
+        parts = [f"device time {self._shown(self.device, 'cost ')}"] if self.device else []
         for what, seconds in (
             ("without a result", self.lost),
             ("saved by stopping early", self.saved),
             ("builds", self.builds),
         ):
             if seconds >= 0.05:
-                parts.append(f"{what} {self._told(seconds)}")
+                parts.append(f"{what} {self._shown(seconds)}")
         return "; ".join(parts)
 
     def summary(self) -> dict[str, float | str | None]:
@@ -77,7 +77,7 @@ class Spent:
             "price": (self.rate and self.rate.source) or None,
         }
 
-    def _told(self, seconds: float, cost: str = "") -> str:
+    def _shown(self, seconds: float, cost: str = "") -> str:
         text = f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
         if self.rate is None:
             return text

@@ -173,15 +173,15 @@ def _cases_of(name: str, run: RunFile) -> list[Case]:
 def _difference(first: RunFile, other: RunFile) -> str | None:
     """The difference that makes two files parts of different runs; None if they match."""
     if first.flashbench != other.flashbench:
-        return _told("flashbench", first.flashbench, other.flashbench)
+        return _difference_text("flashbench", first.flashbench, other.flashbench)
     for name in Settings.__struct_fields__:
         then, now = getattr(first.settings, name), getattr(other.settings, name)
         if name not in _OWN_SETTINGS and then != now:
-            return _told(f"the setting {name.replace('_', ' ')}", then, now)
+            return _difference_text(f"the setting {name.replace('_', ' ')}", then, now)
     for name in SAME:
         then, now = getattr(first.environment, name), getattr(other.environment, name)
         if then != now:
-            return _told(name.replace("_", " "), then or "none", now or "none")
+            return _difference_text(name.replace("_", " "), then or "none", now or "none")
     names = [candidate.name for candidate in first.candidates]
     if names != [candidate.name for candidate in other.candidates]:
         return "it has other candidates"
@@ -198,11 +198,11 @@ def _difference(first: RunFile, other: RunFile) -> str | None:
     for name in sorted(rest):
         then, now = getattr(first, name), getattr(other, name)
         if then != now:
-            return _told(name.replace("_", " "), then, now)
+            return _difference_text(name.replace("_", " "), then, now)
     return None
 
 
-def _told(what: str, then: object, now: object) -> str:
+def _difference_text(what: str, then: object, now: object) -> str:
     return f"{what} is {now}, not {then}"
 
 
