@@ -59,6 +59,7 @@ def graph_data(graph: Graph) -> dict[str, Any]:
                     for end in (change.speedup.value, change.speedup.low, change.speedup.high)
                 ],
                 "hidden": [gap.commit for gap in change.hidden],
+                "provisional": change.provisional,
             }
             for change in graph.changes
         ],

@@ -10,7 +10,7 @@ from flashbench.metric import label_of
 from flashbench.site import sparkline
 from flashbench.site.case_names import in_short
 from flashbench.site.commit_pages import measured_on
-from flashbench.site.content import HASH, Content, Graph, case_page, commit_page, date, machine_page
+from flashbench.site.content import HASH, Content, case_page, commit_page, date, machine_page
 from flashbench.site.standings import Standing, since, state_of
 from flashbench.table import ratio_text
 
@@ -112,23 +112,24 @@ def _verdicts(content: Content, standing: Standing) -> str:
 
 
 def _slower(content: Content) -> dict[str, Any]:
-    """The series whose last change made them slower."""
-    found: list[tuple[int, Graph]] = [
-        (graph.changes[-1].commit, graph)
+    """The series whose last change that counts made them slower."""
+    lasts = [
+        (change, graph)
         for graph in content.graphs
-        if graph.changes and graph.changes[-1].speedup.value < 0
+        for change in [one for one in graph.changes if not one.provisional][-1:]
     ]
+    found = [(change, graph) for change, graph in lasts if change.speedup.value < 0]
     named = []
-    for place, graph in sorted(found, key=lambda one: -one[0])[:SLOWER]:
+    for change, graph in sorted(found, key=lambda one: -one[0].commit)[:SLOWER]:
         case = graph.series.case
-        size = float(np.exp(graph.changes[-1].speedup.value))
+        size = float(np.exp(change.speedup.value))
         named.append(
             {
                 "name": in_short(case) if case else graph.series.name,
                 "page": case_page(case) if case else f"graphs.html#graph={graph.id}",
                 "machine": graph.series.machine,
                 "size": ratio_text(size),
-                "commit": commit_link(content, place),
+                "commit": commit_link(content, change.commit),
             }
         )
     return {"count": len(found), "named": named}
@@ -136,6 +137,7 @@ def _slower(content: Content) -> dict[str, Any]:
 
 def _last(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The newest commit that changed a series, and how many it made faster and slower."""
+    rows = [row for row in rows if not row["provisional"]]
     if not rows:
         return None
     same = [row for row in rows if row["place_of"] == rows[0]["place_of"]]

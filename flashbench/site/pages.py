@@ -146,6 +146,7 @@ def _change(content: Content, graph: Graph, change: Change) -> dict[str, Any]:
         **_commit(content, change.commit),
         "place_of": change.commit,
         "faster": change.speedup.value > 0,
+        "provisional": change.provisional,
         "speed": f"{_text(change.speedup.value)} [{ends_text}]",
         "place": place,
         "graph": graph.id,

@@ -358,3 +358,19 @@ def test_the_project_is_called_as_in_asvs_configuration(
     if text is not None:
         (folder / "asv.conf.json").write_text(text)
     assert project_name(folder) == name
+
+
+def test_a_provisional_slowdown_is_named_and_not_red(tmp_path: Path) -> None:
+    """The front page counts a slowdown, and its row is red, only where it is not provisional."""
+    first, *others = SAMPLE.graphs
+    (change,) = first.changes
+    speedup = replace(change.speedup, value=-0.2, low=-0.25, high=-0.15)
+    for provisional, said, colour in ((False, "became slower", "slower"), (True, "none has", "")):
+        slower = replace(change, speedup=speedup, provisional=provisional)
+        graphs = (replace(first, changes=(slower,)), *others)
+        folder = tmp_path / str(provisional)
+        publish(replace(SAMPLE, graphs=graphs), folder)
+        assert said in (folder / "index.html").read_text(encoding="utf-8")
+        changes = (folder / "changes.html").read_text(encoding="utf-8")
+        assert (f'class="n {colour or "provisional"}"') in changes
+        assert (", provisional</td>" in changes) == provisional

@@ -155,11 +155,12 @@
     const taken = []; // the end of each row of text
     for (const change of graph.changes) {
       if (change.last < view.from || change.first > view.to) continue;
-      const way = change.speedup[0] > 1 ? "up" : "down";
+      const up = change.speedup[0] > 1;
+      const way = change.provisional ? "provisional" : up ? "up" : "down";
       const left = x(Math.max(view.from, change.first)) - 2;
       const right = x(Math.min(view.to, change.last)) + 2;
       const at = x(Math.min(view.to, Math.max(view.from, change.at)));
-      const percent = `${way === "up" ? "▲" : "▼"} ${(100 * (change.speedup[0] - 1)).toFixed(1)} %`;
+      const percent = `${up ? "▲" : "▼"} ${(100 * (change.speedup[0] - 1)).toFixed(1)} %${change.provisional ? "?" : ""}`;
       const wide = 7 * percent.length;
       const start = at + wide > width - 4 ? at - 4 - wide : at + 4;
       let row = 0;
