@@ -23,6 +23,8 @@ _TORCH_NAMES = {
     "Blackwell+Tegra": "11.0",
     "Blackwell": "10.0;10.3;12.0;12.1+PTX",
 }
+# Of torch's CMake modules alone: what nvcc knows, and what is here.
+_OF_CMAKE = ("All", "Common", "Auto")
 _TORCH_ENTRY = re.compile(r"\A(?P<number>\d+\.\d[af]?)(?P<ptx>\+PTX)?\Z|.+")
 _NAMED = re.compile(r"(?:sm_|compute_)?(\d+)([af]?)(-real|-virtual)?")  # by CMake or nvcc
 _FLAG = re.compile(r"-gencode|arch=compute_|-arch[= ]+[\"']?sm_")
@@ -80,9 +82,11 @@ def torch_name(chip: int) -> str:
     return f"{chip // 10}.{chip % 10}"
 
 
-def holds(variable: str, value: str, chip: int) -> bool | None:
+def holds(variable: str, value: str, chip: int, *, by_cmake: bool = False) -> bool | None:
     """Whether the value of an environment variable builds code that runs on a chip; None where
-    it names something that is not known here."""
+    it names something that is not known here. by_cmake: torch's CMake modules read it."""
+    if variable == "TORCH_CUDA_ARCH_LIST" and by_cmake and value in _OF_CMAKE and chip >= 80:
+        return True
     entries = _of_torch(value) if variable == "TORCH_CUDA_ARCH_LIST" else value.split(";")
     if {"native", "all", "all-major"} & set(entries):
         return True  # what is here, or everything that nvcc knows and PTX of its newest

@@ -56,6 +56,15 @@ def test_names_of_torch(value: str, chip: int, held: bool | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "chip", "held"),
+    [("Common", 90, True), ("All", 89, True), ("Auto", 120, True), ("Common", 70, None)],
+)
+def test_names_of_torch_in_cmake(value: str, chip: int, held: bool | None) -> None:
+    """Its CMake modules know lists of all chips, which no longer have the oldest."""
+    assert holds("TORCH_CUDA_ARCH_LIST", value, chip, by_cmake=True) is held
+
+
+@pytest.mark.parametrize(
     ("value", "held"),
     [
         ("native", True),

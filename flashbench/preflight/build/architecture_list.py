@@ -16,9 +16,10 @@ _SECONDS = 10.0  # for an answer of nvidia-smi
 def architecture_list(subject: BuildSubject) -> Iterator[Finding]:
     """A list of architectures in the environment, which this build reads, holds this chip."""
     chip, untold = _chip(), []
+    by_cmake = subject.setting.name == "CMAKE_CUDA_ARCHITECTURES"
     for variable in _lists(subject):
         value = os.environ.get(variable, "")
-        held = holds(variable, value, chip) if value else True
+        held = holds(variable, value, chip, by_cmake=by_cmake) if value else True
         if held is None:
             untold.append(f"{variable}={value}")
         if held is not False:
