@@ -52,7 +52,7 @@ def test_wrong_usage_is_one_line_and_exit_2(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("package", "arguments"),
     [
-        ("click", "['preflight']"),
+        ("click", "['info']"),
         ("numpy", "['show', 'results/cpu.json']"),
         ("msgspec", "['compare', 'results/cpu.json']"),
     ],
