@@ -46,7 +46,7 @@ def test_verdicts_by_urgency(table: Document) -> None:
 
 
 def test_lengths_are_numbers(table: Document) -> None:
-    """Parts of a case sort as what they are: 128 before 1024."""
+    """Parts of a case sort by value: 128 before 1024."""
     shuffled = arranged(table, Arrangement(sort="speedup"))
     rows = arranged(shuffled, Arrangement(sort="length")).rows
     assert [row["case"] for row in rows] == [row["case"] for row in table.rows]
@@ -65,7 +65,7 @@ def test_groups_have_headings(table: Document, form: str) -> None:
 
 
 def test_chosen_columns(table: Document) -> None:
-    """What tells rows apart stays; what else is asked for has a heading and a text, also data."""
+    """Identifying columns stay; requested ones get a heading and text, even data columns."""
     found = arranged(table, Arrangement(columns=("launches", "speedup_low", "verdict")))
     assert [c.key for c in found.columns] == ["case", "launches", "speedup_low", "verdict"]
     assert all(c.title and c.shown == "text" for c in found.columns)

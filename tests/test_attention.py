@@ -1,4 +1,4 @@
-"""flashbench.attention as its users meet it: what it means and what it refuses."""
+"""flashbench.attention from a user's view: its semantics and its refusals."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ def intervals(draw: st.DrawFn) -> Interval:
 
 @given(st.lists(st.none() | intervals(), max_size=60), st.integers(12, 60))
 def test_every_interval_has_its_bar(found: list[Interval | None], width: int) -> None:
-    """A bar a row, no wider than asked for; none where there is no interval."""
+    """One bar per row, no wider than requested; none without an interval."""
     scale, drawn = bars(found, width, UNICODE)
     assert len(drawn) == len(found)
     assert max(map(len, [scale, *drawn])) <= width

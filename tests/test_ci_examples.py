@@ -1,4 +1,5 @@
-"""The workflows of docs/ci: YAML, flags that exist, nothing that a stranger can use."""
+"""The workflows of docs/ci: valid YAML, existing flags, nothing that untrusted input can
+exploit."""
 
 import re
 import shlex

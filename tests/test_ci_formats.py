@@ -91,7 +91,7 @@ def test_a_table_without_a_verdict_is_whole():
 
 @pytest.mark.parametrize("bad", ["x", "é" * 400, "<" * 5000])
 def test_a_comment_keeps_the_limit(bad):
-    """However long the names, a comment fits, the verdict is there, and it says what is not."""
+    """A comment fits, however long the names, with the verdict and a count of what is left out."""
     run = _run(512, 0.8, candidate=bad, launches=17)
     for number in range(500):
         case = run.cases[number].id
@@ -110,7 +110,7 @@ def test_a_comment_keeps_the_limit(bad):
 
 @pytest.mark.parametrize("slower", [1, 10, 11, 64])
 def test_annotations_are_at_most_ten_of_a_kind(slower):
-    """GitHub shows ten; the last one names what it stands for, so no case goes unmentioned."""
+    """GitHub shows ten; the last one lists the rest, so every case is mentioned."""
     speedups = [0.8 if index < slower else 1.0 for index in range(64)]
     lines = github.annotations(_document(_run(64, speedups))).splitlines()
     errors = [line for line in lines if line.startswith("::error ")]

@@ -58,7 +58,8 @@ def test_wrong_usage_is_one_line_and_exit_2(arguments: list[str]) -> None:
     ],
 )
 def test_a_missing_package_is_one_line(package: str, arguments: str) -> None:
-    """Whatever command needs it: what is missing and how to install it, exit code 4."""
+    """Every command that needs it names the missing package and how to install it, with exit code
+    4."""
     code = (
         f"import sys\nsys.modules[{package!r}] = None\nsys.argv[1:] = {arguments}\n"
         "from flashbench.__main__ import main\nmain()"
@@ -73,7 +74,7 @@ def test_a_missing_package_is_one_line(package: str, arguments: str) -> None:
 def test_a_bug_is_not_a_regression(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What nobody foresaw is shown whole, with the exit code of "could not measure", not 1."""
+    """An unforeseen error is shown whole, with the exit code of "could not measure", not 1."""
 
     def stumble(*arguments: object) -> None:
         raise ZeroDivisionError("of all things")
@@ -88,7 +89,7 @@ def test_a_bug_is_not_a_regression(
 
 
 def test_info_refuses_an_instruction_set_this_cpu_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong FLASHBENCH_CPU_ISA is one line that names the variable and what is usable."""
+    """A wrong FLASHBENCH_CPU_ISA is one line that names the variable and the usable values."""
     monkeypatch.setenv("FLASHBENCH_CPU_ISA", "nosuch")
     done = _flashbench("info")
     assert done.returncode == 2

@@ -142,7 +142,8 @@ def test_decided_case_leaves_while_the_other_goes_on(compare, tmp_path: Path) ->
 
 
 def test_wrong_commit_is_a_regression(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    """A wrong result in B is exit code 1 and has no speed; in A it is exit code 4, told as A's."""
+    """A wrong result in B is exit code 1 and has no speed; in A it is exit code 4, reported as
+    A's."""
     flags = [*SHAPES[:2], *FAST, "--launches", "2", "--run-file", str(tmp_path / "run.json")]
     done = compare("good", "wrong", *flags)
     assert done.returncode == Exit.REGRESSION
@@ -280,14 +281,14 @@ def test_budget_stops_and_resume_goes_on(compare, tmp_path: Path) -> None:  # ty
 
 
 def stopped(table: str) -> Exit:
-    """The exit code that the contract has for a table of which nothing is a regression."""
+    """The documented exit code of a table without a regression."""
     found = set(verdicts(table).values())
     assert found <= {"UNDECIDED", "NOT MEASURED"}
     return Exit.NOT_MEASURED if "NOT MEASURED" in found else Exit.UNDECIDED
 
 
 def test_interrupt_keeps_what_was_measured(project: Repository, tmp_path: Path) -> None:
-    """SIGINT ends with exit code 4 and the command that goes on; the file is whole."""
+    """SIGINT ends with exit code 4 and the command that resumes; the file is valid."""
     file = tmp_path / "run.json"
     command = ["compare", "good", "same", *SHAPES, *FAST]
     command += ["--tolerance", "0.001%", "--launches", "1000", "--run-file", str(file)]

@@ -115,7 +115,7 @@ def test_a_machine_slower_throughout_changes_nothing(seed, factor):
 
 
 def test_one_file_finds_what_was_planted():
-    """20 % faster, 20 % slower and equal are told apart."""
+    """20 % faster, 20 % slower and equal get different verdicts."""
     run = _run(1, speedup=[1.2, 0.8, 1.0], between=0.001, within=0.001)
     report = report_one(run)
     assert _outcomes(report.verdicts) == [Outcome.FASTER, Outcome.SLOWER, Outcome.SAME]
@@ -125,7 +125,7 @@ def test_one_file_finds_what_was_planted():
 
 @pytest.mark.parametrize("launches", [1, 2, 6])
 def test_too_few_launches_are_never_a_verdict(launches):
-    """A tenfold slowdown in few launches is UNDECIDED with the number that would do."""
+    """A tenfold slowdown in few launches is UNDECIDED with the number that would decide."""
     run = _run(1, speedup=0.1, launches=launches)
     for verdict in report_one(run).verdicts:
         assert verdict.outcome is Outcome.UNDECIDED
@@ -252,7 +252,7 @@ def test_against_the_best_backend():
 
 
 def test_a_case_missing_in_b_is_not_measured():
-    """Dropping a case from the grid does not pass the gate; a new one is only told."""
+    """Dropping a case from the grid does not pass the gate; a new case is only reported."""
     a, b = _run(1), _run(2, cases=make_cases(2))
     assert exit_code(report_two(a, b).verdicts) is Exit.NOT_MEASURED
     codes = [caveat.code for caveat in report_two(b, a).caveats]
@@ -316,7 +316,7 @@ def rename(run: RunFile, name: str) -> RunFile:
 
 
 def test_single_candidates_are_compared_whatever_their_names():
-    """`--candidate old=...` in A and `new=...` in B are what is compared."""
+    """`--candidate old=...` in A is compared with `new=...` in B."""
     a, b = rename(_run(1), "old"), rename(_run(2, speedup=0.5), "new")
     report = report_two(a, b)
     assert {c.candidate for c in report.comparisons} == {"new"}
@@ -335,7 +335,7 @@ def test_the_machine_is_told_apart():
 
 
 def test_metric_that_was_not_measured():
-    """Asking for a metric that the file lacks is not measured, with what it has."""
+    """A metric that the file lacks gives NOT MEASURED and names those it has."""
     report = report_one(_run(1), metric="gpu_cold")
     assert {v.outcome for v in report.verdicts} == {Outcome.NOT_MEASURED}
     assert "it has wall" in report.verdicts[0].reason

@@ -57,7 +57,7 @@ def test_new_file_has_the_mode_of_the_umask(tmp_path, write, umask):
 
 @pytest.mark.parametrize("write", [write_file, replace_file])
 def test_mode_and_owner_of_a_file_stay(tmp_path, write):
-    """Whoever could read a file before can read it after, and nobody else."""
+    """A replaced file keeps its readers: no more and no fewer users can read it."""
     path = tmp_path / "file"
     path.write_bytes(b"old")
     path.chmod(0o640)

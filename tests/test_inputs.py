@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def no_file(kind: str, path: Path) -> str:
-    """Make something that is no regular file; what it is called."""
+    """Make something that is not a regular file; returns its kind in messages."""
     if kind == "pipe":
         os.mkfifo(path)
     elif kind == "folder":
@@ -69,7 +69,7 @@ def measured(tmp_path: Path) -> Path:
     ids=lambda f: f.__module__,
 )
 def test_readers_refuse_what_is_no_file(tmp_path, monkeypatch, kind, read):
-    """Every reader of files from outside says in one line what it is, and waits for nothing."""
+    """Every reader of untrusted files reports the kind in one line, and never waits."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "it.json"
     words = no_file(kind, path)
@@ -91,7 +91,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_commands_refuse_a_pipe(tmp_path, arguments):
-    """A named pipe that nobody writes hangs no command."""
+    """A named pipe without a writer hangs no command."""
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     os.mkfifo(tmp_path / "it.json")
     done = flashbench(*arguments, "it.json", cwd=tmp_path)
@@ -161,7 +161,7 @@ def test_a_pipe_that_the_user_opened_is_read(measured, command):
 
 
 def test_other_tools_files_are_read_from_a_pipe():
-    """Whose file it is is told from a pipe's bytes, which are there once."""
+    """The tool is recognised from a pipe's bytes, which can be read only once."""
     file = ROOT / "tests" / "other_tools" / "inputs" / "pytest_a.json"
     done = flashbench_fed("show", "/dev/stdin", "--format", "csv", file=file)
     assert done.stdout == flashbench("show", file, "--format", "csv").stdout

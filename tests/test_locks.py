@@ -70,7 +70,7 @@ def test_a_forked_child_that_leaves_the_block_releases_nothing(tmp_path):
 
 
 def test_a_lock_that_waits_gets_its_turn(tmp_path):
-    """The file of a lock goes with its holder; whoever waited for it holds the new one alone."""
+    """A lock's file is removed with its holder; a waiting process then holds the new one alone."""
     script = (
         "import sys; from pathlib import Path; from flashbench import locks\n"
         "for _ in range(50):\n"

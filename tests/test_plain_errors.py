@@ -237,7 +237,7 @@ def test_damaged_files(told, command: str, kind: str) -> None:
     ],
 )
 def test_a_damaged_place_is_named(told, place: Path, old: bytes, new: bytes, words: str) -> None:
-    """Where in the file it is, and what was expected there."""
+    """The place in the file, and what was expected there."""
     whole = (place / "run.json").read_bytes()
     assert old in whole
     Path("bad.json").write_bytes(whole.replace(old, new, 1))

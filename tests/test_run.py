@@ -85,7 +85,7 @@ def test_every_failure_is_recorded_with_its_reason(everything_fails: RunFile) ->
 
 
 def test_failures_cost_the_others_nothing(everything_fails: RunFile) -> None:
-    """Whoever works is measured in every launch, side by side with SDPA."""
+    """Every working candidate is measured in every launch, side by side with SDPA."""
     for good, sdpa in zip(
         results(everything_fails, "correct"), results(everything_fails, "sdpa"), strict=True
     ):
@@ -221,7 +221,7 @@ def test_interrupt_keeps_what_was_measured(tmp_path: Path, number: signal.Signal
 
 
 def test_budget_is_a_hard_stop(tmp_path: Path) -> None:
-    """The budget ends the run in time; the file says so, and a resumed run goes on."""
+    """The budget ends the run in time; the file records it, and a resumed run continues."""
     path = tmp_path / "run.json"
     many = [flag for n in range(1, 200) for flag in ("--shape", f"1,1,{n},32")]
     done = flashbench(

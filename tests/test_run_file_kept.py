@@ -104,7 +104,7 @@ def test_another_plan_is_refused(path: Path, measured: bytes, arguments, words) 
 
 
 def test_force_measures_anew(path: Path) -> None:
-    """What was there is replaced by what was asked for."""
+    """The existing file is replaced by the requested run."""
     done = run(path, "--samples", 3, "--launches", 1, "--force", "--format", "none")
     assert done.returncode == 0, done.stderr
     after = runfile.load(path)
@@ -155,7 +155,7 @@ def test_resume_into_another_file_replaces_none(path: Path, measured: bytes) -> 
 
 
 def test_two_at_once_lose_nothing(tmp_path: Path) -> None:
-    """Who comes second is told who writes the file, whatever it would do with it."""
+    """A second process gets the name of the writer, whatever it wants to do with the file."""
     path = tmp_path / "run.json"
     first = forks.start(["run", *TINY, "--launches", "1000", "-o", path], ROOT)
     try:
@@ -231,7 +231,7 @@ def test_a_pipe_gets_one_document(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_takes_nothing_is_refused_first(tmp_path: Path) -> None:
-    """A pipe that nobody reads and a full device: one line, before anything is measured."""
+    """A pipe without a reader and a full device give one line before anything is measured."""
     pipe, file, full = tmp_path / "pipe", tmp_path / "run.json", Path("/dev/full")
     os.mkfifo(pipe)
     assert run(file, "--format", "none").returncode == 0
@@ -318,7 +318,7 @@ def test_builds_metrics_and_pairs_tell_plans_apart() -> None:
 
 
 def test_a_file_without_cases_is_no_plan() -> None:
-    """It is refused before its cases are asked for anything."""
+    """It is refused before its cases are used."""
     run = make_run(np.random.default_rng(0), cases=make_cases(1), launches=1, samples=2)
     plan = Plan(shapes=[parse_shape("1,1,8,32")], candidates=parse_candidates(["a=x:f"]))
     run.cases = []

@@ -95,7 +95,7 @@ def test_new_run_files_of_one_second_differ(
 
 
 def test_unknown_tables_are_refused(tmp_path: Path) -> None:
-    """A misspelt table, whose settings nobody would apply, is named by every command."""
+    """Every command reports a misspelt table, whose settings would have no effect."""
     (tmp_path / "pyproject.toml").write_text("[tool.flashbench.comparee]\ntolerance = 0.5\n")
     done = forks.run(["show", "run.json"], tmp_path)
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""The formats: what they hold, and that nothing in a run file acts on a reader."""
+"""The formats: their content, and that nothing in a run file can act on a reader."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or read by nobody: exit codes stay true."""
+"""Closed, full or unread standard streams leave exit codes correct."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What subclasses and modes of torch say of memory is never taken for true."""
+"""Claims of torch subclasses and modes about memory are never trusted."""
 
 from collections.abc import Callable
 from typing import Any
@@ -91,7 +91,7 @@ OTHER_OUTPUTS: dict[str, tuple[Callable[[Tensor], object], str]] = {
 @pytest.mark.parametrize("what", OTHER_OUTPUTS)
 @pytest.mark.parametrize("scale", [None, 1])
 def test_an_output_that_a_mode_changed_is_refused(what: str, scale: int | None) -> None:
-    """Nothing is written where torch, under a mode, made something else than was asked for."""
+    """Nothing is written if torch, under a mode, made something other than requested."""
     change, said = OTHER_OUTPUTS[what]
     q, k, v = tensors()
     with Changes(change), pytest.raises((TypeError, ValueError), match=said) as refused:
@@ -378,7 +378,7 @@ def test_what_is_quantized_is_held_against_its_storage(place: int) -> None:
 def test_quantized_is_held_against_its_description(
     changes: dict[str, Callable[[Any], object]], error: type[Exception], said: str
 ) -> None:
-    """`Quantized` is a class of fields that anybody can fill: attention_e4m3 checks them all."""
+    """Anyone can fill the fields of `Quantized`: attention_e4m3 checks them all."""
     quantized = fp8.quantize_e4m3(*inputs("normal", (4, 2), (130, 300), 64))
     fields = dict(vars(quantized))
     for name, change in changes.items():

@@ -92,7 +92,7 @@ def test_names_too_many_for_a_line_stand_in_several() -> None:
 
 
 def test_long_names_that_begin_alike_stay_apart() -> None:
-    """A name is not cut where what is left out tells two rows apart."""
+    """A name is not cut if the cut part distinguishes two rows."""
     names = ["x" * 200 + "1", "x" * 200 + "2"]
     for form in ("text", "markdown"):
         text = render(wide(names), form)

@@ -118,7 +118,7 @@ def test_slowdown_is_found(bisect, project: Repository) -> None:  # type: ignore
 
 
 def test_no_change_costs_nothing(bisect) -> None:  # type: ignore[no-untyped-def]
-    """Where no commit changes what is measured there is no regression, and nothing is measured."""
+    """If no commit changes the measured code, there is no regression and nothing is measured."""
     done = bisect("--good", "slower", "--bad", "slower~0", "--for", "speed", *FAST)
     assert done.returncode == Exit.USAGE
     done = bisect("--good", "undefined", "--for", "speed", *FAST)

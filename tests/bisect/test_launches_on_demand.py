@@ -36,7 +36,7 @@ def test_full_disk_is_no_answer(
 
 
 def test_run_files_are_one_process_s_alone(tmp_path: Path) -> None:
-    """They are used again unless they are unwanted; a second process is told who has them."""
+    """They are reused unless unwanted; a second process gets the name of the holder."""
     directory = tmp_path / "bisect" / "digest"
     with own(directory):
         (directory / "file").write_text("kept")

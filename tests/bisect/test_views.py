@@ -76,7 +76,7 @@ def test_subjects_are_text(found: Found, output_format: str) -> None:
 
 
 def test_each_answer_has_its_exit_code() -> None:
-    """Found is a regression, nothing is a pass, and what is not known is undecided."""
+    """A found culprit is a regression, none is a pass, and an unknown one is undecided."""
     assert EXIT_CODES == {
         Conclusion.FOUND: Exit.REGRESSION,
         Conclusion.NONE: Exit.PASS,

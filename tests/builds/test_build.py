@@ -193,7 +193,7 @@ def test_nothing_outlives_its_build(project: Path, cache: Path) -> None:
 
 
 def test_log_is_bounded(project: Path, cache: Path) -> None:
-    """Of a build that prints without end the head and the tail are kept, with what is said last."""
+    """An endless build log keeps its head and its tail, including the last line."""
     (project / "setup.py").write_text(
         "print('first')\nfor _ in range(50_000):\n    print('x' * 99)\n"
         "raise SystemExit('flashbench: the last word')\n"

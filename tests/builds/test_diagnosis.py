@@ -1,4 +1,4 @@
-"""What a failed build printed: the machine's fault is told apart from the sources'."""
+"""The diagnosis of a failed build distinguishes the machine's fault from the sources'."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which unit should have held a symbol, told from the sources' text and the log."""
+"""The unit that should define a symbol, found from the sources' text and the log."""
 
 from pathlib import Path
 

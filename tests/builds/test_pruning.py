@@ -1,4 +1,4 @@
-"""The build cache gets smaller on request, and never loses what is in use."""
+"""Pruning shrinks the build cache and never removes entries in use."""
 
 import os
 import subprocess
@@ -39,7 +39,8 @@ def left(cache: Path) -> list[str]:
 
 
 def test_longest_unused_goes_first(cache: Path) -> None:
-    """By age, then by size; what is used is young again, and one from the future is."""
+    """Pruned by age, then by size; use makes an entry young again, and so does a time in the
+    future."""
     pruning.touch(cache / KEYS[0])
     os.utime(cache / KEYS[3], (time.time() + 86400,) * 2)
     removed = pruning.prune(cache, 1.5 * 86400, float("inf"))

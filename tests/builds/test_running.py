@@ -1,4 +1,4 @@
-"""Nothing of a build outlives it, whatever it or anybody else kills, whenever that comes."""
+"""No process outlives its build, whatever is killed, and whenever."""
 
 import os
 import subprocess
@@ -103,7 +103,7 @@ def require_ended(ids: Path, seconds: float = 0.0) -> None:
 
 
 def is_alive(process: int) -> bool:
-    """A zombie is dead: in a container without an init nobody waits for it."""
+    """A zombie counts as dead: in a container without an init nothing reaps it."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -124,7 +124,7 @@ def test_a_build_that_kills_its_supervisors_leaves_nothing(tmp_path: Path, level
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a keeper of orphans is Linux's")
 def test_a_build_that_kills_all_its_ancestors_leaves_nothing(tmp_path: Path) -> None:
-    """Also the command that builds may be killed: what it leaves is ended by none of them."""
+    """The building command may be killed as well: its leftovers still end."""
     ids = tmp_path / "ids"
     command = [sys.executable, "-c", KILLS, str(ids), "99", str(os.getpid())]
     outer = subprocess.run(
@@ -135,7 +135,7 @@ def test_a_build_that_kills_all_its_ancestors_leaves_nothing(tmp_path: Path) -> 
 
 
 def test_an_answer_cannot_be_written_by_the_build(tmp_path: Path) -> None:
-    """A build has no descriptors but its own three, so that what it writes is no exit code."""
+    """A build has only its own three descriptors, so it cannot forge an exit code."""
     script = (
         "import os\n"
         "for descriptor in range(3, 256):\n"

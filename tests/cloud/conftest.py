@@ -62,7 +62,7 @@ def machine(server: Machine) -> Machine:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """A project of two commits, and the current folder; what is known of jobs is beside it."""
+    """A project of two commits as the current folder, with the state of jobs beside it."""
     repository = Repository(tmp_path / "project")
     repository.write("pyproject.toml", '[tool.flashbench.project]\ncallable = "k:f"\nbuild = []\n')
     repository.write("k.py", "f = None\n")

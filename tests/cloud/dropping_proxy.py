@@ -1,4 +1,5 @@
-"""A ProxyCommand of ssh whose line breaks: `dropping_proxy.py PORT BYTES`, of what is sent."""
+"""An ssh ProxyCommand that drops the connection after BYTES sent: `dropping_proxy.py PORT
+BYTES`."""
 
 import os
 import socket

@@ -58,7 +58,7 @@ class Machine:
         raise AssertionError((self.root / "sshd.log").read_text())
 
     def kill(self) -> None:
-        """sshd and all its connections, at once; what they started lives on."""
+        """Kill sshd and all its connections at once; their child processes live on."""
         assert self._sshd is not None
         for pid in _descendants(self._sshd.pid):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended

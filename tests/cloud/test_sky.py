@@ -1,4 +1,4 @@
-"""`flashbench cloud run --gpu`: the tasks for SkyPilot, what it is told, what ends a machine."""
+"""`flashbench cloud run --gpu`: the tasks for SkyPilot, its commands, and the end of a machine."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def rented(fake: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Mac
 
 
 def calls(fake: Path) -> list[str]:
-    """What `sky` was told, without what is in every call."""
+    """The arguments of `sky`, without those of every call."""
     file = fake / "said"
     lines = file.read_text().splitlines() if file.exists() else []
     return [" ".join(w for w in line.split() if w[:11] != "flashbench-") for line in lines]
@@ -179,7 +179,7 @@ def test_settings_say_what_to_rent(
 def test_nothing_is_rented_without_a_yes(
     fake: Path, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where nobody can be asked."""
+    """Without a terminal to ask."""
     assert flashbench("cloud", "run", "--gpu", "L4", *sent, *COMPARE) == 2
     assert "--yes" in capsys.readouterr().err
     assert calls(fake) == START[:1]
@@ -219,7 +219,7 @@ def test_a_spot_machine_that_is_taken_away_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Another one goes on with the results so far, within what is left of the limits."""
+    """Another machine resumes from the results so far, within the remaining limits."""
     monkeypatch.setattr(order, "_TAKEN_SECONDS", 1.0)
     wait = order.Follower.wait
 

@@ -1,4 +1,4 @@
-"""`flashbench cloud run --ssh` on a real sshd: what ends, what comes home, whoever is killed."""
+"""`flashbench cloud run --ssh` on a real sshd: what ends and what is downloaded, after any kill."""
 
 import json
 import os
@@ -99,7 +99,7 @@ def test_home_killed_in_the_middle_loses_nothing(
 def test_the_limit_of_time_holds_without_home(
     machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What would run for an hour is ended, with what it measured; the same command gets it."""
+    """A job of an hour is stopped and keeps its measurements; the same command downloads them."""
     (machine.home / "seconds").write_text("3600")
     command = [*words(machine, sent, "--time-limit", "10s", "--no-gate"), *COMPARE]
     kill_home_while_it_measures(machine, command)

@@ -169,7 +169,7 @@ def _end_leftovers(directory: Path) -> None:
 
 
 def _free_ports() -> list[int]:
-    """Two ports that nobody listens on at the moment."""
+    """Two ports without a listener."""
     with socket.socket() as one, socket.socket() as two:
         for found in (one, two):
             found.bind(("127.0.0.1", 0))

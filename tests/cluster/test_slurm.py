@@ -152,7 +152,7 @@ def start(cluster: Environment, path: Path) -> subprocess.Popen[str]:
 
 
 def test_cancelled_job_keeps_what_it_measured(cluster: Environment, tmp_path: Path) -> None:
-    """scancel: a running task saves what it has, a pending one has nothing; both are reported."""
+    """scancel: a running task saves its results, a pending one has none; both are reported."""
     path = tmp_path / "run.json"
     process = start(cluster, path)
     job = queue(cluster).split("_")[0].split()[0]

@@ -138,7 +138,7 @@ def test_machines_that_share_end_no_later_than_one(work: Work, count: int) -> No
 
 
 def test_first_launch_takes_more() -> None:
-    """It checks all rows; a run that goes on has had it."""
+    """It checks all rows; a resumed run already had it."""
     work = Work(CASES[:3], ["sdpa"], launches=2, samples=40)
     more = total_seconds(work, Exact()) - total_seconds(replace(work, first=False), Exact())
     assert round(more, 9) == 3 * first_seconds(work, CASES[0], Exact()) == 1.5

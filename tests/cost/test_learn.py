@@ -73,7 +73,7 @@ def test_other_efforts_follow_from_it(run: RunFile) -> None:
 
 
 def test_launches_of_an_earlier_call_are_learned_once(run: RunFile) -> None:
-    """A resumed run adds what is new."""
+    """A resumed run adds only new launches."""
     learn(run, before=[launch.index for launch in run.launches])
     assert not store.path().exists()
     learn(run, before=[0, 1])

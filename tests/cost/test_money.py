@@ -36,7 +36,7 @@ PRICES = {
     ],
 )
 def test_budget_is_a_time_or_money(text: str, value: float | Money) -> None:
-    """Both are told apart by what stands behind the number."""
+    """Both are distinguished by the number's suffix."""
     assert BudgetType().convert(text, None, None) == value
 
 
@@ -44,13 +44,13 @@ def test_budget_is_a_time_or_money(text: str, value: float | Money) -> None:
     "text", ["", "5min", "1xyz", "0usd", "-1usd", "nanusd", "1e3usd", "usd", "1 $", "0s", "1usd2"]
 )
 def test_what_is_neither_is_refused(text: str) -> None:
-    """A unit that is no currency is named; nothing is taken for something else."""
+    """A unit that is not a currency is reported; nothing is misread."""
     with pytest.raises(Exception, match=r"no currency|is not a time|no amount|buys nothing"):
         BudgetType().convert(text, None, None)
 
 
 def test_rates_are_written_again_as_they_were() -> None:
-    """A task that is sent elsewhere gets the rate that was asked for, without an exponent."""
+    """A task on another machine gets the requested rate, without an exponent."""
     for money in (Money(2.5, "usd"), Money(1e-7), Money(36.0, "eur")):
         assert HourlyRate().convert(str(money), None, None) == money
 
@@ -80,7 +80,7 @@ def test_money_without_a_rate_in_its_currency_buys_nothing(rate: DevicePrice | N
     ],
 )
 def test_price_is_found_by_whole_words_of_the_name(device: str, name: str | None) -> None:
-    """An L40S is no L4, and a GPU that nobody priced has no price."""
+    """An L40S is not an L4, and a GPU without a price has none."""
     assert price_of(PRICES, device) == (PRICES[name] if name else None)
 
 

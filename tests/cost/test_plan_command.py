@@ -1,4 +1,4 @@
-"""`flashbench plan`: what it prints, what it refuses, and that it measures nothing."""
+"""`flashbench plan`: its output, its refusals, and that it measures nothing."""
 
 import json
 from collections.abc import Callable

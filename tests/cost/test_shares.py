@@ -1,4 +1,4 @@
-"""The cases of each of several devices, by what they took before."""
+"""The cases of each of several devices, by their earlier times."""
 
 from itertools import chain
 

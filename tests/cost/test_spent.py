@@ -1,4 +1,4 @@
-"""What a run spent: for results, for nothing, and what it did not need to spend."""
+"""A run's cost: for results, without a result, and saved."""
 
 from pathlib import Path
 

@@ -130,7 +130,7 @@ def counting(place: Path, limit: int) -> dict[str, str]:
 
 
 def test_cases_of_a_lost_slot_go_to_another(tmp_path: Path) -> None:
-    """A task killed in its third launch: the other slot measures what it left, and no more."""
+    """A task killed in its third launch: the other slot measures the rest, and no more."""
     slots = [Slot("cpu 0", {}), Slot("cpu 1", counting(tmp_path / "count", 2))]
     path = tmp_path / "run.json"
     outcome = measured(path, slots, [*COUNTED, "--launches", "3"])

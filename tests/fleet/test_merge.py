@@ -244,7 +244,7 @@ def test_unfinished_shard_is_told() -> None:
 
 @pytest.mark.parametrize("shard", ["x", "2/1", "1/6", "1/999999"])
 def test_damaged_parts_are_named(shard: str) -> None:
-    """A shard that cannot be is damage, told with the file; so is a count beyond all launches."""
+    """An impossible shard is damage, reported with the file; so is a count beyond all launches."""
     parts = split(small_run(), equal_shards(2))
     parts[1].settings.shard = shard
     with pytest.raises(InvalidInputError, match=r"part-2\.json: damaged run file: .*shard"):

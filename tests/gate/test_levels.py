@@ -1,4 +1,4 @@
-"""The levels of the gate, each on what it is judged by."""
+"""Each level of the gate, judged from its evidence."""
 
 from pathlib import Path
 

@@ -160,7 +160,7 @@ def test_masked_keys_never_contaminate(
     heads: int,
     dtype: torch.dtype,
 ) -> None:
-    """NaN and Inf at masked keys change nothing before them and everything asked for after."""
+    """NaN and Inf at masked keys change nothing before them, and every expected row after."""
     q, k, v = qkv(1, heads, 300, 300 + offset, head_dim, dtype)
     clean = attention(q, k, v, **for_ours(causal))
     target = k if where == "k" else v
@@ -261,7 +261,7 @@ def test_runs_are_bit_equal(head_dim: int, heads: int, causal: Causal, dtype: to
 
 
 def test_follows_the_current_stream(dtype: torch.dtype) -> None:
-    """The kernel runs on torch's current stream, behind what is queued there."""
+    """The kernel runs on torch's current stream, after queued work."""
     q, k, v = qkv(1, 4, 256, 256, 64, dtype)
     expected = attention(q, k, v)
     late = torch.zeros_like(q)

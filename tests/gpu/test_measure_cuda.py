@@ -165,7 +165,7 @@ def test_cached_and_stale_outputs_are_found() -> None:
 
 
 def test_out_of_memory_is_recorded_and_survived() -> None:
-    """Too large an allocation costs the candidate its case and nobody else anything."""
+    """A failed allocation costs the candidate its case and others nothing."""
 
     def greedy(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
         return torch.empty(1 << 46, dtype=torch.uint8, device="cuda")

@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_counters_or_the_reason(folder: Path) -> None:
-    """Every kernel has the counters that rules go by, or the profile says what is missing."""
+    """Every kernel has the counters that the rules need, or the profile names the missing ones."""
     for subject in model.load(folder / "p.json").subjects:
         assert subject.status == "ok"
         assert subject.kernels

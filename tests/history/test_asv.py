@@ -184,7 +184,7 @@ def test_reason_of_a_failed_build_is_told_and_kept(history) -> None:
 
 
 def test_reason_of_a_failed_import_is_told_and_kept(history) -> None:
-    """Like a failed build: what is imported is not what was built."""
+    """Importing something else than was built counts as a failed build."""
     project, commits, output = history
     renamed = project.record(commits["renamed"])
     assert (renamed.status, renamed.build.status) == ("wrong module name", "built")
@@ -258,7 +258,7 @@ sys.meta_path.append(Editable())
 
 @pytest.mark.parametrize("installed", ["copy", "editable"])
 def test_host_copy_does_not_shadow_the_commit(tmp_path: Path, installed: str) -> None:
-    """A flashbench that is installed in the Python that runs asv is not what is measured."""
+    """asv does not measure a flashbench installed in its own Python."""
     host = tmp_path / "host"
     venv.create(host, with_pip=False, symlinks=True)
     (site,) = host.glob("lib/python*/site-packages")

@@ -45,7 +45,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 @pytest.fixture(scope="module")
 def backfill(project: Repository):  # type: ignore[no-untyped-def]
-    """Run it in the project, where it is not at home; returns what it did."""
+    """Run it in the project, as another user's machine would; returns the result."""
 
     def run(*arguments: str, program: str = "") -> subprocess.CompletedProcess[str]:
         command = ["backfill", *arguments]

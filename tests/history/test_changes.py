@@ -16,7 +16,7 @@ COMMITS, CHANGED = 60, 30
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """60 commits of which three around a slowdown of 5 % in one case were not measured."""
+    """60 commits; three around a slowdown of 5 % in one case were not measured."""
     root = tmp_path_factory.mktemp("project")
     commits = make_repository(root, [f"Change {index}" for index in range(COMMITS)])
     places = [index for index in range(COMMITS) if index not in (29, 30, 31)]

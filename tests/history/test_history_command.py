@@ -67,7 +67,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_golden(
     project: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command prints what it did and exits as it did."""
+    """The command's output and exit code equal the golden file."""
     monkeypatch.chdir(project)
     with pytest.raises(SystemExit) as ended:
         main(shlex.split(COMMANDS[name]))

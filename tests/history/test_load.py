@@ -201,7 +201,7 @@ def test_failed_and_skipped_results_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_the_version_of_the_benchmark_decides(tmp_path: Path) -> None:
-    """Results of another version than benchmarks.json has are passed over and told."""
+    """Results of another version than in benchmarks.json are skipped and reported."""
     old, new = make_repository(tmp_path, ["One", "Two"])
     for commit, version in ((old, "1"), (new, "2")):
         values = row([], [[1.0]])

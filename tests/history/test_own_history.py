@@ -1,4 +1,4 @@
-"""This repository's own history, as it is kept in results/history, is read and published whole."""
+"""This repository's own history in results/history can be read and published completely."""
 
 import json
 import os
@@ -30,7 +30,7 @@ CHANGES = {
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """With a build cache that knows nothing: what is known lies in the repository."""
+    """With an empty build cache: everything comes from the repository."""
     found = subprocess.run(
         ["git", "-C", str(ROOT), "cat-file", "--batch-check"],
         input="\n".join(LISTED),

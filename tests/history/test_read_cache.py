@@ -23,7 +23,7 @@ from flashbench.history.read_cache import ReadCache
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Twelve measured commits, which is many here; one file has what is no strict JSON."""
+    """Twelve measured commits, which counts as many here; one file is not strict JSON."""
     monkeypatch.setattr(folder, "_MANY", 5)
     root = tmp_path / "project"
     commits = make_repository(root, [f"Change {number}" for number in range(12)])
@@ -83,7 +83,8 @@ def test_a_file_is_decoded_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_other_content_of_the_same_size_and_time_is_seen(root: Path) -> None:
-    """Neither size nor times of a file are taken for its content; what is gone, is forgotten."""
+    """Only a file's content matters, not its size or times; entries of removed files are
+    removed."""
     before = _load(root, cached=True)
     path = _files(root)[6]
     known, text = path.stat(), path.read_text()
@@ -100,7 +101,7 @@ def test_other_content_of_the_same_size_and_time_is_seen(root: Path) -> None:
 
 
 def test_reading_one_machine_forgets_no_other(root: Path) -> None:
-    """The entries of the machines that were not asked for stay."""
+    """Entries of machines that were not requested stay."""
     box = root / "results/box"
     (root / "results/other").mkdir()
     for path in _files(root):
@@ -204,7 +205,7 @@ def test_what_a_killed_reader_left_goes(root: Path) -> None:
 
 
 def test_builds_can_be_pruned_with_it(root: Path) -> None:
-    """`flashbench builds` knows how large it is and removes it when nobody used it for long."""
+    """`flashbench builds` counts it, and prunes it if it was unused for long."""
     _load(root, cached=True)
     (entry,) = pruning.entries(root / "cache")
     assert entry.size > sum(path.stat().st_size for path in _entries(root)) / 2

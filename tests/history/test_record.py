@@ -155,7 +155,7 @@ def throttled(run: RunFile) -> None:
 def test_a_doubtful_run_is_kept_only_with_a_flag(
     tmp_path: Path, commits: Sequence[str], spoil: Any, words: str
 ) -> None:
-    """It is refused in one line that says what is wrong; with --anyway that is a warning."""
+    """It is refused in one line with the reason; with --anyway that becomes a warning."""
     run = run_of(commits[0])
     spoil(run)
     done = record(tmp_path, run)

@@ -62,7 +62,7 @@ def test_failed_case_tells_its_reason(directory: Path) -> None:
 
 
 def test_device_that_is_not_there_is_skipped(directory: Path) -> None:
-    """Without a run file of the device, asv is told that the case was skipped."""
+    """Without a run file of the device, the case counts as skipped for asv."""
     case = suite.cases("cuda")[0].id
     for served in (suite.seconds(case, suite.SDPA), suite.ratio(case, suite.KERNEL)):
         assert isinstance(served, float)

@@ -1,4 +1,4 @@
-"""Run files in asv's results: the numbers, the commit, the machine, and what is refused."""
+"""Run files in asv's results: numbers, commit, machine, and refusals."""
 
 import json
 import multiprocessing
@@ -112,7 +112,7 @@ def test_keeping_again_changes_nothing_and_another_file_adds(root: Path) -> None
 
 
 def test_no_candidate_is_kept_in_the_place_of_another(root: Path) -> None:
-    """The commit is no part of a name in the history: what is the same without it is refused."""
+    """Names in the history exclude the commit, so names that differ only in it are refused."""
     run = run_of(root)
     commit = run.candidates[0].build.commit
     for name, words in (

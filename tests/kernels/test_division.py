@@ -12,7 +12,7 @@ _SOURCES = Path(__file__).parent / "native"
 # split: among the blocks of a few queries (decode); tail: the last tiles of a launch among all SMs.
 @pytest.mark.parametrize("name", ["split", "tail"])
 def test_divisions_cover_all_keys_and_add_up(name: str, tmp_path: Path) -> None:
-    """Each key is taken once, evenly, and what is merged is what was computed."""
+    """Keys are divided evenly, each once, and the merged result equals the computed one."""
     compiler = shutil.which("c++") or shutil.which("g++")
     assert compiler is not None, "what builds the extension needs a C++ compiler"
     program = tmp_path / name

@@ -1,4 +1,4 @@
-"""What is wrong, broken or dishonest is found, and said; what is right is measured."""
+"""Wrong, broken and dishonest candidates are detected and reported; correct ones are measured."""
 
 from collections.abc import Iterator
 
@@ -131,7 +131,7 @@ class OneBlockClock(CpuClock):
 
 
 def test_metric_that_is_lost_is_absent_with_its_reason() -> None:
-    """A metric that cannot be had is no failure of the candidate, and keeps no half of itself."""
+    """An unavailable metric is not a failure of the candidate, and leaves no partial times."""
     candidate = load(parse_candidate("tests.measure.candidates_for_tests:correct"))[0]
     result = measure_case(CASE, [candidate], OneBlockClock(1e-4), OPTIONS)[0]
     assert (result.status, result.timings, result.reason) == ("ok", [], "no wall: lost")

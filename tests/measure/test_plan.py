@@ -68,14 +68,14 @@ def test_neither_of_two_builds_is_loaded_first_more_often() -> None:
 
 
 def test_candidate_order_does_not_change_between_processes_or_versions() -> None:
-    """A run that is resumed goes on with the orders it would have had."""
+    """A resumed run continues with the orders it would have had."""
     orders = ["".join(candidate_order("ABCD", 7, launch)) for launch in range(4)]
     assert orders == ["BADC", "CDAB", "BDAC", "CADB"]
 
 
 @given(st.integers(min_value=1, max_value=6), seeds)
 def test_passes_are_forward_then_backward(count: int, seed: int) -> None:
-    """Each pair of passes is A/B/B/A: drift that is linear in time favours nobody."""
+    """Each pair of passes is A/B/B/A, so linear drift favours no candidate."""
     orders = passes(count, seed)
     assert len(orders) == 8
     for forward, backward in zip(orders[::2], orders[1::2], strict=True):

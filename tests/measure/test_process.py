@@ -1,4 +1,4 @@
-"""A worker process that dies, hangs or lies is told from one that answers."""
+"""A worker process that dies, hangs or lies is detected."""
 
 import json
 import os
@@ -150,7 +150,7 @@ with Worker(timeout=60):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death of a parent is signalled by Linux")
 def test_worker_dies_with_its_parent_while_it_imports_torch(tmp_path: Path) -> None:
-    """The signal of the parent's death is asked for before anything takes long."""
+    """The signal for the parent's death is requested before anything slow."""
     seen = tmp_path / "seen"
     seen.mkdir()
     (tmp_path / "torch").mkdir()

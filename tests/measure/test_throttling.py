@@ -1,4 +1,5 @@
-"""Blocks that the GPU throttled in are dropped, counted and told; simulated on the CPU clock."""
+"""Blocks during which the GPU throttled are dropped, counted and reported; simulated on the CPU
+clock."""
 
 from collections.abc import Callable, Iterator
 

@@ -66,7 +66,7 @@ def test_a_slower_machine_is_seen(run: RunFile) -> None:
 
 
 def test_a_comparison_is_expected_to_stop_early(run: RunFile) -> None:
-    """By the spread of earlier launches; what is left after that is this launch."""
+    """From the spread of earlier launches; the rest is this launch."""
     pair = Pair(old="sdpa", new="ours", tolerance=0.05, confidence=0.95)
     left = TimeLeft(run, plan_of(run, 1000, pair))
     left.launch(1, run.cases, run.cases)

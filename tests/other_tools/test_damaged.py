@@ -1,4 +1,4 @@
-"""Files are untrusted: whatever is in them, one line says what is wrong, or it is read."""
+"""Untrusted files are either read, or reported in one line."""
 
 import copy
 import json
@@ -72,7 +72,8 @@ PLACES = {name: [p for p in _places(json.loads(text)) if p] for name, text in TE
 @settings(max_examples=250)
 @given(data=st.data())
 def test_any_place_may_hold_anything(data, tmp_path_factory):
-    """A value of another type or size anywhere is read or told in one line, never a traceback."""
+    """A value of another type or size anywhere is read or reported in one line, never a
+    traceback."""
     name = data.draw(st.sampled_from(NAMES))
     content = json.loads(TEXTS[name])
     for _ in range(data.draw(st.integers(1, 3))):
@@ -95,7 +96,7 @@ def test_any_place_may_hold_anything(data, tmp_path_factory):
 @settings(max_examples=60)
 @given(name=st.sampled_from(NAMES), share=st.floats(0, 0.999))
 def test_cut_short(name, share, tmp_path_factory):
-    """A file that ends early is not taken for a whole one."""
+    """A truncated file does not count as complete."""
     text = TEXTS[name].rstrip()
     path = tmp_path_factory.mktemp("cut") / "file.json"
     path.write_text(text[: int(share * len(text))])
@@ -120,7 +121,7 @@ def test_cut_short(name, share, tmp_path_factory):
     ],
 )
 def test_what_is_wrong_is_named(name, change, message, tmp_path, capsys):
-    """The command says which file, and what is wrong with it, in one line, and exits 2."""
+    """The command names the file and the damage in one line, and exits with 2."""
     path = tmp_path / "file.json"
     path.write_text(json.dumps(json.loads(TEXTS[name]) | change))
     with pytest.raises(SystemExit) as stop:

@@ -47,7 +47,8 @@ def test_pyperf_gets_full_verdicts():
     ],
 )
 def test_what_a_file_lacks_is_the_reason(a, b, lacks):
-    """Without launches no verdict, and the reason names what is missing; both times are there."""
+    """Without launches there is no verdict; the reason names what is missing, and both times are
+    shown."""
     found = judged(INPUTS / a, INPUTS / b)
     compared = [
         (pair, verdict)
@@ -131,7 +132,7 @@ def test_a_wrong_result_of_ours_is_wrong(tmp_path):
 
 
 def test_different_machines_are_refused():
-    """Times of different CPUs are compared only when that is asked for."""
+    """Times of different CPUs are compared only on request."""
     sides = INPUTS / "asv" / "box" / "a.json", INPUTS / "ours.json"
     with pytest.raises(InvalidInputError, match="the CPU differs"):
         judged(*sides)
@@ -145,7 +146,7 @@ def test_nothing_in_common():
 
 
 def test_two_run_files_are_not_for_here():
-    """Run files of ours go the way they always went; so does what is no result file at all."""
+    """Our run files are handled as ever, and so is anything that is not a result file."""
     ours = INPUTS / "ours.json"
     assert judged(ours, ours) is None
     assert judged(Path(__file__)) is None

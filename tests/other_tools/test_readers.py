@@ -92,7 +92,7 @@ def test_a_lone_null_is_of_all_parameters(tmp_path):
 
 
 def test_units_without_benchmarks_json(tmp_path):
-    """A lone asv file has the units that asv's prefixes mean, and no guess for what is tracked."""
+    """A lone asv file has the units of asv's prefixes, and none for tracked values."""
     lone = tmp_path / "a.json"
     lone.write_bytes((INPUTS / "asv" / "box" / "a.json").read_bytes())
     series = _by_name(lone)

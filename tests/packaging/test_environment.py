@@ -1,4 +1,4 @@
-"""What `make` installs and builds for each of its targets, and what it shows of that."""
+"""The packages and builds of each `make` target, and their progress."""
 
 import subprocess
 import sys

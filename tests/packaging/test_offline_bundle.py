@@ -36,7 +36,8 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_wheels_come_with_what_they_need(index: Path, tmp_path: Path) -> None:
-    """Needs of needs travel too; what is there already, other systems' and extras' do not."""
+    """The bundle has transitive dependencies, but none that exist already or belong to other
+    systems or extras."""
     _wheel(index, "top", "middle>=1", "torch", 'other; sys_platform == "win32"', 'x; extra == "x"')
     _wheel(index, "middle", "bottom")
     _wheel(index, "bottom", "top")
@@ -46,6 +47,6 @@ def test_wheels_come_with_what_they_need(index: Path, tmp_path: Path) -> None:
 
 
 def test_a_wheel_that_does_not_exist_is_named(index: Path, tmp_path: Path) -> None:
-    """What cannot be had ends it with the requirement's name."""
+    """An unavailable package ends it with the requirement's name."""
     with pytest.raises(SystemExit, match="nosuch"):
         offline_bundle.download(["nosuch"], set(), "3.12", tmp_path / "out")

@@ -49,7 +49,7 @@ class Environment:
         assert self.pip("--no-index", str(wheel))
 
     def pip(self, *arguments: str) -> bool:
-        """Whether pip installs that, without what it needs."""
+        """Whether pip installs this, without dependencies."""
         flags = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"]
         pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install"]
         return subprocess.run([*pip, *flags, *arguments]).returncode == 0

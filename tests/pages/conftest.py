@@ -30,7 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def few(browser: "Browser", tmp_path: Path) -> "Iterator[Page]":
-    """The graph of a history of one day, most of which was not measured."""
+    """The graph of a history of one day, mostly unmeasured."""
     from pages.browser import Visit, figures
 
     publish(sparse(), tmp_path / "site")

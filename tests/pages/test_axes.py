@@ -52,7 +52,7 @@ def test_commits_without_a_measurement_take_no_room(few: Page) -> None:
 
 
 def test_labels_of_the_axes_differ_and_are_no_longer_than_needed(few: Page, visit: Open) -> None:
-    """Commits of one day are told apart by the time; numbers have the digits that differ."""
+    """Commits of one day are distinguished by time; numbers show the digits that differ."""
     labels = few.locator(".plot text.commit").all_text_contents()
     assert labels[0] == "2025-10-09 09:00"
     assert len(set(labels)) == len(labels) >= 5

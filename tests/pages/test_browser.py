@@ -38,7 +38,7 @@ def narrow(browser: Browser, site: Path, request: pytest.FixtureRequest) -> Iter
 
 
 def test_every_page_opens_alone(narrow: Visit) -> None:
-    """From a file, offline: nothing is asked for outside of the folder, and nothing complains."""
+    """From disk, offline: the page requests nothing outside the folder and logs no error."""
     assert narrow.complaints == []
     assert narrow.page.locator("h1").count() == 1
     assert narrow.page.title().endswith(" · toy <b>project</b>")

@@ -49,7 +49,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_publish_makes_the_site(repository: Path) -> None:
-    """The page's path on stdout, what was done on stderr; verdicts of the newest commit on it."""
+    """The page's path on stdout, a summary on stderr, and the newest commit's verdicts on the
+    page."""
     done = flashbench(repository, "publish")
     assert (done.returncode, done.stdout) == (0, f"{repository}/.asv/site/index.html\n")
     assert "3 commits, 48 series: " in done.stderr
@@ -74,7 +75,7 @@ def test_publish_makes_the_site(repository: Path) -> None:
 
 
 def test_publish_chooses_commits_and_machines(repository: Path, tmp_path: Path) -> None:
-    """The tip and the machine are what was asked for, and the rest is said to be passed over."""
+    """Shows the requested tip and machine, and reports the rest as skipped."""
     done = flashbench(
         repository, "publish", "--revision", "HEAD~1", "--machine", MACHINE, "-o", str(tmp_path)
     )

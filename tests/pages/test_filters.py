@@ -108,7 +108,7 @@ def test_filters_pass_what_they_say(visit: Open) -> None:
 
 
 def test_the_address_keeps_the_state(visit: Open) -> None:
-    """What is chosen stands in the address, and an address gives what was chosen."""
+    """The choice is stored in the URL, and a URL restores the choice."""
     page = visit("graphs.html")
     figures(page, 8)
     page.get_by_label("dtype").select_option("bf16")
@@ -126,7 +126,7 @@ def test_the_address_keeps_the_state(visit: Open) -> None:
 
 
 def test_an_untrusted_address_is_harmless(visit: Open) -> None:
-    """Values that are no choice filter nothing, and none of them is taken for markup."""
+    """Invalid values filter nothing, and none becomes markup."""
     page = visit("graphs.html#dtype=int4&show=%3Cimg%20src=x%3E&from=zz&to=2025-10-12&bogus=1")
     first = figures(page, 8).first
     assert page.get_by_label("dtype").input_value() == ""

@@ -55,7 +55,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def long(tmp_path: Path) -> Path:
-    """So many commits that what is read of their results is kept."""
+    """Enough commits for the read cache."""
     return make_history(tmp_path / "project", 120)
 
 
@@ -205,7 +205,8 @@ def on_small_disk(folder: Path, size: str, script: str) -> subprocess.CompletedP
 
 
 def test_a_full_disk_leaves_a_site_that_opens(root: Path, tmp_path: Path) -> None:
-    """One line with the fix and exit code 2; the pages are whole, and with space it goes on."""
+    """One line with the fix and exit code 2; the pages are intact, and publishing continues once
+    there is space."""
     update(root, tmp_path / "fresh")
     done = on_small_disk(
         tmp_path,

@@ -1,4 +1,4 @@
-"""The folder of the site: what is written again, what is left alone, what is refused."""
+"""The folder of the site: what is rewritten, what is left alone, what is refused."""
 
 import re
 import unicodedata
@@ -43,7 +43,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def longer(known: Content) -> Content:
-    """The same history with one commit more, of which the first series has a number."""
+    """The same history with one more commit, at which the first series has a number."""
     commit = Commit("ff" * 20, (known.history.commits[-1].id,), 1_770_000_000, "A", "Another")
     first = known.history.series[0]
     grown = {name: _grown(getattr(first, name), COMMITS) for name in ("points", "control", "ratio")}
@@ -220,7 +220,7 @@ def test_what_is_shown_has_nothing_invisible(text: str) -> None:
 
 
 def test_numbers_survive_the_data_file() -> None:
-    """Values come back to five digits, and what is no number as null."""
+    """Values survive with five digits, and NaN as null."""
     graph = SAMPLE.graphs[0]
     line = next(one for one in encode.graph_data(graph)["lines"] if one["role"] == "speedup")
     back = np.array(line["v"]) * line["scale"]

@@ -1,4 +1,4 @@
-"""The geometric mean of a device's cases, what it answers, and the numbers of the heat map."""
+"""The geometric mean of a device's cases, its state, and the numbers of the heat map."""
 
 import math
 import re
@@ -112,7 +112,7 @@ def test_a_heat_map_has_every_speedup_to_a_thousandth() -> None:
 
 
 def test_a_long_history_is_a_heat_map_of_stretches() -> None:
-    """As many columns as a phone can show, of which each has its newest number."""
+    """As many columns as a phone can show, each with its newest number."""
     known = SAMPLE.graphs[0].series
     many = list(range(1000))
     series = replace(known, ratio=points(many, [1 / (1 + i / 1000) for i in many]))
@@ -203,7 +203,7 @@ def test_the_front_page_of_a_tip_that_is_broken_says_so(tmp_path: Path) -> None:
     ],
 )
 def test_a_case_is_said_in_words_and_short(case: str, short: str, words: str) -> None:
-    """All that the id says; a foreign name stays as it is."""
+    """Everything in the id; another tool's name is unchanged."""
     assert (in_short(case), in_words(case)) == (short, words)
 
 

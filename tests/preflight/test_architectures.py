@@ -76,7 +76,7 @@ def test_names_of_torch_in_cmake(value: str, chip: int, held: bool | None) -> No
     ],
 )
 def test_names_of_cmake(value: str, held: bool | None) -> None:
-    """`all` has PTX of the newest, `native` is what is here."""
+    """`all` has PTX of the newest chip; `native` is this machine's."""
     assert holds("CUDAARCHS", value, 90) is held
 
 

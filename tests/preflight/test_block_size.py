@@ -69,7 +69,7 @@ def test_one_chip_of_several_is_a_warning(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_text_does_not_tell_is_not_guessed(tmp_path: Path, launch: str) -> None:
-    """Variables, other kernels, what is changed and what stands under a condition."""
+    """Variables, other kernels, reassigned names and code under a condition."""
     assert _found(tmp_path, launch, _scale(255)) == []
 
 

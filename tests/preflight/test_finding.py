@@ -1,4 +1,4 @@
-"""A check keeps what it found, and says what it did not look at."""
+"""A check keeps its findings, and reports what it could not inspect."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -169,7 +169,7 @@ def test_headers_of_others_are_no_defect(project: Repository, text: str) -> None
     ],
 )
 def test_generated_header_is_no_defect(project: Repository, file: str, text: str) -> None:
-    """Neither before the build nor after it, when git ignores what was written."""
+    """Neither before the build nor after it, when git ignores the written files."""
     project.write(file, text)
     project.edit(".gitignore", "*.o", "*.o\nversion.h")
     _include(project, '#include "version.h"')

@@ -1,4 +1,4 @@
-"""Text of which no compiler makes sense costs the checks time linear in its length."""
+"""Nonsensical text costs the checks time linear in its length."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -26,7 +26,7 @@ def _process(name: str) -> str:
 
 @pytest.mark.parametrize("name", ["a<b && c>d", "a &amp; b", "a\x01b", "日本語", ""])
 def test_processes_of_any_name(name: str) -> None:
-    """Some drivers write the name as it is, so that the document is not XML."""
+    """Some drivers do not escape the name, so that the document is not XML."""
     text = TODAY.format(**HEALTHY | {"processes": _process(name)})
     ((process,),) = (gpu.processes for gpu in read_driver(text).gpus)
     expected = {"a &amp; b": "a & b", "a\x01b": "a?b", "": "a process without a name"}
@@ -117,7 +117,7 @@ def test_indices_of_different_models() -> None:
 
 
 def test_several_gpus_have_their_index() -> None:
-    """Findings of two equal GPUs can be told apart."""
+    """Findings of two equal GPUs are distinguishable."""
     text = TODAY.format(**HEALTHY)
     one = text[text.index("<gpu ") : text.index("</gpu>") + len("</gpu>")]
     driver = read_driver(text.replace(one, one * 2), ["9.0", "9.0"])

@@ -120,7 +120,7 @@ def test_size_of_structs_is_the_compiler_s(tmp_path: Path) -> None:
     ],
 )
 def test_too_much_is_found(tmp_path: Path, unit: str, found: str) -> None:
-    """By an attribute or a launch, once for each size; a launch that nobody asked for, too."""
+    """By an attribute or a launch, once per size; also a launch without a permission."""
     (line,) = _found(tmp_path, f"void launch() {{\n{unit}\n}}")
     assert line.partition(" ")[0].startswith("csrc/kernel.cu:")
     assert line.endswith(f" {found}")

@@ -34,7 +34,7 @@ def test_healthy_project(project: Repository) -> None:
 def test_each_defect_is_named_and_nothing_else(
     project: Repository, plant: Callable[[Repository], None]
 ) -> None:
-    """One defect, one finding: its check, its place, what is wrong, and a fix."""
+    """One defect gives one finding: its check, place, problem and fix."""
     check, where, found = DEFECTS[plant]
     plant(project)
     (finding,) = _found(project.root)
@@ -130,7 +130,7 @@ def test_submodule_at_another_commit(project: Repository) -> None:
 
 
 def test_without_git(project: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where git is missing the rest is still checked, and what it would have told is named."""
+    """Without git the rest is still checked, and the checks that need git are named."""
     deleted(project)
     monkeypatch.setenv("PATH", str(tmp_path))
     report = run(project.root, "source")

@@ -71,7 +71,7 @@ def test_nvcc_that_is_not_on_path_is_put_there(
 def test_list_of_architectures_without_this_chip(
     subject: BuildSubject, bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A list made for another machine is named and replaced; without a GPU nobody knows."""
+    """A list for another machine is reported and replaced; without a GPU it is not judged."""
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "7.5;8.6")
     with pytest.raises(CannotCheck, match="no GPU"):
         list(architecture_list.architecture_list(subject))
@@ -208,7 +208,7 @@ def test_missing_tool_is_one_error(
 def test_nvcc_that_the_build_does_without(
     buildable: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A project that builds without its CUDA units is warned of what it leaves out."""
+    """A project that builds without its CUDA units gets a warning about them."""
     monkeypatch.setattr(tools, "cuda_program", lambda name: None)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     buildable.write("csrc/kernel.cu", "void f() {}\n")
@@ -241,7 +241,7 @@ def test_compiler_of_the_environment_that_is_not_there(
 
 
 def test_too_much_shared_memory(buildable: Repository) -> None:
-    """ptxas refuses a static array that no chip holds: told as what it is."""
+    """A static array that is too large for any chip, which ptxas refuses, is reported as that."""
     message = "ptxas error   : Entry function 'f' uses too much shared data (0x10000 bytes)"
     build = f'build = ["sh", "-c", "echo \\"{message}\\"; exit 1"]\n'
     buildable.edit("pyproject.toml", _BUILD, build)

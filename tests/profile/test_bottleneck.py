@@ -67,7 +67,7 @@ BOUND = (
 
 @pytest.mark.parametrize(("number", "kernel", "name"), [(n, *b) for n, b in enumerate(BOUND)])
 def test_bound_by_design(number: int, kernel: str, name: str) -> None:
-    """Each kernel is said to be bound by what it was made to be bound by, with two numbers."""
+    """Each kernel gets the bottleneck that it was made to have, with two numbers."""
     found = bound(None, counted("bound-2025.3")[number])
     assert found.name == name, kernel
     assert len(found.because) == 2
@@ -86,7 +86,7 @@ def test_bound_by_design(number: int, kernel: str, name: str) -> None:
     ],
 )
 def test_attention(file: str, name: str) -> None:
-    """Attention kernels: what was seen of them by other means (docs/lab/cuda-kernels.md)."""
+    """Attention kernels: the bottlenecks known from other evidence (docs/lab/cuda-kernels.md)."""
     (kernel,) = counted(file)
     assert of_kernel(kernel).name == name
 

@@ -38,7 +38,7 @@ KERNEL = {
     ],
 )  # fmt: skip
 def test_what_changed(seconds: float, change: dict[str, float], said: str) -> None:
-    """The time first, then what is a quarter more or less, the largest change first."""
+    """The time first, then counters that differ by a quarter or more, largest change first."""
     assert differences(subject(1e-4, KERNEL), subject(seconds, KERNEL | change), "gpu_warm") == said
 
 

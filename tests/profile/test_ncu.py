@@ -1,4 +1,4 @@
-"""The road to ncu: which program, which command, and what is said where it cannot count."""
+"""Running ncu: which program, which command, and the message if it cannot count."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -90,7 +90,8 @@ def test_counters_that_this_ncu_lacks_are_not_asked_for(script: Script) -> None:
 def test_why_there_are_no_counters(
     script: Script, tmp_path: Path, body: str, error: type[NotMeasuredError], said: str
 ) -> None:
-    """Permission, a target that fails, a metric, no report and a hang are told apart."""
+    """Missing permission, a failing target, a bad metric, no report and a hang are
+    distinguished."""
     path, report = script(body), tmp_path / "r.ncu-rep"
     timeout = 0.2 if "sleep" in body else 9
     with pytest.raises(error, match=said):
@@ -98,7 +99,7 @@ def test_why_there_are_no_counters(
 
 
 def test_report_and_csv(script: Script, tmp_path: Path) -> None:
-    """The raw report stays where it was asked for, and its CSV comes back in base units."""
+    """The raw report stays at the requested path, and its CSV has base units."""
     report = tmp_path / "r.ncu-rep"
     path = script(f'case "$*" in *--import*) echo "CSV $LC_ALL $*";; *) echo raw > {report};; esac')
     said = ncu.collect(path, report, ["true"], ["a.sum"], 9, cold=False)

@@ -1,4 +1,5 @@
-"""`flashbench profile` whole: on this CPU with and without perf, of a GPU by what was kept."""
+"""The whole `flashbench profile`: on this CPU with and without perf, and from a stored GPU
+profile."""
 
 import json
 import shutil
@@ -158,7 +159,7 @@ def test_a_wrong_result_is_profiled_and_said(flashbench: Flashbench) -> None:
     ],
 )
 def test_errors(flashbench: Flashbench, arguments: list[str], code: Exit, said: str) -> None:
-    """One line that says what is wrong."""
+    """One line names the problem."""
     done = flashbench("profile", CASE, *arguments)
     assert done.returncode == code
     assert said in done.stderr.splitlines()[-1]
@@ -217,7 +218,7 @@ def test_names_in_the_picture_are_escaped(tmp_path: Path) -> None:
 
 
 def test_document_survives_its_file(tmp_path: Path) -> None:
-    """What is saved is what is loaded."""
+    """Loading returns what was saved."""
     profile = model.load(GPU)
     model.save(profile, tmp_path / "p.json")
     assert model.load(tmp_path / "p.json") == profile

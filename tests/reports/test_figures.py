@@ -1,4 +1,4 @@
-"""The data of figures: ticks, families of lengths, what is drawn."""
+"""The data of figures: ticks, families of lengths, drawn values."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a built revision does when it is imported and called is found out, and harms nobody."""
+"""The checker learns what a built revision does when imported and called, and survives it."""
 
 import os
 import signal
@@ -116,7 +116,7 @@ def test_processes_of_a_revision_end_with_it(checker, tmp_path: Path) -> None:  
 
 
 def is_zombie(process: int) -> bool:
-    """Dead, and waited for by nobody: in a container without an init."""
+    """Dead but not reaped: in a container without an init."""
     return "State:\tZ" in Path(f"/proc/{process}/status").read_text()
 
 

@@ -35,7 +35,7 @@ def exported(repository: Repository, text: str, target: Path) -> Exported:
 
 
 def contents(root: Path) -> dict[bytes, bytes]:
-    """Names and contents; links as what they say."""
+    """Names and contents; links as their text."""
     found = {}
     for path in root.rglob("*"):
         if ".git" not in path.relative_to(root).parts and (path.is_symlink() or path.is_file()):
@@ -220,7 +220,7 @@ def test_submodules(repository: Repository, tmp_path: Path) -> None:
 
 
 def test_working_tree_in_every_state(repository: Repository, tmp_path: Path) -> None:
-    """Changed, staged, new, deleted and ignored files: what lies there is what is copied."""
+    """Changed, staged, new, deleted and ignored files: the copy equals the working tree."""
     for name in ("same", "changed", "staged", "deleted", "became/folder"):
         repository.write(name, "old")
     repository.write(".gitignore", "*.o\n")

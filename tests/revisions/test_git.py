@@ -1,4 +1,4 @@
-"""git in repositories that are anybody's: nothing is fetched, nothing is run, errors are a line."""
+"""git in untrusted repositories fetches nothing and runs nothing; errors are one line."""
 
 import os
 import subprocess
@@ -195,7 +195,7 @@ def test_a_removed_working_directory_is_one_line(tmp_path: Path, command: str) -
 
 @pytest.mark.parametrize("flag", ["--version", "--help"])
 def test_version_and_help_need_no_working_directory(tmp_path: Path, flag: str) -> None:
-    """They read nothing there, and print what they always print."""
+    """They read nothing there, and print the same as ever."""
     (tmp_path / "gone").mkdir()
     done = subprocess.run(
         ["sh", "-c", f'cd "$0" && rmdir "$0" && exec "$@" {flag}', tmp_path / "gone", *MAIN],

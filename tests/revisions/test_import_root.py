@@ -39,7 +39,7 @@ class Checks:
 
 @pytest.fixture
 def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    """Check an import root in an environment: what was asked of the checker, and the result."""
+    """Check an import root in an environment; returns the checker's calls and the result."""
     directory = tmp_path / "site-key"
     directory.mkdir()
     (directory / "site.json").write_text("{}")
@@ -59,7 +59,7 @@ def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
 
 @pytest.mark.parametrize("other", [SMALL, B])
 def test_a_failure_is_tried_again_with_other_packages(look, other: Sequence[str]) -> None:  # type: ignore[no-untyped-def]
-    """Also where other cases were tried with them meanwhile; what was right is not."""
+    """Even if other cases were tried in between; correct ones are not retried."""
     checks = Checks(A)
     assert look(checks, "one", A) == (["loads", A], "wrong result")
     assert look(checks, "two", other) == ([other], "built")

@@ -73,7 +73,7 @@ def test_imports_of_a_call_are_the_revisions_own(tmp_path: Path, how: str, calls
 
 
 def test_module_attribute_that_imports_is_the_revisions_own(tmp_path: Path) -> None:
-    """A package whose `__getattr__` imports what is asked for does so in its own revision."""
+    """A package whose `__getattr__` imports on demand does so in its own revision."""
     lazy = "def __getattr__(name):\n    from .api import attention\n    return attention\n"
     calls = [
         load_callable(
@@ -104,7 +104,7 @@ def test_other_packages_are_shared(tmp_path: Path) -> None:
 
 
 def test_modules_beside_the_package_are_the_revisions_own(tmp_path: Path) -> None:
-    """A second top-level module of the project is told apart as well."""
+    """A second top-level module of the project is isolated too."""
     calls = []
     for value in (1, 2):
         root = import_root(

@@ -113,7 +113,7 @@ def test_linked_folder_in_a_package(
 
 
 def test_package_behind_a_link(repository: Repository, prepared: Prepared, tmp_path: Path) -> None:
-    """A package, or a file of it, that is a link in the tree is imported with what it leads to."""
+    """A package, or a file of it, that is a link in the tree is imported with its target."""
     repository.git("mv", "src/fast", "impl")
     (repository.root / "src").mkdir(exist_ok=True)
     (repository.root / "src" / "fast").symlink_to("../impl")

@@ -310,7 +310,7 @@ def test_bare_extension_by_make_or_cmake(
 
 
 def test_project_in_a_directory_of_its_repository(tmp_path: Path, cache: Path) -> None:
-    """pyproject.toml may lie below the root: the build runs there and sees what is above."""
+    """pyproject.toml may be below the root: the build runs there and sees the folders above."""
     repository = Repository(tmp_path / "mono")
     repository.write("csrc/value.txt", "4")
     table = TABLE.format(build='["cp", "../csrc/value.txt", "value.txt"]', path=".")

@@ -211,7 +211,7 @@ def test_operator_in_python(flashbench: Command, registered: Repository, tmp_pat
 
 @pytest.fixture(scope="module")
 def registered(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """With an operator that is registered at import; what was built of it is kept."""
+    """With an operator registered at import; its builds are cached."""
     root = tmp_path_factory.mktemp("registered")
     return toy(root / "toy", {"toy/__init__.py": REGISTERED}, [])
 

@@ -1,4 +1,4 @@
-"""[tool.flashbench.project]: what it says of a project, and what is reported of a mistake in it."""
+"""[tool.flashbench.project]: its meaning, and the messages for mistakes in it."""
 
 import subprocess
 from pathlib import Path
@@ -22,7 +22,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_settings_are_found_from_below(root: Path) -> None:
-    """The nearest pyproject.toml above counts; what is left out has its default."""
+    """The nearest pyproject.toml above counts; missing settings have their defaults."""
     (root / "pyproject.toml").write_text(GOOD)
     (root / "src" / "deep").mkdir(parents=True)
     expected = Project(root, "fastattn.api:sdpa_like", ("make", "-j1"))

@@ -1,4 +1,4 @@
-"""Revisions are verified by git, and nothing a user writes is taken for an option or a command."""
+"""Revisions are verified by git, and no user text becomes an option or a command."""
 
 from pathlib import Path
 

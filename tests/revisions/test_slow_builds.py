@@ -1,4 +1,4 @@
-"""Builds that take long: one is told of meanwhile, and every command that builds can bound it."""
+"""Slow builds print progress, and every building command can limit them."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Families judged with the anytime-valid rule: what is said, and that it stays said."""
+"""Families judged with the anytime-valid rule: verdicts, and that they stay."""
 
 import math
 
@@ -46,7 +46,7 @@ def test_the_file_says_what_was_said_at_the_stop(noise):
 
 
 def test_too_few_launches_say_how_many_would_do():
-    """5 launches of 64 cases are too few; 6 would do."""
+    """5 launches of 64 cases are too few; 6 suffice."""
     rng = np.random.default_rng(3)
     verdict = judge(_decide(0.01 * rng.standard_normal((64, 5)))[0], TOLERANCE)
     assert verdict.outcome is Outcome.UNDECIDED
@@ -66,7 +66,7 @@ def test_launches_too_much_alike_wait():
 
 
 def test_the_plan_it_gives_is_about_right():
-    """The number of launches asked for decides most cases; half of it decides few."""
+    """The advised number of launches decides most cases; half of it decides few."""
     rng = np.random.default_rng(5)
     rows = 0.008 * rng.standard_normal((40, 200))
     asked = [judge(c, TOLERANCE).launches for c in _decide(rows[:, :12])]

@@ -64,7 +64,7 @@ def test_percentile_intervals_hold(q, share):
 
 
 def test_modes_are_seen_where_they_are():
-    """One mode is seldom taken for two, two seldom for one."""
+    """One mode is rarely reported as two, and two rarely as one."""
     assert modes.seen(noises.normal, 20, 1000) <= 3
     assert modes.seen(noises.bimodal, 20, 1000) >= 980
 

@@ -1,4 +1,4 @@
-"""Levels of a series: what is found, what is not, and what every answer has in common."""
+"""Levels of a series: what is found, what is not, and invariants of every answer."""
 
 import itertools
 

@@ -9,7 +9,7 @@ from flashbench.stats.spread import spread
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.8])
 def test_components_are_found(rho):
-    """1 % inside launches and 2 % between them are told apart, whatever the autocorrelation."""
+    """1 % inside launches and 2 % between them are separated at any autocorrelation."""
     rng = np.random.default_rng(1)
     samples = 0.01 * autoregressive(rho)(rng, (400, 60)) + 0.02 * rng.standard_normal((400, 1))
     found = spread(list(samples))

@@ -1,1 +1,1 @@
-"""Attention in small, by somebody else."""
+"""A small attention project by another author."""
