@@ -37,6 +37,7 @@ COMMANDS = (
     ("show",),
     ("show", "--view", "detail", "--format", "json"),
     ("compare",),
+    ("report",),
     ("compare", "good.json"),
     ("merge", "--force", "-o", "merged.json"),
     ("record", "--commit", "HEAD"),

@@ -14,7 +14,7 @@ from flashbench.cli.options import decision_options
 from flashbench.cli.output import judging_options
 from flashbench.cli.parameter_types import PathType
 from flashbench.cli.report_file import require_writable, write_report
-from flashbench.errors import Exit, InvalidInputError
+from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.inputs import read_input
 from flashbench.settings import SettingsCommand
 
@@ -82,6 +82,8 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
     chapters = []
     for path, name in zip(files, _names(files), strict=True):
         run = load(path)
+        if not run.cases:
+            raise NotMeasuredError(f"{path}: nothing to show: it has no case")
         known = ceilings or _of_this_machine(run)
         judging = judging_options(run, options)
         chapters.append(chapter(name, run, known, against=options["against"], **judging))

@@ -15,8 +15,8 @@ MOST_LABEL, MOST_TITLE = 24, 50  # characters
 _GAP = 16
 
 # Dark and light enough against their page, and apart for the colour-blind, who also have shapes.
-LIGHT = ("#0068a8", "#b84700", "#007a58", "#93357a", "#6b5b00", "#555555")
-DARK = ("#6cc0f7", "#ff9f5f", "#42d3a3", "#e79fce", "#dfd05a", "#c6c6c6")
+LIGHT = ("#0068a8", "#b84700", "#007a58", "#93357a", "#828282", "#2b2b2b")
+DARK = ("#6cc0f7", "#ff9f5f", "#42d3a3", "#e79fce", "#8f8f8f", "#ffffff")
 SHAPES = ("circle", "square", "diamond", "up", "down", "cross")
 
 

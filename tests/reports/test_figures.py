@@ -1,13 +1,20 @@
 """The data of figures: ticks, families of lengths, drawn values."""
 
 import math
+import re
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from synthetic import make_cases, make_run
 
 from flashbench.case import GRID, MODELS, Case, Shape, grid
+from flashbench.reports.chapter import chapter
 from flashbench.reports.figure import Axis, linear_ends, log_ends
+from flashbench.reports.svg import DARK, LIGHT, SHAPES, sheet
 from flashbench.reports.times import families
+from flashbench.runfile import RunFile
 
 NUMBERS = st.lists(st.floats(1e-9, 1e12), min_size=1, max_size=20)
 
@@ -41,3 +48,53 @@ def test_families_differ_in_length_alone_where_they_can() -> None:
             assert keys == sorted(set(keys))
             assert len(keys) > 1
             assert len({(c.dtype, c.mask, c.shape.head_dim) for c in cases}) == 1
+
+
+# Machado, Oliveira & Fernandes 2009, severity 1; of linear RGB.
+SIGHT = {
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+@pytest.mark.parametrize("sight", SIGHT)
+def test_series_differ_for_the_colour_blind(colours: tuple[str, ...], sight: str) -> None:
+    """Any two colours are 9 apart in CIE Lab (2.3 can be seen), and no two have one shape."""
+    levels = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in colours]) / 255
+    linear = np.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(linear @ np.array(SIGHT[sight]).T, 0, 1) @ XYZ.T / [0.9505, 1, 1.089]
+    f = np.where(seen > 0.008856, np.cbrt(seen), 7.787 * seen + 16 / 116)
+    lab = np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], 1)
+    apart = np.linalg.norm(lab[:, None] - lab[None], axis=2) + 100 * np.eye(len(lab))
+    assert apart.min() > 9
+    assert len(set(SHAPES)) == len(SHAPES) == len(colours)
+
+
+def extreme(kind: str) -> RunFile:
+    """Three cases whose times are as far apart, as equal or as wild as a run file may hold."""
+    rng = np.random.default_rng(0)
+    run = make_run(rng, cases=make_cases(3), launches=9)
+    for result in (result for launch in run.launches for result in launch.results):
+        for timing in result.timings:
+            wild = (10.0 ** rng.uniform(-12, 8.9, len(timing.seconds))).tolist()
+            fixed = {"apart": 1e-12 if result.candidate == "ours" else 9e8, "equal": 1e-3}
+            timing.seconds = wild if kind == "wild" else [fixed[kind]] * len(timing.seconds)
+    return run
+
+
+@pytest.mark.parametrize("kind", ["apart", "equal", "wild"])
+def test_any_times_can_be_drawn(kind: str) -> None:
+    """Every place in a picture is a finite number inside of it."""
+    found = chapter("run", extreme(kind)).figures
+    assert len(found) == 7
+    for figure in found:
+        drawn = sheet(figure)
+        assert not re.search(r'"[^"]*\b(nan|inf)\b[^"]*"', drawn)
+        width, height = re.search(r'viewBox="0 0 (\d+) (\d+)"', drawn).groups()  # type: ignore[union-attr]
+        for x in re.findall(r' c?x="([0-9.]+)"', drawn):
+            assert 0 <= float(x) <= float(width)
+        for y in re.findall(r' c?y="([0-9.]+)"', drawn):
+            assert 0 <= float(y) <= float(height)

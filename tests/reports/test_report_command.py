@@ -52,9 +52,7 @@ def many() -> RunFile:
     ]
     speeds = [0.9 + 0.003 * (i % 200) for i in range(len(cases))]
     rng = np.random.default_rng(3)
-    return make_run(
-        rng, cases=cases, launches=16, samples=4, speedup=speeds, backends=("sdpa:math",)
-    )
+    return make_run(rng, cases=cases, launches=16, samples=4, speedup=speeds)
 
 
 class Tags(HTMLParser):
@@ -214,6 +212,13 @@ def test_500_cases_can_be_read(tmp_path: Path) -> None:
     assert len(re.findall(r"cpu, (full|causal), head dim (?:64|128|256)\. ", by_shape)) == 6
     assert "24 of 504 cases are drawn" in text
     assert "<details><summary>Speed-ups: 504 rows" in text
+
+
+def test_no_case_is_nothing_to_show(tmp_path: Path) -> None:
+    """Exit code 4, as of whatever measured nothing."""
+    save(make_run(np.random.default_rng(0), cases=[], launches=1), tmp_path / "run.json")
+    done = forks.run(("report", "run.json"), tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1)
 
 
 def test_one_launch_and_no_candidate(tmp_path: Path) -> None:
