@@ -58,12 +58,23 @@ def test_a_phone_needs_no_horizontal_scroll(narrow: Visit) -> None:
     themselves, also by keyboard."""
     page = narrow.page
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-    page.wait_for_function("() => !document.querySelector('details:not(:has(table))')")
+    page.wait_for_function("() => !document.querySelector('figure details:not(:has(table))')")
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
     assert (
         page.locator("table").count() == page.locator("[role=region][tabindex='0'] table").count()
     )
     assert narrow.complaints == []
+
+
+def test_a_page_prints_on_a4(narrow: Visit) -> None:
+    """Without controls, and no wider than the paper."""
+    page = narrow.page
+    page.emulate_media(media="print")
+    narrow.resize(794)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 794
+    assert page.locator("button:visible, form:visible, nav ul:visible").count() == 0
+    page.emulate_media(media="screen")
+    narrow.resize(320)
 
 
 # Of the first table: whether cells of the first row are seen whole, and the row's name far right.

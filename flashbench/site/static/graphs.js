@@ -138,5 +138,9 @@
     for (const one of shown) one.draw(now);
   });
   read();
+  // On a phone the graphs come first, unless the address says something of these fields.
+  const folded = document.querySelector("details.more");
+  const isSet = ({ name, type }) => name && type !== "checkbox" && new URLSearchParams(window.location.hash.slice(1)).has(name);
+  folded.open = window.innerWidth > 640 || [...folded.querySelectorAll("input, select")].some(isSet);
   apply();
 }
