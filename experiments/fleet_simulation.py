@@ -5,7 +5,8 @@
 Shards are those of `run --shard`. A lost GPU's shard goes where `run --gpus` sends it: once, to a
 GPU that has finished, which measures the missing launches. The cost of a launch, a start and
 seconds per case, is fitted to the run files of one H200 in results/. Single cases deviate by a
-log-normal factor that the planner cannot know. Builds, queues and starting machines are left out.
+log-normal factor, which the planner knows only where it measured the case before ("by time").
+Builds, queues and starting machines are left out.
 """
 
 import argparse
@@ -14,8 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from flashbench.case import Case, Shape
+from flashbench.cost.estimate import Work
+from flashbench.cost.known import Experience
+from flashbench.cost.shares import shards
+from flashbench.cost.store import CandidateCost, CaseCost, MachineCosts
 from flashbench.run_reader import load
-from flashbench.shard import cases_of_shard, deal
+from flashbench.shard import Shard, cases_of_shard, deal, equal_shards
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ("h200", "h200-models", "h200-decode")
@@ -41,16 +46,34 @@ def grid(count: int) -> list[Case]:
     ]
 
 
+def dealt(seconds: dict[Case, float], gpus: int) -> list[Shard]:
+    """By the planner, on a machine that knows what each case takes."""
+    nothing = CandidateCost(call=1e-9, fixed=0.0, turn=0.0, stretch=1e-9)
+    costs = {
+        case.id: CaseCost(every=one, first=0.0, candidates={"sdpa": nothing})
+        for case, one in seconds.items()
+    }
+    known = Experience("cuda", MachineCosts(device="cuda", name="", threads=0, cases=costs))
+    return shards(Work(list(seconds), ["sdpa"], launches=1, samples=2), known, gpus)
+
+
 def simulate(
-    cases: list[Case], gpus: int, launches: int, lost: int, rng: np.random.Generator
+    cases: list[Case],
+    gpus: int,
+    launches: int,
+    lost: int,
+    rng: np.random.Generator,
+    *,
+    by_time: bool = False,
 ) -> tuple[float, float]:
-    """Wall seconds until everything is measured, and the sum of GPU seconds."""
+    """Wall seconds until everything is measured, and the sum of GPU seconds. by_time: the planner
+    knows what each case takes."""
     start, mean, check = fitted()
     factor = np.exp(rng.normal(-(SPREAD**2) / 2, SPREAD, len(cases)))
     seconds = dict(zip(cases, mean * factor, strict=True))
     launch, extra = [], []  # of each shard
-    for index in range(1, gpus + 1):
-        mine = cases_of_shard(cases, f"{index}/{gpus}")
+    for shard in dealt(seconds, gpus) if by_time else equal_shards(gpus):
+        mine = cases_of_shard(cases, str(shard))
         launch.append(start + sum(seconds[case] for case in mine))
         extra.append(check * len(mine))
     ends = launches * np.array(launch) + extra
@@ -79,20 +102,25 @@ def main() -> None:
     start, case, check = fitted()
     print(f"a launch: {start:.1f} s, and {case:.2f} s a case; first checks: {check:.2f} s a case")
     print(f"{options.cases} cases, {options.launches} launches, {options.repeats} simulations")
-    print("GPUs  lost  wall min (largest)  GPU hours  of the wall of one GPU")
+    print("GPUs  lost  wall min (largest)  by time      GPU hours  of the wall of one GPU")
     cases = grid(options.cases)
     one = None
     for gpus in options.gpus:
         for lost in sorted({0, gpus // 20}):
-            rng = np.random.default_rng(0)
-            runs = [
-                simulate(cases, gpus, options.launches, lost, rng) for _ in range(options.repeats)
-            ]
+            runs, timed = (
+                [
+                    simulate(cases, gpus, options.launches, lost, rng, by_time=by_time)
+                    for rng in map(np.random.default_rng, range(options.repeats))
+                ]
+                for by_time in (False, True)
+            )
             walls, totals = np.array(runs).T
+            planned = np.array(timed)[:, 0]
             one = one or walls.mean()
             speedup = one / walls.mean()
             print(
                 f"{gpus:4d}  {lost:4d}  {walls.mean() / 60:8.1f} ({walls.max() / 60:5.1f})  "
+                f"{planned.mean() / 60:5.1f} ({planned.max() / 60:4.1f})"
                 f"{totals.mean() / 3600:9.2f}  1/{speedup:.0f}"
             )
 

@@ -60,7 +60,9 @@ class Follower:
                     self.tell(f"{self.remote.host}: {last}")
                 dead = 0 if status.running else dead + 1
                 if dead > _DEAD_POLLS:
-                    raise NotMeasuredError(f"{self.remote.host}: the job died: {last}")
+                    raise NotMeasuredError(
+                        f"{self.remote.host}: the job died: {last}; the same `cloud run` resumes it"
+                    )
             time.sleep(poll)
             poll = min(_LONGEST_POLL, poll * 1.2)
 

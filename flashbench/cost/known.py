@@ -28,7 +28,7 @@ class Basis(StrEnum):
 
 
 # The range of an estimate, as factors, until enough runs show it.
-_RANGES = {Basis.KNOWN: (0.75, 1.35), Basis.NEAR: (0.5, 2.0), Basis.GUESS: (0.3, 3.0)}
+_RANGES = {Basis.KNOWN: (0.65, 1.6), Basis.NEAR: (0.5, 2.0), Basis.GUESS: (0.3, 3.0)}
 _NARROWEST = (0.9, 1.1)
 _ENOUGH = 5  # runs
 

@@ -187,13 +187,24 @@ def test_nothing_is_rented_without_a_yes(
 
 @needs_sshd
 def test_a_machine_is_armed_first_used_and_removed(
-    fake: Path, rented: Machine, project: Repository, sent: list[str]
+    fake: Path,
+    rented: Machine,
+    project: Repository,
+    sent: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Autostop is set before anything is sent; once the results are home, the machine goes."""
+    """Autostop is set before anything is sent; once the results are home, the machine goes. No
+    credential of the user's is shown, kept or sent."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush-hush")
     options = ["--gpu", "L4", "--yes", *sent]
     assert flashbench("cloud", "run", *options, *COMPARE) == 3
     assert calls(fake) == [*START, "down --yes"]
     assert len(load(Path("out.json")).launches) == 2
+    assert "hush" not in "".join(capfd.readouterr())
+    for place in (Path(os.environ["XDG_STATE_HOME"]), rented.home):
+        files = [path for path in place.rglob("*") if path.is_file()]
+        assert not any(b"hush-hush" in path.read_bytes() for path in files)
 
 
 @pytest.mark.parametrize("task", ["armed.yaml", "task.yaml"])

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -128,6 +129,26 @@ def test_sshd_killed_in_the_middle_ends_nothing(
             machine.start()
         assert any("connected again" in line for line in errors)
         assert home.wait(60) == 3
+    assert len(load(Path("out.json")).launches) == 2
+
+
+def test_a_machine_that_restarts_resumes_the_job(
+    machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a process of it left the job is lost, which is said; the same command goes on with
+    what it measured, in the time that is left."""
+    (machine.home / "seconds").write_text("3600")
+    command = [*words(machine, sent, "--no-gate"), *COMPARE]
+    name = kill_home_while_it_measures(machine, command)
+    job = job_of(machine)
+    subprocess.run(["pkill", "-KILL", "-s", (job / "pid").read_text().strip()], check=True)
+    until(lambda: not alive(job))
+    (job / "results" / "out.json").write_bytes((machine.home / "sample.json").read_bytes())
+    assert flashbench("cloud", "fetch", name) == 4
+    assert "the job died" in capsys.readouterr().err
+    (machine.home / "seconds").write_text("0")
+    assert flashbench(*command) == 3
+    assert said(machine).splitlines() == ["compare second first HEAD"] * 2
     assert len(load(Path("out.json")).launches) == 2
 
 

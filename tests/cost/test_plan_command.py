@@ -24,14 +24,14 @@ on Test CPU, 2 threads; nothing was measured
 
 what                             count  seconds  at least  at most  cost usd
 -------------------------------  -----  -------  --------  -------  --------
-starts of workers                   10       20        15       27      0.10
-cases                               20      6.4       4.8      8.6     0.032
-more checks in the first launch      2      1.0       0.8      1.4    0.0050
-device time                                  27        21       37      0.14
-all, by the clock                            28        21       40      0.14
+starts of workers                   10       20        13       32      0.10
+cases                               20      6.4       4.2       10     0.032
+more checks in the first launch      2      1.0       0.7      1.6    0.0050
+device time                                  27        18       44      0.14
+all, by the clock                            28        18       47      0.14
 
 known: from 12 launches on this machine, the last on 2026-01-31
-money: about 0.14 usd, 0.10 usd to 0.20 usd, at 18.00 usd an hour
+money: about 0.14 usd, 0.091 usd to 0.23 usd, at 18.00 usd an hour
 over --budget 0.1usd: 20 s of it would be measured
 fits: 7 of 10 launches of all cases, or all launches of 0 of 2 cases
 """
