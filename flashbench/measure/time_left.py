@@ -1,4 +1,4 @@
-"""How long a run will still take: the planner's estimate, corrected by how the run meets it."""
+"""The remaining time of a run: the planner's estimate, corrected by the run's own progress."""
 
 from collections.abc import Collection
 
@@ -12,13 +12,13 @@ from flashbench.measure.plan import Plan
 from flashbench.metric import metrics_of
 from flashbench.runfile import RunFile
 
-# Launches of a plan that count as much as what was taken so far: an estimate from earlier runs is
-# believed for longer than a guess.
-_BELIEVED = {Basis.KNOWN: 1.0, Basis.NEAR: 0.3, Basis.GUESS: 0.05}
+# The weight of the plan against the run's progress, in launches: an estimate from earlier runs is
+# trusted longer than a guess.
+_TRUSTED = {Basis.KNOWN: 1.0, Basis.NEAR: 0.3, Basis.GUESS: 0.05}
 
 
 class TimeLeft:
-    """Of a run: `launch` when one begins, `step` when a case of it is done."""
+    """Call `launch` when a launch begins, and `step` when one of its cases is done."""
 
     def __init__(self, run: RunFile, plan: Plan) -> None:
         device = run.cases[0].device
@@ -42,8 +42,8 @@ class TimeLeft:
             self._launches = {
                 case: count.likely for case, count in zip(run.cases, counts, strict=True)
             }
-        believed = _BELIEVED[known.level_of(work)]
-        self._weight = believed * (self._start + sum(self._each.values()))
+        trusted = _TRUSTED[known.level_of(work)]
+        self._weight = trusted * (self._start + sum(self._each.values()))
         self._left = self._planned = self._taken = 0.0
         self._of_case: dict[Case, float] = {}
         self._to_start = self._counted = 0.0
@@ -51,8 +51,8 @@ class TimeLeft:
     def launch(
         self, index: int, now: Collection[Case], wanted: Collection[Case], seconds: float = 0.0
     ) -> None:
-        """A launch begins, or goes on after so many seconds. now: the cases that it lacks; wanted:
-        those that need more launches."""
+        """A launch begins, or resumes after `seconds`. now: the cases it lacks; wanted: the cases
+        that need more launches."""
         more = [(case, max(0.0, self._launches[case] - index - 1)) for case in wanted]
         later = sum(self._each[case] * count for case, count in more)
         starts = max((count for _, count in more), default=0.0)
@@ -63,7 +63,7 @@ class TimeLeft:
         self._left = (1 + starts) * self._start + later + sum(self._of_case.values())
 
     def step(self, case: Case, launch_seconds: float) -> None:
-        """A case is done. launch_seconds: that its launch has taken so far."""
+        """A case is done. launch_seconds: the time of its launch so far."""
         planned, self._to_start = self._of_case.pop(case, 0.0) + self._to_start, 0.0
         self._left -= planned
         self._planned += planned
@@ -71,7 +71,7 @@ class TimeLeft:
         self._counted = launch_seconds
 
     def within(self, budget: float | None) -> float:
-        """Seconds until the end as it seems now, or until the budget that is left is spent."""
+        """Seconds until the estimated end, or until the remaining budget is spent."""
         met = (self._taken + self._weight) / (self._planned + self._weight)
         left = max(0.0, self._left) * met
         return left if budget is None else max(0.0, min(left, budget))
