@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures on a machine that nobody watches, and ends by itself: in time, whoever is still there.
+# Measures on an unattended machine, and ends in time by itself.
 #
 # Lies beside `parameters` and `limits`, measure.sh, sources.bundle, wheels/ and perhaps worktree.tar and
 # earlier/. Writes results/, and at last `ended`: exit code and reason.

@@ -104,7 +104,7 @@ def _hand_over(
 ) -> bool:
     """Resume each lost part once on a slot that finished its own; whether that was interrupted.
 
-    budget: device seconds of a part, of which it has spent some.
+    budget: device seconds per part, including those already spent.
     """
     for batch in deal(list(lost), takers):
         tasks = []
@@ -162,7 +162,7 @@ class _Task:
         self._reader.start()
 
     def end(self) -> None:
-        """Wait for a task that was told to end; kill it if it does not."""
+        """Wait for a terminated task; kill it if it does not end."""
         try:
             self.process.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
