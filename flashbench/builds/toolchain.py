@@ -61,13 +61,19 @@ def describe(variables: Iterable[str] = ()) -> dict[str, str]:
     compilers = [os.environ.get("CXX", "").split(), ["c++"], ["g++"], ["clang++"]]
     cuda_home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
     nvccs = [os.environ.get("CUDACXX", "").split(), ["nvcc"], [f"{cuda_home}/bin/nvcc"]]
+    header = Path(sysconfig.get_paths()["include"]) / "Python.h"
+    without_headers = {} if header.exists() else {"python headers": "missing"}
     wants_cuda = os.environ.get("FLASHBENCH_CUDA", "").upper() != "OFF"
-    return {
-        "compiler": _version(compilers, line=0),
-        "nvcc": _version(nvccs, line=-1) if wants_cuda else "",
-        "python": str(sysconfig.get_config_var("EXT_SUFFIX")),
-        "pybind11": installed("pybind11"),
-    } | {name: os.environ[name] for name in (*VARIABLES, *variables) if os.environ.get(name)}
+    return (
+        {
+            "compiler": _version(compilers, line=0),
+            "nvcc": _version(nvccs, line=-1) if wants_cuda else "",
+            "python": str(sysconfig.get_config_var("EXT_SUFFIX")),
+            "pybind11": installed("pybind11"),
+        }
+        | without_headers
+        | {name: os.environ[name] for name in (*VARIABLES, *variables) if os.environ.get(name)}
+    )
 
 
 def environment_digest() -> str:

@@ -70,3 +70,11 @@ def test_compiler_that_hangs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setattr(toolchain, "_SECONDS", 0.2)
     with pytest.raises(NotMeasuredError, match=r"nvcc --version did not answer in 0\.2 s"):
         toolchain.describe()
+
+
+def test_missing_headers_of_python_are_another_toolchain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that failed without them is tried again once they are installed."""
+    before = toolchain.describe()
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": "/nowhere"})
+    without = toolchain.describe()
+    assert without == before | {"python headers": "missing"}

@@ -168,6 +168,18 @@ def test_head_that_does_not_build(buildable: Repository) -> None:
     assert found["clean build"] == []
 
 
+def test_build_that_works_now(buildable: Repository, tmp_path: Path) -> None:
+    """What was missing on the machine was installed: the failure that is kept is not repeated."""
+    header = tmp_path / "include/answer.h"
+    buildable.edit("pyproject.toml", "g++ ", f"g++ -I{header.parent} ")
+    buildable.write(_LIBRARY, '#include <answer.h>\nextern "C" int answer() { return 42; }\n')
+    buildable.commit("Use a header of the machine")
+    assert len(_build_level(buildable.root)["clean build"]) == 1
+    header.parent.mkdir()
+    header.write_text("")
+    assert _build_level(buildable.root)["clean build"] == []
+
+
 def test_helper_that_one_unit_lacks(buildable: Repository) -> None:
     """A conversion that another unit has of its own: the compiler's line, and nothing else."""
     buildable.write(_LIBRARY, 'extern "C" float answer() { return to_float(42); }\n')

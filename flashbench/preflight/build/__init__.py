@@ -20,7 +20,7 @@ CHECKS: tuple[Check[BuildSubject], ...] = (
         "the build leaves out the chip of this machine",
         architecture_list.architecture_list,
     ),
-    Check("pip", "packages go to another Python than the one that runs", tools.pip),
+    Check("pip", "packages go nowhere, or to another Python than the one that runs", tools.pip),
     Check(
         "build requirements", "the first build ends with an import error", tools.build_requirements
     ),

@@ -69,7 +69,10 @@ class BuildSubject:
 
         try:
             head = resolve(self.project.repository, "HEAD")
-            return prepare(self.project, head, cache_directory(), timeout=self.timeout)
+            # What was missing when it failed last may be installed now.
+            return prepare(
+                self.project, head, cache_directory(), timeout=self.timeout, retry_failed=True
+            )
         except FlashbenchError as error:
             raise CannotCheck(str(error)) from None
 
