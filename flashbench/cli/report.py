@@ -28,7 +28,7 @@ _MOST_ROOFS = 2**24  # bytes
 
 
 class _Roofs(msgspec.Struct):
-    """What files with ceilings have in common: `info --peak --format json`, the machine's profile
+    """The common part of files with ceilings: `info --peak --format json`, the machine's profile
     ($FLASHBENCH_MACHINE) and case profiles."""
 
     ceilings: Any = None
@@ -99,7 +99,7 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
 
 
 def _prepare(form: str, output: Path | None) -> None:
-    """Refuse before anything is read what could not be written later."""
+    """Refuse an unwritable output before anything is read."""
     if output is None:
         raise InvalidInputError(f"--format {form} writes several files: name a folder with -o")
     if form != "svg":
@@ -113,7 +113,7 @@ def _prepare(form: str, output: Path | None) -> None:
 
 
 def _names(files: Sequence[Path]) -> list[str]:
-    """Short names that differ."""
+    """Short, distinct names."""
     names = [path.stem for path in files]
     return names if len(set(names)) == len(names) else [str(path) for path in files]
 
@@ -138,7 +138,7 @@ def _read_roofs(path: Path) -> "list[Ceilings]":
 
 
 def _of_this_machine(run: "RunFile") -> "list[Ceilings]":
-    """Those that were kept here, if this machine made the run file."""
+    """This machine's stored ceilings, if it made the run file."""
     from flashbench.profile.ceilings import known
 
     if run.environment.hostname != platform.node():

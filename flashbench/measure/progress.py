@@ -10,7 +10,7 @@ from flashbench.render.escape import printable
 
 class Progress:
     """Receives events; entered before the first launch and left after the last. Prints only notes,
-    as a log wants them."""
+    for logs."""
 
     def __enter__(self) -> Self:
         return self

@@ -14,7 +14,7 @@ _OUTLIERS = 0.02  # this share of the ratios may lie outside, where an arrow mar
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A ratio; low, high: None where it has no such end."""
+    """A ratio and its interval; an unbounded end is None."""
 
     value: float
     low: float | None = None
@@ -22,7 +22,7 @@ class Interval:
 
 
 def bars(intervals: Sequence[Interval | None], width: int, glyphs: Glyphs) -> tuple[str, list[str]]:
-    """The scale, then a bar each; all `width` characters at most, of a row without one none."""
+    """The scale, then one bar per interval, at most `width` characters each; "" for None."""
     known = [one for one in intervals if one is not None and 0 < one.value < math.inf]
     if not known:
         return "", [""] * len(intervals)
@@ -32,7 +32,7 @@ def bars(intervals: Sequence[Interval | None], width: int, glyphs: Glyphs) -> tu
 
 
 def _range(known: Sequence[Interval]) -> list[float]:
-    """The ratios but for outliers, and as much of their intervals again."""
+    """The range of the ratios without outliers, plus as much again of their intervals."""
     values = sorted(one.value for one in known)
     cut = int(_OUTLIERS * len(values))
     low, high = values[cut], values[-1 - cut]
@@ -64,7 +64,7 @@ def _bar(one: Interval, axis: LogAxis, width: int, glyphs: Glyphs) -> str:
 
 
 def _scale(axis: LogAxis, width: int) -> str:
-    """Numbers centred on their places; 1 first, then what fits beside it."""
+    """Numbers centred on their positions: 1 first, then others that fit."""
     cells = [" "] * width
     ticks = [
         (float(str(tick["text"])), round(axis(float(str(tick["text"]))))) for tick in axis.ticks()

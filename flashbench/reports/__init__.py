@@ -1,1 +1,1 @@
-"""Reports: figures of run files, and a page of them. Data becomes figures, which are drawn."""
+"""Reports: figures of run files, and a page of them: data -> figures as data -> pictures."""

@@ -1,4 +1,4 @@
-"""Chapter: all that a report shows of one run file."""
+"""Chapter: everything that a report shows of one run file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -61,7 +61,7 @@ def chapter(
 
 
 def figures(report: Report, ceilings: Sequence[Ceilings]) -> list[Figure]:
-    """Those that the run file has numbers for."""
+    """The figures for which the run file has numbers."""
     (data,) = report.data
     found: list[Figure] = []
     if report.comparisons:
@@ -73,12 +73,12 @@ def figures(report: Report, ceilings: Sequence[Ceilings]) -> list[Figure]:
 
 
 def _undecided(table: Document) -> Document | None:
-    """What more launches, or something else, would decide; None where all is decided."""
+    """The undecided comparisons, and what would decide them; None if there are none."""
     if not any(column.key == "verdict" for column in table.columns):
         return None
     columns = ("speedup", "verdict", "launches", "launches_needed", "detectable_percent", "reason")
     found = arranged(table, Arrangement(columns=columns, only=_OPEN, sort="verdict"))
-    titles = {"launches_needed": "launches that would do", "reason": "why"}
+    titles = {"launches_needed": "launches that would decide", "reason": "why"}
     found = replace(
         found,
         header=[],
@@ -90,7 +90,7 @@ def _undecided(table: Document) -> Document | None:
 
 
 def _percentiles(report: Report) -> Document:
-    """The detail view without what other parts of the report show."""
+    """The detail view without columns that other parts of the report have."""
     table = detail.document(report)
     left_out = {"min_us", "max_us", "between_sd_percent", "within_sd_percent"}
     left_out |= {"sample_correlation", "spread_percent", "memory_mb"}

@@ -14,7 +14,7 @@ _KINDS = {
 
 
 def course(run: RunFile) -> Figure:
-    """A panel for what was read before and after each launch."""
+    """A panel for each value read before and after the launches."""
     panels = []
     rows: list[list[str | float | int | None]] = []
     for key, label in _KINDS.items():

@@ -1,6 +1,6 @@
-"""Figure: what is drawn, as data. A drawer (svg.py, paper.py) turns it into a picture.
+"""Figure: a drawing as data, which svg.py and paper.py turn into a picture.
 
-A figure is a set of small panels with a legend in common; its table has every number in it.
+A figure is a set of small panels with a common legend; its table has every number in it.
 """
 
 import math
@@ -17,7 +17,7 @@ Ends = tuple[float, float]
 @dataclass(frozen=True, slots=True)
 class Axis:
     """scale "rows": a line for each of `rows`, at 0, 1, 2 ..., the first on top; "order": places
-    without a number. marked: the numbers to write; none: round ones."""
+    without numbers. marked: the numbers to label; none: round ones."""
 
     label: str
     scale: Literal["log", "linear", "rows", "order"]
@@ -27,7 +27,7 @@ class Axis:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Round numbers, as many as a small panel has room for."""
+        """Round numbers, as many as fit a small panel."""
         if self.scale == "rows":
             return [(float(place), name) for place, name in enumerate(self.rows)]
         if self.scale == "order":
@@ -46,8 +46,8 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """Marks of a series; low, high: the interval of each along `along`, None where it has no such
-    end; titles: of each, for a pointer; filled: else open marks; small: of many."""
+    """Marks of a series. low, high: the interval of each along `along`, an unbounded end is None;
+    titles: tooltips; filled: else open marks; small: for many marks."""
 
     series: int
     x: Numbers
@@ -62,7 +62,7 @@ class Dots:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """series None: a line that is no series, such as a roof."""
+    """A line. series None: not a series, but for example a roof."""
 
     series: int | None
     x: Numbers
@@ -73,7 +73,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Between two heights."""
+    """An area between two heights."""
 
     series: int
     x: Numbers
@@ -83,7 +83,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A line across the panel where an axis has this number."""
+    """A line across the panel at this number of an axis."""
 
     along: Literal["x", "y"]
     at: float
@@ -94,8 +94,8 @@ Mark = Dots | Line | Area | Rule
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """summary: what it shows, in words, for those who do not see it. row: height of one of `rows`,
-    in pixels."""
+    """summary: its content in words, for screen readers. row: height of one of `rows`, in
+    pixels."""
 
     title: str
     x: Axis
@@ -127,7 +127,7 @@ class Figure:
 
 
 def log_ends(numbers: Sequence[float], room: float = 1.08) -> Ends:
-    """Of an axis on which all of them have room."""
+    """The ends of a logarithmic axis with room for all numbers."""
     low, high = min(numbers), max(numbers)
     if high / low < 1.02:
         low, high = low / 1.02, high * 1.02
@@ -135,14 +135,14 @@ def log_ends(numbers: Sequence[float], room: float = 1.08) -> Ends:
 
 
 def linear_ends(numbers: Sequence[float]) -> Ends:
-    """The same for an axis that is not logarithmic."""
+    """The ends of a linear axis with room for all numbers."""
     low, high = min(numbers), max(numbers)
     room = 0.06 * (high - low) or max(abs(high) * 0.05, 1.0)
     return low - room, high + room
 
 
 def number_text(number: float) -> str:
-    """Short, without an exponent for what a figure shows: 16384 as 16k."""
+    """A short number without an exponent: 16384 as 16k."""
     if abs(number) >= 1e6:
         return f"{number / 1e6:.4g}M"
     return f"{number / 1e3:.4g}k" if abs(number) >= 1e4 else f"{number:.6g}"

@@ -1,4 +1,4 @@
-"""Figures of what the machine allows: the roofline, and the memory."""
+"""Figures of the machine's limits: the roofline, and the memory."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from flashbench.table import digits
 
 
 def roofline(data: LaunchData, ceilings: Sequence[Ceilings]) -> Figure:
-    """A panel a device and dtype: throughput by arithmetic intensity, below the measured roofs."""
+    """One panel per device and dtype: throughput by arithmetic intensity, below measured roofs."""
     names = candidates(data)
     panels: list[Panel] = []
     rows: list[list[str | float | int | None]] = []
@@ -99,7 +99,7 @@ def _roofs(
 
 
 def memory(data: LaunchData) -> Figure:
-    """Peak memory beyond the inputs, by the size of inputs and output; a panel a device."""
+    """Peak memory beyond the inputs, by the size of inputs and output; one panel per device."""
     names = candidates(data)
     panels: list[Panel] = []
     rows: list[list[str | float | int | None]] = []

@@ -1,4 +1,4 @@
-"""What a run file says of how it was measured: facts, and a paragraph fit for a paper."""
+"""Describe how a run file was measured: facts, and a paragraph for a paper."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ Facts = list[tuple[str, str]]
 
 
 def facts(run: RunFile) -> Facts:
-    """Machine, versions, builds, effort and cost; what is not known is left out."""
+    """Machine, versions, builds, effort and cost; unknown ones are left out."""
     e, s = run.environment, run.settings
     found = [
         ("machine", e.hostname),
@@ -46,7 +46,7 @@ def facts(run: RunFile) -> Facts:
 
 
 def paragraph(report: Report, data: LaunchData) -> str:
-    """How it was measured and judged, and what came out."""
+    """How it was measured and judged, and the result."""
     return " ".join([_setup(data), _measuring(data), _deciding(report, data), _result(report)])
 
 

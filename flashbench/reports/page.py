@@ -17,7 +17,7 @@ _MANY = 40  # more rows than these are folded
 
 
 def page(chapters: Sequence[Chapter], command: str) -> str:
-    """command: the one that makes the report again."""
+    """Render the page. command: the one that makes the report again."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("flashbench.reports"),
         autoescape=True,
@@ -41,12 +41,12 @@ def page(chapters: Sequence[Chapter], command: str) -> str:
 
 
 def _keys(figure: Figure) -> list[tuple[Markup, str]]:
-    """Mark and name of each series; none where there is one alone."""
+    """Mark and name of each series; none for a single one."""
     if len(figure.series) < 2:
         return []
     return [(Markup(key_svg(number)), name) for number, name in enumerate(figure.series)]  # noqa: S704
 
 
 def _visible(value: Any) -> Any:
-    """No invisible character reaches the page."""
+    """Escape invisible characters."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

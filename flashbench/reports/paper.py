@@ -14,7 +14,7 @@ _DPI = 200
 
 
 def require() -> None:
-    """Raises InvalidInputError that says what to install."""
+    """Require matplotlib; InvalidInputError names what to install."""
     try:
         import matplotlib  # noqa: F401 (only whether it is there)
     except ImportError:
@@ -116,5 +116,5 @@ def _points(axes: Any, mark: Dots) -> None:
 
 
 def _plain(text: str, most: int = MOST_TITLE) -> str:
-    r"""Short and printable; `$` is no mathematics."""
+    r"""Shorten, make printable, and escape `$`, which matplotlib reads as mathematics."""
     return shortened(printable(text), most).replace("$", r"\$")

@@ -1,9 +1,9 @@
-"""Which changes of a series count, however often and at however many series one looks.
+"""Decide which changes of a series count, for any number of looks and series.
 
-A history is looked at after every commit, so a rule for one look would be wrong sooner or later.
-A change counts if the ranks of the points on either side of it are less alike than the noise of
-any of 200 looks makes them; until then it is provisional. Ranks, because single points far off or
-skewed noise mislead means. The limit was chosen by simulation (docs/lab/statistics.md).
+A history gets a look after every commit, so a rule for a single look would fail sooner or later. A
+change counts if the ranks of the points on either side differ more than noise makes them in any of
+200 looks; until then it is provisional. Ranks, because outliers and skewed noise mislead means. The
+limit was chosen by simulation (docs/lab/statistics.md).
 """
 
 import math
@@ -18,18 +18,18 @@ from flashbench.stats.shift import mann_whitney_p
 FloatArray = NDArray[np.float64]
 
 FEWEST_POINTS = 8  # on either side
-SMALLEST = 1.5  # standard deviations of a point: histories wander by less for no reason
+SMALLEST = 1.5  # standard deviations of a point: histories drift by less without a cause
 _LIMIT = 4.0  # standard errors; of one series
 _NEAR = 64  # points of either side, or as many as the shorter one has
-# How much the correlation of neighbours is underestimated, in units of 1 / sqrt(points): 1.5 of its
-# standard errors are added.
+# Added to the correlation of neighbours, which may be underestimated, in units of 1 / sqrt(points):
+# 1.5 standard errors.
 _DOUBT = 1.5
 _CLEAR = 8.0  # standard deviations: no such step comes of neighbours that are alike
 _LEAST_P = 1e-300
 
 
 def limit(series: int) -> float:
-    """Standard errors that a change must reach where so many series are looked at."""
+    """Standard errors that a change must reach if this many series are searched."""
     return math.sqrt(_LIMIT**2 + 2 * math.log(max(series, 1)))
 
 
@@ -40,7 +40,7 @@ def lasts(
 
     old, new: the points of the levels before and after it. size: of the change, in standard
     deviations of a point. correlation: lag-1, as estimated from all `points` of the series. series:
-    how many are looked at together.
+    how many are searched together.
     """
     if min(len(old), len(new)) < FEWEST_POINTS or size < SMALLEST:
         return False

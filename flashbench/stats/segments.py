@@ -1,15 +1,14 @@
-"""Where a series changes its level, beside noise, outliers and neighbours that are alike.
+"""Find where a series changes its level, despite noise, outliers and autocorrelation.
 
-The segmentation is the exact minimum of squares plus a penalty a change (Jackson et al. 2005; one
-for every 256 points, overlapping), of many series at once: `segment_all`. Around it:
+The segmentation is the exact minimum of squares plus a penalty per change (Jackson et al. 2005; in
+overlapping windows of 256 points), for many series at once: `segment_all`. Around it:
 
-- Outliers become the median of their neighbourhood (Hampel's filter: Davies & Gather 1993).
-- The noise is first that of the differences, which steps hardly touch, then that of what the
-  segmentation leaves, as the long-run deviation of an AR(1) process.
-- The penalty was chosen by simulation (docs/lab/statistics.md); `calibrate` raises it where a
-  project's noise asks for more.
-- A change among the last few points has few places where it could be, so less is asked of it.
-- What one look shows is provisional until it is clear enough for many: `stats/lasting.py`.
+- Outliers become the median of their neighbourhood (Hampel's filter: Davies & Gather 1993). - The
+noise is first that of the differences, which steps hardly affect, then that of the residuals, as
+the long-run deviation of an AR(1) process. - The penalty was chosen by simulation
+(docs/lab/statistics.md); `calibrate` raises it if a project's noise requires more. - A change among
+the last few points has few possible places, so it needs less evidence. - A change found by one look
+is provisional until it is clear enough for many: `stats/lasting.py`.
 """
 
 import itertools
@@ -29,55 +28,57 @@ from flashbench.stats.shift import Shift, unpaired_shift
 
 FloatArray = NDArray[np.float64]
 
-SHORTEST = 4  # points that make a level
-FEWEST = 2 * SHORTEST  # points that can show a change
+SHORTEST = 4  # points of a level, at least
+FEWEST = 2 * SHORTEST  # points of a series that can show a change, at least
 LEAST_NOISE = 1e-3  # on a log scale; smaller changes than 0.1 % are no news
-_REACH = SHORTEST - 1  # of the median that replaces outliers: a level is in its own majority
+_REACH = (
+    SHORTEST - 1
+)  # window of the median that replaces outliers, in which a level is the majority
 _OUTLIER = 3.5  # standard deviations from that median
 _KEPT = 0.75  # of the differences
 _KEPT_MEAN = 0.5148  # mean of the smaller 75 % of a standard normal's absolute values
 _MAX_CORRELATION = 0.9
 _TOO_FEW, _ENOUGH = 10, 20  # points that show no correlation at all, and all of it
-_RECENT = range(5, 11)  # points at the end before which a change is looked for apart
+_RECENT = range(5, 11)  # points at the end that are searched separately
 _RECENT_Z = 3.3
-_UNPAID = 16  # series that are looked at together before more of them cost anything
+_UNPAID = 16  # series that can be searched together without a higher penalty
 _WINDOW = 256  # points that are segmented at once: time grows with the square
 _PART_OF_ONE = 1 / np.arange(_WINDOW, 0.0, -1.0)[:, None]  # 1 / points of a level, longest first
-_TOGETHER = 128  # windows in one go: what they need stays in a processor's cache
+_TOGETHER = 128  # windows per batch, which fits into a processor's cache
 # 95 % of the distribution of the likelihood ratio of a change's place, -2 log(1 - sqrt(0.95)):
 # Hansen, Sample splitting and threshold estimation, Econometrica 68 (2000), p. 582.
 _PLACE = 7.352
-_NEAR = 32  # points of each side that the size of a change is estimated from
+_NEAR = 32  # points on each side from which the size of a change is estimated
 
-_LOOKS = 3  # at a series, each with the noise that the one before left
+_LOOKS = 3  # per series, each with the noise of the previous residuals
 BLOCK = 10  # points that stay together when noise is shuffled
 NULL_LENGTH = 200
 FALSE_RATE = 0.005  # of null series of that length
 _REPLICATES = 1000
-_MANY = 4  # batches that are worth processes of their own
-_LEAST_POINTS = 5 * NULL_LENGTH  # fewer, of all series, say too little of what is rare
-_MOST = 4.0  # more than four times the penalty is another problem than noise
+_MANY = 4  # batches from which parallel processes pay
+_LEAST_POINTS = 5 * NULL_LENGTH  # fewer, over all series, say too little about rare noise
+_MOST = 4.0  # beyond four times the penalty, noise is not the problem
 _STEP = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change of level. at: index of the first point of the new level; first, last: it lies
-    there with 95 %; shift: new level minus old, with its interval."""
+    """One change of level. at: index of the first point of the new level; first, last: the range
+    that contains it with 95 %; shift: new level minus old, with its interval."""
 
     at: int
     first: int
     last: int
     shift: Shift
-    before: int  # points of the level before
+    before: int  # points of the previous level
     after: int
-    provisional: bool  # one look alone shows it; see `stats/lasting.py`
+    provisional: bool  # shown only by a single look; see `stats/lasting.py`
 
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    """The levels of a series. noise: standard deviation of a point; correlation: of neighbours,
-    0 or above; residuals: (points,), what the levels leave, in units of `noise`."""
+    """The levels of a series. noise: standard deviation of a point; correlation: of neighbours, at
+    least 0; residuals: (points,), in units of `noise`."""
 
     steps: tuple[Step, ...]
     noise: float
@@ -86,9 +87,9 @@ class Segmentation:
 
 
 def penalty(points: int) -> float:
-    """Squared standard deviations a change has to save, in a series of so many points.
+    """The squared standard deviations that a change must save in a series of this many points.
 
-    Grows with the number of places; with few points the noise itself is hardly known.
+    Grows with the number of places, and for few points, where the noise itself is uncertain.
     """
     return 3.4 * math.log(points) + 200 / points
 
@@ -99,9 +100,8 @@ def segment(
     """The levels of `values`.
 
     values: (points,), finite, of a log scale (0.01 is 1 %), in the order of time. factor: of the
-    penalty, from `calibrate`. alpha: 1 - confidence of each shift's interval, for itself. among:
-    how many series are looked at together, this one included; all of them together are to show no
-    false change.
+    penalty, from `calibrate`. alpha: 1 - confidence of each shift's own interval. among: the number
+    of series searched together, including this one, over which false changes are limited.
     A level needs 4 points; fewer than 8 show no change.
     """
     return _segment_batch([values], _Asked(factor, alpha, among))[0]
@@ -110,7 +110,7 @@ def segment(
 def segment_all(
     series: Sequence[FloatArray], *, factor: float = 1.0, alpha: float = 0.05, among: int = 1
 ) -> list[Segmentation]:
-    """`segment` of each, in less time; spread over the processors."""
+    """`segment` of each series, faster and in parallel."""
     asked = _Asked(factor, alpha, among)
     # A small one first: `spread` does that one before the others.
     ends = [0, *range(1, len(series), _TOGETHER), len(series)]
@@ -120,17 +120,18 @@ def segment_all(
 
 
 def calibrate(residuals: Sequence[FloatArray], seed: int = 0) -> float:
-    """How many times the penalty holds the false-change rate on a project's own noise; at least 1.
+    """The factor on the penalty that keeps the false-change rate on a project's own noise; at least
+    1.
 
-    residuals: of each series, what `Segmentation.residuals` left. Null series of up to 200 points
-    are made of blocks of them in random order (which keeps what makes neighbours alike; Kunsch
-    1989), and the factor is raised until at most 0.5 % of 1000 such series show a change. Fewer
-    than 1000 points in all say too little.
+    residuals: `Segmentation.residuals` of each series. Null series of up to 200 points are blocks
+    of them in random order (which keeps the autocorrelation; Kunsch 1989), and the factor is raised
+    until at most 0.5 % of 1000 such series show a change. Fewer than 1000 points in all say too
+    little.
     """
     usable = [one for one in residuals if len(one) >= 2 * BLOCK]
     if sum(map(len, usable)) < _LEAST_POINTS:
         return 1.0
-    rng = np.random.default_rng(seed)  # the same history gives the same changes
+    rng = np.random.default_rng(seed)  # seeded, so that the same history gives the same changes
     waiting = [_shuffled(usable[rng.integers(len(usable))], rng) for _ in range(_REPLICATES)]
     factor = 1.0
     while factor < _MOST:
@@ -156,7 +157,7 @@ def _shuffled(residuals: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 def _noise_of_differences(values: FloatArray) -> float:
     """Standard deviation of a point, from the smaller three quarters of the differences of
-    neighbours: steps and outliers are among the others. Not their median, which is 0 on ticks."""
+    neighbours, which exclude steps and outliers. Not from their median, which is 0 on ticks."""
     differences = np.sort(np.abs(np.diff(values)))
     share = _KEPT * len(differences)
     # Few differences: a step must not be among those that are kept.
@@ -188,7 +189,7 @@ class _Asked(NamedTuple):
 
 
 class _Search:
-    """A series on its way to its levels: the noise depends on them, and they on it."""
+    """The iterative search for a series' levels, which depend on the noise and vice versa."""
 
     def __init__(self, values: FloatArray, price: float) -> None:
         noise = max(_noise_of_differences(values), LEAST_NOISE)
@@ -269,7 +270,7 @@ def _too_short(values: FloatArray) -> Segmentation:
 
 
 def _cuts(scaled: list[FloatArray], costs: list[float]) -> list[list[int]]:
-    """Of each series the indices at which a new level begins. scaled: values in standard
+    """The indices at which new levels begin, for each series. scaled: values in standard
     deviations; costs: of a change."""
     starts = [0] * len(scaled)
     cuts: list[list[int]] = [[] for _ in scaled]
@@ -294,12 +295,12 @@ def _cuts(scaled: list[FloatArray], costs: list[float]) -> list[list[int]]:
 
 
 def _windows_cuts(windows: list[FloatArray], costs: list[float]) -> list[list[int]]:
-    """The segmentation of each window that has the least squares plus `cost` a change.
+    """The segmentation of each window with the least squares plus `cost` per change.
 
     By dynamic programming over the last change (Jackson et al., An algorithm for optimal
     partitioning of data on an interval, IEEE Signal Processing Letters 12 (2005), p. 105), all
-    windows at once. least[t] is what the best segmentation of the first t points costs beyond the
-    squares of these points, which all of them share.
+    windows at once. least[t] is the cost of the best segmentation of the first t points, minus the
+    squares of these points, which all segmentations share.
     """
     count, most = len(windows), max(map(len, windows))
     sums = np.zeros((most + 1, count))
@@ -326,7 +327,7 @@ def _windows_cuts(windows: list[FloatArray], costs: list[float]) -> list[list[in
 
 
 def _with_last_level(sums: FloatArray, least: FloatArray, end: int, made: FloatArray) -> FloatArray:
-    """(begins, windows): what the first `end` points cost if the last level begins at 0, 1..."""
+    """(begins, windows): the cost of the first `end` points if the last level begins at 0, 1..."""
     begins = len(made)
     np.subtract(sums[:begins], sums[end], out=made)
     np.multiply(made, made, out=made)
@@ -339,7 +340,7 @@ def _levels(values: FloatArray, cuts: list[int]) -> list[FloatArray]:
 
 
 def _remaining(cleaned: FloatArray, cuts: list[int]) -> tuple[float, float]:
-    """Lag-1 autocorrelation (0 or above) and standard deviation of what the levels leave.
+    """Lag-1 autocorrelation (at least 0) and standard deviation of the residuals.
 
     The correlation is corrected for its bias of -(1 + 3 rho) / n a level (Kendall 1954). That
     makes it so uncertain in short series that only part of it is believed there.
@@ -359,7 +360,7 @@ def _remaining(cleaned: FloatArray, cuts: list[int]) -> tuple[float, float]:
 
 
 def _recent(scaled: FloatArray, start: int, least: float) -> list[int]:
-    """The likeliest change in the last few points of the last level, if it is beyond `least`
+    """The most likely change among the last few points of the last level, if beyond `least`
     standard errors."""
     level = scaled[start:]
     sizes = np.array([size for size in _RECENT if size <= len(level) - SHORTEST], dtype=np.intp)
@@ -374,8 +375,8 @@ def _recent(scaled: FloatArray, start: int, least: float) -> list[int]:
 
 
 def _places(scaled: FloatArray) -> tuple[int, int]:
-    """Where in these points, which have one change, it lies with 95 %: the first and the last
-    place whose likelihood is not too far below the best one's."""
+    """The range that contains the single change of these points with 95 %: the first and the last
+    place with a likelihood close enough to the best one's."""
     count = np.arange(1, len(scaled))
     sums = np.cumsum(scaled)
     left, total = sums[:-1], sums[-1]

@@ -1,8 +1,8 @@
 """Hodges-Lehmann shift with the exact rank interval, paired and unpaired.
 
-Rank intervals hold their level whatever the noise is: heavy tails, ticks of a timer, two modes. A t
-interval does not with few launches: those that fell into the same mode have no spread at all.
-The price is a smallest number of launches, which `launches_needed` tells.
+Rank intervals hold their level for any noise: heavy tails, ticks of a timer, two modes. A t
+interval does not with few launches, which have no spread if all are in one mode. The price is a
+minimum number of launches, see `launches_needed`.
 
 scipy.stats has the tests (not the intervals) and takes 0.7 s to import, so the exact null
 distributions are computed here; the tests compare them with scipy's.
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-# Above these sizes the normal approximation stands in; in the tails it errs to the large side, by
-# 10 % at p = 0.001.
+# Above these sizes the normal approximation is used; in the tails it overestimates p, by 10 % at
+# p = 0.001.
 _EXACT_PAIRED = 128
 _EXACT_UNPAIRED = 64
 
@@ -27,7 +27,7 @@ _EXACT_UNPAIRED = 64
 class Shift:
     """A difference of locations on a log scale, its interval and its p-value.
 
-    low and high are infinite when there are too few launches for the confidence asked for.
+    low and high are infinite with too few launches for the requested confidence.
     p: two-sided, of "no difference", consistent with the interval: p <= alpha exactly when the
     interval of confidence 1 - alpha excludes 0. Ties make both conservative.
     """
@@ -43,19 +43,19 @@ class Shift:
 
 
 def pseudomedian(rows: FloatArray) -> FloatArray:
-    """Hodges-Lehmann: the median of all averages of two. rows: (..., launches), at least one."""
+    """Hodges-Lehmann: the median of all pairwise averages. rows: (..., launches), at least one."""
     first, second = _pairs(rows.shape[-1])
     middle: FloatArray = np.median((rows[..., first] + rows[..., second]) / 2, axis=-1)
     return middle
 
 
 def paired_shift(differences: FloatArray, alpha: float) -> Shift:
-    """Hodges-Lehmann median of one log-ratio a launch, with the signed-rank interval.
+    """Hodges-Lehmann median of one log-ratio per launch, with the signed-rank interval.
 
-    differences: (launches,), at least one, finite. alpha: 1 - confidence of the interval.
-    Assumes that a launch's difference is symmetric about its centre, which it is where the two
-    candidates' noise is alike. Source: Hollander, Wolfe & Chicken, Nonparametric Statistical
-    Methods (3rd ed.), sections 3.1-3.3.
+    differences: (launches,), at least one, finite. alpha: 1 - confidence of the interval. Assumes
+    that a launch's difference is symmetric about its centre, as it is if both candidates have equal
+    noise. Source: Hollander, Wolfe & Chicken, Nonparametric Statistical Methods (3rd ed.), sections
+    3.1-3.3.
     """
     n = len(differences)
     rows, columns = _pairs(n)
@@ -85,7 +85,7 @@ def mann_whitney_p(old: FloatArray, new: FloatArray, shift: float = 0.0) -> floa
 
 
 def smallest_p(*launches: int) -> float:
-    """Smallest two-sided p that can come out: paired with (n,), unpaired with (n_a, n_b)."""
+    """Smallest possible two-sided p: paired with (n,), unpaired with (n_a, n_b)."""
     if min(launches) < 1:
         return 1.0
     orderings = 2 ** launches[0] if len(launches) == 1 else math.comb(sum(launches), launches[0])
@@ -126,7 +126,7 @@ def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 @lru_cache(maxsize=256)
 def _signed_rank_cdf(n: int) -> FloatArray:
-    """P(W+ <= w) for w = 0 .. n(n+1)/2: each rank is in the sum or not, with even odds."""
+    """P(W+ <= w) for w = 0 .. n(n+1)/2: each rank is in the sum with probability 1/2."""
     size = n * (n + 1) // 2 + 1
     if n > _EXACT_PAIRED:
         return _normal_cdf(size, math.sqrt(n * (n + 1) * (2 * n + 1) / 24))
