@@ -101,5 +101,22 @@ def test_it_prints(browser: "Browser", folder: Path) -> None:
     )
     heights = page.locator("svg[role=img]").evaluate_all("a => a.map(e => e.clientHeight)")
     assert max(heights) < 1000
+    page.set_viewport_size({"width": 690, "height": 1000})  # A4 between its margins
+    widths = page.locator("table").evaluate_all("a => a.map(e => e.scrollWidth)")
+    assert max(widths) <= 690
     assert page.pdf(format="A4").startswith(b"%PDF")
+    visited.close()
+
+
+def test_axe_finds_nothing(browser: "Browser", folder: Path) -> None:
+    """No violation of WCAG 2 A and AA, in light and in dark, with all tables unfolded."""
+    pytest.importorskip("axe_playwright_python", reason="no axe: pip install flashbench[browser]")
+    from pages.test_accessibility import violations
+
+    visited = Visit(browser, folder)
+    page = visited.open("r.html")
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert violations(page) == [], scheme
     visited.close()
