@@ -100,6 +100,8 @@ REASONS: dict[str, Evidence] = {
     "compute-sanitizer does not support this machine's driver": lambda: True,
     "no Chromium here": lambda: not any(map(shutil.which, _CHROMIUM)),
     "no playwright": uninstalled("playwright"),
+    "no axe": uninstalled("axe_playwright_python"),
+    "no mkdocs-material": uninstalled("material"),
     "matplotlib is not installed": uninstalled("matplotlib"),
     "matplotlib is installed": lambda: not uninstalled("matplotlib")(),
     "no Slurm here": lambda: bool(lacking()),
