@@ -15,13 +15,13 @@ _SECONDS = 10.0  # for an answer of nvidia-smi
 
 def architecture_list(subject: BuildSubject) -> Iterator[Finding]:
     """A list of architectures in the environment, which this build reads, holds this chip."""
-    chip, untold = _chip(), []
+    chip, unknown = _chip(), []
     by_cmake = subject.setting.name == "CMAKE_CUDA_ARCHITECTURES"
     for variable in _lists(subject):
         value = os.environ.get(variable, "")
         held = holds(variable, value, chip, by_cmake=by_cmake) if value else True
         if held is None:
-            untold.append(f"{variable}={value}")
+            unknown.append(f"{variable}={value}")
         if held is not False:
             continue
 
@@ -35,8 +35,8 @@ def architecture_list(subject: BuildSubject) -> Iterator[Finding]:
             f"unset {variable}",
             mend=mend,
         )
-    if untold:
-        raise CannotCheck(f"what {', '.join(untold)} stands for is the build's to say")
+    if unknown:
+        raise CannotCheck(f"what {', '.join(unknown)} stands for is the build's to say")
 
 
 def _lists(subject: BuildSubject) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def block_size(subject: BuildSubject) -> Iterator[Finding | CannotCheck]:
 def too_large(
     tree: SourceTree, kernels: Sequence[KernelUse] = ()
 ) -> Iterator[Finding | CannotCheck]:
-    """Judged where the text tells the threads of a block, under no condition of the preprocessor.
+    """Judged where the text says the threads of a block, under no condition of the preprocessor.
 
     kernels: of the build; a template is judged by its variant with the fewest registers. With
     `__launch_bounds__` ptxas keeps to what the block can have.

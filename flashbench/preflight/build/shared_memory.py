@@ -37,7 +37,7 @@ def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Fin
     for, and launches beyond 48 KiB where nothing asks for more.
 
     kernels: of the build; without them a size is too much where no chip has it. A size is judged
-    where its text tells it and it stands under no condition of the preprocessor.
+    where its text says it and it stands under no condition of the preprocessor.
     """
     asked, unknown = Asked(tree), list[str]()
     for name in tree.units + tree.headers:

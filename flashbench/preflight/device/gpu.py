@@ -29,7 +29,7 @@ def _of_each_gpu(look: Callable[[GpuState], _Looked]) -> Callable[[Answers], _Lo
 
 
 def _not_said(gpu: GpuState, what: str) -> CannotCheck:
-    return CannotCheck(f"the driver does not tell {what} of {gpu.name}")
+    return CannotCheck(f"the driver does not say {what} of {gpu.name}")
 
 
 @_of_each_gpu
@@ -99,7 +99,7 @@ def ecc(gpu: GpuState) -> _Looked:
 @_of_each_gpu
 def throttling(gpu: GpuState) -> _Looked:
     if gpu.throttled is None:
-        yield _not_said(gpu, "why the clocks are what they are")
+        yield _not_said(gpu, "what limits the clocks")
     elif forced := [reason for reason in gpu.throttled if reason in _FORCED]:
         warm = f" at {gpu.temperature:.0f} degrees" if gpu.temperature is not None else ""
         yield Finding(
@@ -120,7 +120,7 @@ def clocks(gpu: GpuState) -> _Looked:
             "warning",
         )
     elif gpu.throttled is None:
-        yield _not_said(gpu, "why the clocks are what they are")
+        yield _not_said(gpu, "what limits the clocks")
 
 
 @_of_each_gpu
