@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from preflight.kernel_project import kernel_project
+from preflight.kernel_project import add_submodule, kernel_project
 from revisions.repository import Repository
 
 from flashbench.preflight import Finding, run
@@ -176,6 +176,32 @@ def test_generated_header_is_no_defect(project: Repository, file: str, text: str
     assert _found(project) == []
     project.write("csrc/version.h", "#define VERSION 1\n")
     assert _found(project) == []
+
+
+def test_one_lost_header_is_one_error(project: Repository) -> None:
+    """However many files include it, and by whichever path; git brings it back."""
+    for name in ("csrc/a.cu", "csrc/b.cu", "csrc/sub/c.cu"):
+        path = "../config.h" if "sub" in name else "config.h"
+        project.write(name, f'#include "{path}"\n')
+    project.commit("More units")
+    (project.root / "csrc/config.h").unlink()
+    (finding,) = _found(project)
+    assert finding.where == "csrc/a.cu:1"
+    assert finding.found.endswith("; 3 more files need it")
+    assert finding.fix == "git checkout -- csrc/config.h"
+    project.git("rm", "-q", "csrc/config.h")
+    (finding,) = _found(project)
+    assert finding.fix == "git checkout HEAD -- csrc/config.h"
+
+
+def test_header_in_a_repository_of_its_own(project: Repository) -> None:
+    """git does not add a file of a submodule, or of a repository inside this one."""
+    add_submodule(project, "tiles.h", "#pragma once\n")
+    project.edit("setup.py", "sources=", 'include_dirs=["third_party/tiles", "csrc"], sources=')
+    _include(project, '#include "../third_party/tiles/local.h"')
+    project.write("third_party/tiles/local.h", "#pragma once\n")
+    (finding,) = _found(project)
+    assert finding.fix.startswith("git -C third_party/tiles add -f local.h")
 
 
 def test_namesake_is_not_said_to_differ_in_case(project: Repository) -> None:

@@ -1,6 +1,7 @@
 """The source level of preflight: each defect is named, and nothing else is."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -147,7 +148,32 @@ def test_broken_files_stop_nothing(project: Repository) -> None:
     (project.root / "csrc/loop.h").symlink_to("loop.h")
     project.write("pyproject.toml", "[tool.flashbench\n")
     project.commit("Break what can be broken")
-    assert [one.check for one in _found(project.root)] == ["project settings"]
+    assert [(one.check, one.where) for one in _found(project.root)] == [
+        ("project settings", "pyproject.toml"),
+        ("listed sources", "setup.py:1"),
+    ]
+
+
+def test_what_cannot_be_read_is_not_called_ok(project: Repository) -> None:
+    """Each check that reads sources names a file that it left out."""
+    (project.root / "csrc/table.cu").write_text("// \n" * 600_000)
+    project.commit("A unit of 2.4 MB")
+    report = run(project.root, "source")
+    assert report.errors == []
+    skipped = {done.name: done.skipped for done in report.checks if done.skipped}
+    assert set(skipped.values()) == {"csrc/table.cu: 2.4 MB, more than 2 MB"}
+    assert {"missing headers", "bindings against units", "explicit instantiations"} <= set(skipped)
+
+
+def test_damaged_repository_is_named(project: Repository) -> None:
+    """Objects that are gone, or no HEAD: an error, and the other checks go on."""
+    shutil.rmtree(project.root / ".git/objects")
+    (project.root / ".git/objects").mkdir()
+    assert [one.check for one in run(project.root, "source").errors] == ["repository"]
+    (project.root / ".git/HEAD").unlink()
+    (finding,) = run(project.root, "source").errors
+    assert "not a git repository" in finding.found
+    assert finding.fix.startswith("git fsck")
 
 
 def test_module_that_is_called_c_and_built_under_another_name(project: Repository) -> None:

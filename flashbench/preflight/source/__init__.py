@@ -4,7 +4,9 @@ They reason from text, as `builds.missing_symbol` does: what only a compiler can
 build level, and where text is ambiguous (macros, generated files) a check keeps silent.
 """
 
-from flashbench.preflight.finding import Check
+from collections.abc import Callable, Iterable, Iterator
+
+from flashbench.preflight.finding import CannotCheck, Check, Finding, in_short
 from flashbench.preflight.source.constants import macro_against_constant
 from flashbench.preflight.source.headers import header_not_in_git, missing_header
 from flashbench.preflight.source.instantiations import missing_instantiation
@@ -14,8 +16,31 @@ from flashbench.preflight.source.symbols import bound_but_not_built
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import listed_but_missing, submodule_not_as_recorded
 
+Look = Callable[[SourceTree], Iterable[Finding | CannotCheck]]
+
+
+def _reading(look: Look) -> Look:
+    """A check that reads sources, and says which it could not read."""
+
+    def looked(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
+        yield from look(tree)
+        for file in (*tree.units, *tree.headers):
+            tree.read(file)
+        doubts = [f"{file}: {why}" for file, why in sorted(tree.unread.items())]
+        yield from in_short(doubts)
+
+    return looked
+
+
+def _damaged(tree: SourceTree) -> Iterator[Finding]:
+    """Objects of the repository that git lacks: no clone can be made of it."""
+    if tree.damaged:
+        yield Finding(".git", tree.damaged, "git fsck --full  # and fetch what is missing")
+
+
 CHECKS: tuple[Check[SourceTree], ...] = (
     Check("project settings", "without them no revision can be built or called", project_settings),
+    Check("repository", "no clean clone can be made of it, and no revision built", _damaged),
     Check(
         "submodules",
         "their headers are missing, or are others, in a clean clone",
@@ -24,24 +49,28 @@ CHECKS: tuple[Check[SourceTree], ...] = (
     Check(
         "missing headers",
         "the build dies minutes in, on a machine that is already paid for",
-        missing_header,
+        _reading(missing_header),
     ),
-    Check("headers in git", "it builds here and in no clean clone", header_not_in_git),
+    Check("headers in git", "it builds here and in no clean clone", _reading(header_not_in_git)),
     Check("listed sources", "the build names a file that no clean clone has", listed_but_missing),
     Check(
         "macros against constants",
         "the macro rewrites the constant's declaration into a syntax error",
-        macro_against_constant,
+        _reading(macro_against_constant),
     ),
     Check(
         "bindings against units",
         "the library links and then does not load: undefined symbol",
-        bound_but_not_built,
+        _reading(bound_but_not_built),
     ),
     Check(
         "explicit instantiations",
         "the library links and then does not load: undefined symbol",
-        missing_instantiation,
+        _reading(missing_instantiation),
     ),
-    Check("module name", "Python looks for PyInit_<name> and does not find it", wrong_module_name),
+    Check(
+        "module name",
+        "Python looks for PyInit_<name> and does not find it",
+        _reading(wrong_module_name),
+    ),
 )

@@ -21,7 +21,7 @@ _FETCHES = re.compile(
 _COMMAND = (
     r"(configure_file|file\s*\(\s*(WRITE|GENERATE|APPEND|CONFIGURE|COPY|RENAME|DOWNLOAD)|"
     r"add_custom_(command|target)|custom_target|execute_process|genrule|"
-    r"find_path|find_file|check_include_files?(_cxx)?|\w*[gG]enerate\w*)"
+    r"mlir_tablegen|tablegen|find_path|find_file|check_include_files?(_cxx)?|\w*[gG]enerate\w*)"
 )
 
 

@@ -1,6 +1,8 @@
 """Every header that a source includes is there, and git has it."""
 
+import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -9,8 +11,9 @@ from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.source.cxx import Include
 from flashbench.preflight.source.generated import generated, may_be_fetched
 from flashbench.preflight.source.others import installed, of_others
+from flashbench.preflight.source.removed import lost, removed_files, restore
 from flashbench.preflight.source.search_path import SearchPath, search_path_of
-from flashbench.preflight.source.tree import SourceTree
+from flashbench.preflight.source.tree import SourceTree, how_to_add
 from flashbench.revisions import git
 
 
@@ -28,22 +31,53 @@ def missing_header(tree: SourceTree) -> Iterator[Finding]:
     ]
     if unanswered and not all(tree.modules.values()):
         raise CannotCheck(f"{len(unanswered)} includes may be in submodules that are not fetched")
+    for wanted, group in _by_header(tree, unanswered).items():
+        yield _missing(tree, wanted, group)
+
+
+def _by_header(
+    tree: SourceTree, unanswered: list[tuple[str, Include]]
+) -> dict[str, list[tuple[str, Include]]]:
+    """The includes of each header: by its path if git had it, else by its name."""
+    groups: dict[str, list[tuple[str, Include]]] = defaultdict(list)
     for name, include in unanswered:
-        kin = _other_case(tree, include.name)
-        script = may_be_fetched(tree, include.name)
-        yield Finding(
-            f"{name}:{include.line}",
-            f'#include "{include.name}": no such file here or in git'
-            + (f"; {kin} differs in case alone" if kin else "")
-            + (f"; {script} may fetch it" if script else ""),
-            f"write {kin}" if kin else _find_lost(include.name),
-            "warning" if include.conditional or script else "error",
-        )
+        groups[_lost(tree, name, include.name) or _plain(include.name)].append((name, include))
+    return groups
 
 
-def _find_lost(name: str) -> str:
-    """The command that shows the commits which had a file."""
-    return f"git log --all --oneline -- '*{PurePosixPath(name).name}'"
+def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) -> Finding:
+    """One finding for a header, at the first include that has to have it."""
+    name, include = next((one for one in group if not one[1].conditional), group[0])
+    kin = _other_case(tree, include.name)
+    script = may_be_fetched(tree, include.name)
+    others = len({file for file, _ in group} - {name})
+    if kin:
+        fix = f"write {kin}"
+    elif wanted in removed_files(tree):
+        fix = restore(wanted, removed_files(tree)[wanted])
+    else:
+        fix = f"git log --all --oneline -- '*{PurePosixPath(include.name).name}'"
+    return Finding(
+        f"{name}:{include.line}",
+        f'#include "{include.name}": no such file here or in git'
+        + (f"; {kin} differs in case alone" if kin else "")
+        + (f"; {script} may fetch it" if script else "")
+        + (f"; {others} more file{'s need' if others > 1 else ' needs'} it" if others else ""),
+        fix,
+        "warning" if include.conditional or script else "error",
+    )
+
+
+def _lost(tree: SourceTree, includer: str, name: str) -> str:
+    """The removed file that an include may mean: the one beside it, else the latest; "" if git had
+    none."""
+    found = lost(tree, name)
+    beside = os.path.normpath(PurePosixPath(includer).parent / name)
+    return beside if beside in found else next(iter(found), "")
+
+
+def _plain(name: str) -> str:
+    return "/".join(part for part in PurePosixPath(name).parts if part not in (".", ".."))
 
 
 def header_not_in_git(tree: SourceTree) -> Iterator[Finding]:
@@ -70,7 +104,7 @@ def _lacks(tree: SourceTree, includer: str, found: str) -> tuple[str, str] | Non
     if found not in tree.tracked:
         if found in tree.of_modules or generated(tree, found):
             return None
-        return "is on this machine alone: git does not track it", f"git add -f {found}"
+        return "is on this machine alone: git does not track it", how_to_add(tree, found)
     path = tree.root / found
     if path.is_symlink() and not path.resolve().is_relative_to(tree.root.resolve()):
         return "is a link out of the repository", f"git rm --cached {found}  # and add the file"

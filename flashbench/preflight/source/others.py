@@ -10,7 +10,7 @@ from pathlib import Path
 _FOLDERS = (
     r"(cuda|cooperative_groups|thrust|cub|cutlass|cute|nv|nvtx3|nccl|crt|hip\w*|roc\w+|torch|ATen|"
     r"c10|caffe2|pybind11|nanobind|numpy|tvm|dlpack|xla|tensorflow|jax|jaxlib|gtest|gmock|"
-    r"benchmark|catch2?|doctest|fmt|absl|boost|Eigen|sycl|oneapi|level_zero|CL|vulkan|sys|asm|"
+    r"tbb|benchmark|catch2?|doctest|fmt|absl|boost|Eigen|sycl|oneapi|level_zero|CL|vulkan|sys|asm|"
     r"asm-generic|linux|bits|ext|net|netinet|arpa)/"
 )
 _NVIDIA = (
@@ -34,7 +34,7 @@ _SYSTEM = (
     r"stddef|stdbool|stdarg|stdatomic|stdalign|math|complex|string|strings|memory|malloc|alloca|"
     r"assert|errno|signal|setjmp|time|limits|float|fenv|ctype|wchar|wctype|uchar|locale|inttypes|"
     r"iso646|tgmath|threads|pthread|semaphore|sched|dlfcn|fcntl|poll|getopt|numa|endian|byteswap|"
-    r"execinfo|hip_runtime|rocblas|hipblas|d3d\d\w*|dxgi\w*"
+    r"execinfo|aten|mlu_op|cnrt|cnnl|bang|hip_runtime|rocblas|hipblas|d3d\d\w*|dxgi\w*"
 )
 _OTHERS = re.compile(rf"{_FOLDERS}|({_NVIDIA}|{_SYSTEM})\.(h|hpp|hh|cuh)\Z")
 

@@ -8,10 +8,9 @@ from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.preflight.source.others import is_file, of_others
+from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.tree import SourceTree, is_test
-from flashbench.revisions import git
 
-_COMMITS = 5000  # of history that is searched for removed files
 # What speaks of include directories, and what is within some lines of it may name them.
 _SPEAKS_LOWER = re.compile(r"include(?:_?dir|_path|(?<=\binclude)s?\s*=)")
 _SPEAKS = (re.compile(r"CPATH(?<=\bCPATH)"), re.compile(r"-I(?<!\w-I)[\w./${]"))
@@ -133,15 +132,7 @@ class SearchPath:
     @cached_property
     def _removed(self) -> frozenset[str]:
         """The files that git has or had and that are not here."""
-        had = (self.tree.tracked or frozenset()) | (self.tree.committed or frozenset())
-        if had:
-            asked = ("--no-renames", "--diff-filter=D", "--name-only", "--format=", "--relative")
-            try:
-                log = git.listed(self.tree.root, "log", "-z", f"--max-count={_COMMITS}", *asked)
-                had |= {name.strip("\n") for name in log}
-            except git.GitError:
-                pass  # a partial clone need not have the history
-        return had - self._files
+        return frozenset(removed_files(self.tree))
 
 
 @lru_cache(maxsize=1)

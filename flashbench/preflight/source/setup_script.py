@@ -267,6 +267,17 @@ def script_of(tree: SourceTree, file: str) -> SetupScript:
     return SetupScript(ast.parse(tree.read(file).text))
 
 
+def why_unreadable(tree: SourceTree, file: str) -> tuple[int, str] | None:
+    """The line and the reason why a script is no program; None if it is one."""
+    try:
+        script_of(tree, file)
+    except SyntaxError as error:
+        return error.lineno or 1, error.msg
+    except (ValueError, RecursionError, MemoryError) as error:
+        return 1, str(error) or type(error).__name__
+    return None
+
+
 def _any(node: ast.expr) -> Text:
     return Text(ANY, getattr(node, "lineno", 0), False)
 

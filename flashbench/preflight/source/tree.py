@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from flashbench.errors import NotMeasuredError
 from flashbench.preflight.source.cxx import HEADERS, UNITS, SourceText
+from flashbench.pyproject import up_to_repository
 from flashbench.revisions import git
 
 _LARGEST = 2_000_000  # bytes of a file that is read
@@ -18,6 +19,7 @@ _BUILD_FILES = re.compile(
     r"(^|/)(setup\.py|setup\.cfg|pyproject\.toml|CMakeLists\.txt|meson\.build|BUILD(\.bazel)?|"
     r"(GNU)?[Mm]akefile)$|\.(cmake|mk|ninja|bzl|py|sh)$"
 )
+_DAMAGED = re.compile(r"not a git repository|index file|bad |corrupt|unable to|object")
 _TEST = re.compile(r"(^|/)(tests?/|test_[^/]*$|conftest\.py$)")
 
 
@@ -38,6 +40,8 @@ class SourceTree:
     recorded: dict[str, str] = field(default_factory=dict)
     of_modules: tuple[str, ...] = ()  # the files of submodules that were fetched
     without_git: str = ""  # why
+    damaged: str = ""  # what git says of objects that it lacks
+    unread: dict[str, str] = field(default_factory=dict)  # files, with the reason
     _texts: dict[str, SourceText] = field(default_factory=dict, repr=False)
     _closures: dict[str, KeysView[str]] = field(default_factory=dict, repr=False)
     _resolved: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False)
@@ -68,9 +72,12 @@ class SourceTree:
         return named
 
     def read(self, name: str) -> SourceText:
-        """The text of a file, kept; empty for one that cannot be read or is no text of a person."""
+        """The text of a file, kept; empty for one that cannot be read, which `unread` names."""
         if name not in self._texts:
-            self._texts[name] = SourceText(_text(self.root / name))
+            text, why = _text(self.root / name)
+            if why:
+                self.unread[name] = why
+            self._texts[name] = SourceText(text)
         return self._texts[name]
 
     def ending(self, name: str) -> list[str]:
@@ -128,6 +135,29 @@ class SourceTree:
         return frozenset(self.files)
 
 
+def how_to_add(tree: SourceTree, file: str) -> str:
+    """What brings a file to a clean clone: of a repository inside this one, its own commit."""
+    folder = os.path.realpath(tree.root / file)
+    inside = os.path.realpath(tree.root)
+    while (folder := str(PurePosixPath(folder).parent)).startswith(f"{inside}/"):
+        if os.path.lexists(f"{folder}/.git"):
+            module = os.path.relpath(folder, inside)
+            rest = os.path.relpath(os.path.realpath(tree.root / file), folder)
+            if module in tree.modules:
+                return f"git -C {module} add -f {rest}  # commit it there, then git add {module}"
+            return f"git submodule add URL {module}  # with {rest} committed there"
+    if file.startswith("../") and not _is_in_repository(tree.root, file):
+        return f"cp {file} .  # into the repository, and git add it"
+    return f"git add -f {file}"
+
+
+def _is_in_repository(root: Path, file: str) -> bool:
+    """Whether the repository around the project holds a file above it."""
+    place = Path(os.path.realpath(root / file))
+    around = next((one for one in up_to_repository(root) if os.path.lexists(one / ".git")), root)
+    return place.is_relative_to(os.path.realpath(around))
+
+
 def is_test(file: str) -> bool:
     """Whether a build file is of tests, whose texts tell nothing of the build."""
     return _TEST.search(file) is not None
@@ -139,8 +169,12 @@ def read_tree(root: Path) -> SourceTree:
         entries = git.listed(root, "ls-files", "-z", "--stage")
         others = git.listed(root, "ls-files", "-z", "--others", "--exclude-standard")
     except NotMeasuredError as error:
-        return SourceTree(root, tuple(sorted(_walk(root))), without_git=str(error))
-    tracked, modules, recorded = set(), {}, {}
+        # "dubious ownership" is no damage; its message says what to do.
+        broken = any(os.path.lexists(one / ".git") for one in up_to_repository(root))
+        damaged = str(error) if broken and _DAMAGED.search(str(error)) else ""
+        files = tuple(sorted(_walk(root)))
+        return SourceTree(root, files, without_git=str(error), damaged=damaged)
+    tracked, modules, recorded, damaged = set(), {}, {}, ""
     for entry in entries:
         about, _, name = entry.partition("\t")
         if about.startswith("160000"):
@@ -151,8 +185,9 @@ def read_tree(root: Path) -> SourceTree:
             tracked.add(name)
     try:
         committed = frozenset(git.listed(root, "ls-tree", "-r", "-z", "--name-only", "HEAD"))
-    except git.GitError:
-        committed = frozenset()  # no commit yet
+    except git.GitError as error:
+        committed = frozenset()  # no commit yet, unless there is one
+        damaged = str(error) if _has_commit(root) else ""
     there = {name for name in tracked if (root / name).exists()}
     return SourceTree(
         root,
@@ -164,7 +199,17 @@ def read_tree(root: Path) -> SourceTree:
         tuple(git.listed(root, "ls-files", "-z", "--recurse-submodules"))
         if any(modules.values())
         else (),
+        damaged=damaged,
     )
+
+
+def _has_commit(root: Path) -> bool:
+    """Whether HEAD names a commit, which need not be there."""
+    try:
+        git.ask(root, "rev-parse", "--verify", "--quiet", "HEAD")
+    except git.GitError:
+        return False
+    return True
 
 
 def _walk(root: Path) -> list[str]:
@@ -175,10 +220,13 @@ def _walk(root: Path) -> list[str]:
     return [name.replace(os.sep, "/") for name in found]
 
 
-def _text(path: Path) -> str:
+def _text(path: Path) -> tuple[str, str]:
+    """The text of a file, and why it is empty if it could not be read."""
     try:
-        if not path.is_file() or path.stat().st_size > _LARGEST:
-            return ""
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+        if not path.is_file():
+            return "", ""
+        if (size := path.stat().st_size) > _LARGEST:
+            return "", f"{size / 1e6:.1f} MB, more than {_LARGEST / 1e6:g} MB"
+        return path.read_text(encoding="utf-8", errors="replace"), ""
+    except OSError as error:
+        return "", error.strerror or "cannot be read"

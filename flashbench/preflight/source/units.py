@@ -9,7 +9,8 @@ from flashbench.preflight.finding import CannotCheck, Finding, Severity
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.listings import listed
-from flashbench.preflight.source.tree import SourceTree
+from flashbench.preflight.source.setup_script import why_unreadable
+from flashbench.preflight.source.tree import SourceTree, how_to_add
 from flashbench.revisions import git
 
 # What copies units of C++ for another compiler before it compiles them.
@@ -17,7 +18,11 @@ _RENAMES = re.compile(r"\b(rename\w*|hipify\w*)\(")
 
 
 def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
-    """A unit that setup.py, CMake or make names, and that is not there or not in git."""
+    """A unit that setup.py, CMake or make names, and that is not there or not in git; a setup.py
+    that Python cannot read."""
+    if "setup.py" in tree.files and (broken := why_unreadable(tree, "setup.py")):
+        line, why = broken
+        yield Finding(f"setup.py:{line}", f"Python cannot read it: {why}", "python setup.py --name")
     for file, name, line in listed(tree):
         found = resolve(tree, file, name)
         where = f"{file}:{line}"
@@ -27,7 +32,7 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
             yield Finding(
                 where,
                 f"lists {found[0]}, which is on this machine alone: git does not track it",
-                f"git add -f {found[0]}",
+                how_to_add(tree, found[0]),
             )
 
 
@@ -44,7 +49,7 @@ def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[F
             yield Finding(
                 where,
                 f"lists {path}, which is on this machine alone: git ignores it",
-                f"git add -f {path}",
+                how_to_add(tree, path),
             )
         return
     kin = _renamed(tree, file, name)
