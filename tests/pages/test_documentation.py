@@ -7,14 +7,18 @@ import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pytest
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 pytest.importorskip("material", reason="no mkdocs-material: pip install flashbench[docs]")
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -100,16 +104,15 @@ def test_every_page_is_in_the_navigation(pages: dict[Path, Page]) -> None:
     assert missing == set()
 
 
-def test_it_is_read_and_searched_from_disk(built: Path) -> None:
+def test_it_is_read_and_searched_from_disk(browser: "Browser", built: Path) -> None:
     """In a Chromium without a network: a word leads to the pages that have it."""
-    from pages.browser import Visit, chromium
+    from pages.browser import Visit
 
-    with chromium() as browser:
-        visited = Visit(browser, built)
-        page = visited.open("quick-start.html")
-        page.get_by_label("Search").first.click()
-        page.keyboard.type("bisect")
-        page.locator(".md-search-result__link").first.wait_for()
-        assert "bisect" in page.locator(".md-search-result__list").text_content().lower()
-        assert visited.complaints == []
-        visited.close()
+    visited = Visit(browser, built)
+    page = visited.open("quick-start.html")
+    page.get_by_label("Search").first.click()
+    page.keyboard.type("bisect")
+    page.locator(".md-search-result__link").first.wait_for()
+    assert "bisect" in page.locator(".md-search-result__list").text_content().lower()
+    assert visited.complaints == []
+    visited.close()
