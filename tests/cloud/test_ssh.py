@@ -54,7 +54,7 @@ def test_a_command_is_gated_and_measured_there_and_its_run_file_comes_home(
     assert capsys.readouterr().out == "a table\n"
     assert not jobs(machine)
     assert flashbench(*words(machine, sent), *COMPARE) == 3
-    assert "begun before" in capsys.readouterr().err
+    assert "started before" in capsys.readouterr().err
     assert len(said(machine).splitlines()) == 2
 
 
