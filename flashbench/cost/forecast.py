@@ -139,13 +139,13 @@ def parts_until_decided(
         ),
     ]
     assumed = f"one is {SOUGHT:.0%} slower" if sought else "they are equally fast"
-    where = f"the spread of earlier launches here, if {assumed}"
+    why = f"by the spread of earlier launches here, if {assumed}"
     if not is_known:
-        where = "a guess: the spread of launches here is not known"
+        why = "a guess, because the spread of launches here is not known"
     likely = f"{longest.likely:.0f} ({longest.low:.0f} to {longest.high:.0f})"
     return parts, (
         "launches" if is_known else "guess",
-        f"about {likely} launches until every case of the two builds is decided, by {where}",
+        f"about {likely} launches until every case of the two builds is decided: {why}",
     )
 
 

@@ -76,7 +76,7 @@ def _money(found: Forecast) -> list[str]:
     """The price of the machine's wall-clock time, since builds cost as well."""
     rate = found.rate
     if rate is None:
-        return ["no price: --hourly-rate, or [tool.flashbench.prices], would say the money"]
+        return ["no price: add --hourly-rate or [tool.flashbench.prices] to see the cost"]
     likely, low, high = (
         money_text(rate.price_of(value), rate.currency)
         for value in (found.wall.likely, found.wall.low, found.wall.high)
