@@ -25,6 +25,7 @@ from flashbench.measure.plan import Plan
 from flashbench.measure.same_plan import differences
 from flashbench.measure.saving import NotSavedError, Saving
 from flashbench.runfile import BuildIdentity, RunFile
+from flashbench.shard import Shard
 
 ROOT = Path(__file__).parents[1]
 CORRECT = "tests.measure.candidates_for_tests:correct"
@@ -271,7 +272,7 @@ def test_merge_replaces_what_is_a_part_of_it(tmp_path: Path) -> None:
     """Merging again, with more parts, is allowed; a file with results of its own is not lost."""
     whole = make_run(np.random.default_rng(0), cases=make_cases(4), launches=2, samples=4)
     parts = [tmp_path / f"{index}.json" for index in (1, 2)]
-    for part, file in zip(split(whole, 2), parts, strict=True):
+    for part, file in zip(split(whole, [Shard(1, 2), Shard(2, 2)]), parts, strict=True):
         runfile.save(part, file)
     out = tmp_path / "out.json"
     for given in (parts[:1], parts, parts):
