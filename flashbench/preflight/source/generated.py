@@ -31,15 +31,24 @@ def generated(tree: SourceTree, name: str) -> bool:
     stem = PurePosixPath(name).stem
     sources = [f"{name}{suffix}" for suffix in _HEADER_TEMPLATES]
     sources += [f"{stem}.{kind}" for kind in ("proto", "td", "fbs")]
-    texts = _build_texts(tree)
+    if any(tree.ending(source) for source in sources):
+        return True
+    named = _all_text(tree)
+    maybe = name in named or stem in named or stem.endswith("_export")
+    texts = _build_texts(tree) if maybe else []
     # Functions of CMake's packages; CMake's own names a header after its target.
     made = re.compile(rf"^\s*(?:make|create)_{re.escape(stem)}\s*\(", re.MULTILINE)
     return (
-        any(tree.ending(source) for source in sources)
-        or any(_written(text, name) for text in texts if name in text)
+        any(_written(text, name) for text in texts if name in text)
         or any(made.search(text) for text in texts if f"e_{stem}" in text)
         or (stem.endswith("_export") and any("generate_export_header" in text for text in texts))
     )
+
+
+@lru_cache(maxsize=1)
+def _all_text(tree: SourceTree) -> str:
+    """Of all build files: most names are in none of them."""
+    return "\0".join(_build_texts(tree))
 
 
 @lru_cache(maxsize=1)

@@ -20,6 +20,7 @@ _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*<([^;{}()]{0,400})>\s*\(")
 _MACRO_CALL = re.compile(r"^[ \t]*[A-Z][A-Z0-9_]*\s*\(([^;{}]*)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _INTEGER = re.compile(r"(\d+|0[xX][\da-fA-F]+)[uUlL]*")
+_SCOPE = re.compile(r"(?:namespace|struct|class)\b([\w\s:]{1,200})")
 _BRACKETS = "<([", ">)]"
 # Types that are what they are called, by one name each.
 _TYPES = {
@@ -242,13 +243,17 @@ def _statement(plain: str, place: int) -> str:
 def _is_foreign(tree: SourceTree, before: str) -> bool:
     """Whether a name is qualified by a namespace or class that the project does not declare."""
     scope = re.search(r"(\w+)\s*::\s*\Z", before)
-    return scope is not None and not _declares_scope(tree, scope[1])
+    return scope is not None and scope[1] not in _scopes(tree)
 
 
-@lru_cache(maxsize=4096)
-def _declares_scope(tree: SourceTree, scope: str) -> bool:
-    heading = re.compile(rf"\b(?:namespace\b[\w\s:]*|struct\s+|class\s+)\b{scope}\b")
-    return any(heading.search(tree.read(file).plain) for file in (*tree.units, *tree.headers))
+@lru_cache(maxsize=1)
+def _scopes(tree: SourceTree) -> frozenset[str]:
+    """The names of all namespaces and classes."""
+    found: set[str] = set()
+    for file in (*tree.units, *tree.headers):
+        for heading in _SCOPE.findall(tree.read(file).plain):
+            found.update(_WORD.findall(heading))
+    return frozenset(found)
 
 
 def _covers(made: Types, types: Types) -> bool:
