@@ -307,7 +307,7 @@ def test_interrupt_keeps_what_was_measured(project: Repository, tmp_path: Path) 
     ("arguments", "words"),
     [
         (["nowhere", "good"], "no commit"),
-        (["--", "--upload-pack=x", "good"], "not usable"),
+        (["--", "--upload-pack=x", "good"], "invalid revision"),
         (["good", "missing.json"], "no such file"),
         (["good", "same", "--against", "best"], "--against"),
         (["run.json", "--budget", "1s"], "--budget"),
