@@ -23,7 +23,7 @@ from flashbench.stats.order import (
     widened,
 )
 from flashbench.stats.sequential import anytime_shift, anytime_shifts
-from flashbench.stats.shift import Shift, paired_shift, smallest_p, unlike_spreads, unpaired_shift
+from flashbench.stats.shift import Shift, paired_shift, smallest_p, unpaired_shift
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +152,9 @@ def _allowing_for_order(
     if anytime:
         return anytime_shift(sides[0], alpha, correlation)
     shift = _shift(sides, alpha)
-    factor = stretch(correlation, min(map(len, sides)), alpha)
-    if len(sides) == 2:
-        factor *= unlike_spreads(sides[0], sides[1], shift.value)
-    if factor == 1:
+    if correlation == 0:
         return shift
+    factor = stretch(correlation, min(map(len, sides)), alpha)
     nearer = shift.value * (1 - 1 / factor)
     p = 1.0 if math.isinf(factor) else _shift((*sides[:-1], sides[-1] - nearer), alpha).p
     return replace(widened(shift, factor), p=p)

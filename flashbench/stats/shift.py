@@ -67,8 +67,7 @@ def unpaired_shift(old: FloatArray, new: FloatArray, alpha: float) -> Shift:
     """Hodges-Lehmann shift `new - old` of independent launches, with the Mann-Whitney interval.
 
     old: (launches_a,), new: (launches_b,), at least one each, finite. Assumes that both sides'
-    noise has one shape; `unlike_spreads` says how much wider it has to be where it has not.
-    Source: Hollander, Wolfe & Chicken, sections 4.1-4.3.
+    noise has one shape. Source: Hollander, Wolfe & Chicken, sections 4.1-4.3.
     """
     differences = np.sort(np.subtract.outer(new, old), axis=None)
     return _from_ordered(differences, _mann_whitney_cdf(len(old), len(new)), alpha)
@@ -83,32 +82,6 @@ def mann_whitney_p(old: FloatArray, new: FloatArray, shift: float = 0.0) -> floa
     below = len(old) * len(new) - int(np.searchsorted(ordered, moved, side="left").sum())
     cdf = _mann_whitney_cdf(len(old), len(new))
     return min(1.0, 2 * float(min(cdf[above], cdf[below])))
-
-
-def unlike_spreads(old: FloatArray, new: FloatArray, shift: float) -> float:
-    """How much wider the interval of `unpaired_shift` has to be where the spreads of both differ;
-    1 where they are alike.
-
-    The ratio of the rank statistic's standard error, estimated from the placements of either side
-    in the other (Brunner & Munzel 2000; Fligner & Policello 1981), to that of one shape. Few
-    launches show it inexactly and have coarse ranks, so it is raised to a power that was chosen by
-    experiments/unlike_spreads.py.
-    """
-    m, n = len(old), len(new)
-    if min(m, n) < 2:
-        return 1.0
-    variance = (
-        _placements(np.sort(old), new - shift) / n + _placements(np.sort(new - shift), old) / m
-    )
-    ratio = math.sqrt(variance * 12 * m * n / (m + n + 1))
-    return float(max(1.0, ratio) ** (1.5 + 12 / min(m, n)))
-
-
-def _placements(ordered: FloatArray, values: FloatArray) -> float:
-    """Variance of the share of `ordered` below each value, ties half."""
-    below = np.searchsorted(ordered, values, side="left")
-    upto = np.searchsorted(ordered, values, side="right")
-    return float(np.var((below + upto) / (2 * len(ordered)), ddof=1))
 
 
 def smallest_p(*launches: int) -> float:
