@@ -4,11 +4,15 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import forks
 import pytest
 import skip_reasons
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # A busy machine is no failure.
 settings.register_profile("untimed", deadline=None)
@@ -39,6 +43,15 @@ def _processes() -> Iterator[None]:
             signal.signal(number, lambda *_: None)
     yield
     forks.end()
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """Chromium; Playwright can be entered once in a process."""
+    from pages.browser import chromium
+
+    with chromium() as opened:
+        yield opened
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,6 +18,7 @@ from synthetic import make_cases, make_pair, make_run
 from flashbench import runfile
 from flashbench.cli import COMMANDS
 from flashbench.runfile import BuildIdentity
+from flashbench.shard import Shard
 
 _TINY = "--baseline-only --backends default --shape 1,1,16,16 --dtype fp32 --causal full"
 # One way of each command that is quick, and that goes through all of its messages; its exit code.
@@ -29,6 +30,7 @@ WAYS = {
     "profile": (4, "profile b1-h1-q16-d16-fp32-full-cpu --candidate x=nosuch:f -o NEW"),
     "cloud": (2, "cloud fetch nosuch"),
     "show": (0, "show run.json"),
+    "report": (0, "report run.json -o NEW"),
     "compare": (1, "compare slower.json"),
     "compare revisions": (4, "compare HEAD~1 HEAD --format json"),
     "aa": (0, "aa --resume pair.json --launches 6 --comparisons 2"),
@@ -122,7 +124,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         if one.name in ("A", "B"):
             one.spec, one.baseline, one.build = "json:dumps", False, BuildIdentity()
     runfile.save(pair, root / "pair.json")
-    for number, part in enumerate(split(run, 2), 1):
+    for number, part in enumerate(split(run, [Shard(1, 2), Shard(2, 2)]), 1):
         runfile.save(part, root / f"part-{number}.json")
     return Workspace(root)
 

@@ -16,10 +16,10 @@ from flashbench.cli.parameter_types import PathType
 from flashbench.cli.report_file import require_writable, write_report
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.inputs import read_input
+from flashbench.machine import Ceilings
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
-    from flashbench.machine import Ceilings
     from flashbench.reports.chapter import Chapter
     from flashbench.reports.figure import Figure
     from flashbench.runfile import RunFile
@@ -31,7 +31,10 @@ class _Roofs(msgspec.Struct):
     """The common part of files with ceilings: `info --peak --format json`, the machine's profile
     ($FLASHBENCH_MACHINE) and case profiles."""
 
-    ceilings: Any = None
+    ceilings: Ceilings | list[Ceilings | None] | None = None
+
+
+_ROOFS = msgspec.json.Decoder(_Roofs)
 
 
 @click.command(
@@ -118,13 +121,11 @@ def _names(files: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(path) for path in files]
 
 
-def _read_roofs(path: Path) -> "list[Ceilings]":
-    from flashbench.machine import Ceilings
-
+def _read_roofs(path: Path) -> list[Ceilings]:
     try:
-        found = msgspec.json.decode(read_input(path, _MOST_ROOFS, "a profile"), type=_Roofs)
+        found = _ROOFS.decode(read_input(path, _MOST_ROOFS, "a profile"))
         listed = found.ceilings if isinstance(found.ceilings, list) else [found.ceilings]
-        ceilings = [msgspec.convert(one, Ceilings) for one in listed if one is not None]
+        ceilings = [one for one in listed if one is not None]
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise InvalidInputError(f"{path}: not a file with peaks: {error}") from None
     possible = all(
@@ -137,7 +138,7 @@ def _read_roofs(path: Path) -> "list[Ceilings]":
     return ceilings
 
 
-def _of_this_machine(run: "RunFile") -> "list[Ceilings]":
+def _of_this_machine(run: "RunFile") -> list[Ceilings]:
     """This machine's stored ceilings, if it made the run file."""
     from flashbench.profile.ceilings import known
 

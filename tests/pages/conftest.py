@@ -14,14 +14,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="package")
-def browser() -> "Iterator[Browser]":
-    from pages.browser import chromium
-
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("a folder <with> a name") / "site"
     publish(content(), folder)

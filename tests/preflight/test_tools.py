@@ -116,6 +116,18 @@ def test_torch_without_cuda(subject: BuildSubject) -> None:
     assert "torch is built without CUDA" in finding.found
 
 
+def test_torch_that_the_build_does_not_compile_against(subject: BuildSubject) -> None:
+    """A file that only speaks of torch's extensions is no build against torch."""
+    setup = subject.tree.root / "setup.py"
+    text = setup.read_text()
+    assert "from torch.utils.cpp_extension import CUDAExtension" in text
+    setup.write_text(
+        '"""Unlike torch.utils.cpp_extension."""\nfrom setuptools import setup\nsetup()\n'
+    )
+    (subject.tree.root / "notes.py").write_text("import torch.utils.cpp_extension\n")
+    assert list(tools.torch(subject)) == []
+
+
 def test_build_requirements(subject: BuildSubject) -> None:
     """What pyproject.toml requires and this environment lacks, with the command to install it."""
     assert list(tools.build_requirements(subject)) == []

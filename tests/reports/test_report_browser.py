@@ -1,6 +1,5 @@
 """A report in a headless Chromium, from a file, with the network off."""
 
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 import forks
 import numpy as np
 import pytest
-from pages.browser import Visit, chromium
+from pages.browser import Visit
 from reports.test_report_command import hostile
 from synthetic import make_cases, make_run
 
@@ -35,12 +34,6 @@ CONTRAST = """() => {
   }
   return worst;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

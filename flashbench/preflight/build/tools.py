@@ -16,12 +16,18 @@ from packaging.requirements import Requirement
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding, Severity
 from flashbench.preflight.programs import ask, cuda_program
+from flashbench.preflight.source.listings import is_build
 
 # What `make` and setup.py look for is in build_support/prerequisites.py and setup.py, which run
 # before there is a package, the former on a Python too old for it. An installed package does not
 # have them: so the names of compilers, and the place of Python's headers, are here once more.
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _SECONDS = 60.0  # for an answer of nvcc or pip
+_BUILDS_AGAINST_TORCH = re.compile(
+    r"^[ \t]*(?:from|import)[ \t]+torch\.utils(?:\.cpp_extension|[ \t]+import\b[^\n]*cpp_extension)"
+    r"|^[ \t]*find_package[ \t]*\([ \t]*Torch\b",
+    re.MULTILINE,
+)
 
 
 def compiler(subject: BuildSubject) -> Iterator[Finding]:
@@ -133,8 +139,8 @@ def torch(subject: BuildSubject) -> Iterator[Finding]:
     if place is None:
         yield Finding(sys.executable, "torch is not installed", "python -m pip install torch")
         return
-    files = [subject.tree.read(name).text for name in subject.tree.build_files]
-    against = any("torch.utils.cpp_extension" in text for text in files)
+    files = [subject.tree.read(name).text for name in filter(is_build, subject.tree.build_files)]
+    against = any(_BUILDS_AGAINST_TORCH.search(text) for text in files)
     if not subject.has_cuda or not against:
         return
     stated = place.with_name("version.py")
