@@ -10,8 +10,8 @@ import pytest
 import flashbench
 
 PACKAGE = Path(flashbench.__file__).parent
-# What has no decoder, in the main thread alone: values of JSON that is not strict, and the settings of
-# a plan, which become those of its run file.
+# Converted in the main thread alone, as they have no decoder: JSON that is not strict, and a plan's
+# settings, which become those of its run file.
 CONVERTING = {"other_tools/document.py", "other_tools/asv_file.py", "measure/document.py"}
 
 # Forks, of which each decodes its first record, as a new process would.

@@ -1,4 +1,4 @@
-"""What can be known before a GPU is paid for: checks on three levels, each finding with its fix."""
+"""What to check before paying for a GPU: checks on three levels, each finding with its fix."""
 
 from flashbench.preflight.finding import LEVELS, Check, Finding, Level
 from flashbench.preflight.run import PreflightReport, run

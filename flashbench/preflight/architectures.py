@@ -1,4 +1,4 @@
-"""Lists of architectures: what they hold, and where a project keeps its own."""
+"""Architecture lists: what they hold, and where a project keeps its own."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from flashbench.preflight.source.tree import SourceTree
 
-# Of torch.utils.cpp_extension, which replaces them in this order.
+# From torch.utils.cpp_extension, which replaces them in this order.
 _TORCH_NAMES = {
     "Kepler+Tesla": "3.7",
     "Kepler": "3.5+PTX",
@@ -23,7 +23,7 @@ _TORCH_NAMES = {
     "Blackwell+Tegra": "11.0",
     "Blackwell": "10.0;10.3;12.0;12.1+PTX",
 }
-# Of torch's CMake modules alone: what nvcc knows, and what is here.
+# Only in torch's CMake modules: what nvcc knows, and what is here.
 _OF_CMAKE = ("All", "Common", "Auto")
 _TORCH_ENTRY = re.compile(r"\A(?P<number>\d+\.\d[af]?)(?P<ptx>\+PTX)?\Z|.+")
 _NAMED = re.compile(r"(?:sm_|compute_)?(\d+)([af]?)(-real|-virtual)?")  # by CMake or nvcc
@@ -33,15 +33,15 @@ _BUILD = re.compile(r"(^|/)(setup\.py|CMakeLists\.txt|meson\.build|(GNU)?[Mm]ake
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where a project says what it is built for. place: file and line, "" for the environment's;
-    build: the command that builds it, "" where it is not known."""
+    """Where a project sets what it is built for. place: file and line, "" for the environment;
+    build: the command that builds it, "" if unknown."""
 
     name: str = "-gencode"
     place: str = ""
     build: str = ""
 
     def cover(self, chip: int) -> str:
-        """What makes the build cover a chip, as 90."""
+        """Say how to make the build cover a chip, given as 90."""
         if self.name == "FLASHBENCH_CUDA_ARCHS":
             return f"{self.name}={chip}-real python -m pip install --no-build-isolation ."
         at = f" ({self.place})" if self.place else ""
@@ -56,7 +56,8 @@ class Setting:
 
 
 def setting_of(tree: SourceTree, *, ours: bool, build: str = "") -> Setting:
-    """The setting that decides what a project is built for, by the build file nearest the root."""
+    """Find the setting that decides what a project is built for, in the build file nearest the
+    root."""
     if ours:
         return Setting("FLASHBENCH_CUDA_ARCHS")
     files = sorted(filter(_BUILD.search, tree.build_files), key=lambda file: file.count("/"))
@@ -78,25 +79,25 @@ def _place(file: str, text: str, at: int) -> str:
 
 
 def torch_name(chip: int) -> str:
-    """90 as 9.0."""
+    """Format 90 as 9.0."""
     return f"{chip // 10}.{chip % 10}"
 
 
 def holds(variable: str, value: str, chip: int, *, by_cmake: bool = False) -> bool | None:
-    """Whether the value of an environment variable builds code that runs on a chip; None where
-    it names something that is not known here. by_cmake: torch's CMake modules read it."""
+    """Whether the value of an environment variable builds code that runs on a chip; None if it
+    names something unknown here. by_cmake: torch's CMake modules read it."""
     if variable == "TORCH_CUDA_ARCH_LIST" and by_cmake and value in _OF_CMAKE and chip >= 80:
         return True
     entries = _of_torch(value) if variable == "TORCH_CUDA_ARCH_LIST" else value.split(";")
     if {"native", "all", "all-major"} & set(entries):
-        return True  # what is here, or everything that nvcc knows and PTX of its newest
+        return True  # what is here, or all that nvcc knows and PTX of its newest
     if any(covers(entry, chip) for entry in entries):
         return True
     return False if all(map(_NAMED.fullmatch, filter(None, entries))) else None
 
 
 def _of_torch(value: str) -> list[str]:
-    """Torch's entries as CMake names them; what torch does not know stays as it is."""
+    """Translate torch's entries to CMake's names; entries torch does not know stay as they are."""
     if value == "native":
         return [value]
     for name, entries in _TORCH_NAMES.items():
@@ -111,10 +112,10 @@ def _as_cmake(match: "re.Match[str]") -> str:
 
 
 def covers(arch: str, chip: int) -> bool:
-    """Whether code named as CMake names it (80, 80-real, 90a-real, 80-virtual) runs on sm_`chip`.
+    """Whether code under CMake's name (80, 80-real, 90a-real, 80-virtual) runs on sm_`chip`.
 
-    `80` is machine code and PTX. What is specific to an architecture (`a`) runs on it alone, what
-    is specific to a family (`f`) on those of one major version.
+    `80` is machine code and PTX. Architecture-specific code (`a`) runs on that architecture alone,
+    family-specific code (`f`) on those of one major version.
     """
     match = _NAMED.fullmatch(arch)
     if match is None:

@@ -1,4 +1,4 @@
-"""Programs of this machine: where CUDA's are, and what one answers, if it does in time."""
+"""Programs on this machine: find CUDA's, and ask one that must answer in time."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ _REAP_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The exit status of a program and what it printed."""
+    """A program's exit status and output."""
 
     code: int
     output: str
@@ -25,7 +25,7 @@ class Answer:
 
     @property
     def first_line(self) -> str:
-        """Of the errors if there are any, else of the output."""
+        """First line of the errors if there are any, else of the output."""
         lines = (line.strip() for line in f"{self.errors}\n{self.output}".splitlines())
         return next(filter(None, lines), "no answer")[:200]
 
@@ -33,8 +33,8 @@ class Answer:
 def ask(command: Sequence[str], seconds: float) -> Answer:
     """Run a program. CannotCheck if it cannot be run, or does not end in time.
 
-    It is killed then, and not waited for: a driver that hangs keeps its callers in the kernel,
-    where no signal reaches them.
+    It is then killed but not waited for: a hung driver keeps its callers in the kernel, where no
+    signal reaches them.
     """
     name = Path(command[0]).name
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -63,7 +63,7 @@ def ask(command: Sequence[str], seconds: float) -> Answer:
 
 
 def cuda_program(name: str) -> Path | None:
-    """A program of CUDA where it is installed, on PATH or not: a toolkit, or a pip package."""
+    """Find a CUDA program, on PATH or not: in a toolkit or a pip package."""
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     places = [Path(home) for home in homes if home]
     places += sorted(Path("/usr/local").glob("cuda-*"), reverse=True)

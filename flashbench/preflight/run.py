@@ -1,4 +1,4 @@
-"""The checks of a level and of those below it, one after another."""
+"""Run the checks of a level and of those below it, one after another."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _PROJECT = ("pyproject.toml", ".git", "setup.py", "CMakeLists.txt")
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    """One check that was run. skipped: why it could not look, or not everywhere, else ""."""
+    """One check that ran. skipped: why it could not look, or not everywhere, else ""."""
 
     level: Level
     name: str
@@ -35,12 +35,12 @@ class CheckRun:
 
 @dataclass
 class PreflightReport:
-    """What a preflight of a project found, in the order of the checks."""
+    """What a preflight of a project found, in check order."""
 
     root: Path
     level: Level
     checks: list[CheckRun] = field(default_factory=list)
-    fixed: list[str] = field(default_factory=list)  # what --fix did, a line each
+    fixed: list[str] = field(default_factory=list)  # what --fix did, one line each
 
     @property
     def errors(self) -> list[Finding]:
@@ -51,7 +51,7 @@ class PreflightReport:
         return self._of("warning")
 
     def named(self) -> frozenset[str]:
-        """The checks that found an error."""
+        """Checks that found an error."""
         return frozenset(one.check for one in self.errors)
 
     def _of(self, severity: Severity) -> list[Finding]:
@@ -68,8 +68,8 @@ def run(
 ) -> PreflightReport:
     """Check the project around `start` on `level` and those below it.
 
-    fix: do what a finding offers to do, and look again. timeout: seconds of the build. tell: is
-    given a line where something takes long. InvalidInputError where there is no project.
+    fix: do what a finding offers to do, and look again. timeout: seconds for the build. tell: gets
+    a line when something takes long. InvalidInputError if there is no project.
     """
     root = _root(start.absolute())
     report = PreflightReport(root, level)
@@ -97,18 +97,18 @@ def run(
 
 @dataclass
 class _Performer:
-    """Makes the checks of a level, into a report."""
+    """Runs the checks of a level and fills a report."""
 
     report: PreflightReport
     fix: bool
     tell: Callable[[str], None]
 
     def perform(self, level: Level, checks: Iterable[Check[Subject]], subject: Subject) -> None:
-        """Each check on the subject. One that cannot be made says why, and the others go on."""
+        """Run each check on the subject. One that cannot run says why, and the others continue."""
         for check in checks:
             begun = monotonic()
             found, reasons = check.perform(subject)
-            # Findings that one mend answers share it.
+            # Findings fixed by the same mend share it.
             mends = dict.fromkeys(one.mend for one in found if one.mend) if self.fix else {}
             if mends:
                 self.tell(f"fixing: {check.name}")
@@ -121,7 +121,7 @@ class _Performer:
             )
 
     def _mend(self, check: str, mends: Iterable[Callable[[], str]]) -> list[Finding]:
-        """Do them; those that failed are findings."""
+        """Run the mends; each that fails becomes a finding."""
         failed = []
         for mend in mends:
             try:
@@ -133,7 +133,8 @@ class _Performer:
 
 
 def _root(start: Path) -> Path:
-    """The nearest folder of this repository with the first of what projects are known by."""
+    """Find the nearest folder of this repository that holds the first project marker found at
+    all."""
     for name in _PROJECT:
         for folder in up_to_repository(start):
             if (folder / name).exists():

@@ -1,4 +1,4 @@
-"""A list of architectures in the environment that leaves out the chip of this machine."""
+"""An architecture list in the environment that omits this machine's chip."""
 
 import os
 import re
@@ -10,11 +10,12 @@ from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.programs import ask
 
-_SECONDS = 10.0  # for an answer of nvidia-smi
+_SECONDS = 10.0  # for an answer from nvidia-smi
 
 
 def architecture_list(subject: BuildSubject) -> Iterator[Finding]:
-    """A list of architectures in the environment, which this build reads, holds this chip."""
+    """Check that an architecture list in the environment, if this build reads it, holds this
+    chip."""
     chip, unknown = _chip(), []
     by_cmake = subject.setting.name == "CMAKE_CUDA_ARCHITECTURES"
     for variable in _lists(subject):
@@ -40,7 +41,7 @@ def architecture_list(subject: BuildSubject) -> Iterator[Finding]:
 
 
 def _lists(subject: BuildSubject) -> tuple[str, ...]:
-    """The variables that this build reads; none where the flags for nvcc are written out."""
+    """Variables this build reads; none if the flags for nvcc are written out."""
     name, tree = subject.setting.name, subject.tree
     if name == "CMAKE_CUDA_ARCHITECTURES":
         torch = any("find_package(Torch" in tree.read(file).text for file in tree.build_files)
@@ -49,7 +50,7 @@ def _lists(subject: BuildSubject) -> tuple[str, ...]:
 
 
 def _chip() -> int:
-    """Of the first GPU here, as 90; CannotCheck without one."""
+    """Chip of the first GPU here, as 90; CannotCheck without a GPU."""
     if shutil.which("nvidia-smi") is None:
         raise CannotCheck("there is no GPU here")
     question = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]

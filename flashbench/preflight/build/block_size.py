@@ -1,4 +1,4 @@
-"""Blocks that no chip launches: more threads than any has, or than its registers are enough for."""
+"""Blocks no chip launches: more threads than any chip has, or than its registers suffice for."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,8 +11,8 @@ from flashbench.preflight.source.arithmetic import Constants
 from flashbench.preflight.source.cxx import SourceText
 from flashbench.preflight.source.tree import SourceTree
 
-# Of every chip since sm_70: CUDA C++ Programming Guide 13.0, as DYNAMIC_SHARED. A warp gets its
-# registers in units of 256.
+# Limits of every chip since sm_70: CUDA C++ Programming Guide 13.0, as DYNAMIC_SHARED. A warp gets
+# its registers in units of 256.
 THREADS = 1024
 REGISTERS = 65536
 _UNIT = 256
@@ -20,22 +20,23 @@ _DIM3 = re.compile(r"\bdim3\s*[({]([^;{}]*)[)}]\s*\Z")
 
 
 def block_size(subject: BuildSubject) -> Iterator[Finding | CannotCheck]:
-    """A launch whose block has too many threads for the chip, or for the kernel's registers."""
+    """Find a launch whose block has too many threads for the chip, or for the kernel's
+    registers."""
     kernels = list[KernelUse]()
     try:
         kernels = subject.kernels
     except CannotCheck as unknown:
-        yield unknown  # a size that no chip has is known from the sources
+        yield unknown  # sources alone show a size that no chip has
     yield from too_large(subject.tree, kernels)
 
 
 def too_large(
     tree: SourceTree, kernels: Sequence[KernelUse] = ()
 ) -> Iterator[Finding | CannotCheck]:
-    """Judged where the text says the threads of a block, under no condition of the preprocessor.
+    """Judge launches whose text states the block's threads, under no preprocessor condition.
 
     kernels: of the build; a template is judged by its variant with the fewest registers. With
-    `__launch_bounds__` ptxas keeps to what the block can have.
+    `__launch_bounds__`, ptxas keeps to what the block can have.
     """
     declared, unknown = Asked(tree).kernels, list[str]()
     for name in tree.units + tree.headers:
@@ -55,13 +56,13 @@ def too_large(
 
 
 def _is_of(kernel: KernelUse, launch: KernelLaunch, declared: frozenset[str]) -> bool:
-    """Whether a compiled kernel is one that a launch names."""
+    """Whether a compiled kernel is one the launch names."""
     named = launch.kernels & declared
     return kernel.arch in DYNAMIC_SHARED and any(f"{len(n)}{n}" in kernel.name for n in named)
 
 
 def _refused(threads: int, kernels: Sequence[KernelUse]) -> tuple[str, str, bool] | None:
-    """What is wrong with a block, the fix, and whether it is on all chips of the build."""
+    """Say what is wrong with a block, the fix, and whether all chips of the build refuse it."""
     if threads > THREADS:
         found = f"launches {threads} threads a block; no chip has more than {THREADS}"
         return found, "make the block smaller", True
@@ -83,13 +84,13 @@ def _refused(threads: int, kernels: Sequence[KernelUse]) -> tuple[str, str, bool
 
 
 def _most_threads(registers: int) -> int:
-    """Threads of whole warps that a block can have."""
+    """Threads of whole warps that fit a block."""
     a_warp = -(-max(registers, 1) * 32 // _UNIT) * _UNIT
     return REGISTERS // a_warp * 32
 
 
 def _threads(source: SourceText, constants: Constants, launch: KernelLaunch) -> int | None:
-    """Of one block: a number, `dim3(x, y, z)`, or a variable that one `dim3` of the file makes."""
+    """Threads of one block: a number, `dim3(x, y, z)`, or a variable that one `dim3` defines."""
     text = launch.block.strip()
     if re.fullmatch(r"[A-Za-z_]\w*", text):
         text = _variable(source.plain, text) or text
@@ -104,8 +105,8 @@ def _threads(source: SourceText, constants: Constants, launch: KernelLaunch) -> 
 
 
 def _variable(plain: str, name: str) -> str | None:
-    """The `dim3(...)` that a variable is made by; None where the file has another use of its name
-    than launches."""
+    """The `dim3(...)` that defines a variable; None if the file uses its name for more than
+    launches."""
     made = re.findall(rf"\bdim3\s+{name}\s*[({{]([^;{{}}]*)[)}}]\s*;", plain)
     uses = len(re.findall(rf"\b{name}\b", LAUNCH.sub("", plain)))
     return f"dim3({made[0]})" if len(set(made)) == 1 and len(made) == uses else None

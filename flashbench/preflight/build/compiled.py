@@ -1,4 +1,4 @@
-"""HEAD builds from a clean export, loads, and its kernels fit the chips that they are built for."""
+"""HEAD builds from a clean export, loads, and its kernels fit the chips they are built for."""
 
 from collections.abc import Iterator
 
@@ -9,11 +9,11 @@ from flashbench.preflight.build.shared_memory import TOO_MUCH_STATIC
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding
 
-_LOCAL = 256  # bytes of stack a thread, from which spills cost more than they save
+_LOCAL = 256  # bytes of stack per thread from which spills cost more than they save
 
 
 def clean_build(subject: BuildSubject) -> Iterator[Finding]:
-    """HEAD from a clean export, in a directory of its own, as every revision is built."""
+    """Build HEAD from a clean export, in a directory of its own, as every revision is built."""
     built = subject.built
     if built.status in ("built", "unchecked") or TOO_MUCH_STATIC.search(built.reason):
         return
@@ -24,7 +24,7 @@ def clean_build(subject: BuildSubject) -> Iterator[Finding]:
 
 
 def spills(subject: BuildSubject) -> Iterator[Finding]:
-    """Kernels whose threads keep much on the stack."""
+    """Find kernels whose threads keep much on the stack."""
     worst = [kernel for kernel in subject.kernels if kernel.stack > _LOCAL]
     for kernel in sorted(worst, key=lambda kernel: -kernel.stack)[:5]:
         yield Finding(

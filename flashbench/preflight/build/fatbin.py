@@ -1,8 +1,8 @@
-"""The architectures that a library has code for, from the headers of CUDA's fat binaries.
+"""The architectures a library has code for, from the headers of CUDA's fat binaries.
 
 A library holds containers: a header (magic number, version, its own size, the size of the rest),
 then entries, each a header and its code. Code may be compressed, headers are not. Sizes are in
-bytes, numbers little-endian. cuobjdump lists the same, and is rarely installed.
+bytes, numbers little-endian. cuobjdump lists the same, but is rarely installed.
 """
 
 import mmap
@@ -16,21 +16,21 @@ from flashbench.preflight.finding import CannotCheck
 _SECTION = b".nv_fatbin"  # a stripped library still has the name
 _MAGIC = struct.pack("<IHH", 0xBA55ED50, 1, 16)
 _SIZE = struct.Struct("<Q")
-# Kind, size of this header, size of the code, architecture, flags.
+# Kind, header size, code size, architecture, flags.
 _ENTRY = struct.Struct("<H2xIQ12xI8xQ")
 _KINDS = {1: "virtual", 2: "real"}  # PTX and machine code
 _SPECIFIC, _FAMILY = 1 << 20, 1 << 21  # flags of sm_90a and sm_100f
 
 
 def has_device_code(library: Path) -> bool:
-    """Whether a library has code for a GPU."""
+    """Whether a library has GPU code."""
     with _mapped(library) as data:
         return data.find(_SECTION) >= 0
 
 
 def archs_of(library: Path) -> set[str]:
-    """`90a-real` for machine code, `80-virtual` for PTX. CannotCheck if there is code for GPUs and
-    its headers are not understood."""
+    """Return `90a-real` for machine code, `80-virtual` for PTX. CannotCheck if there is GPU code
+    whose headers cannot be parsed."""
     with _mapped(library) as data:
         if data.find(_SECTION) < 0:
             return set()

@@ -1,4 +1,4 @@
-"""Launches as sources state them, and the dynamic shared memory that an attribute allows."""
+"""Launches that sources state, and the dynamic shared memory that an attribute allows."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,12 @@ LAUNCH = re.compile(r"<<<(.*?)>>>", re.DOTALL)
 _KERNEL = re.compile(
     r"__global__[^;{}()]*(?:__launch_bounds__\s*\([^;{}]*?\)[^;{}()]*)?\b(\w+)\s*\("
 )
-_LONGEST = 600  # characters of the arguments of a launch
+_LONGEST = 600  # characters of a launch's arguments
 
 
 @dataclass(frozen=True)
 class SharedSize:
-    """One size that is given. kernels: the names that stand there as what it is for."""
+    """One stated size. kernels: the names given for the kernel it applies to."""
 
     place: int
     size: str
@@ -32,7 +32,7 @@ class SharedSize:
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """One `kernel<<<grid, block, shared>>>`. kernels: the names in front; shared: "" without."""
+    """One `kernel<<<grid, block, shared>>>`. kernels: the names in front; shared: "" if absent."""
 
     place: int
     kernels: frozenset[str]
@@ -42,13 +42,13 @@ class KernelLaunch:
 
 @dataclass
 class Asked:
-    """Which kernels of a project some cudaFuncSetAttribute allows more than 48 KiB."""
+    """Kernels of a project that some cudaFuncSetAttribute allows more than 48 KiB."""
 
     tree: SourceTree
 
     def may_be(self, shared: SharedSize) -> bool:
-        """Whether one is for the kernel of a launch, or for something that has no kernel's name,
-        as a variable or a template's parameter, which may be any."""
+        """Whether a cudaFuncSetAttribute is for the kernel of a launch, or names no kernel: a
+        variable or template parameter may be any."""
         known = shared.kernels & self.kernels
         return any(not names & self.kernels or not known or names & known for names in self._for)
 
@@ -58,7 +58,7 @@ class Asked:
 
     @cached_property
     def kernels(self) -> frozenset[str]:
-        """The names of all kernels that the sources declare."""
+        """Names of all kernels the sources declare."""
         return frozenset(name for text in self._texts for name in _KERNEL.findall(text.plain))
 
     @cached_property
@@ -67,13 +67,13 @@ class Asked:
         for text in self._texts:
             asked_for = [shared.kernels for shared in sizes_of(text) if not shared.is_launch]
             found += asked_for
-            # In a macro, or without its comma: for what, nobody here knows.
+            # In a macro, or without its comma: nothing here tells for which kernel.
             found += [frozenset()] * (_mentions(text.code) > len(asked_for))
         return found
 
 
 def shown(places: Sequence[str]) -> str:
-    """The first of some places, and how many more there are."""
+    """Show the first of some places, and how many more there are."""
     return f"{places[0]} and {len(places) - 1} more" if len(places) > 1 else places[0]
 
 
@@ -82,7 +82,7 @@ def _mentions(code: str) -> int:
 
 
 def sizes_of(source: SourceText) -> Iterator[SharedSize]:
-    """Sizes that an attribute is set to, and third arguments of launches."""
+    """Find sizes that an attribute is set to, and third arguments of launches."""
     plain = source.plain
     for match in _ASKS.finditer(plain):
         depth = 0
@@ -99,7 +99,7 @@ def sizes_of(source: SourceText) -> Iterator[SharedSize]:
 
 
 def launches_of(source: SourceText) -> Iterator[KernelLaunch]:
-    """All `kernel<<<grid, block, ...>>>` whose arguments can be told apart."""
+    """Find every `kernel<<<grid, block, ...>>>` whose arguments can be told apart."""
     plain = source.plain
     for match in LAUNCH.finditer(plain):
         arguments = _split(match[1]) if len(match[1]) <= _LONGEST else []
@@ -110,7 +110,7 @@ def launches_of(source: SourceText) -> Iterator[KernelLaunch]:
 
 
 def _launched(before: str) -> list[str]:
-    """The name in front of `<<<`, without its template's arguments."""
+    """The name in front of `<<<`, without template arguments."""
     text, depth = before.rstrip(), 0
     while text and (depth or text[-1] == ">"):
         depth += {">": 1, "<": -1}.get(text[-1], 0)
@@ -119,8 +119,8 @@ def _launched(before: str) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Arguments between the commas outside of parentheses; none where a template's list of
-    arguments has commas of its own."""
+    """Split at commas outside of parentheses; none if a template argument list has commas of its
+    own."""
     parts = split_arguments(text, ("({[", ")}]"))
     angles = [re.sub(r"<<|>>", "", part) for part in parts]
     return parts if all(part.count("<") == part.count(">") for part in angles) else []

@@ -1,4 +1,4 @@
-"""What helps a build of HEAD that failed: the check that names its cause, or the fix."""
+"""What helps when HEAD does not build: the check that names the cause, or the fix."""
 
 import os
 import re
@@ -12,14 +12,14 @@ from flashbench.preflight.build.subject import BuildSubject
 if TYPE_CHECKING:
     from flashbench.revisions import Built
 
-# Checks before this one, and what a build has in its reason if it fails for what they name.
+# Earlier checks, each with what a failed build's reason contains if their defect caused it.
 _TRACES = {
     "C++ compiler": r"C\+\+|c\+\+|g\+\+|gcc|\bcc\b|clang|compiler|CXX",
     "Python headers": r"Python\.h|Python\w*_INCLUDE|Development",
     "nvcc": r"nvcc|CUDA|cuda",
     "torch": r"torch|Torch|CUDA",
 }
-# The same by the status of the build.
+# The same, by the build's status.
 _CAUSES: Mapping[str, tuple[str, ...]] = {
     "missing header": ("missing headers", "headers in git", "submodules"),
     "compile error": ("macros against constants", "headers in git", "submodules"),
@@ -33,7 +33,7 @@ _PROGRAMS = {"make": "apt-get install make", "cc": "apt-get install gcc"}
 
 
 def cause(built: "Built", named: Iterable[str]) -> str:
-    """Which of the checks that found an error explains a failed build; "" if none does."""
+    """Find the check with an error that explains a failed build; "" if none does."""
     found = [
         name for name, trace in _TRACES.items() if not built.kept or re.search(trace, built.reason)
     ]
@@ -42,7 +42,7 @@ def cause(built: "Built", named: Iterable[str]) -> str:
 
 
 def fix(subject: BuildSubject, built: "Built") -> str:
-    """The command, or the sentence, that helps."""
+    """The command or sentence that helps."""
     for pattern, say in _FIXES:
         if found := re.search(pattern, first_line(built.reason)):
             return say(subject, found)
@@ -66,7 +66,7 @@ def _install_ninja(subject: BuildSubject, found: re.Match[str]) -> str:
 
 
 def _install_module(subject: BuildSubject, found: re.Match[str]) -> str:
-    """A package that is not the project's own."""
+    """Install a package that is not the project's own."""
     if found[1] == subject.project.callable.partition(":")[0]:
         return f"correct `callable` in pyproject.toml: it names {found[1]}"
     name, here = found[1].partition(".")[0], subject.project.path
@@ -97,7 +97,7 @@ def _initialise(subject: BuildSubject, found: re.Match[str]) -> str:
 
 _Say = Callable[[BuildSubject, re.Match[str]], str]
 
-# What the first line of a reason has, and what helps; the first that fits.
+# What a reason's first line contains, and what helps; the first match counts.
 _FIXES: tuple[tuple[str, _Say], ...] = (
     (r"\b(\w+): (?:command )?not found", _install),
     (r"\b(cmake|ninja|make): cannot be run", _install),

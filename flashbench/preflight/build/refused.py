@@ -1,4 +1,4 @@
-"""The launches in a source tree that the chips of a build refuse."""
+"""Launches in a source tree that the chips of a build refuse."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +11,8 @@ from flashbench.preflight.source.tree import read_tree
 
 
 def refused_launches(root: Path, kernels: Sequence[KernelUse] | CannotCheck) -> list[Finding]:
-    """Blocks of too many threads and dynamic shared memory beyond the limit of every chip, as far
-    as the text says them. kernels: of the build, or why they are unknown."""
+    """Find blocks of too many threads and dynamic shared memory beyond every chip's limit, as far
+    as the text states them. kernels: of the build, or why they are unknown."""
     known = () if isinstance(kernels, CannotCheck) else kernels
     tree = read_tree(root)
     looked = [*dynamic(tree, known), *too_large(tree, known)]

@@ -1,4 +1,4 @@
-"""What compiled kernels use, read from a library by cuobjdump, and what each chip has."""
+"""Resources that compiled kernels use, read from a library by cuobjdump, and each chip's limits."""
 
 import json
 import re
@@ -11,8 +11,8 @@ from flashbench.preflight.build.fatbin import has_device_code
 from flashbench.preflight.finding import CannotCheck
 from flashbench.preflight.programs import ask, cuda_program
 
-# Bytes of shared memory that a block may ask for by cudaFuncSetAttribute: CUDA C++ Programming
-# Guide 13.0, table "Technical Specifications per Compute Capability". Without asking: 48 KiB.
+# Bytes of shared memory that a block may request through cudaFuncSetAttribute: CUDA C++ Programming
+# Guide 13.0, table "Technical Specifications per Compute Capability". Without a request: 48 KiB.
 STATIC_SHARED = 48 << 10
 DYNAMIC_SHARED = {
     70: 96 << 10,
@@ -28,9 +28,9 @@ DYNAMIC_SHARED = {
     120: 99 << 10,
     121: 99 << 10,
 }
-# Of what cuobjdump calls static, the system's own from sm_90 on, beside what a block may ask for.
+# From sm_90 on, cuobjdump's static size includes the system's own, beyond what a block may request.
 _RESERVED = 1 << 10
-_SECONDS = 60.0  # of one call of cuobjdump
+_SECONDS = 60.0  # per call of cuobjdump
 _NO_TOOL = (
     "cuobjdump is not installed: it is in CUDA's toolkit, and in its pip package "
     "nvidia-cuda-cuobjdump"
@@ -43,8 +43,8 @@ _USED = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
 
 @dataclass(frozen=True)
 class KernelUse:
-    """One kernel for one chip: registers a thread, bytes of static shared memory a block, bytes of
-    stack a thread (spills, and arrays that are indexed at run time)."""
+    """One kernel for one chip: registers per thread, bytes of static shared memory per block, bytes
+    of stack per thread (spills, and arrays indexed at run time)."""
 
     name: str
     arch: int
@@ -54,14 +54,14 @@ class KernelUse:
 
     @property
     def asked(self) -> int:
-        """Bytes of `shared` that the source asks for."""
+        """Bytes of `shared` that the source requests."""
         return max(0, self.shared - _RESERVED) if self.arch >= 90 else self.shared
 
 
 def read_kernels(libraries: Sequence[Path]) -> list[KernelUse]:
-    """All kernels of the libraries, by cuobjdump, or as our own build reports them beside the
-    library; none where no library has code for a GPU. CannotCheck where there is code that nothing
-    here reads."""
+    """Read all kernels of the libraries, from cuobjdump or from the report our own build leaves
+    beside the library; none if no library has GPU code. CannotCheck if nothing here reads the
+    code."""
     reports = {library.with_name("_build.json") for library in libraries}
     if reports and all(report.is_file() for report in reports):
         return [kernel for report in reports for kernel in _reported(report)]
@@ -95,7 +95,7 @@ def _reported(report: Path) -> Iterator[KernelUse]:
 
 
 def parse(text: str) -> list[KernelUse]:
-    """Read the lines of `cuobjdump --dump-resource-usage`; names stay mangled."""
+    """Parse the output of `cuobjdump --dump-resource-usage`; names stay mangled."""
     found, arch, name = [], 0, ""
     for line in text.splitlines():
         if match := _FILE.search(line):

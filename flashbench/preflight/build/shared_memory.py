@@ -1,4 +1,4 @@
-"""Shared memory that no chip gives: static arrays that ptxas refuses, dynamic sizes as written."""
+"""Shared memory no chip has: static arrays that ptxas refuses, dynamic sizes as written."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ TOO_MUCH_STATIC = re.compile(r"uses too much shared data|ptxas error.*shared")
 
 
 def shared_memory(subject: BuildSubject) -> Iterator[Finding | CannotCheck]:
-    """Static shared memory that no chip gives, and dynamic that one of those built for has not."""
+    """Find static shared memory no chip has, and dynamic that one of the build's chips lacks."""
     reason = subject.built.reason
     if match := TOO_MUCH_STATIC.search(reason):
         line = next(one for one in reason.splitlines() if match[0] in one)
@@ -28,16 +28,16 @@ def shared_memory(subject: BuildSubject) -> Iterator[Finding | CannotCheck]:
     try:
         kernels = subject.kernels
     except CannotCheck as unknown:
-        yield unknown  # a size that no chip has is known from the sources
+        yield unknown  # sources alone show a size that no chip has
     yield from dynamic(subject.tree, kernels)
 
 
 def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Finding | CannotCheck]:
-    """Sizes, with the kernel's static arrays, beyond what a block has on a chip that it is built
-    for, and launches beyond 48 KiB where nothing asks for more.
+    """Find sizes that, with the kernel's static arrays, exceed a block's limit on a target chip.
 
-    kernels: of the build; without them a size is too much where no chip has it. A size is judged
-    where its text says it and it stands under no condition of the preprocessor.
+    Also find launches beyond 48 KiB that nothing requests. kernels: of the build; without them a
+    size is too large if no chip has it. A size is judged if its text states it under no
+    preprocessor condition.
     """
     asked, unknown = Asked(tree), list[str]()
     for name in tree.units + tree.headers:
@@ -74,8 +74,8 @@ def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Fin
 
 
 def _beyond(size: int, shared: SharedSize, kernels: Sequence[KernelUse]) -> tuple[str, bool] | None:
-    """What is asked for beyond a chip's limit, and whether it is beyond that of every chip: a
-    kernel for one chip may be compiled, and never launched, for the others."""
+    """Say what exceeds a chip's limit, and whether it exceeds every chip's: a kernel meant for one
+    chip may be compiled for the others, and never launched there."""
     static = _static(shared, kernels)
     archs = set(static) or {one.arch for one in kernels if one.arch in DYNAMIC_SHARED}
     if not archs:
@@ -94,7 +94,7 @@ def _beyond(size: int, shared: SharedSize, kernels: Sequence[KernelUse]) -> tupl
 
 
 def _static(shared: SharedSize, kernels: Sequence[KernelUse]) -> dict[int, int]:
-    """Bytes of static arrays for each chip, the fewest where a template has several kernels."""
+    """Bytes of static arrays for each chip, the fewest if a template has several kernels."""
     found: dict[int, int] = {}
     for kernel in kernels:
         named = any(f"{len(name)}{name}" in kernel.name for name in shared.kernels)

@@ -1,4 +1,4 @@
-"""Libraries in the working tree of other sources than those beside them, and their rebuild."""
+"""Libraries in the working tree built from other sources than those beside them; their rebuild."""
 
 import re
 import shlex
@@ -17,14 +17,14 @@ from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, CannotMend, Finding
 
 _OWN_BUILD = ("python", "setup.py", "build_ext", "--inplace")
-# Where no settings say how a project is built.
+# For projects whose settings do not say how to build.
 _BUILD_BY_PIP = "python -m pip install --no-build-isolation --no-deps -e ."
 _MADE = re.compile(r"(^|/)(build[^/]*|dist|\.[^/]*|site-packages)/")
 _OF_ONE_PYTHON = re.compile(r"\.(cpython-|pypy)[^/]*\.so$")
 
 
 def stale_library(subject: BuildSubject) -> Iterator[Finding]:
-    """A library older than a source it was made of; of ours, one that states other sources.
+    """Find a library older than one of its sources; for ours, one that states other sources.
 
     Only the mend builds anything in the working tree.
     """
@@ -53,7 +53,7 @@ def stale_library(subject: BuildSubject) -> Iterator[Finding]:
 def _older(
     subject: BuildSubject, sources: tuple[str, ...], import_root: Path
 ) -> Iterator[tuple[Path, str]]:
-    """Libraries older than a unit or header; with `sources`, of those."""
+    """Find libraries older than a unit or header, of `sources` if given."""
     root = subject.tree.root
     units = [
         name
@@ -70,7 +70,7 @@ def _older(
 
 
 def _of_other_sources(root: Path) -> Iterator[tuple[Path, str]]:
-    """Our library, which states the hash of its sources: a checkout makes old files look new."""
+    """Find our library if it states another source hash: a checkout makes old files look new."""
     now = source_hash.of_tree(root)
     for library in _libraries(root, root):
         with tempfile.TemporaryDirectory() as work:
@@ -82,7 +82,7 @@ def _of_other_sources(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _libraries(root: Path, import_root: Path) -> list[Path]:
-    """Extension modules that an import of this Python finds in a checkout."""
+    """Extension modules in a checkout that an import by this Python finds."""
     found = {
         path
         for place in (root, import_root)
@@ -98,7 +98,7 @@ def _libraries(root: Path, import_root: Path) -> list[Path]:
 
 
 def _rebuild(subject: BuildSubject, command: tuple[str, ...], libraries: list[Path]) -> str:
-    """Run the project's own build in the working tree; what became of it, in one line."""
+    """Run the project's own build in the working tree; report the outcome in one line."""
     program, *arguments = command
     if program in ("python", "python3"):
         program = sys.executable
@@ -118,11 +118,11 @@ def _rebuild(subject: BuildSubject, command: tuple[str, ...], libraries: list[Pa
             raise CannotMend(f"`{shown}` failed: {failed.status}: {first_line(failed.reason)}")
     said = f"ran `{shown}` in {monotonic() - begun:.0f} s"
     after = _times(libraries)
-    # Of setuptools, for one, a header that changed is no reason to compile again.
+    # setuptools, for one, does not recompile when a header changes.
     left = [path.name for path in libraries if before[path] == after[path]]
     return f"{said}, which left {', '.join(left)} as it was: remove it first" if left else said
 
 
 def _times(paths: list[Path]) -> dict[Path, int]:
-    """Of the last change, 0 of what is not there."""
+    """Modification times, 0 for missing files."""
     return {path: path.stat().st_mtime_ns if path.exists() else 0 for path in paths}

@@ -1,4 +1,4 @@
-"""What the build level looks at: a project's sources, and what became of building HEAD."""
+"""What the build level examines: a project's sources, and the outcome of building HEAD."""
 
 import shlex
 from collections.abc import Callable
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class BuildSubject:
-    """A project. Building is tried once, by the first check that asks. named: the checks that have
-    found an error so far."""
+    """A project, built once, by the first check that asks. named: the checks that have found an
+    error so far."""
 
     tree: SourceTree
     timeout: float
@@ -33,7 +33,7 @@ class BuildSubject:
 
     @cached_property
     def project(self) -> "Project":
-        """Its settings; CannotCheck where it has none that can be used, or no git."""
+        """The project's settings; CannotCheck without usable ones, or without git."""
         from flashbench.errors import FlashbenchError
         from flashbench.revisions import read
 
@@ -52,7 +52,7 @@ class BuildSubject:
 
     @property
     def setting(self) -> Setting:
-        """Where it says what its kernels are built for."""
+        """Where the project says what its kernels are built for."""
         try:
             build = shlex.join(self.project.build or ())
         except CannotCheck:
@@ -69,7 +69,7 @@ class BuildSubject:
 
         try:
             head = resolve(self.project.repository, "HEAD")
-            # What was missing when it failed last may be installed now.
+            # What was missing at the last failure may be installed now.
             return prepare(
                 self.project, head, cache_directory(), timeout=self.timeout, retry_failed=True
             )
@@ -78,14 +78,14 @@ class BuildSubject:
 
     @cached_property
     def libraries(self) -> list[Path]:
-        """What the build of HEAD delivered; CannotCheck where it does not build."""
+        """What the build of HEAD delivered; CannotCheck if it does not build."""
         if self.built.build.status != "built":
             raise CannotCheck("HEAD does not build")
         return sorted((Path(self.built.build.directory) / "lib").rglob("*.so"))
 
     @property
     def archs(self) -> tuple[str, ...] | CannotCheck:
-        """What the built libraries have code for, or why that is not known."""
+        """Architectures the built libraries have code for, or why they are unknown."""
         try:
             return tuple(sorted(set[str]().union(*map(archs_of, self.libraries))))
         except CannotCheck as reason:
@@ -93,8 +93,8 @@ class BuildSubject:
 
     @cached_property
     def kernels(self) -> list[KernelUse]:
-        """What the kernels of the built libraries use; CannotCheck without cuobjdump, and where
-        there are none."""
+        """What the kernels of the built libraries use; CannotCheck without cuobjdump or without
+        kernels."""
         if found := read_kernels(self.libraries):
             return found
         raise CannotCheck("the build has no CUDA kernels")

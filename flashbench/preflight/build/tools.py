@@ -1,4 +1,4 @@
-"""The compilers and packages that a build needs are here, on PATH, and of this Python."""
+"""The compilers and packages that a build needs are installed, on PATH, and for this Python."""
 
 import importlib.util
 import os
@@ -18,11 +18,11 @@ from flashbench.preflight.finding import CannotCheck, Finding, Severity
 from flashbench.preflight.programs import ask, cuda_program
 from flashbench.preflight.source.listings import is_build
 
-# What `make` and setup.py look for is in build_support/prerequisites.py and setup.py, which run
-# before there is a package, the former on a Python too old for it. An installed package does not
-# have them: so the names of compilers, and the place of Python's headers, are here once more.
+# build_support/prerequisites.py and setup.py hold what `make` and setup.py look for: they run
+# before there is a package, the former on a Python too old for it. An installed package lacks both
+# files, so compiler names and the place of Python's headers are repeated here.
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
-_SECONDS = 60.0  # for an answer of nvcc or pip
+_SECONDS = 60.0  # for an answer from nvcc or pip
 _BUILDS_AGAINST_TORCH = re.compile(
     r"^[ \t]*(?:from|import)[ \t]+torch\.utils(?:\.cpp_extension|[ \t]+import\b[^\n]*cpp_extension)"
     r"|^[ \t]*find_package[ \t]*\([ \t]*Torch\b",
@@ -47,7 +47,8 @@ def python_headers(subject: BuildSubject) -> Iterator[Finding]:
 
 
 def nvcc(subject: BuildSubject) -> Iterator[Finding]:
-    """nvcc is on PATH if there are units for it: an error unless HEAD builds without it."""
+    """Check that nvcc is on PATH if there are units for it: an error unless HEAD builds without
+    it."""
     if not subject.has_cuda:
         raise CannotCheck("there are no units for nvcc")
     name = _nvcc_name()
@@ -77,7 +78,7 @@ def nvcc(subject: BuildSubject) -> Iterator[Finding]:
 
 
 def _nvcc_name() -> str:
-    """As CMake chooses it."""
+    """Name nvcc as CMake chooses it."""
     return next(iter(os.environ.get("CUDACXX", "").split()), "nvcc")
 
 
@@ -89,7 +90,7 @@ def _builds(subject: BuildSubject) -> bool:
 
 
 def pip(subject: BuildSubject) -> Iterator[Finding]:
-    """This Python has pip, and the pip3 of PATH is its own."""
+    """Check that this Python has pip, and that pip3 on PATH is its own."""
     if importlib.util.find_spec("pip") is None:
         yield Finding(sys.executable, "has no pip", "python -m ensurepip --upgrade")
         return
@@ -115,7 +116,7 @@ def pip(subject: BuildSubject) -> Iterator[Finding]:
 
 
 def build_requirements(subject: BuildSubject) -> Iterator[Finding]:
-    """What pyproject.toml requires for a build is installed: builds are made without network."""
+    """Check that the build requirements of pyproject.toml are installed: builds have no network."""
     from flashbench.builds.requirements import missing
 
     try:
@@ -134,7 +135,7 @@ def build_requirements(subject: BuildSubject) -> Iterator[Finding]:
 
 
 def torch(subject: BuildSubject) -> Iterator[Finding]:
-    """torch is installed, for the CUDA of nvcc if the build compiles against torch."""
+    """Check that torch is installed, for nvcc's CUDA if the build compiles against torch."""
     place = _torch()
     if place is None:
         yield Finding(sys.executable, "torch is not installed", "python -m pip install torch")
@@ -170,7 +171,7 @@ def _torch() -> Path | None:
 
 
 def _nvcc_release() -> str:
-    """The major version of nvcc."""
+    """nvcc's major version."""
     program = shutil.which(_nvcc_name())
     if program is None:
         raise CannotCheck("nvcc is not on PATH")

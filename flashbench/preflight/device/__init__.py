@@ -1,4 +1,4 @@
-"""Checks of the GPU and its software, from what they say of themselves. No setting is touched."""
+"""Checks of the GPU and its software, from what they report. They touch no setting."""
 
 from flashbench.preflight.device import chips, gpu, software
 from flashbench.preflight.device.answers import Answers, ask_machine

@@ -1,6 +1,6 @@
-"""What the driver's tools, torch and the file system say of this machine: asked once, then judged.
+"""What driver tools, torch and the file system report of this machine: asked once, then judged.
 
-The answers are data, so that those of another machine can be kept and replayed.
+The answers are data, so another machine's can be kept and replayed.
 """
 
 import os
@@ -17,18 +17,17 @@ from flashbench.preflight.finding import CannotCheck
 from flashbench.preflight.programs import Answer, ask
 
 _SECONDS = 60.0  # for one tool
-# Where nvidia-smi is in WSL and in containers of Kubernetes, if not on PATH.
+# Where WSL and Kubernetes containers keep nvidia-smi if it is not on PATH.
 _PLACES = ("/usr/lib/wsl/lib", "/usr/local/nvidia/bin")
 _MAY_PROFILE = 1 << 21  # CAP_SYS_ADMIN
 
 
 @dataclass(frozen=True)
 class Answers:
-    """driver: None without nvidia-smi, which `driver_error` explains. tools: name -> first line of
-    its version, or "" when it is not on PATH; profiling: who may read the GPU's counters, "" where
-    nobody says. free: bytes on the disks of these folders. archs: that the build has code for, or
-    why that is not known. named: the checks of the levels below that found an error.
-    """
+    """driver: None without nvidia-smi, as `driver_error` explains. tools: name -> first line of its
+    version, or "" if it is not on PATH; profiling: who may read the GPU's counters, "" if nothing
+    says. free: bytes on the disks of these folders. archs: those the build has code for, or why
+    they are unknown. named: the checks of lower levels that found an error."""
 
     driver: Driver | None
     driver_error: str = ""
@@ -37,7 +36,7 @@ class Answers:
     profiling: str = ""
     free: dict[str, int] = field(default_factory=dict)
     archs: tuple[str, ...] | CannotCheck = ()
-    setting: Setting = field(default_factory=Setting)  # that decides `archs`
+    setting: Setting = field(default_factory=Setting)  # decides `archs`
     chosen: str | None = None  # $CUDA_VISIBLE_DEVICES
     order: str = ""  # $CUDA_DEVICE_ORDER
     named: frozenset[str] = frozenset()
@@ -48,7 +47,7 @@ class Answers:
         return self.driver
 
     def require_gpus(self) -> list[GpuState]:
-        """The GPUs that CUDA sees."""
+        """The GPUs CUDA sees."""
         listed = self.require_driver().gpus
         found = visible(listed, self.chosen, self.order)
         if not found:
@@ -63,7 +62,7 @@ def ask_machine(
     setting: Setting,
     named: frozenset[str],
 ) -> Answers:
-    """Ask this machine. Changes nothing; a tool that fails or hangs is an answer, too."""
+    """Ask this machine; change nothing. A tool that fails or hangs is an answer, too."""
     driver, error = _ask_driver()
     return Answers(
         driver=driver,
@@ -81,7 +80,7 @@ def ask_machine(
 
 
 def _ask_driver() -> tuple[Driver | None, str]:
-    """The driver's answers, or why there are none."""
+    """Return the driver's answers, or why there are none."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_PLACES])
     program = shutil.which("nvidia-smi", path=path)
     if program is None:
@@ -90,7 +89,7 @@ def _ask_driver() -> tuple[Driver | None, str]:
         said = ask([program, "-q", "-x"], _SECONDS)
         if said.code:
             return None, said.first_line
-        # Not in the document; drivers before 2022 do not know the question.
+        # Not in the document; drivers before 2022 do not know the query.
         chips = ask([program, "--query-gpu=compute_cap", "--format=csv,noheader"], _SECONDS)
     except CannotCheck as reason:
         return None, str(reason)
@@ -115,8 +114,8 @@ def _version(tool: str) -> str:
 
 
 def _profiling(driver: Path, process: Path) -> str:
-    """`RmProfilingAdminOnly: 1`, as the driver's module says it; root in a container need not be
-    an administrator."""
+    """Read `RmProfilingAdminOnly: 1` from the driver's module; root in a container may not be an
+    administrator."""
     try:
         lines = driver.read_text().splitlines()
         held = [one for one in process.read_text().splitlines() if one.startswith("CapEff:")]

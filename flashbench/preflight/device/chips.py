@@ -1,4 +1,4 @@
-"""The chips of this machine have kernels, in the build and in torch."""
+"""The build and torch have kernels for this machine's chips."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from flashbench.preflight.finding import CannotCheck, Finding
 
 
 def _chips(answers: Answers) -> dict[str, int]:
-    """The chips here, as 90, by the driver or, if it is too old to say, by torch."""
+    """The chips here, as 90, from the driver or, if it is too old to say, from torch."""
     named = {gpu.name: gpu.capability for gpu in answers.require_gpus()}
     if not all(named.values()):
         if answers.torch is None or not answers.torch.chips:
@@ -19,8 +19,8 @@ def _chips(answers: Answers) -> dict[str, int]:
 
 
 def chip_covered(answers: Answers) -> Iterator[Finding]:
-    """The build has machine code for this chip (same major version, a minor one not above its own)
-    or PTX of an older one, which the driver compiles."""
+    """Check that the build has machine code for this chip (same major version, minor not above its
+    own) or PTX of an older one, which the driver compiles."""
     chips = _chips(answers)
     if isinstance(answers.archs, CannotCheck):
         raise answers.archs
@@ -36,7 +36,7 @@ def chip_covered(answers: Answers) -> Iterator[Finding]:
 
 
 def torch_covered(answers: Answers) -> Iterator[Finding]:
-    """torch has kernels for this chip."""
+    """Check that torch has kernels for this chip."""
     if answers.torch is None or not answers.torch.archs:
         raise CannotCheck("torch does not say what it has kernels for")
     for name, chip in without_kernels(answers).items():
@@ -48,7 +48,7 @@ def torch_covered(answers: Answers) -> Iterator[Finding]:
 
 
 def without_kernels(answers: Answers) -> dict[str, int]:
-    """The chips that torch has no kernels for."""
+    """Chips that torch has no kernels for."""
     torch = answers.torch
     if torch is None or not torch.archs:
         return {}

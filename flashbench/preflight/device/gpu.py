@@ -1,4 +1,4 @@
-"""The GPU is free, whole, unthrottled and has room: what it is now decides what is measured."""
+"""The GPU is free, whole, unthrottled and has room: its present state decides what is measured."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,17 +8,17 @@ from flashbench.preflight.device.answers import Answers
 from flashbench.preflight.device.nvidia_smi import GpuState
 from flashbench.preflight.finding import CannotCheck, Finding
 
-# Reasons that slow the chip down without anybody having asked for it.
+# Reasons that slow the chip down unasked.
 _FORCED = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 _LEAST_DISK = 2 << 30  # bytes: a build of CUDA units with its objects
-_LEAST_MEMORY = 0.5  # of a GPU's, free
+_LEAST_MEMORY = 0.5  # of the GPU's memory, free
 _BUSY = 25.0  # percent
 
 _Looked = Iterator[Finding | CannotCheck]
 
 
 def _of_each_gpu(look: Callable[[GpuState], _Looked]) -> Callable[[Answers], _Looked]:
-    """A check of all GPUs that CUDA sees, of one that looks at one."""
+    """Run a check of one GPU on every GPU CUDA sees."""
 
     @wraps(look)
     def of_all(answers: Answers) -> _Looked:
@@ -109,7 +109,7 @@ def throttling(gpu: GpuState) -> _Looked:
 
 @_of_each_gpu
 def clocks(gpu: GpuState) -> _Looked:
-    """Clocks that were chosen: an application clock, or a limit that is active at rest."""
+    """Find clocks that someone chose: an application clock, or a limit active at rest."""
     limits = ("applications_clocks_setting", "sync_boost")
     if gpu.fixed_clock is not None or any(one in limits for one in gpu.throttled or ()):
         speed = f" of {gpu.fixed_clock:.0f} MHz" if gpu.fixed_clock is not None else ""

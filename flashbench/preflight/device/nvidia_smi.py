@@ -1,4 +1,4 @@
-"""`nvidia-smi -q -x`, of drivers from 2019 (430) on: the same facts under names that changed."""
+"""Parse `nvidia-smi -q -x` of drivers since 2019 (430): the same facts under changing names."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-# The newest CUDA that a driver runs, where it does not say so: the first driver of each version,
-# from the CUDA Toolkit Release Notes 13.0, table "CUDA Toolkit and Corresponding Driver Versions".
+# The newest CUDA a driver runs, if it does not say: the first driver of each version, from the CUDA
+# Toolkit Release Notes 13.0, table "CUDA Toolkit and Corresponding Driver Versions".
 _FIRST_DRIVERS = ((580, "13.0"), (525, "12.0"), (450, "11.0"), (410, "10.0"), (384, "9.0"))
 _NAME = re.compile(r"(<process_name>)(.*?)(</process_name>)", re.DOTALL)
 _INVALID = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -24,16 +24,16 @@ class Process:
 
 @dataclass(frozen=True)
 class GpuState:
-    """One device. What the driver does not say is None, or ""; watts, MHz, bytes, degrees, percent.
+    """One device. What the driver omits is None or ""; units: watts, MHz, bytes, degrees, percent.
 
-    name: with its index where there are several. instances: of a GPU that MIG divides; None without
-    MIG. ecc_errors: 0 also for a GPU without ECC. fixed_clock: the application clock, if it is not
-    the default one. throttled: the reasons that are active now, without idleness.
+    name: with its index if there are several. instances: of a GPU that MIG divides; None without
+    MIG. ecc_errors: 0 also for a GPU without ECC. fixed_clock: the application clock, unless it is
+    the default. throttled: the reasons active now, except idleness.
     """
 
     name: str
     uuid: str = ""
-    capability: str = ""  # "9.0"; of drivers that say it
+    capability: str = ""  # "9.0"; from drivers that report it
     instances: int | None = None
     persistence: bool | None = None
     compute_mode: str = ""
@@ -55,7 +55,7 @@ class GpuState:
 
 @dataclass(frozen=True)
 class Driver:
-    """version: of the driver; cuda: the newest CUDA that it runs, "" of very old ones."""
+    """version: the driver's; cuda: the newest CUDA it runs, "" for very old drivers."""
 
     version: str
     cuda: str
@@ -63,8 +63,8 @@ class Driver:
 
 
 def read_driver(text: str, capabilities: Sequence[str] = ()) -> Driver:
-    """capabilities: of the devices, in their order. Raises ParseError for what is no such
-    document."""
+    """Parse the document. capabilities: of the devices, in order. Raises ParseError for anything
+    else."""
     root = _parse(text)
     version, nodes = _text(root, "driver_version"), list(root.iter("gpu"))
     known = [one if re.fullmatch(r"\d+\.\d", one) else "" for one in capabilities]
@@ -79,7 +79,7 @@ def read_driver(text: str, capabilities: Sequence[str] = ()) -> Driver:
 
 
 def _parse(text: str) -> ElementTree.Element:
-    """A process may have any name, and some drivers write it as it is."""
+    """Parse XML in which a process may have any name, and some drivers do not escape it."""
     try:
         return ElementTree.fromstring(text)  # noqa: S314 - the driver's own tool on this machine
     except ElementTree.ParseError:
@@ -137,7 +137,7 @@ def _processes(node: ElementTree.Element) -> Iterator[Process]:
 
 
 def _uncorrected(volatile: ElementTree.Element | None) -> int:
-    """The errors since the driver was loaded, under the names of all drivers."""
+    """Count errors since the driver was loaded, under any driver's names."""
     if volatile is None:
         return 0
     wrong = [
@@ -145,12 +145,12 @@ def _uncorrected(volatile: ElementTree.Element | None) -> int:
         for entry in volatile.iter()
         if re.search("uncorrect|double_bit", entry.tag)
     ]
-    # Of drivers that list the units of each kind: their sum.
+    # Some drivers list the units of each kind: add them up.
     return int(sum(wrong) + (_number(_text(volatile, "double_bit/total")) or 0))
 
 
 def _reasons(node: ElementTree.Element | None) -> tuple[str, ...] | None:
-    """`hw_thermal_slowdown` of `clocks_event_reason_hw_thermal_slowdown`: Active."""
+    """Read `hw_thermal_slowdown` from an active `clocks_event_reason_hw_thermal_slowdown`."""
     found, known = [], False
     for entry in node if node is not None else ():
         name = re.sub(r"^clocks_(event|throttle)_reasons?_", "", entry.tag)
@@ -175,7 +175,7 @@ def _text(node: ElementTree.Element, path: str) -> str:
 
 
 def _said(text: str) -> str:
-    """The text, "" for the words that stand for nothing."""
+    """The text; "" for words that stand for nothing."""
     return (
         "" if text.strip("[]") in ("N/A", "Not Supported", "Unknown Error", "Not Found") else text
     )

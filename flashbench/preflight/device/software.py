@@ -8,7 +8,7 @@ from flashbench.preflight.device.chips import without_kernels
 from flashbench.preflight.device.nvidia_smi import GpuState
 from flashbench.preflight.finding import CannotCheck, Finding
 
-# What nvidia-smi says, and what helps.
+# What nvidia-smi reports, and what helps.
 _MENDS = {
     "version mismatch": "restart the machine: its driver was updated, and the old one is loaded",
     "Unknown Error": "restart the container: it has lost its access to the GPU",
@@ -18,7 +18,7 @@ _NO_KERNEL = "no kernel image"
 
 
 def driver(answers: Answers) -> Iterator[Finding]:
-    """nvidia-smi answers, and lists a device."""
+    """Check that nvidia-smi answers, and lists a device."""
     if answers.driver is None:
         start = (
             "nvidia-smi  # on a machine with a GPU: install its driver, or start the container "
@@ -31,9 +31,9 @@ def driver(answers: Answers) -> Iterator[Finding]:
 
 
 def fits(answers: Answers) -> Iterator[Finding]:
-    """The driver runs the CUDA that torch was built for.
+    """Check that the driver runs the CUDA torch was built for.
 
-    Within one major version a driver runs newer minor ones (CUDA's minor-version compatibility).
+    Within a major version a driver runs newer minor ones (CUDA's minor-version compatibility).
     """
     driver = answers.require_driver()
     if answers.torch is None or not answers.torch.cuda or not driver.cuda:
@@ -49,7 +49,7 @@ def fits(answers: Answers) -> Iterator[Finding]:
 
 
 def _is_too_old(answers: Answers) -> bool:
-    """Whether the driver does not run torch's CUDA."""
+    """Whether the driver is too old for torch's CUDA."""
     if answers.driver is None or answers.torch is None:
         return False
     runs, needs = _version(answers.driver.cuda), _version(answers.torch.cuda)
@@ -57,7 +57,7 @@ def _is_too_old(answers: Answers) -> bool:
 
 
 def torch_sees(answers: Answers) -> Iterator[Finding]:
-    """torch is there, has CUDA, and reaches the device."""
+    """Check that torch is installed, has CUDA, and reaches the device."""
     torch = answers.torch
     if torch is None or "torch" in answers.named:
         raise CannotCheck("torch is missing or does not fit: see the level build")
@@ -92,7 +92,7 @@ def torch_sees(answers: Answers) -> Iterator[Finding]:
 
 
 def _explained(answers: Answers) -> str:
-    """The check that names why torch fails; "" if none does."""
+    """Name the check that explains why torch fails; "" if none does."""
     if answers.driver is None or not answers.driver.gpus:
         return "driver"
     if _is_too_old(answers):
@@ -120,7 +120,7 @@ def _sees(answers: Answers) -> list[GpuState]:
 
 
 def backends(answers: Answers) -> Iterator[Finding]:
-    """SDPA's backends take a small fp16 call."""
+    """Check that SDPA's backends accept a small fp16 call."""
     if answers.torch is None or not answers.torch.available:
         raise CannotCheck("torch sees no GPU")
     if answers.torch.error:
@@ -135,7 +135,8 @@ def backends(answers: Answers) -> Iterator[Finding]:
 
 
 def nvcc(answers: Answers) -> Iterator[Finding]:
-    """nvcc is on PATH, and not newer than the driver where code is not for this chip alone."""
+    """Check that nvcc is on PATH, and not newer than the driver unless code is for this chip
+    alone."""
     if "nvcc" in answers.named:
         raise CannotCheck("nvcc is missing: see the level build")
     said = answers.tools.get("nvcc", "")
@@ -163,7 +164,7 @@ def nvcc(answers: Answers) -> Iterator[Finding]:
 
 
 def ncu(answers: Answers) -> Iterator[Finding]:
-    """ncu is on PATH, and this user may read the counters."""
+    """Check that ncu is on PATH, and that this user may read the counters."""
     said = answers.tools.get("ncu", "")
     if not said:
         yield Finding("PATH", "ncu is not on PATH", "install Nsight Compute", "warning")

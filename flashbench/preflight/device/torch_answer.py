@@ -1,4 +1,4 @@
-"""What torch says of the GPU, in a process of its own."""
+"""What torch reports about the GPU, from a process of its own."""
 
 import json
 import sys
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from flashbench.preflight.finding import CannotCheck
 from flashbench.preflight.programs import ask
 
-_SECONDS = 120.0  # a first import of torch from a slow disk takes long
+_SECONDS = 120.0  # the first import of torch from a slow disk takes long
 
 
 @dataclass(frozen=True)
 class TorchAnswer:
-    """cuda: the version it is built for, "" without; archs: that it has kernels for, as sm_90;
-    chips: of the devices, as 9.0; error: why it cannot be imported, sees no device or fails on
-    it; missing: SDPA backends that take no call.
-    """
+    """cuda: the version torch is built for, "" without; archs: those it has kernels for, as sm_90;
+    chips: of the devices, as 9.0; error: why it cannot be imported, sees no device or fails on it;
+    missing: SDPA backends that accept no call."""
 
     version: str = ""
     cuda: str = ""
@@ -56,7 +55,7 @@ print(json.dumps(found))
 
 
 def ask_torch() -> TorchAnswer | None:
-    """None if it is not installed."""
+    """Ask torch; None if it is not installed."""
     try:
         answer = ask([sys.executable, "-W", "ignore", "-c", _TORCH], _SECONDS)
     except CannotCheck as reason:

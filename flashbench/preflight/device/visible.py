@@ -1,4 +1,4 @@
-"""The GPUs that CUDA sees: CUDA_VISIBLE_DEVICES hides others, and what is wrong with them."""
+"""The GPUs CUDA sees: CUDA_VISIBLE_DEVICES hides the others, and what is wrong with them."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,11 @@ from flashbench.preflight.device.nvidia_smi import GpuState
 
 
 def visible(gpus: Sequence[GpuState], chosen: str | None, order: str = "") -> list[GpuState]:
-    """The GPUs that a value of CUDA_VISIBLE_DEVICES leaves, all of them without one.
+    """Select the GPUs that a value of CUDA_VISIBLE_DEVICES leaves visible; without one, all.
 
-    chosen: indices, beginnings of UUIDs, MIG instances; CUDA ignores what follows a name that it
-    does not know. order: CUDA_DEVICE_ORDER, without which CUDA numbers GPUs of different models in
-    an order of its own: then any may be meant by an index.
+    chosen: indices, UUID prefixes, MIG instances; CUDA ignores what follows an unknown name. order:
+    CUDA_DEVICE_ORDER; without it CUDA numbers GPUs of different models in its own order, so an
+    index may mean any of them.
     """
     if chosen is None:
         return list(gpus)
@@ -21,7 +21,7 @@ def visible(gpus: Sequence[GpuState], chosen: str | None, order: str = "") -> li
             named = list(gpus) if mixed else [gpus[int(name)]]
         elif name.startswith("GPU-"):
             named = [gpu for gpu in gpus if gpu.uuid.startswith(name)]
-        elif name.startswith("MIG-GPU-"):  # of drivers before 470: MIG-GPU-UUID/instance/instance
+        elif name.startswith("MIG-GPU-"):  # drivers before 470: MIG-GPU-UUID/instance/instance
             named = [gpu for gpu in gpus if gpu.uuid == name[4:].partition("/")[0]]
         elif name.startswith("MIG-"):
             named = [gpu for gpu in gpus if gpu.instances]

@@ -1,7 +1,7 @@
-"""Checks that read the sources alone: no compiler, no torch, no build, and git only if it is there.
+"""Checks that read only the sources: no compiler, torch or build, and git only if it is there.
 
-They reason from text, as `builds.missing_symbol` does: what only a compiler can tell is left to the
-build level, and where text is ambiguous (macros, generated files) a check keeps silent.
+They reason from text, as `builds.missing_symbol` does: they leave to the build level what only a
+compiler can tell, and stay silent where text is ambiguous (macros, generated files).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +20,7 @@ Look = Callable[[SourceTree], Iterable[Finding | CannotCheck]]
 
 
 def _reading(look: Look) -> Look:
-    """A check that reads sources, and says which it could not read."""
+    """Wrap a check that reads sources so that it reports those it could not read."""
 
     def looked(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         yield from look(tree)
@@ -33,7 +33,7 @@ def _reading(look: Look) -> Look:
 
 
 def _damaged(tree: SourceTree) -> Iterator[Finding]:
-    """Objects of the repository that git lacks: no clone can be made of it."""
+    """Report objects that git lacks: the repository cannot be cloned."""
     if tree.damaged:
         yield Finding(".git", tree.damaged, "git fsck --full  # and fetch what is missing")
 

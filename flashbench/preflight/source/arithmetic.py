@@ -1,7 +1,7 @@
 """Integers that sources state by constants: arithmetic of literals, constexpr, #define and sizeof.
 
-Nothing is guessed: a name that a file and what it includes define twice, under a condition, as a
-parameter or as a variable has no value, and neither has an expression with such a name in it.
+Nothing is guessed: a name has no value if a file and its includes define it twice, under a
+condition, as a parameter or as a variable; nor has an expression that uses it.
 """
 
 import ast
@@ -25,7 +25,7 @@ _CONSTANT = re.compile(
     rf"\b(?:constexpr|const)\s+(?:static\s+|inline\s+|__device__\s+)*{_INTEGER}\s+"
     r"(?P<name>\w+)\s*(?:=\s*(?P<value>[^;{}]+?)|\{(?P<braced>[^;{}]*)\})\s*;"
 )
-# What may stand before a name that is used, not declared.
+# What may precede a name that is used, not declared.
 _BEFORE_USE = ("return", "case", "else", "sizeof", "alignas", "co_return", "throw", "goto")
 _SUFFIX = re.compile(
     r"\b(0[xX][0-9a-fA-F']+?|[0-9][0-9']*?)(?:[uU][lL]{0,2}|[lL]{1,2}[uU]?|[zZ][uU]?)\b"
@@ -50,19 +50,19 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 class _Unknown(Exception):  # noqa: N818 - an outcome, not an error
-    """What is written does not tell the value."""
+    """The text does not determine the value."""
 
 
 @dataclass
 class Constants:
-    """What one file, and all that it includes, says of names."""
+    """What one file, and all it includes, says about names."""
 
     tree: SourceTree
     file: str
     _busy: set[str] = field(default_factory=set)
 
     def value(self, expression: str) -> int | None:
-        """Of an integer expression of C++; None where it cannot be known."""
+        """Evaluate an integer expression of C++; None if it cannot be known."""
         try:
             return self._value(expression)
         except (_Unknown, SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
@@ -80,7 +80,7 @@ class Constants:
             return None
         parameter = re.compile(rf"\b(?:typename|class)\s+{re.escape(last)}\s*[,>=]")
         if any(parameter.search(text) for text in self._texts):
-            return None  # of a template: any type
+            return None  # a template's: any type
         self._busy.add(f"sizeof {last}")
         try:
             alias = {match[1] for match in self._aliases if match[0] == last}
@@ -107,7 +107,7 @@ class Constants:
 
     @cached_property
     def _stated(self) -> dict[str, set[str | None]]:
-        """Of each name the expressions that define it; None for one under a condition."""
+        """Expressions that define each name; None for one under a condition."""
         found: dict[str, set[str | None]] = defaultdict(set)
         for file, text in zip(self._files, self._texts, strict=True):
             for match in _CONSTANT.finditer(text):
@@ -135,7 +135,7 @@ class Constants:
         if name in _LIMITS:
             return _LIMITS[name]
         scope, _, last = name.removeprefix("::").rpartition("::")
-        # Of a template's parameter nobody here knows the members.
+        # The members of a template's parameter are unknown here.
         if scope and not self._is_scope(scope.rpartition("::")[2]):
             raise _Unknown
         stated = self._stated.get(last, {None})
@@ -151,7 +151,7 @@ class Constants:
             self._busy.discard(last)
 
     def _is_variable(self, name: str) -> bool:
-        """Whether it is declared as something else somewhere: a parameter, a member, a variable."""
+        """Whether it is also declared as something else: a parameter, a member, a variable."""
         declared = re.compile(
             rf"\b(\w+)(?:\s+|\s*&\s*)(?:const\s+)?({re.escape(name)})\s*(?=[=;,)>\[{{:])"
         )

@@ -1,4 +1,4 @@
-"""Which units the build may compile, by all that its files name, with patterns and variables."""
+"""Units the build may compile: all that its files name, directly or by patterns and variables."""
 
 import os
 import re
@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\([^()]*\)|\$<[^<>]*>|\$\w|@\w+@|\*+|\?|
 _LIST_DIR = re.compile(r"\$\{CMAKE_CURRENT_LIST_DIR\}/")
 _HERE = re.compile(r"\$\{CMAKE_CURRENT_(?:LIST|SOURCE)_DIR\}/")
 _COMMENT = re.compile(r"(?m)#\[(=*)\[[\s\S]*?\]\1\]|#[^\n]*")
-# Commands of CMake that name units and do not compile them.
+# CMake commands that name units without compiling them.
 _NOT_COMPILING = re.compile(
     r"\b(?:message|install|set_source_files_properties|list\s*\(\s*(?:REMOVE\w*|FILTER))\b[^()]*\)"
 )
@@ -31,25 +31,26 @@ _SCRIPTS = (".py", ".sh", ".bzl", ".toml", ".cfg", ".ninja", ".bazel", "BUILD")
 
 @dataclass(eq=False)
 class CompiledUnits:
-    """What the build files of a tree name. unknown: why they may compile more, "" if they tell."""
+    """Units named by a tree's build files. unknown: why they may compile more, "" if the list is
+    whole."""
 
     tree: SourceTree
-    words: dict[str, list[str]]  # by the name of the unit
+    words: dict[str, list[str]]  # by unit name
     patterns: list["re.Pattern[str]"]
     unknown: str
 
     @cached_property
     def units(self) -> frozenset[str]:
-        """The units that it may compile."""
+        """Units the build may compile."""
         return frozenset(unit for unit in self.tree.units if self._is_named(unit))
 
     @cached_property
     def files(self) -> frozenset[str]:
-        """These units, and the units that they include."""
+        """Units the build may compile, and the units those include."""
         return frozenset(one for one in self.tree.closure_of(self.units) if one.endswith(UNITS))
 
     def leaves_out(self, file: str) -> bool:
-        """Whether no build, nor a script that may compile, names a unit."""
+        """Whether no build file names the unit, nor any script that may compile."""
         if self.unknown or not self.units or file in self.files or not file.endswith(UNITS):
             return False
         name = PurePosixPath(file).name
@@ -78,7 +79,7 @@ class CompiledUnits:
 
 @lru_cache(maxsize=1)
 def build_of(tree: SourceTree) -> CompiledUnits:
-    """What setup.py, CMake, meson and make compile."""
+    """Collect the units that setup.py, CMake, Meson and make compile."""
     words: dict[str, list[str]] = defaultdict(list)
     patterns, unknown = {}, ""
     for file in tree.build_files:
@@ -97,8 +98,8 @@ def build_of(tree: SourceTree) -> CompiledUnits:
 
 
 def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
-    """The names and patterns of units, each with its line; `ANY` for what is not told. With "/" in
-    front: from the root."""
+    """Yield unit names and patterns with their lines: `ANY` where text does not tell, a leading "/"
+    for a path from the root."""
     text = tree.read(file).text
     if file.endswith(".py"):
         try:
@@ -114,7 +115,7 @@ def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
     here = _HERE if file.endswith("CMakeLists.txt") else _LIST_DIR
     for match in _WORD.finditer(text):
         word = match[0]
-        if (start := here.match(word)) is not None:  # from the root: a pattern with a place
+        if (start := here.match(word)) is not None:  # written from the root, as its folder is known
             below = PurePosixPath(file).parent / word[start.end() :]
             word = f"/{os.path.normpath(below)}"
         word = _VARIABLE.sub(ANY, word)
@@ -123,18 +124,18 @@ def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
 
 
 def _plain(text: str) -> str | None:
-    """Without leading folders that are unknown or the project's own; None if it may be any."""
+    """Strip leading folders that are unknown or the project's own; None if it may be any unit."""
     parts = [part for part in text.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     while len(parts) > 1 and parts[0] == ANY:
         parts.pop(0)
     if not parts or not parts[-1].replace(ANY, ""):
-        # All of a folder that has a name of its own is a pattern, too.
+        # A whole folder counts as a pattern if the folder has a name.
         return "/".join(parts) if any(part.replace(ANY, "") for part in parts) else None
     return "/".join(parts)
 
 
 def _expression(plain: str) -> str:
-    """Of a pattern; folders that are unknown may be none."""
+    """Turn a pattern into a regular expression; unknown folders may be absent."""
     parts = re.escape(plain).replace(re.escape(f"/{ANY}/"), "/(?:.*/)?")
     return parts.replace(re.escape(ANY), ".*")
 

@@ -1,4 +1,4 @@
-"""A macro and a constant of one name, seen by one unit: the macro rewrites the declaration."""
+"""A macro and a constant that share a name in one unit: the macro rewrites the declaration."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from flashbench.preflight.source.cxx import SourceText
 from flashbench.preflight.source.tree import SourceTree
 
 # `constexpr int NAME = ...`, `static const auto NAME{...}`, with or without `__device__`.
-# Bounded, so that their time is linear in whatever text lies there.
+# Bounded, so that matching takes linear time on any text.
 _CONSTANT = re.compile(
     r"const(?<=\bconst)(?:expr|init)?\b[\w\s:<>,*&]{0,200}?[\s*&]([A-Za-z_]\w*)\s*(?:\[[^\]\n]*\]\s*)*[={]"
 )
@@ -16,9 +16,9 @@ _ENUMERATION = re.compile(r"enum(?<=\benum)\b[^;{}()]{0,500}\{([^{}]*)\}")
 
 
 def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:
-    """`#define WARP_SIZE 32`, then `constexpr int WARP_SIZE` in what a unit sees after it.
+    """Find `#define WARP_SIZE 32` before `constexpr int WARP_SIZE` in what a unit sees.
 
-    Files that ask for the macro (`#ifndef`, `#undef`) know of it and are left alone.
+    Files that test or remove the macro (`#ifndef`, `#undef`) know about it and are left alone.
     """
     files = (*tree.units, *tree.headers)
     macros = {define.name for file in files for define in tree.read(file).defines}
@@ -39,8 +39,8 @@ def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:
                 )
 
 
-# Name, place of the macro, whether it rewrites the constant, may do so or comes behind and hides
-# it, place of the constant.
+# Name; place of the macro; whether it rewrites the constant, may do so, or follows and hides it;
+# place of the constant.
 Clash = tuple[str, str, int, str, str, int]
 Conditions = tuple[str, ...]
 
@@ -48,7 +48,7 @@ Conditions = tuple[str, ...]
 def _clashes(
     tree: SourceTree, unit: str, names: set[str], constants: dict[str, dict[str, int]]
 ) -> Iterator[Clash]:
-    """Walks through a unit as the preprocessor does, each file once, in the order of its lines."""
+    """Walk a unit as the preprocessor does, each file once, in line order."""
     active: dict[str, tuple[str, int, Conditions]] = {}
     declared: dict[str, tuple[str, int, Conditions]] = {}
     seen = set()
@@ -86,7 +86,7 @@ def _clashes(
 
 
 def _is_outer(source: SourceText, name: str) -> bool:
-    """Whether a constant is known in the whole file: no local of a function, no member."""
+    """Whether a constant is visible in the whole file: not a function's local, not a member."""
     return any(match[1] == name for match in _CONSTANT.finditer(source.outer))
 
 
@@ -107,7 +107,7 @@ def _exclude(first: Conditions, second: Conditions) -> bool:
 
 
 def _branch(condition: str) -> tuple[str, str]:
-    """`ifdef A else` as what is asked, and which answer it is."""
+    """Split `ifdef A else` into the question and which answer it is."""
     match = re.fullmatch(r"(.*?)((?: (?:else|elif))*)", condition)
     assert match is not None
     asked, branch = match[1], match[2].strip()
@@ -117,7 +117,7 @@ def _branch(condition: str) -> tuple[str, str]:
 
 
 def _constants(tree: SourceTree, file: str, macros: set[str]) -> dict[str, int]:
-    """Constants of a file that are called like a macro, with the line of each."""
+    """Constants of a file that share a name with a macro, each with its line."""
     source = tree.read(file)
     found = {
         match[1]: source.line_of(match.start(1))

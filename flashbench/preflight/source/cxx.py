@@ -8,9 +8,9 @@ from functools import cached_property
 UNITS = (".cpp", ".cc", ".cxx", ".c", ".cu")
 HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc")
 
-# A comment, or a literal in which "//" is no comment. Raw strings first: they hold quotes. Here and
-# in other modules a pattern begins with a plain character, and looks behind for what has to stand
-# before it, as the engine then skips to that character: ten times as fast.
+# A comment, or a literal in which "//" is no comment. Raw strings come first: they hold quotes.
+# Patterns here and in other modules begin with a plain character and look behind for what must
+# precede it: the engine then skips to that character, ten times as fast.
 _RAW = "|".join(rf'(?<=(?<!\w){prefix}R")' for prefix in ("", "u8", "[uUL]"))
 _NOT_CODE = re.compile(
     rf'"(?:{_RAW})(?P<tag>[^()\\\s]{{0,16}})\((?:.*?\)(?P=tag)"|.*)'
@@ -21,13 +21,13 @@ _NOT_CODE = re.compile(
 _CONTINUED = re.compile(r"\\\r?\n")
 _STOPS = re.compile(r"[;{}]")
 _NAMESPACE = re.compile(r"\b(namespace\b[\w\s:]*|extern\s*\"\"\s*)\Z")
-_DIRECTIVE = re.compile(r"#[ \t]*(\w+)[ \t]*((?:\\\r?\n|[^\n])*)")  # of continued lines, too
+_DIRECTIVE = re.compile(r"#[ \t]*(\w+)[ \t]*((?:\\\r?\n|[^\n])*)")  # continued lines too
 _INCLUDE = re.compile(r'"([^"\n]+)"|<([^>\n]+)>')
 
 
 @dataclass(frozen=True, slots=True)
 class Include:
-    """`#include "name"` or `<name>` (not quoted). conditional: it may be left out by design."""
+    """`#include "name"` or `<name>` (not quoted). conditional: may be left out by design."""
 
     name: str
     line: int
@@ -47,18 +47,18 @@ class Define:
 
 @dataclass
 class SourceText:
-    """One file. text: as it lies there."""
+    """One file. text: its raw content."""
 
     text: str
 
     @cached_property
     def code(self) -> str:
-        """Without comments; literals and the number of lines stay."""
+        """Text without comments; literals and the number of lines stay."""
         return _NOT_CODE.sub(_kept, self.text)
 
     @cached_property
     def plain(self) -> str:
-        """`code` without directives and with empty literals, for looking at declarations."""
+        """`code` without directives and with empty literals, for finding declarations."""
         parts, last = [], 0
         for match in self._matches:
             begin, end = self.code.rfind("\n", 0, match.start()) + 1, match.end()
@@ -69,28 +69,27 @@ class SourceText:
 
     @property
     def outer(self) -> str:
-        """`plain` at the level of namespaces: bodies of functions and classes are empty braces.
+        """`plain` at namespace level: bodies of functions and classes are empty braces.
 
-        Of the same length, so that places in it are places in `plain`.
+        It keeps the length of `plain`, so offsets in one are offsets in the other.
         """
         return self._levels[0]
 
     def scope(self, place: int) -> tuple[str, ...]:
-        """The namespaces around a place of `plain`, without inline ones; "" for one without a
-        name."""
+        """Namespaces around a place in `plain`, without inline ones; "" for an unnamed one."""
         around = (name for begin, end, name in self._levels[1] if begin <= place < end)
         return tuple(part for name in around for part in name.split("::"))
 
     @cached_property
     def _levels(self) -> tuple[str, list[tuple[int, int, str]]]:
-        """`outer`, and the namespaces: where each begins and ends, its name."""
+        """`outer`, and the begin, end and name of each namespace."""
         plain = self.plain
         parts: list[str] = []
         spaces: list[tuple[int, int, str]] = []
         written = 0  # how much of `plain` is in `parts`
-        closing: list[int | None] = []  # of each open brace: the namespace that it closes
+        closing: list[int | None] = []  # for each open brace, the namespace it closes
         hidden = 0
-        last = 0  # behind the latest ";", "{" or "}": where a heading begins
+        last = 0  # after the latest ";", "{" or "}": where a heading begins
         for match in _STOPS.finditer(plain):
             place, sign = match.start(), match[0]
             if sign == "{":
@@ -124,7 +123,7 @@ class SourceText:
 
     @cached_property
     def macros(self) -> str:
-        """The bodies of all macros: code that is written elsewhere."""
+        """Bodies of all macros: code that runs where they are used."""
         return "\n".join(rest for _, name, rest, _ in self._directives if name == "define")
 
     @cached_property
@@ -140,10 +139,10 @@ class SourceText:
 
     @cached_property
     def defines(self) -> list[Define]:
-        """Object-like macros, in the order of their lines; `undef` removes one."""
+        """Object-like macros, in line order; `undef` removes one."""
         found = []
         for line, name, rest, conditions in self._directives:
-            # "(" right behind the name makes it a function-like macro, which needs a call.
+            # "(" right after the name makes a function-like macro, which needs a call.
             match = (
                 re.match(r"([A-Za-z_]\w*)(?!\w|\()[ \t]+(\S.*)", rest) if name == "define" else None
             )
@@ -153,7 +152,7 @@ class SourceText:
 
     @cached_property
     def asked_for(self) -> set[str]:
-        """Macros that conditions ask for or that are removed: the author knows of them."""
+        """Macros that conditions test or `#undef` removes: the author knows about them."""
         asked: set[str] = set()
         for _, name, rest, _ in self._directives:
             if name in ("undef", "ifdef", "ifndef", "if", "elif"):
@@ -162,28 +161,27 @@ class SourceText:
 
     @cached_property
     def undefs(self) -> list[tuple[int, str]]:
-        """The lines of `#undef`, each with the macro."""
+        """Lines of `#undef`, each with its macro."""
         return [(line, rest.strip()) for line, name, rest, _ in self._directives if name == "undef"]
 
     def conditions(self, line: int) -> tuple[str, ...]:
-        """The conditions of the preprocessor that a line stands under; "else" ends one of an
-        alternative."""
+        """Preprocessor conditions around a line; one that ends in "else" is an alternative."""
         place = bisect_right(self._directives, line, key=lambda one: one[0])
         return self._directives[place - 1][3] if place else ()
 
     def is_conditional(self, line: int) -> bool:
-        """Whether a line of code stands under a condition of the preprocessor."""
+        """Whether a line of code is under a preprocessor condition."""
         return bool(self.conditions(line))
 
     def line_of(self, place: int) -> int:
-        """The number of the line that holds the character at `place` of `plain`."""
+        """Line number of the character at `place` of `plain`."""
         return self.plain.count("\n", 0, place) + 1
 
     @cached_property
     def _directives(self) -> list[tuple[int, str, str, tuple[str, ...]]]:
-        """Line, name and rest of each directive, with the conditions that it stands under.
+        """Line, name and rest of each directive, with the conditions around it.
 
-        The include guard of a header is no condition.
+        A header's include guard is not a condition.
         """
         found = []
         conditions: list[str] = []
@@ -204,7 +202,8 @@ class SourceText:
 
     @cached_property
     def _matches(self) -> list["re.Match[str]"]:
-        """Where `code` has directives: a "#" that is the first of its line."""
+        """Find the directives in `code`: each "#" that comes first on its line, after any
+        blanks."""
         code, found, last = self.code, [], 0
         while (match := _DIRECTIVE.search(code, last)) is not None:
             line = code.rfind("\n", 0, match.start()) + 1
@@ -218,15 +217,15 @@ class SourceText:
 
 
 def _space(text: str, heading: "re.Match[str]") -> str | None:
-    """The name of a namespace by its heading; None for one that adds nothing to names."""
+    """Name a namespace from its heading; None if it adds nothing to names."""
     if heading[1].startswith("extern") or text[: heading.start()].rstrip().endswith("inline"):
         return None
     words = re.sub(r"\s*::\s*", "::", heading[1].removeprefix("namespace")).split()
-    return words[-1] if words else ""  # behind a macro or an attribute
+    return words[-1] if words else ""  # after a macro or an attribute
 
 
 def split_arguments(text: str, brackets: tuple[str, str]) -> list[str]:
-    """At the commas that stand in none of these brackets, the opening and the closing ones."""
+    """Split at commas outside of these brackets, given as opening and closing characters."""
     parts, depth = [""], 0
     for sign in text:
         depth += (sign in brackets[0]) - (sign in brackets[1])
@@ -241,12 +240,12 @@ def _kept(match: "re.Match[str]") -> str:
     text = match[0]
     if text.startswith(("//", "/*")):
         return "\n" * text.count("\n") or " "
-    if match["tag"] is not None:  # a line of it that begins with "#" is no directive
+    if match["tag"] is not None:  # a line in it that begins with "#" is no directive
         return re.sub(r"(?m)^([ \t]*)#", r"\1 ", text)
     return text
 
 
 def _guard(code: str) -> str:
-    """The macro of `#ifndef X` directly followed by `#define X`; "" without an include guard."""
+    """Macro of `#ifndef X` directly followed by `#define X`; "" without an include guard."""
     match = re.search(r"\A\s*#[ \t]*ifndef[ \t]+(\w+)\s*\n\s*#[ \t]*define[ \t]+(\w+)", code)
     return match[1] if match and match[1] == match[2] else ""

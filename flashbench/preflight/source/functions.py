@@ -1,5 +1,4 @@
-"""Functions that files declare and define: their namespaces and their parameters, as far as text
-tells them."""
+"""Functions that files declare and define, with namespaces and parameters as far as text tells."""
 
 import re
 from collections.abc import Iterator
@@ -9,20 +8,20 @@ from functools import lru_cache
 from flashbench.preflight.source.cxx import SourceText, split_arguments
 from flashbench.preflight.source.tree import SourceTree
 
-# A declaration: a type, a name, arguments, ";". No template: `instantiations` has those.
+# A declaration: a type, a name, arguments, ";". Templates are left to `instantiations`.
 _DECLARES = re.compile(
     r"(?:^|[;}])\s*(?!(?:return|using|typedef|template|friend|namespace|asm)\b)"
     r"(?:extern\s+(?:\"\"\s+)?)?(?:[\w:]+(?:<[^;{}()]*>)?[\s*&]+)+([A-Za-z_]\w*)\s*"
     r"\(([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*)\)\s*(?:noexcept\s*)?(?=;)"
 )
-# The same with a body, of a class's members too.
+# The same with a body; class members count too.
 _DEFINES = re.compile(
     r"(?<![\w.>])([A-Za-z_]\w*)\s*\(([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*)\)\s*"
     r"(?:(?:const|noexcept|override|final|try)\b\s*|->\s*[\w:<>&*\s]+)*(?:\{|:[^;:{}]*\{)"
 )
 _EXTERN_C = re.compile(r'\bextern\s*""\s*\{')
 _OBJECT = re.compile(r"\b(static|thread_local|inline|constexpr|weak)\b")
-# A parameter that is none: a literal or a call, so that the "declaration" makes an object.
+# A parameter that is a literal or a call: the "declaration" constructs an object.
 _VALUE = re.compile(r"(^|,)\s*([-+]?\.?\d|\"\"|'|nullptr\b|\w[\w:]*\s*\([^()*&]*\)\s*(,|$))")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _USED_AS_OBJECT = re.compile(r"\b([A-Za-z_]\w*)\s*(?:\.|\[|->)")
@@ -40,7 +39,7 @@ _BUILT_IN = {
     "unsigned",
     "signed",
 }
-# On 64-bit Linux.
+# Types that are the same on 64-bit Linux.
 _SAME = {
     "int8_t": "signed char",
     "uint8_t": "unsigned char",
@@ -57,7 +56,7 @@ Scope = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """place: in `plain`. of_library: may be defined in C, by a library."""
+    """place: offset in `plain`. of_library: a C library may define it."""
 
     name: str
     place: int
@@ -68,7 +67,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """scope: the namespaces around it; qualifier: what is written in front of its name."""
+    """scope: the enclosing namespaces; qualifier: what precedes its name."""
 
     name: str
     place: int
@@ -82,7 +81,7 @@ class Definition:
 
 
 class Functions:
-    """The functions of a tree; each file is searched once."""
+    """Functions of a tree; searches each file once."""
 
     def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
@@ -91,7 +90,7 @@ class Functions:
         self._defined: dict[str, list[Definition]] = {}
 
     def words(self, file: str) -> frozenset[str]:
-        """The names in a file, but for its directives."""
+        """Names in a file, directives excluded."""
         if file not in self._words:
             self._words[file] = frozenset(_WORD.findall(self.tree.read(file).plain))
         return self._words[file]
@@ -109,12 +108,12 @@ class Functions:
 
 @lru_cache(maxsize=1)
 def functions_of(tree: SourceTree) -> Functions:
-    """One for all checks of a tree."""
+    """Share one instance among all checks of a tree."""
     return Functions(tree)
 
 
 def declarations(source: SourceText) -> Iterator[Declaration]:
-    """Of functions with external linkage; no objects with arguments."""
+    """Find functions with external linkage, not objects constructed with arguments."""
     found = list(_DECLARES.finditer(source.outer))
     objects = set(_USED_AS_OBJECT.findall(source.plain)) if found else set()
     opened = [found.end() for found in _EXTERN_C.finditer(source.plain)]
@@ -135,12 +134,12 @@ def declarations(source: SourceText) -> Iterator[Declaration]:
 
 
 def declared_places(source: SourceText) -> set[int]:
-    """Where names of declarations stand, of objects too."""
+    """Offsets of declared names, objects included."""
     return {match.start(1) for match in _DECLARES.finditer(source.outer)}
 
 
 def definitions(source: SourceText) -> Iterator[Definition]:
-    """Of functions, those of classes too."""
+    """Find function definitions, class members included."""
     outer = source.outer
     for match in _DEFINES.finditer(outer):
         before = outer[max(0, match.start() - 200) : match.start()]
@@ -153,13 +152,13 @@ def definitions(source: SourceText) -> Iterator[Definition]:
 
 
 def is_in_scope(declared: Declaration, defined: Definition) -> bool:
-    """Whether a definition may be one of the declared function, by its namespace."""
+    """Whether a definition may be the declared function's, judging by namespace."""
     full = (*defined.scope, *defined.qualifier)
     if "?" in full or any(part.isupper() for part in (*full, *declared.scope)):
-        return True  # a macro, which may be any namespace
+        return True  # a macro may stand for any namespace
     if not defined.qualifier:
         return declared.scope == defined.scope
-    # The qualifier is looked for in each namespace around it.
+    # Look the qualifier up in each enclosing namespace.
     return any(
         declared.scope == (*defined.scope[:count], *defined.qualifier)
         for count in range(len(defined.scope) + 1)
@@ -167,8 +166,7 @@ def is_in_scope(declared: Declaration, defined: Definition) -> bool:
 
 
 def may_be_same(first: str, second: str) -> bool:
-    """Whether parameters may be the same: of types with names of their own only the compiler
-    knows."""
+    """Whether parameters may be the same; only a compiler can compare user-defined types."""
     ours, theirs = _parameters(first), _parameters(second)
     if ours is None or theirs is None:
         return True
@@ -178,7 +176,8 @@ def may_be_same(first: str, second: str) -> bool:
 
 
 def _parameters(text: str) -> list[str | None] | None:
-    """Each type; None for one that text does not tell, or where it does not tell how many."""
+    """Type of each parameter, None if the text hides it; None overall if the text hides how
+    many."""
     if text.strip() in ("", "void"):
         return []
     if "..." in text or re.search(r"\b[A-Z][A-Z0-9_]{2,}\b", text):  # a macro
@@ -218,7 +217,7 @@ def _is_type(word: str) -> bool:
 
 
 def _closed(plain: str, place: int) -> int:
-    """Where the brace that was opened in front of `place` is closed."""
+    """Find where the brace opened just before `place` closes."""
     depth = 1
     for match in re.compile(r"[{}]").finditer(plain, place):
         depth += 1 if match[0] == "{" else -1

@@ -1,4 +1,4 @@
-"""What the build writes: headers, units and functions that the repository does not show."""
+"""What the build writes: headers, units and functions absent from the repository."""
 
 import re
 from functools import lru_cache
@@ -9,7 +9,7 @@ from flashbench.preflight.source.tree import SourceTree, is_test
 _HEADER_TEMPLATES = (".in", ".cmake", ".tmpl", ".j2")
 _TEMPLATES = (".in", ".j2", ".jinja", ".jinja2", ".tpl", ".tmpl", ".template", ".mako")
 _SCRIPTS = (".py", ".sh", ".cmake", ".pl")
-# What writes a file, on a line that names it (Python, shell).
+# Writes a file, on a line that names it (Python, shell).
 _WRITES = re.compile(
     r"write_(text|bytes)\(|\.write\(|open\(.*['\"][wax]b?t?\+?['\"]|"
     r"\w*([gG]enerate|write|render|copy|save|emit)\w*\s*\(|shutil\.\w+\(|\bcp\s|\bmv\s|\s-o\s"
@@ -17,7 +17,7 @@ _WRITES = re.compile(
 _FETCHES = re.compile(
     r"\b(urlopen|urlretrieve|url_?join|requests\.get|\w*(download|artifact)\w*\()"
 )
-# The commands of CMake, Meson and Bazel that make files, or look for those of other packages.
+# CMake, Meson and Bazel commands that make files, or look for those of other packages.
 _COMMAND = (
     r"(configure_file|file\s*\(\s*(WRITE|GENERATE|APPEND|CONFIGURE|COPY|RENAME|DOWNLOAD)|"
     r"add_custom_(command|target)|custom_target|execute_process|genrule|"
@@ -26,7 +26,7 @@ _COMMAND = (
 
 
 def generated(tree: SourceTree, name: str) -> bool:
-    """Whether the build makes a header of this name: from a template, or a statement writes it."""
+    """Whether the build makes a header of this name, from a template or by a statement."""
     name = PurePosixPath(name).name
     stem = PurePosixPath(name).stem
     sources = [f"{name}{suffix}" for suffix in _HEADER_TEMPLATES]
@@ -47,7 +47,7 @@ def generated(tree: SourceTree, name: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _all_text(tree: SourceTree) -> str:
-    """Of all build files: most names are in none of them."""
+    """Join the text of all build files: most names are in none of them."""
     return "\0".join(_build_texts(tree))
 
 
@@ -75,8 +75,8 @@ def _written(text: str, name: str) -> bool:
 
 
 def may_be_fetched(tree: SourceTree, name: str) -> str:
-    """The script that names a header as a text, and fetches files when it runs; "" without one.
-    A setup.py fetches packages, and names headers for other reasons."""
+    """Find the script that names a header in quotes and fetches files when it runs; "" if there is
+    none. A setup.py fetches packages, and names headers for other reasons."""
     name = PurePosixPath(name).name
     quoted = re.compile(rf"[\"'](?:[\w./-]*/)?{re.escape(name)}[\"']")
     for file in tree.build_files:
@@ -89,7 +89,7 @@ def may_be_fetched(tree: SourceTree, name: str) -> str:
 
 
 def _writes_to(text: str, variable: str) -> bool:
-    """Whether a file is written whose path the variable holds."""
+    """Whether the text writes a file whose path the variable holds."""
     return bool(
         re.search(
             rf"\b{variable}\.(write_|open\(\s*['\"][wax])|open\(\s*{variable}\s*,\s*['\"][wax]|"
@@ -102,7 +102,7 @@ def _writes_to(text: str, variable: str) -> bool:
 
 
 def written_by_a_generator(tree: SourceTree, name: str) -> bool:
-    """Whether a template names a function, or a script holds a declaration of it."""
+    """Whether a template names a function, or a script holds its declaration."""
     word = re.compile(rf"\b{re.escape(name)}\b")
     declared = re.compile(
         rf"\b(?:void|bool|int|float|double|auto|Tensor|\w+_t)\b[\s&*>]+(?:\w+::)*{re.escape(name)}"
@@ -119,7 +119,7 @@ def written_by_a_generator(tree: SourceTree, name: str) -> bool:
 
 def may_be_generated(tree: SourceTree, unit: str, lister: str) -> bool:
     """Whether a file other than the one that lists a unit names it or its template, as the script
-    that writes it does: one of Python in quotes, not in its prose."""
+    that writes it does; Python counts only in quotes, not in prose."""
     path = PurePosixPath(unit)
     word = re.compile(rf"(?<![\w.]){re.escape(path.name)}(?![\w.])")
     quoted = re.compile(rf"[\"'](?:[\w./{{}}-]*/)?{re.escape(path.name)}[\"']")

@@ -1,4 +1,4 @@
-"""Every header that a source includes is there, and git has it."""
+"""Every header that a source includes exists, and git has it."""
 
 import os
 import re
@@ -18,9 +18,9 @@ from flashbench.revisions import git
 
 
 def missing_header(tree: SourceTree) -> Iterator[Finding]:
-    """An include that nothing answers: no file of the tree, no installed package, no generator.
+    """Find an include that nothing satisfies: no file, no installed package, no generator.
 
-    In angle brackets, or with a folder that the tree does not have, it is another project's.
+    In angle brackets, or with a folder that the tree lacks, it belongs to another project.
     """
     search = search_path_of(tree)
     unanswered = [
@@ -38,7 +38,7 @@ def missing_header(tree: SourceTree) -> Iterator[Finding]:
 def _by_header(
     tree: SourceTree, unanswered: list[tuple[str, Include]]
 ) -> dict[str, list[tuple[str, Include]]]:
-    """The includes of each header: by its path if git had it, else by its name."""
+    """Group includes by header: by its path if git had it, else by its name."""
     groups: dict[str, list[tuple[str, Include]]] = defaultdict(list)
     for name, include in unanswered:
         groups[_lost(tree, name, include.name) or _plain(include.name)].append((name, include))
@@ -46,7 +46,7 @@ def _by_header(
 
 
 def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) -> Finding:
-    """One finding for a header, at the first include that has to have it."""
+    """Report a header once, at the first include that needs it."""
     name, include = next((one for one in group if not one[1].conditional), group[0])
     kin = _other_case(tree, include.name)
     script = may_be_fetched(tree, include.name)
@@ -69,7 +69,7 @@ def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) ->
 
 
 def _lost(tree: SourceTree, includer: str, name: str) -> str:
-    """The removed file that an include may mean: the one beside it, else the latest; "" if git had
+    """Find the removed file an include may mean: the one beside it, else the latest; "" if git had
     none."""
     found = lost(tree, name)
     beside = os.path.normpath(PurePosixPath(includer).parent / name)
@@ -81,7 +81,7 @@ def _plain(name: str) -> str:
 
 
 def header_not_in_git(tree: SourceTree) -> Iterator[Finding]:
-    """An include that is answered by a file which no clean clone of HEAD has."""
+    """Find an include satisfied by a file that no clean clone of HEAD has."""
     if tree.tracked is None:
         raise CannotCheck(f"git cannot say what it has: {tree.without_git}")
     search, reported = search_path_of(tree), set()
@@ -99,7 +99,7 @@ def header_not_in_git(tree: SourceTree) -> Iterator[Finding]:
 
 
 def _lacks(tree: SourceTree, includer: str, found: str) -> tuple[str, str] | None:
-    """What keeps a header from a clean clone, and the fix; None if it reaches it."""
+    """Say why a clean clone lacks a header, and the fix; None if it has the header."""
     assert tree.tracked is not None and tree.committed is not None  # noqa: PT018
     if found not in tree.tracked:
         if found in tree.of_modules or generated(tree, found):
@@ -111,7 +111,7 @@ def _lacks(tree: SourceTree, includer: str, found: str) -> tuple[str, str] | Non
     if tree.read(found).text.startswith("version https://git-lfs"):
         return "is a Git LFS pointer, not the file", f"git lfs pull --include {found}"
     staged = bool(tree.committed) and found not in tree.committed and includer in tree.committed
-    # A new include is work in progress; what HEAD's own text includes breaks HEAD.
+    # A new include is work in progress; one in HEAD's own text breaks HEAD.
     name = re.escape(PurePosixPath(found).name)
     if staged and re.search(rf"#\s*include\s*[\"<].*{name}", _at_head(tree, includer)):
         return "is staged, not committed, and HEAD includes it", "git commit"
@@ -122,13 +122,13 @@ def _at_head(tree: SourceTree, name: str) -> str:
     try:
         return git.ask(tree.root, "cat-file", "blob", f"HEAD:./{name}").decode(errors="replace")
     except git.GitError:
-        return ""  # a partial clone need not have it
+        return ""  # a partial clone may lack it
 
 
 def _is_ours(tree: SourceTree, search: SearchPath, includer: str, include: Include) -> bool:
     """Whether this project should have the header.
 
-    In quotes without a folder it should; with one, or in angle brackets, if it has the folder.
+    It should if quoted without a folder; with one, or in angle brackets, if it has the folder.
     """
     name = include.name
     if "." not in name or of_others(name):
@@ -156,7 +156,7 @@ def _answered(tree: SourceTree, search: SearchPath, includer: str, name: str) ->
 
 
 def _found(tree: SourceTree, search: SearchPath, includer: str, include: Include) -> str | None:
-    """The file that answers an include, also one of ours that git ignores."""
+    """Find the file that satisfies an include; git may ignore it if it is ours."""
     found = search.find(includer, include.name)
     if found is None and _is_ours(tree, search, includer, include):
         found = next(iter(_found_ignored(tree, include.name)), None)
@@ -165,7 +165,7 @@ def _found(tree: SourceTree, search: SearchPath, includer: str, include: Include
 
 @cache
 def _ignored_files(root: Path) -> tuple[str, ...]:
-    """All headers that git ignores, but for those in folders of environments and builds."""
+    """All headers that git ignores, except in folders of environments and builds."""
     names = git.listed(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard")
     made = re.compile(r"(^|/)(\.?venv[^/]*|build[^/]*|dist|site-packages|node_modules|\.[^/]+)/")
     return tuple(name for name in names if not made.search(name))
@@ -183,7 +183,7 @@ def _found_ignored(tree: SourceTree, name: str) -> list[str]:
 
 
 def _other_case(tree: SourceTree, name: str) -> str:
-    """The header whose path ends with this one in other letters; "" without one."""
+    """Find the header whose path ends with this one but for case; "" if there is none."""
     end = "/".join(part for part in PurePosixPath(name).parts if part not in (".", ".."))
     for known in tree.headers:
         if f"/{known}".lower().endswith(f"/{end}".lower()) and not known.endswith(end):

@@ -1,4 +1,4 @@
-"""Function templates are defined, instantiated or specialised for every type that units ask for."""
+"""Function templates are defined, instantiated or specialised for every type units ask for."""
 
 import re
 from collections import defaultdict
@@ -13,8 +13,8 @@ from flashbench.preflight.source.cxx import HEADERS, UNITS, split_arguments
 from flashbench.preflight.source.generated import written_by_a_generator
 from flashbench.preflight.source.tree import SourceTree
 
-_INCLUDED = (".tpp", ".ipp", ".tcc", ".txx", ".impl", ".def")  # no headers by their names
-# Bounded, so that their time is linear in whatever text lies there.
+_INCLUDED = (".tpp", ".ipp", ".tcc", ".txx", ".impl", ".def")  # included like headers
+# Bounded, so that matching takes linear time on any text.
 _HEADING = re.compile(r"template(?<=\btemplate)\b([^;{}]{0,4000}+)([;{])")
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*<([^;{}()]{0,400})>\s*\(")
 _MACRO_CALL = re.compile(r"^[ \t]*[A-Z][A-Z0-9_]*\s*\(([^;{}]*)", re.MULTILINE)
@@ -22,7 +22,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _INTEGER = re.compile(r"(\d+|0[xX][\da-fA-F]+)[uUlL]*")
 _SCOPE = re.compile(r"(?:namespace|struct|class)\b([\w\s:]{1,200})")
 _BRACKETS = "<([", ">)]"
-# Types that are what they are called, by one name each.
+# Types whose names need no resolving, one name for each.
 _TYPES = {
     name: names.split()[0]
     for names in (
@@ -52,25 +52,27 @@ Types = tuple[str, ...]
 
 @dataclass
 class _Templates:
-    """The function templates of a project, by name."""
+    """Function templates of a project, by name."""
 
     parameters: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     declared: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     bodies: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # the files
     # Instantiations and specialisations with a body, each with its file.
     made: dict[str, list[tuple[str, Types]]] = field(default_factory=lambda: defaultdict(list))
-    # `template <> ... name<T>(...)`: with a body, the files; without one, the types.
+    # `template <> ... name<T>(...)`: the files of those with a body, the types of those without.
     special: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     promised: dict[str, set[Types]] = field(default_factory=lambda: defaultdict(set))
-    # Written by a macro, or instantiated for types that the compiler deduces; with the file.
+    # Written by a macro, or instantiated for deduced types; with the file.
     untold: dict[str, str] = field(default_factory=dict)
 
 
 def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
-    """`launch<BFloat16>(...)` is called, and nothing makes that one: the body of `launch` is in a
-    unit which does not instantiate it, or there are specialisations alone, none of them this one.
-    Names of types and values that the text leaves open (aliases, parameters,
-    constants), and instantiations by macros, are left to the linker."""
+    """Find a call of `launch<BFloat16>(...)` that nothing instantiates.
+
+    The body of `launch` is in a unit that does not instantiate it, or only specialisations for
+    other types exist. Types and values that the text leaves open (aliases, parameters, constants),
+    and instantiations by macros, are left to the linker.
+    """
     found = _templates(tree)
     units = set(tree.units)
     wanted = {name for name, counts in found.parameters.items() if len(counts) == 1}
@@ -117,7 +119,7 @@ def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
 
 
 def _instantiating(tree: SourceTree, found: _Templates, name: str, files: list[str]) -> str:
-    """The unit that should instantiate a template: one that does so for other types, or that has
+    """Find the unit that should instantiate a template: one that does so for other types, or has
     its body."""
     build = build_of(tree)
     made = [file for file, _ in found.made[name] if not build.leaves_out(file)]
@@ -126,8 +128,8 @@ def _instantiating(tree: SourceTree, found: _Templates, name: str, files: list[s
 
 
 def _implicitly(tree: SourceTree, name: str, types: Types, files: list[str]) -> str | None:
-    """A unit that sees the body and calls the template, for these types or for some that the text
-    does not tell: that instantiates it, unless the call is inlined."""
+    """Find a unit that sees the body and calls the template, for these types or for some the text
+    does not tell: it instantiates the template, unless the call is inlined."""
     use = re.compile(rf"\b{name}\s*(?:<([^;{{}}()]{{0,400}})>)?\s*[(),;]")
     for unit in tree.units:
         if tree.closure(unit).isdisjoint(files) or build_of(tree).leaves_out(unit):
@@ -143,13 +145,13 @@ def _implicitly(tree: SourceTree, name: str, types: Types, files: list[str]) -> 
 
 
 def _holders(found: _Templates, name: str) -> set[str]:
-    """The files with its body, or, where it has none, with its specialisations."""
+    """Files with its body or, if it has none, with its specialisations."""
     return found.bodies[name] or found.special[name]
 
 
 def _may_be_elsewhere(tree: SourceTree, name: str) -> str:
-    """A generator, a submodule or a file of another kind that is included and may define it; ""
-    without one."""
+    """Name what may define it instead: a generator, a submodule or an included file of another
+    kind; "" if there is none."""
     word = re.compile(rf"\b{name}\b")
     others = [file for file in tree.files if file.endswith(_INCLUDED)]
     others += [file for file in tree.of_modules if file.endswith((*UNITS, *HEADERS))]
@@ -161,7 +163,7 @@ def _may_be_elsewhere(tree: SourceTree, name: str) -> str:
 
 
 def _templates(tree: SourceTree) -> _Templates:
-    """Reads each file once."""
+    """Collect the templates, reading each file once."""
     found = _Templates()
     for file in (*tree.units, *tree.headers):
         source = tree.read(file)
@@ -176,7 +178,7 @@ def _templates(tree: SourceTree) -> _Templates:
 
 
 def _add(found: _Templates, file: str, heading: str, end: str) -> None:
-    """Take in `<typename T> void name(...)`, with ";" or "{" behind it, or `void name<T>(...)`."""
+    """Record `<typename T> void name(...)`, followed by ";" or "{", or `void name<T>(...)`."""
     is_special = heading.startswith("<")
     parameters, heading = _angled(heading)
     before = heading.partition("(")[0].rstrip()
@@ -206,7 +208,7 @@ def _add(found: _Templates, file: str, heading: str, end: str) -> None:
 
 
 def _angled(text: str) -> tuple[str, str]:
-    """`<a, b> rest` as what the brackets hold and the rest; nothing in front of a plain text."""
+    """Split `<a, b> rest` into what the brackets hold and the rest; plain text is all rest."""
     if not text.startswith("<"):
         return "", text
     depth = 0
@@ -218,7 +220,7 @@ def _angled(text: str) -> tuple[str, str]:
 
 
 def _asked(tree: SourceTree, user: str, wanted: set[str]) -> Iterator[tuple[str, Types, int]]:
-    """The concrete types that a unit calls templates with, each once, with the line."""
+    """Concrete types a unit calls templates with, each once, with the line."""
     source = tree.read(user)
     seen = set()
     for match in _CALL.finditer(source.plain):
@@ -235,20 +237,20 @@ def _asked(tree: SourceTree, user: str, wanted: set[str]) -> Iterator[tuple[str,
 
 
 def _statement(plain: str, place: int) -> str:
-    """What stands in front of a place, from the last ";" or brace."""
+    """Text before a place, back to the last ";" or brace."""
     before = plain[max(0, place - 1000) : place]
     return before[max(before.rfind(sign) for sign in ";{}") + 1 :]
 
 
 def _is_foreign(tree: SourceTree, before: str) -> bool:
-    """Whether a name is qualified by a namespace or class that the project does not declare."""
+    """Whether a name is qualified by a namespace or class the project does not declare."""
     scope = re.search(r"(\w+)\s*::\s*\Z", before)
     return scope is not None and scope[1] not in _scopes(tree)
 
 
 @lru_cache(maxsize=1)
 def _scopes(tree: SourceTree) -> frozenset[str]:
-    """The names of all namespaces and classes."""
+    """Names of all namespaces and classes."""
     found: set[str] = set()
     for file in (*tree.units, *tree.headers):
         for heading in _SCOPE.findall(tree.read(file).plain):
@@ -257,7 +259,7 @@ def _scopes(tree: SourceTree) -> frozenset[str]:
 
 
 def _covers(made: Types, types: Types) -> bool:
-    """Whether an instantiation may be that one; "" may be any type, and so may what is deduced."""
+    """Whether an instantiation may be the one asked for; "" and deduced types may be any type."""
     return all(one in ("", asked) for one, asked in zip(made, types, strict=False))
 
 

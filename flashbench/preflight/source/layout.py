@@ -1,9 +1,9 @@
-"""Bytes of a struct whose members are plain: built-in types, arrays of constants, such structs."""
+"""Size of a struct with plain members: built-in types, arrays of constants, plain structs."""
 
 import re
 from collections.abc import Callable, Sequence
 
-# Bytes and alignment, by CUDA's headers and the ABI of 64-bit Linux.
+# Bytes and alignment, per CUDA's headers and the ABI of 64-bit Linux.
 SIZES: dict[str, tuple[int, int]] = {
     name: (size, alignment)
     for size, alignment, names in (
@@ -37,9 +37,9 @@ def layout(
     size_of: Callable[[str], Size | None],
     value: Callable[[str], int | None],
 ) -> Size | None:
-    """Bytes and alignment of the struct or union `name`; None where the texts do not tell.
+    """Bytes and alignment of the struct or union `name`; None if the texts do not tell.
 
-    They do not with none or several definitions, a template, a base, a function or a bit field.
+    They do not with zero or several definitions, a template, a base, a function or a bit field.
     """
     heading = re.compile(
         rf"(?P<before>>\s*)?\b(?P<kind>struct|union)\s+(?:{_ALIGN})?{re.escape(name)}\s*"
@@ -75,7 +75,7 @@ def layout(
 def _member(
     text: str, size_of: Callable[[str], Size | None], value: Callable[[str], int | None]
 ) -> list[Size] | None:
-    """Of one declaration, which may name several members."""
+    """Lay out one declaration, which may name several members."""
     match = _MEMBER.match(text)
     size = size_of(match["type"]) if match else None
     if match is None or size is None:

@@ -24,11 +24,11 @@ _CMAKE_LISTS = re.compile(
 )
 _CMAKE_MAKES = re.compile(r"(add_custom_command|configure_file|file|execute_process)\Z", re.I)
 _ASSIGNED = re.compile(r"\s*(?:override\s+|export\s+)?([\w.-]+)\s*[:?+]*=(.*)")
-Listed = tuple[str, int]  # the unit as it is written, and its line
+Listed = tuple[str, int]  # the unit as written, and its line
 
 
 def listed(tree: SourceTree) -> Iterator[tuple[str, str, int]]:
-    """Build file, unit as it is written there, line."""
+    """Yield build file, unit as written there, and line."""
     for file in tree.build_files:
         for name, line in _in(tree, file):
             plain = _HERE.sub("", name)
@@ -60,8 +60,7 @@ def _in(tree: SourceTree, file: str) -> Iterator[Listed]:
 
 
 def _in_python(tree: SourceTree, file: str) -> Iterator[Listed]:
-    """Sources of extensions that the text tells, and literals of a list that is called after
-    sources."""
+    """Find sources of extensions that the text tells, and literals in lists named after sources."""
     try:
         script = script_of(tree, file)
     except UNREADABLE:
@@ -82,7 +81,7 @@ def _in_python(tree: SourceTree, file: str) -> Iterator[Listed]:
 
 
 def _in_cmake(text: str) -> Iterator[Listed]:
-    """What targets and lists of sources hold, without what another command writes."""
+    """Find what targets and source lists hold, except what another command writes."""
     code = _CMAKE_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
     made = {
         PurePosixPath(word).name
@@ -103,7 +102,7 @@ def _in_cmake(text: str) -> Iterator[Listed]:
 
 
 def _in_make(text: str) -> Iterator[Listed]:
-    """What variables of a makefile hold, without what its rules write."""
+    """Find what a makefile's variables hold, except what its rules write."""
     made = {
         word
         for line in text.splitlines()

@@ -1,4 +1,4 @@
-"""The name that bindings define is the name that the build and the imports use."""
+"""Bindings define a module by the name that the build and the imports use."""
 
 import re
 import sys
@@ -21,12 +21,12 @@ _DEFINES = re.compile(
     r"\b(?:PYBIND11_MODULE|NB_MODULE)\s*\(\s*(\w+)|\bPyInit_(\w+)\s*\(\s*(?:void)?\s*\)"
 )
 _MAY_DEFINE = re.compile(r"_MODULE|PyInit_")
-# How modules of C++ are called that lie in no package.
+# Usual names of compiled modules outside any package.
 _COMPILED = re.compile(r"_C|\w+_(?:C|cuda|cpp|cc|ext|kernels?|ops|lib|native)")
 
 
 def wrong_module_name(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
-    """A module that bindings define, or that Python imports, by a name that no build makes."""
+    """Find a module that bindings define, or Python imports, by a name no build makes."""
     defined = set()
     for name, finding in _defined(tree):
         defined.add(name)
@@ -35,8 +35,8 @@ def wrong_module_name(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
 
 
 def _defined(tree: SourceTree) -> Iterator[tuple[str, Finding]]:
-    """`PYBIND11_MODULE(a, m)` in a unit that a build file lists, which makes only modules of other
-    names. A unit that no build file lists may be built by anything, a test's `load` too."""
+    """Find `PYBIND11_MODULE(a, m)` in a unit whose build file makes only modules of other names.
+    Anything may build a unit that no build file lists, a test's `load` included."""
     listing: dict[str, set[str]] = defaultdict(set)
     for file, name, _ in listed(tree):
         for unit in resolve(tree, file, name):
@@ -67,14 +67,14 @@ def _defined(tree: SourceTree) -> Iterator[tuple[str, Finding]]:
 
 
 def _imported(tree: SourceTree, defined: set[str]) -> Iterator[Finding | CannotCheck]:
-    """An import of a module that is neither written in Python nor built."""
+    """Find an import of a module that is neither written in Python nor built."""
     made = built(tree)
     if not made.modules:
         return
     reported = set()
     packages = packages_of(tree)
     imports = list(packages.imports())
-    # A module of no package counts as another name only if nobody imports what is built.
+    # A module outside packages counts as misnamed only if nobody imports what is built.
     unused = made.last.isdisjoint({one.name for one in imports})
     for one in imports:
         if one.name in made.last | defined or (one.package, one.name) in reported:
@@ -112,7 +112,7 @@ def _may_be_written(tree: SourceTree, one: Import) -> bool:
 
 
 def _may_be_installed(tree: SourceTree, name: str) -> bool:
-    """Whether it is one of this project's or of Python's modules, or of a requirement."""
+    """Whether the module is this project's, Python's or a requirement's."""
     if name in packages_of(tree).top or name in sys.stdlib_module_names:
         return True
     requirement = re.compile(rf"(?<!\w){name.replace('_', '[-_.]')}(?!\w)", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Headers of others: the compiler's, the toolkits' and those that are installed on this machine."""
+"""Third-party headers: the compiler's, the toolkits', and any installed on this machine."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import sysconfig
 from functools import cache
 from pathlib import Path
 
-# Whole names and leading folders, so that a project's own cuda_utils.h is not taken for CUDA's.
+# Whole names and leading folders, so a project's own cuda_utils.h is not mistaken for CUDA's.
 _FOLDERS = (
     r"(cuda|cooperative_groups|thrust|cub|cutlass|cute|nv|nvtx3|nccl|crt|hip\w*|roc\w+|torch|ATen|"
     r"c10|caffe2|pybind11|nanobind|numpy|tvm|dlpack|xla|tensorflow|jax|jaxlib|gtest|gmock|"
@@ -40,7 +40,7 @@ _OTHERS = re.compile(rf"{_FOLDERS}|({_NVIDIA}|{_SYSTEM})\.(h|hpp|hh|cuh)\Z")
 
 
 def of_others(name: str) -> bool:
-    """Whether an include is one of the known headers of others, by its name or its folder."""
+    """Whether an include names a known third-party header, by its name or its folder."""
     return _OTHERS.match(name) is not None
 
 
@@ -50,7 +50,7 @@ def installed(name: str) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Whether it is there; not, where the name is none that a file can have."""
+    """Whether the path is a file; False for a name no file can have."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -59,7 +59,7 @@ def is_file(path: Path) -> bool:
 
 @cache
 def _places() -> tuple[Path, ...]:
-    """Where headers of others lie on this machine."""
+    """Directories on this machine that hold third-party headers."""
     places = [Path("/usr/include"), Path("/usr/local/include"), Path("/usr/local/cuda/include")]
     places += sorted(Path("/usr/lib/gcc").glob("*/*/include"))
     places += sorted(Path("/usr/include").glob("*-linux-gnu"))

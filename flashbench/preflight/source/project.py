@@ -1,4 +1,4 @@
-"""`[tool.flashbench.project]` can be used: its callable, path, sources and build command exist."""
+"""`[tool.flashbench.project]` is usable: its callable, path, sources and build command exist."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
 def project_settings(tree: SourceTree) -> Iterator[Finding]:
-    """What the table names and the tree lacks, or the mistake for which it cannot be read."""
+    """Report what the table names and the tree lacks, or the mistake that makes it unreadable."""
     file = tree.root / "pyproject.toml"
     if not os.path.lexists(file):
         raise CannotCheck(f"no pyproject.toml in {tree.root}")
@@ -51,7 +51,7 @@ def _sources(tree: SourceTree, project: Project) -> Iterator[Finding]:
 
 
 def _callable(tree: SourceTree, project: Project) -> Iterator[Finding]:
-    """The module, written in Python or built, and its attribute."""
+    """Check the module, Python source or built, and its attribute."""
     dotted, _, attribute = project.callable.partition(":")
     module, where = dotted.replace(".", "/"), f"pyproject.toml {TABLE} callable"
     root = tree.root / project.path
@@ -77,14 +77,14 @@ def _callable(tree: SourceTree, project: Project) -> Iterator[Finding]:
 
 
 def _is_built(tree: SourceTree, project: Project, dotted: str) -> bool:
-    """Whether a build may make the module: it is there, or the build files do not tell."""
+    """Whether a build may make the module: it exists, or the build files do not tell."""
     module, made = dotted.replace(".", "/"), built(tree)
     parent, _, last = module.rpartition("/")
     folder = tree.root / project.path / parent
     if any(folder.glob(f"{last}.*")):
         return True
     if not project.build:
-        # Without a build it has to be installed: a package of another name is another project's.
+        # Without a build it must be installed: a package of another name is another project's.
         return not (tree.root / project.path / dotted.partition(".")[0]).is_dir()
     if last in made.last:
         return True
@@ -94,18 +94,18 @@ def _is_built(tree: SourceTree, project: Project, dotted: str) -> bool:
 
 
 def _may_be_made(tree: SourceTree, path: str) -> bool:
-    """Whether a build file, or what git ignores, names a folder, so that the build may make it."""
+    """Whether a build file or a path git ignores names a folder, so that the build may make it."""
     word = re.compile(rf"(?<![\w-]){re.escape(path.partition('/')[0])}(?![\w-])")
     return any(word.search(tree.read(one).text) for one in (*_build_texts(tree), ".gitignore"))
 
 
 def _build_texts(tree: SourceTree) -> list[str]:
-    """The build files, without the one that names the folder as a setting."""
+    """Build files, except the one that names the folder as a setting."""
     return [one for one in tree.build_files if one != "pyproject.toml"]
 
 
 def _build(tree: SourceTree, project: Project) -> Iterator[Finding]:
-    """The program is on PATH, or here; so is the script that it runs."""
+    """Check that the program is on PATH or here, and so is the script it runs."""
     if not project.build:
         return
     where = f"pyproject.toml {TABLE} build"

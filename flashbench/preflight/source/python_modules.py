@@ -1,4 +1,4 @@
-"""Python's side of a project: its packages, what modules import, and the modules that are built."""
+"""Python's side of a project: its packages, their imports, and the modules its build makes."""
 
 import ast
 import re
@@ -29,20 +29,20 @@ _IMPORT = re.compile(
 
 @dataclass(frozen=True)
 class BuiltModules:
-    """The modules that the build makes, each with its place. unknown: why there may be others."""
+    """Modules the build makes, each with its place. unknown: why there may be others."""
 
     modules: dict[str, str]
     unknown: str = ""
 
     @property
     def last(self) -> set[str]:
-        """Their names without packages."""
+        """Module names without their packages."""
         return {name.rpartition(".")[2] for name in self.modules}
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """module: with its packages; one that `from . import name` may mean, too."""
+    """`name` of `package`; a name that `from . import name` may take for a module counts too."""
 
     file: str
     line: int
@@ -52,16 +52,16 @@ class Import:
 
 @lru_cache(maxsize=1)
 def built_by(tree: SourceTree) -> dict[str, BuiltModules]:
-    """By build file."""
+    """Built modules by build file."""
     return {file: _built(tree, file) for file in tree.build_files if is_build(file)}
 
 
 @lru_cache(maxsize=1)
 def built(tree: SourceTree) -> BuiltModules:
-    """By all build files."""
+    """Modules of all build files."""
     found = built_by(tree).values()
     modules = {name: place for one in found for name, place in one.modules.items()}
-    # Cython compiles to a module of the same name.
+    # Cython compiles a .pyx to a module of the same name.
     modules |= {PurePosixPath(file).stem: file for file in tree.files if file.endswith(".pyx")}
     return BuiltModules(modules, next((one.unknown for one in found if one.unknown), ""))
 
@@ -90,7 +90,7 @@ def _line(text: str, match: "re.Match[str]") -> int:
 
 
 class Packages:
-    """The packages of a tree, by their dotted names."""
+    """Packages of a tree, by dotted name."""
 
     def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
@@ -104,7 +104,7 @@ class Packages:
                 self.folders[self._names[folder]].append(folder)
 
     def imports(self) -> Iterator[Import]:
-        """What the modules of the project import of its packages; tests do not count."""
+        """What the project's modules, tests aside, import from its packages."""
         for file in self.tree.files:
             if not file.endswith(".py") or is_build(file) or is_test(file):
                 continue
@@ -115,7 +115,7 @@ class Packages:
                     yield Import(file, line, package, name)
 
     def lacks(self, one: Import) -> bool:
-        """Whether no module, package or name of this package can be what is imported."""
+        """Whether no module, package or name of this package can satisfy the import."""
         return all(
             not self._has_module(folder, one.name) and not self._binds(folder, one.name)
             for folder in self.folders.get(one.package, ())
@@ -123,13 +123,13 @@ class Packages:
 
     @cached_property
     def top(self) -> set[str]:
-        """The first names of packages and modules that lie anywhere."""
+        """First names of packages and modules at any depth."""
         modules = {PurePosixPath(file).stem for file in self._files if file.endswith(".py")}
         return modules | {part for file in self._files for part in PurePosixPath(file).parts[:-1]}
 
     def _imported(self, file: str, match: "re.Match[str]") -> Iterator[tuple[str, str]]:
-        """Package and name of what an import may need: `from a.b import c` is b of a, and c of
-        a.b; "" is the package of what stands at the top."""
+        """Yield each package and name an import may need: `from a.b import c` needs b of a, and c
+        of a.b. A top-level name has the package ""."""
         if match["modules"]:
             for entry in match["modules"].split(","):
                 yield from self._path(entry.split()[0] if entry.split() else "")
@@ -168,7 +168,7 @@ class Packages:
         return (self.tree.root / place).is_dir() or (self.tree.root / f"{place}.py").exists()
 
     def _binds(self, folder: str, name: str) -> bool:
-        """Whether a package's `__init__` gives a name, or may give any."""
+        """Whether a package's `__init__` binds a name, or may bind any."""
         bound = self._bound(folder)
         return bound is None or name in bound
 
@@ -178,8 +178,8 @@ class Packages:
 
 @lru_cache(maxsize=4096)
 def bound_names(tree: SourceTree, file: str) -> frozenset[str] | None:
-    """The names that a module defines, or imports from elsewhere than its own package; None where
-    the text does not tell them all."""
+    """Names a module defines, or imports from outside its own package; None if the text does not
+    tell them all."""
     text = tree.read(file).text
     try:
         module = ast.parse(text)
@@ -203,12 +203,12 @@ def bound_names(tree: SourceTree, file: str) -> frozenset[str] | None:
 
 @lru_cache(maxsize=1)
 def packages_of(tree: SourceTree) -> Packages:
-    """One for all checks of a tree."""
+    """Share one instance among all checks of a tree."""
     return Packages(tree)
 
 
 def is_optional(text: str, line: int) -> bool:
-    """Whether an import on a line may fail by design: in `try`, `with` or under a condition."""
+    """Whether the import on a line may fail by design: in `try`, `with` or under a condition."""
     try:
         module = ast.parse(text)
     except UNREADABLE:

@@ -1,4 +1,4 @@
-"""Files that git has or had and that are not here."""
+"""Files that git has or had but the working tree lacks."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -8,14 +8,14 @@ from flashbench.preflight.source.cxx import UNITS, SourceText
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 
-_COMMITS = 5000  # of history that is searched
-_MOST = 400  # units that are read from it
+_COMMITS = 5000  # of history to search
+_MOST = 400  # units to read from it
 _COMMIT = "commit "
 
 
 @lru_cache(maxsize=1)
 def removed_files(tree: SourceTree) -> dict[str, str]:
-    """Each with the revision that has it, the latest removal first: "" is the index."""
+    """Find each with the revision that has it, latest removal first; "" means the index."""
     here = frozenset(tree.files)
     found = dict.fromkeys(sorted((tree.tracked or frozenset()) - here), "")
     found |= dict.fromkeys(sorted((tree.committed or frozenset()) - here - found.keys()), "HEAD")
@@ -25,10 +25,10 @@ def removed_files(tree: SourceTree) -> dict[str, str]:
     try:
         log = git.listed(tree.root, "log", "-z", f"--max-count={_COMMITS}", "--relative", *asked)
     except git.GitError:
-        return found  # a partial clone need not have the history
+        return found  # a partial clone may lack the history
     revision = "HEAD"
     for entry in log:
-        # git puts the line of a commit in front of its first name.
+        # git puts a commit's line before its first name.
         for line in entry.split("\n"):
             if line.startswith(_COMMIT):
                 revision = f"{line.removeprefix(_COMMIT)}^"
@@ -44,7 +44,7 @@ def restore(file: str, revision: str) -> str:
 
 @lru_cache(maxsize=1)
 def removed_units(tree: SourceTree) -> dict[str, SourceText]:
-    """The texts of units that were removed, the latest first."""
+    """Texts of removed units, latest first."""
     wanted = [(file, at) for file, at in removed_files(tree).items() if file.endswith(UNITS)]
     found = {}
     for (file, _), text in zip(wanted[:_MOST], _texts(tree, wanted[:_MOST]), strict=False):
@@ -53,7 +53,7 @@ def removed_units(tree: SourceTree) -> dict[str, SourceText]:
 
 
 def _texts(tree: SourceTree, wanted: list[tuple[str, str]]) -> Iterator[str]:
-    """What git has of files at revisions; "" for what it cannot give."""
+    """Read files at revisions from git; "" for what it cannot give."""
     names = "".join(f"{at}:./{file}\n" for file, at in wanted if "\n" not in file)
     try:
         answer = git.ask(tree.root, "cat-file", "--batch", sent=names.encode()) if names else b""
@@ -72,6 +72,6 @@ def _texts(tree: SourceTree, wanted: list[tuple[str, str]]) -> Iterator[str]:
 
 
 def lost(tree: SourceTree, name: str) -> list[str]:
-    """The removed files whose path ends with the path `name`."""
+    """Removed files whose path ends with the path `name`."""
     end = "/".join(part for part in PurePosixPath(name).parts if part not in (".", ".."))
     return [file for file in removed_files(tree) if f"/{file}".endswith(f"/{end}")]

@@ -11,14 +11,14 @@ from flashbench.preflight.source.others import is_file, of_others
 from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.tree import SourceTree, is_test
 
-# What speaks of include directories, and what is within some lines of it may name them.
+# Text that mentions include directories; the lines around it may name them.
 _SPEAKS_LOWER = re.compile(r"include(?:_?dir|_path|(?<=\binclude)s?\s*=)")
 _SPEAKS = (re.compile(r"CPATH(?<=\bCPATH)"), re.compile(r"-I(?<!\w-I)[\w./${]"))
 _PATH = re.compile(r"[\w+-][\w.+-]*(?:/[\w.+-]+)*")
 
 
 class SearchPath:
-    """The include directories of a tree, as far as its build files and its includes tell."""
+    """Include directories of a tree, as far as its build files and includes reveal them."""
 
     def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
@@ -26,10 +26,10 @@ class SearchPath:
         self._found: dict[tuple[str, str], str | None] = {}  # headers are included many times
 
     def find(self, includer: str, name: str) -> str | None:
-        """The file that an include means, which git may ignore.
+        """Find the file an include means; git may ignore it.
 
-        Beside the includer, else below an include directory. Where no build file tells of one, the
-        single file of that path is taken, unless a file was removed from where the compiler looks.
+        It is beside the includer, else below an include directory. If no build file names one, the
+        only file with that path counts, unless a file was removed from where the compiler looks.
         """
         asked = os.path.dirname(includer), os.path.normpath(name)  # noqa: PTH120
         if asked not in self._found:
@@ -51,7 +51,7 @@ class SearchPath:
         return found[0] if len(found) == 1 and not self._was_removed(folder, name) else None
 
     def was_removed(self, includer: str, name: str) -> bool:
-        """Whether git had a file where the compiler looks, which is gone."""
+        """Whether git had a file where the compiler looks that is now missing."""
         return self._was_removed(os.path.dirname(includer), name)  # noqa: PTH120
 
     def _was_removed(self, folder: str, name: str) -> bool:
@@ -68,13 +68,13 @@ class SearchPath:
         )
 
     def _on_disk(self, name: str) -> str | None:
-        """A file below a named include directory that git ignores."""
+        """Find a file that git ignores below a named include directory."""
         if "." not in name or of_others(name):
             return None
         return next((at for one in self._named if self._is_there(at := _join(one, name))), None)
 
     def has_folder(self, includer: str | None, name: str) -> bool:
-        """Whether the folder that an include begins with lies where the compiler looks."""
+        """Whether the first folder of an include lies where the compiler looks."""
         first = name.partition("/")[0]
         if includer is not None and _join(os.path.dirname(includer), first) in self._folders:  # noqa: PTH120
             return True
@@ -82,7 +82,7 @@ class SearchPath:
 
     @cached_property
     def _outermost(self) -> frozenset[str]:
-        """The names of the folders that lie in include directories."""
+        """Names of the folders in include directories."""
         inside = self._named | {folder for folder, names in self._shown.items() if names}
         paths = map(PurePosixPath, self._folders)
         return frozenset(path.name for path in paths if str(path.parent) in inside)
@@ -94,7 +94,7 @@ class SearchPath:
 
     @cached_property
     def _named(self) -> set[str]:
-        """The folders that build files name which speak of include directories."""
+        """Folders named by build files that mention include directories."""
         ends: set[str] = set()
         for file in self.tree.build_files:
             if is_test(file):
@@ -109,7 +109,7 @@ class SearchPath:
 
     @cached_property
     def _shown(self) -> dict[str, set[str]]:
-        """Folders that are include directories, as includes are answered below them alone."""
+        """Folders that must be include directories: includes resolve only below them."""
         shown: dict[str, set[str]] = defaultdict(set)
         for file in (*self.tree.units, *self.tree.headers):
             folder = os.path.dirname(file)  # noqa: PTH120
@@ -131,18 +131,18 @@ class SearchPath:
 
     @cached_property
     def _removed(self) -> frozenset[str]:
-        """The files that git has or had and that are not here."""
+        """Files that git has or had but the working tree lacks."""
         return frozenset(removed_files(self.tree))
 
 
 @lru_cache(maxsize=1)
 def search_path_of(tree: SourceTree) -> SearchPath:
-    """One for all checks of a tree: what it finds is found once."""
+    """Share one instance, with its cached results, among all checks of a tree."""
     return SearchPath(tree)
 
 
 def _speaks(text: str) -> Iterator[int]:
-    """Where a build file speaks of include directories."""
+    """Find where a build file mentions include directories."""
     yield from (match.start() for match in _SPEAKS_LOWER.finditer(text.lower()))
     for pattern in _SPEAKS:
         yield from (match.start() for match in pattern.finditer(text))
@@ -154,7 +154,7 @@ def _starts(folder: str) -> list[int]:
 
 
 def _above(path: str, name: str) -> str:
-    """The folder below which a path has a name."""
+    """The part of `path` above `name`."""
     return path[: -len(name)].rstrip("/") or "."
 
 

@@ -1,8 +1,8 @@
-"""What a setup.py compiles: its lists of sources evaluated, without running it.
+"""What a setup.py compiles: its lists of sources, evaluated without running it.
 
-A text of which a part is known only when the script runs has `ANY` in that place. All that a name
-may hold counts, whatever the order of the statements: a list that is longer than the build's hides
-a defect, a shorter one would report a healthy project.
+`ANY` replaces the part of a text that is known only when the script runs. Every value a name may
+hold counts, whatever the order of statements: a list longer than the build's hides a defect, a
+shorter one would report a healthy project.
 """
 
 import ast
@@ -16,8 +16,8 @@ from itertools import product
 from flashbench.preflight.source.tree import SourceTree
 
 ANY = "\0"
-_MOST = 2000  # texts of one expression
-_DEEPEST = 60  # expressions in one another
+_MOST = 2000  # texts per expression
+_DEEPEST = 60  # nested expressions
 _JOINS = ("os.path.join", "osp.join", "path.join", "join", "Path", "pathlib.Path", "PurePath")
 _SAME = {"str", "list", "tuple", "set", "sorted", "reversed", "map", "filter", "unique"} | {
     f"{module}.{name}"
@@ -73,11 +73,11 @@ class SetupScript:
                 self._call(node, parameters)
 
     def sources(self) -> list[Text]:
-        """What extensions are given as sources."""
+        """Sources given to extensions."""
         return [text for entry in self._sources for text in self._value(entry)]
 
     def modules(self) -> list[Text]:
-        """What extensions are called."""
+        """Names given to extensions."""
         return [text for entry in self._names for text in self._value(entry)]
 
     def _call(self, node: ast.Call, parameters: dict[str, list[str]]) -> None:
@@ -120,7 +120,7 @@ class SetupScript:
             self._sources.append(value)
 
     def _value(self, node: ast.expr, depth: int = 0) -> tuple[Text, ...]:
-        """The text of an expression, or the texts of a list."""
+        """Find the text of an expression, or the texts of a list."""
         found = tuple(self._texts(node, depth + 1)) if depth < _DEEPEST else (_any(node),)
         return found if len(found) <= _MOST else (_any(node),)
 
@@ -224,7 +224,7 @@ class SetupScript:
             count *= len(one)
         if count > _MOST:
             return [_any(nodes[-1])]
-        # Several names in one text need not be at their own values at the same time.
+        # Several names in one text need not hold these values at the same time.
         sure = sum(len(one) > 1 for one in parts) < 2
         return [
             Text(
@@ -257,18 +257,18 @@ class SetupScript:
 _UNKNOWN = ast.Name("", lineno=0, col_offset=0)
 
 
-# What Python raises for a text that is no program, or one that is too deep for it.
+# What Python raises for text that is no program, or is nested too deeply.
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 @lru_cache(maxsize=256)
 def script_of(tree: SourceTree, file: str) -> SetupScript:
-    """Raises what is in UNREADABLE."""
+    """Parse a setup.py; raises what is in UNREADABLE."""
     return SetupScript(ast.parse(tree.read(file).text))
 
 
 def why_unreadable(tree: SourceTree, file: str) -> tuple[int, str] | None:
-    """The line and the reason why a script is no program; None if it is one."""
+    """Return the line and the reason why a script does not parse; None if it does."""
     try:
         script_of(tree, file)
     except SyntaxError as error:
@@ -291,7 +291,7 @@ def _each(texts: Iterable[Text], change: Callable[[str], str]) -> list[Text]:
 
 
 def _wild(pattern: str) -> str:
-    """A pattern of glob, whose signs may stand for any text."""
+    """Replace the wildcards of a glob pattern by `ANY`."""
     return re.sub(r"\*+|\?|\[[^\]]*\]", ANY, pattern)
 
 

@@ -1,4 +1,4 @@
-"""Functions that compiled units call are defined in a unit that the build compiles."""
+"""Every function that compiled units call is defined in a unit the build compiles."""
 
 import re
 from collections import defaultdict
@@ -26,7 +26,7 @@ from flashbench.preflight.source.units import units_without_source
 _BINDS = re.compile(r"\b(PYBIND11_MODULE|TORCH_LIBRARY\w*|NB_MODULE|PyInit_\w+|PyModuleDef)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _IN_MACRO = re.compile(r"\b([A-Z][A-Z0-9_]{2,})\s*\([^;{}]*\Z")
-# Names of folders with the code of others, whose libraries are linked.
+# Folders of third-party code, whose libraries are linked.
 _VENDORED = re.compile(
     r"(^|/)(third[_-]?party|3rd[_-]?party|external|extern|vendor(ed)?|deps|dependencies|contrib)/",
     re.IGNORECASE,
@@ -35,8 +35,8 @@ _VENDORED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A declared function that no compiled unit defines. nearly: definitions of its name that are
-    compiled, and are of another function."""
+    """A declared function that no compiled unit defines. nearly: compiled definitions of its name
+    that belong to another function."""
 
     file: str
     one: Declaration
@@ -45,11 +45,11 @@ class _Wanted:
 
 
 def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
-    """A function that a binding, or another compiled unit, uses and that no compiled unit defines.
+    """Find a function that a binding or another compiled unit uses, but no compiled unit defines.
 
-    Only the project's own: C functions, and those of vendored headers, may be of libraries. One
-    that units other than the bindings use is reported if the unit that should define it is known:
-    left out of the build, or removed.
+    Only the project's own functions count: libraries may define C functions and those of vendored
+    headers. A use outside the bindings is reported only if the unit that should define the function
+    is known: left out of the build, or removed.
     """
     build = build_of(tree)
     binding = [unit for unit in tree.units if _BINDS.search(tree.read(unit).code)]
@@ -85,7 +85,7 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
 def _finding(
     tree: SourceTree, wanted: _Wanted, user: str, *, by_binding: bool
 ) -> Finding | str | None:
-    """What to say of a function that is not defined: a finding, why there is none, or nothing."""
+    """Return the finding for an undefined function, the reason not to report it, or None."""
     name = wanted.one.name
     line = tree.read(wanted.file).line_of(wanted.one.place)
     where, calls = f"{wanted.file}:{line}", f"{user} calls {name}"
@@ -115,7 +115,7 @@ def _finding(
 
 
 def _undefined(tree: SourceTree, users: list[str]) -> Iterator[_Wanted]:
-    """Functions that files of these units declare, and that no file of the build defines."""
+    """Find functions that files of these units declare and no file of the build defines."""
     files = tree.closure_of(users)
     declared = {file: found for file in files if (found := _own(tree, file))}
     names = {one.name for found in declared.values() for one in found}
@@ -138,7 +138,7 @@ def _undefined(tree: SourceTree, users: list[str]) -> Iterator[_Wanted]:
                 elif "?" not in definition.qualifier:
                     nearly.append((holder, definition))
             if not defined:
-                # What the build compiles comes first: of an overload it says more.
+                # Definitions in scope come first: a mismatched overload says more.
                 nearly.sort(key=lambda pair: not is_in_scope(one, pair[1]))
                 yield _Wanted(file, one, nearly, left_out)
 
@@ -160,7 +160,7 @@ def _holders(tree: SourceTree, names: set[str]) -> dict[str, list[tuple[str, Def
 
 
 def _own(tree: SourceTree, file: str) -> list[Declaration]:
-    """What a file declares, of this project and in C++."""
+    """Declarations in a file that are C++ and this project's own."""
     vendored = _VENDORED.search(file) is not None or file.endswith(".c")
     ours = tree.tracked is None or file in tree.tracked
     return functions_of(tree).declared(file) if ours and not vendored else []
@@ -172,7 +172,7 @@ def _user(tree: SourceTree, wanted: _Wanted, users: list[str]) -> str | None:
     used = re.compile(rf"(?<![.\w])(?<!->){name}\b")
     for unit in users:
         if name in functions_of(tree).words(unit) and wanted.file in tree.closure(unit):
-            # A declaration, or a definition of a namesake, is no use.
+            # Declaring the name, or defining a namesake, is no use of it.
             places = {one.place for one in _own(tree, unit) if one.name == name}
             places |= {one.place for one in functions_of(tree).defined(unit) if one.name == name}
             if any(found.start() not in places for found in used.finditer(tree.read(unit).plain)):
@@ -181,14 +181,14 @@ def _user(tree: SourceTree, wanted: _Wanted, users: list[str]) -> str | None:
 
 
 def _severity(tree: SourceTree, user: str, name: str) -> Severity:
-    """A warning where a macro may leave out all that uses it."""
+    """Return "warning" if a macro may leave out every use."""
     plain = tree.read(user).plain
     macros = set()
     for use in re.finditer(rf"\b{name}\b", plain):
         if (macro := _IN_MACRO.search(plain[max(0, use.start() - 300) : use.start()])) is None:
             return "error"
         macros.add(macro[1])
-    # One that is given other functions which are there is not empty.
+    # A macro that also takes functions the build defines is not empty.
     given = set()
     for call in re.finditer(rf"\b(?:{'|'.join(macros)})\s*\(([^;{{}}]*?)\)", plain):
         given.update(_WORD.findall(call[1]))
@@ -199,14 +199,14 @@ def _severity(tree: SourceTree, user: str, name: str) -> Severity:
 
 
 def _removed_holder(tree: SourceTree, one: Declaration) -> str:
-    """The removed unit that defined a function, "" without one."""
+    """Find the removed unit that defined a function; "" if there is none."""
     found = _removed_definitions(tree).get(one.name, ())
     return next((file for file, other in found if is_in_scope(one, other)), "")
 
 
 @lru_cache(maxsize=1)
 def _removed_definitions(tree: SourceTree) -> dict[str, list[tuple[str, Definition]]]:
-    """What removed units defined, by name, the latest removal first."""
+    """Definitions in removed units, by name, latest removal first."""
     found: dict[str, list[tuple[str, Definition]]] = defaultdict(list)
     for file, source in removed_units(tree).items():
         for one in definitions(source):
@@ -220,8 +220,8 @@ def _short(one: Declaration | Definition) -> str:
 
 
 def _may_be_defined(tree: SourceTree, name: str) -> str | None:
-    """What else than a plain definition may define a function: a macro, a script, a submodule, or
-    what the text has of it outside of bodies and is no declaration."""
+    """Say what besides a plain definition may define a function: a macro, a script, a submodule, or
+    a mention outside of bodies that is not a declaration."""
     word = re.compile(rf"\b{name}\b")
     for file in (*tree.units, *tree.headers):
         if name not in functions_of(tree).words(file):
@@ -245,8 +245,8 @@ def _may_be_defined(tree: SourceTree, name: str) -> str | None:
 
 
 def _made_by_macro(tree: SourceTree, name: str) -> str | None:
-    """The file with a macro that may write the definition: by pasting names, or called outside of
-    functions with the name as argument."""
+    """Find the file with a macro that may write the definition, by pasting names or by being called
+    outside of functions with the name as argument."""
     words, patterns = _written_by_macros(tree)
     if name in words:
         return words[name]
@@ -268,7 +268,7 @@ def _made_by_macro(tree: SourceTree, name: str) -> str | None:
 def _written_by_macros(
     tree: SourceTree,
 ) -> tuple[dict[str, str], list[tuple[str, "re.Pattern[str]"]]]:
-    """The words of all macros with a file of each, and the names that they may paste."""
+    """Words in all macros, each with one file that has it, and the names macros may paste."""
     words: dict[str, str] = {}
     patterns = []
     for file in (*tree.units, *tree.headers):
@@ -280,7 +280,7 @@ def _written_by_macros(
 
 
 def _pasted(macros: str) -> tuple[re.Pattern[str], ...]:
-    """What macros can make by `##`: what is a parameter may be anything."""
+    """Names that macros can make with `##`; a parameter may be anything."""
     found = set()
     for line in macros.split("\n") if "##" in macros else ():
         heading = re.match(r"\w+(?:\(([^)]*)\))?", line)

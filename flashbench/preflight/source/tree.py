@@ -1,4 +1,4 @@
-"""The files of a project as they lie there, and which of them git has."""
+"""The files of a project as they are on disk, and which of them git has."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from flashbench.preflight.source.cxx import HEADERS, UNITS, SourceText
 from flashbench.pyproject import up_to_repository
 from flashbench.revisions import git
 
-_LARGEST = 2_000_000  # bytes of a file that is read
+_LARGEST = 2_000_000  # bytes; larger files are not read
 _NOT_SOURCES = {"node_modules", "__pycache__", "build", "dist"}  # where git cannot tell
 _BUILD_FILES = re.compile(
     r"(^|/)(setup\.py|setup\.cfg|pyproject\.toml|CMakeLists\.txt|meson\.build|BUILD(\.bazel)?|"
@@ -23,13 +23,13 @@ _DAMAGED = re.compile(r"not a git repository|index file|bad |corrupt|unable to|o
 _TEST = re.compile(r"(^|/)(tests?/|test_[^/]*$|conftest\.py$)")
 
 
-@dataclass(eq=False)  # by identity, as what is found of it is kept
+@dataclass(eq=False)  # compared by identity: results are cached by tree
 class SourceTree:
     """A directory and the files below it, named relative to it with forward slashes.
 
-    files: all that git tracks or does not ignore; without git, what lies there. tracked: those in
-    the index, committed: those of HEAD; None without git. modules: submodules with whether they
-    were fetched; recorded: the commit of each that the index names.
+    files: all that git tracks or does not ignore; without git, all on disk. tracked: those in the
+    index; committed: those in HEAD; None without git. modules: submodules, and whether each was
+    fetched; recorded: the commit of each in the index.
     """
 
     root: Path
@@ -38,10 +38,10 @@ class SourceTree:
     committed: frozenset[str] | None = None
     modules: dict[str, bool] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
-    of_modules: tuple[str, ...] = ()  # the files of submodules that were fetched
+    of_modules: tuple[str, ...] = ()  # files of fetched submodules
     without_git: str = ""  # why
-    damaged: str = ""  # what git says of objects that it lacks
-    unread: dict[str, str] = field(default_factory=dict)  # files, with the reason
+    damaged: str = ""  # what git says about the objects it lacks
+    unread: dict[str, str] = field(default_factory=dict)  # files with reasons
     _texts: dict[str, SourceText] = field(default_factory=dict, repr=False)
     _closures: dict[str, KeysView[str]] = field(default_factory=dict, repr=False)
     _resolved: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False)
@@ -60,7 +60,7 @@ class SourceTree:
 
     @cached_property
     def directories(self) -> frozenset[str]:
-        """The names of all directories that hold a file of C++ or CUDA, at any depth."""
+        """Names of all directories, at any depth, that hold a C++ or CUDA file."""
         parents = {str(PurePosixPath(name).parent) for name in (*self.units, *self.headers)}
         return frozenset(part for parent in parents for part in PurePosixPath(parent).parts)
 
@@ -72,7 +72,7 @@ class SourceTree:
         return named
 
     def read(self, name: str) -> SourceText:
-        """The text of a file, kept; empty for one that cannot be read, which `unread` names."""
+        """Text of a file, cached; empty for an unreadable one, which `unread` then names."""
         if name not in self._texts:
             text, why = _text(self.root / name)
             if why:
@@ -81,7 +81,7 @@ class SourceTree:
         return self._texts[name]
 
     def ending(self, name: str) -> list[str]:
-        """The files whose path ends with the path `name`."""
+        """Files whose path ends with the path `name`."""
         wanted = [part for part in name.split("/") if part not in ("", ".", "..")]
         if not wanted or name.startswith("/"):
             return []
@@ -93,7 +93,7 @@ class SourceTree:
         ]
 
     def resolve(self, includer: str, name: str) -> str | None:
-        """The file that `#include "name"` in `includer` means: beside it, else of that path."""
+        """Find the file `#include "name"` in `includer` means: beside it, else with that path."""
         asked = includer.rpartition("/")[0], name
         if asked not in self._resolved:  # headers are included many times
             self._resolved[asked] = self._resolve(*asked)
@@ -109,13 +109,13 @@ class SourceTree:
         return found[0] if found else None
 
     def closure(self, unit: str) -> KeysView[str]:
-        """The unit and all files of the project that it includes, directly or not; kept."""
+        """The unit and all project files it includes, directly or not; cached."""
         if unit not in self._closures:
             self._closures[unit] = self.closure_of([unit])
         return self._closures[unit]
 
     def closure_of(self, units: Iterable[str]) -> KeysView[str]:
-        """These units and all that they include, each file once."""
+        """These units and all they include, each file once."""
         seen, todo = dict.fromkeys(units), list(units)
         while todo:
             current = todo.pop()
@@ -136,7 +136,7 @@ class SourceTree:
 
 
 def how_to_add(tree: SourceTree, file: str) -> str:
-    """What brings a file to a clean clone: of a repository inside this one, its own commit."""
+    """Say what brings a file to a clean clone; in a nested repository, a commit there."""
     folder = os.path.realpath(tree.root / file)
     inside = os.path.realpath(tree.root)
     while (folder := str(PurePosixPath(folder).parent)).startswith(f"{inside}/"):
@@ -159,17 +159,17 @@ def _is_in_repository(root: Path, file: str) -> bool:
 
 
 def is_test(file: str) -> bool:
-    """Whether a build file is of tests, whose texts tell nothing of the build."""
+    """Whether a build file belongs to tests, whose text says nothing about the build."""
     return _TEST.search(file) is not None
 
 
 def read_tree(root: Path) -> SourceTree:
-    """The files below `root`, by git where that works, else by walking."""
+    """Read the files below `root`, through git if it works, else by walking."""
     try:
         entries = git.listed(root, "ls-files", "-z", "--stage")
         others = git.listed(root, "ls-files", "-z", "--others", "--exclude-standard")
     except NotMeasuredError as error:
-        # "dubious ownership" is no damage; its message says what to do.
+        # "dubious ownership" is not damage; its message says what to do.
         broken = any(os.path.lexists(one / ".git") for one in up_to_repository(root))
         damaged = str(error) if broken and _DAMAGED.search(str(error)) else ""
         files = tuple(sorted(_walk(root)))
@@ -186,7 +186,7 @@ def read_tree(root: Path) -> SourceTree:
     try:
         committed = frozenset(git.listed(root, "ls-tree", "-r", "-z", "--name-only", "HEAD"))
     except git.GitError as error:
-        committed = frozenset()  # no commit yet, unless there is one
+        committed = frozenset()  # no commit yet, or one that git cannot read
         damaged = str(error) if _has_commit(root) else ""
     there = {name for name in tracked if (root / name).exists()}
     return SourceTree(
@@ -204,7 +204,7 @@ def read_tree(root: Path) -> SourceTree:
 
 
 def _has_commit(root: Path) -> bool:
-    """Whether HEAD names a commit, which need not be there."""
+    """Whether HEAD names a commit, even a missing one."""
     try:
         git.ask(root, "rev-parse", "--verify", "--quiet", "HEAD")
     except git.GitError:
@@ -221,7 +221,7 @@ def _walk(root: Path) -> list[str]:
 
 
 def _text(path: Path) -> tuple[str, str]:
-    """The text of a file, and why it is empty if it could not be read."""
+    """Read the text of a file, and why it is empty if unreadable."""
     try:
         if not path.is_file():
             return "", ""

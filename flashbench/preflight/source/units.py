@@ -1,4 +1,4 @@
-"""The files that a build names: all there, their submodules fetched."""
+"""The files a build names all exist, and its submodules are fetched."""
 
 import os
 import re
@@ -13,13 +13,13 @@ from flashbench.preflight.source.setup_script import why_unreadable
 from flashbench.preflight.source.tree import SourceTree, how_to_add
 from flashbench.revisions import git
 
-# What copies units of C++ for another compiler before it compiles them.
+# Calls that copy C++ units for another compiler before it compiles them.
 _RENAMES = re.compile(r"\b(rename\w*|hipify\w*)\(")
 
 
 def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
-    """A unit that setup.py, CMake or make names, and that is not there or not in git; a setup.py
-    that Python cannot read."""
+    """Find a unit that setup.py, CMake or make names but that is missing or not in git, and a
+    setup.py that Python cannot read."""
     if "setup.py" in tree.files and (broken := why_unreadable(tree, "setup.py")):
         line, why = broken
         yield Finding(f"setup.py:{line}", f"Python cannot read it: {why}", "python setup.py --name")
@@ -37,11 +37,11 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
 
 
 def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[Finding]:
-    """What to say of a unit that git does not list; nothing for one of a submodule, or that lies
-    above the project or is written by the build."""
+    """Report a unit that git does not list, unless it belongs to a submodule, lies above the
+    project or is written by the build."""
     path = _path(file, name)
     if any(path.startswith(f"{module}/") for module in tree.modules):
-        return  # of a submodule: fetched, or said to be missing
+        return  # a submodule's: fetched, or reported as missing
     if may_be_generated(tree, name, file):
         return
     if (tree.root / path).is_file():
@@ -65,7 +65,8 @@ def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[F
 
 
 def _severity(tree: SourceTree, file: str) -> Severity:
-    """An error for a build file that decides the build: at the root, or entered from there."""
+    """Report an error for a build file that decides the build: at the root, or entered from
+    there."""
     folder = PurePosixPath(file).parent
     if folder == PurePosixPath():
         return "error"
@@ -75,7 +76,7 @@ def _severity(tree: SourceTree, file: str) -> Severity:
 
 
 def _is_built_by_setup(tree: SourceTree, folder: PurePosixPath) -> bool:
-    """Whether setup.py or pyproject.toml runs CMake in a folder, where the root has nothing for
+    """Whether setup.py or pyproject.toml runs CMake in a folder while the root has nothing for
     CMake."""
     if "CMakeLists.txt" in tree.files:
         return False
@@ -85,12 +86,12 @@ def _is_built_by_setup(tree: SourceTree, folder: PurePosixPath) -> bool:
 
 
 def units_without_source(tree: SourceTree) -> str:
-    """A unit that the build names and that cannot be read here; "" without one."""
+    """Name a unit that the build names but that cannot be read here; "" if there is none."""
     return next((name for file, name, _ in listed(tree) if not resolve(tree, file, name)), "")
 
 
 def submodule_not_as_recorded(tree: SourceTree) -> Iterator[Finding]:
-    """A submodule whose folder is empty, or at another commit than a clean clone will have."""
+    """Find a submodule whose folder is empty, or at another commit than a clean clone gets."""
     if tree.tracked is None:
         raise CannotCheck(f"git cannot say what it has: {tree.without_git}")
     for name, fetched in sorted(tree.modules.items()):
@@ -99,20 +100,20 @@ def submodule_not_as_recorded(tree: SourceTree) -> Iterator[Finding]:
                 name,
                 "is a submodule that was not fetched",
                 f"git submodule update --init --recursive -- {name}",
-                "warning",  # many are for tests or other targets; a build that needs it says so
+                "warning",  # many serve tests or other targets; a build that needs it says so
             )
         elif (here := _commit(tree, name)) not in ("", tree.recorded[name]):
             yield Finding(
                 name,
                 f"is at {here[:10]}; a clean clone gets {tree.recorded[name][:10]}",
                 f"git submodule update -- {name}  # or git add {name}, and commit",
-                "warning",  # it builds here; somebody may be about to commit it
+                "warning",  # it builds here; the user may be about to commit it
             )
 
 
 def _commit(tree: SourceTree, module: str) -> str:
-    """The commit that a submodule is at; "" where git does not say, or its folder has no repository
-    of its own."""
+    """Commit a submodule is at; "" if git does not say, or its folder has no repository of its
+    own."""
     folder = tree.root / module
     if not os.path.lexists(folder / ".git"):
         return ""
@@ -123,18 +124,18 @@ def _commit(tree: SourceTree, module: str) -> str:
 
 
 def _renamed(tree: SourceTree, file: str, name: str) -> str:
-    """A unit of the same path with another ending; "" if there is none."""
+    """Find a unit with the same path but another extension; "" if there is none."""
     stem = PurePosixPath(name).with_suffix("")
     found = [one for end in UNITS for one in resolve(tree, file, f"{stem}{end}")]
     return found[0] if found else ""
 
 
 def _path(file: str, name: str) -> str:
-    """A name in a build file as a path from the root."""
+    """Turn a name in a build file into a path from the root."""
     return os.path.normpath(PurePosixPath(file).parent / name)
 
 
 def resolve(tree: SourceTree, file: str, name: str) -> list[str]:
-    """The files that a name in a build file may mean: a path from there, or from the root."""
+    """Find the files a name in a build file may mean, relative to that file or to the root."""
     exact = [one for one in tree.ending(name) if one in (name, _path(file, name))]
     return exact or tree.ending(name)
