@@ -10,9 +10,8 @@ import pytest
 import flashbench
 
 PACKAGE = Path(flashbench.__file__).parent
-# Converted in the main thread alone, as they have no decoder: JSON that is not strict, and a plan's
-# settings, which become those of its run file.
-CONVERTING = {"other_tools/document.py", "other_tools/asv_file.py", "measure/document.py"}
+# Values of JSON that is not strict, which has no decoder: read in the main thread alone.
+CONVERTING = {"other_tools/document.py", "other_tools/asv_file.py"}
 
 # Forks, of which each decodes its first record, as a new process would.
 CRASHING = """

@@ -1,10 +1,8 @@
 """Turn a plan into a new run file, and a run file into the plan that resumes it."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from flashbench import __version__
 from flashbench.candidates import parse_candidates
@@ -12,7 +10,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.measure.plan import Plan
 from flashbench.measure.protocol import Ready
 from flashbench.measure.retries import UNFINISHED
-from flashbench.runfile import Candidate, Costs, Processes, RunFile, Settings
+from flashbench.runfile import Candidate, Costs, RunFile, Settings
 from flashbench.shard import cases_of_shard
 
 # Settings that a plan and its run file have in common.
@@ -23,19 +21,22 @@ def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
     """The file of a new run, on the first worker's machine."""
     cases = plan.cases(ready.device)
     cases_of_shard(cases, plan.shard)  # refuses more shards than cases
-    processes: Processes = "paired" if plan.processes == "paired" else "shared"
-    plan = replace(plan, min_sample_seconds=ready.min_sample_seconds, processes=processes)
     return RunFile(
         flashbench=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=list(plan.command),
         environment=ready.environment,
-        settings=msgspec.convert(plan, Settings, from_attributes=True),
+        settings=Settings(
+            **_alike(plan),
+            min_sample_seconds=ready.min_sample_seconds,
+            metrics=None if plan.metrics is None else list(plan.metrics),
+            processes="paired" if plan.processes == "paired" else "shared",
+        ),
         candidates=candidates,
         cases=cases,
         hourly_rate=plan.hourly_rate,
         pair=plan.pair,
-        costs=msgspec.convert(plan, Costs, from_attributes=True),
+        costs=Costs(currency=plan.currency, price=plan.price, build_seconds=plan.build_seconds),
     )
 
 
@@ -59,7 +60,7 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
         ),
         device=run.cases[0].device,
         backends=",".join(backends) or "default",
-        **{name: getattr(settings, name) for name in _ALIKE},
+        **_alike(settings),
         threads=run.environment.threads,
         min_sample_seconds=settings.min_sample_seconds,
         hourly_rate=run.hourly_rate,
@@ -69,6 +70,10 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
         pair=run.pair,
         metrics=_metrics(run),
     )
+
+
+def _alike(stated: Plan | Settings) -> dict[str, Any]:
+    return {name: getattr(stated, name) for name in _ALIKE}
 
 
 def _metrics(run: RunFile) -> list[str] | None:

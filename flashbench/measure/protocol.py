@@ -9,8 +9,7 @@ from flashbench.runfile import Candidate, DeviceState, Environment, Result
 
 
 class Setup(msgspec.Struct, tag="setup", kw_only=True):
-    """First message: load the candidates and describe the machine. Most fields are the plan's, by
-    the same names."""
+    """First message: load the candidates and describe the machine."""
 
     device: str  # "cpu", "cuda", or "auto"
     candidates: list[Candidate]  # without the baselines

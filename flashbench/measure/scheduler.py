@@ -1,11 +1,9 @@
 """The launches of a run: worker processes over a grid of cases, saved as they are measured."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-
-import msgspec
 
 from flashbench.case import Case
 from flashbench.cost.spent import saved_seconds
@@ -307,8 +305,18 @@ class Scheduler:
             timeout = self.plan.timeout_seconds
             paired = self.plan.processes == "paired" and usable
             self._worker = Crew(timeout, order) if paired else Worker(timeout)
-            plan = replace(self.plan, candidates=usable)
-            setup = msgspec.convert(plan, Setup, from_attributes=True)  # the fields both have
+            setup = Setup(
+                device=self.plan.device,
+                candidates=usable,
+                backends=self.plan.backends,
+                threads=self.plan.threads,
+                samples=self.plan.samples,
+                min_sample_seconds=self.plan.min_sample_seconds,
+                metrics=None if self.plan.metrics is None else list(self.plan.metrics),
+                import_roots=dict(self.plan.import_roots),
+                repository=self.plan.repository,
+                import_root=self.plan.import_root,
+            )
             try:
                 ready = self._worker.ask(setup, self._seconds.left())
             except WorkerDiedError as died:
