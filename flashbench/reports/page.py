@@ -1,42 +1,29 @@
 """The report as one HTML file: no script, no request, every text escaped."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from flashbench.render.escape import printable
+from flashbench.render.html import environment
 from flashbench.reports.chapter import Chapter
 from flashbench.reports.figure import Figure
 from flashbench.reports.svg import DARK_STYLE, LIGHT_STYLE, key_svg, panel_svg
-from flashbench.table import NONE
-from flashbench.verdict import Outcome
 
 _MANY = 40  # more rows than these are folded
 
 
 def page(chapters: Sequence[Chapter], command: str) -> str:
     """Render the page. command: the one that makes the report again."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("flashbench.reports"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_visible,
-    )
     # SVG that svg.py has escaped, and style sheets of our own.
     values = {
         "panels": lambda figure: [Markup(panel_svg(panel)) for panel in figure.panels],  # noqa: S704
         "keys": _keys,
         "light": Markup(LIGHT_STYLE),  # noqa: S704
         "dark": Markup(DARK_STYLE),  # noqa: S704
-        "none_cell": NONE,
-        "outcomes": frozenset(outcome.value for outcome in Outcome),
         "many": _MANY,
     }
-    template = environment.get_template("report.html")
+    template = environment("flashbench.reports", printable).get_template("report.html")
     return template.render(chapters=chapters, command=command, **values) + "\n"
 
 
@@ -45,8 +32,3 @@ def _keys(figure: Figure) -> list[tuple[Markup, str]]:
     if len(figure.series) < 2:
         return []
     return [(Markup(key_svg(number)), name) for number, name in enumerate(figure.series)]  # noqa: S704
-
-
-def _visible(value: Any) -> Any:
-    """Escape invisible characters."""
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

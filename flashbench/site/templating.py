@@ -7,12 +7,10 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
 
 from flashbench import __version__
+from flashbench.render.html import environment
 from flashbench.site.content import shown
-from flashbench.table import NONE
-from flashbench.verdict import Outcome
 
 NAVIGATION = (
     ("index.html", "Overview"),
@@ -55,23 +53,6 @@ def _files(folder: str) -> list[Traversable]:
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("flashbench.site"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_visible,
-    )
-    made.globals |= {
-        "navigation": NAVIGATION,
-        "version": __version__,
-        "none_cell": NONE,
-        "outcomes": frozenset(outcome.value for outcome in Outcome),
-    }
+    made = environment("flashbench.site", shown)
+    made.globals |= {"navigation": NAVIGATION, "version": __version__}
     return made
-
-
-def _visible(value: Any) -> Any:
-    """Escape invisible characters, in case a caller forgot to."""
-    return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value
