@@ -19,6 +19,7 @@ ByMask by_mask(const Attention& problem) {
         const int64_t rows = unseeing.q_len;
         seeing.q = static_cast<const char*>(problem.q) + rows * problem.q_strides.seq * element;
         seeing.out = static_cast<char*>(problem.out) + rows * problem.out_strides.seq * element;
+        if (problem.lse) seeing.lse = problem.lse + rows;
         seeing.q_len -= rows;
         seeing.causal_offset += rows;
         seeing.k_len = std::min(problem.k_len, seeing.q_len + seeing.causal_offset);

@@ -28,6 +28,10 @@ struct Strides {
 // `causal` masks j > i + causal_offset: 0 aligns the mask at the top left, as SDPA's is_causal does,
 // k_len - q_len at the bottom right, as torch's causal_lower_right does.
 // Scores, softmax and sums are fp32 for every dtype. A row that sees no key gives zeros.
+//
+// lse, if not null: (batch, heads, q_len), contiguous but for lse_rows rows from one head to the next.
+// Becomes the natural logarithm of the sum of exp(scale * score) over the keys that a row sees, -inf
+// for a row that sees none.
 struct Attention {
     const void* q;
     const void* k;
@@ -47,6 +51,27 @@ struct Attention {
     float scale;
     bool causal;
     Dtype dtype;
+    float* lse = nullptr;
+    int64_t lse_rows = 0;
+};
+
+// The gradients of sum(dout * out) with respect to q, k and v. `forward` is the problem as the forward
+// left it, with out and lse, which are only read. dq has the shape of q; dk and dv, of k and v, sum over
+// the heads of a group; dout has the shape of out. The elements of dq, dk and dv must not overlap.
+// A row that sees no key has no part in any gradient: zeros in dq.
+//
+// deterministic: the same problem gives the same bits every time.
+struct AttentionBackward {
+    Attention forward;
+    const void* dout;
+    void* dq;  // on the CPU, each of dq, dk and dv may be null: not wanted
+    void* dk;
+    void* dv;
+    Strides dout_strides;
+    Strides dq_strides;
+    Strides dk_strides;
+    Strides dv_strides;
+    bool deterministic;
 };
 
 // A problem as the kernels take it: without keys that the mask hides from every query, and without the
@@ -112,6 +137,8 @@ double peak(Dtype dtype, int threads);
 // May be called from several threads at once and after fork().
 // Throws std::invalid_argument if the dtype was not compiled in.
 void attention(const Attention& problem, int threads);
+// The same for the gradients. Deterministic, whatever is asked for and with any number of threads.
+void attention_backward(const AttentionBackward& problem, int threads);
 
 }  // namespace cpu
 
@@ -137,7 +164,9 @@ using Scratch = std::function<void*(int64_t bytes)>;
 // The same problem gives the same bits every time, but different bits with and without scratch memory.
 // Throws std::invalid_argument if the problem is not supported, std::runtime_error on a CUDA error.
 void attention(const Attention& problem, const Scratch& scratch, void* stream);
-// The same with the simplest possible kernel, for tests; fp16 or bf16.
+// Enqueues the gradients likewise. Throws std::invalid_argument if there is no kernel for the problem.
+void attention_backward(const AttentionBackward& problem, const Scratch& scratch, void* stream);
+// The same as `attention` with the simplest possible kernel, for tests; fp16 or bf16.
 void reference_attention(const Attention& problem, void* stream);
 
 // Whether the e4m3 kernels were compiled in, which exist only for sm_90a.

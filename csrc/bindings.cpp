@@ -14,6 +14,7 @@
 
 namespace py = pybind11;
 using flashbench::Attention;
+using flashbench::AttentionBackward;
 using flashbench::Dtype;
 using flashbench::Strides;
 
@@ -22,6 +23,8 @@ namespace {
 using Four = std::array<int64_t, 4>;
 using Six = std::array<int64_t, 6>;
 using Seven = std::array<int64_t, 7>;
+using NineAddresses = std::array<uintptr_t, 9>;
+using EightStrides = std::array<Four, 8>;
 
 Dtype dtype_of(int code) {
     if (code < 0 || code > static_cast<int>(Dtype::bf16)) {
@@ -33,8 +36,9 @@ Dtype dtype_of(int code) {
 Strides strides_of(const Four& s) { return {s[0], s[1], s[2], s[3]}; }
 
 // shape: batch, heads, kv heads, query length, key length, head dim.
-Attention problem(uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Six& shape,
-                  const Four& q_strides, const Four& k_strides, const Four& v_strides,
+// lse: contiguous, or 0 for none.
+Attention problem(uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, uintptr_t lse,
+                  const Six& shape, const Four& q_strides, const Four& k_strides, const Four& v_strides,
                   const Four& out_strides, float scale, bool causal, int64_t causal_offset,
                   int dtype) {
     Attention a;
@@ -56,6 +60,28 @@ Attention problem(uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Si
     a.causal = causal;
     a.causal_offset = causal_offset;
     a.dtype = dtype_of(dtype);
+    a.lse = reinterpret_cast<float*>(lse);
+    a.lse_rows = a.q_len;
+    return a;
+}
+
+// addresses: q, k, v, out, lse, dout, dq, dk, dv; strides: the same without lse.
+AttentionBackward backward_problem(const NineAddresses& addresses, const Six& shape,
+                                   const EightStrides& strides, float scale, bool causal,
+                                   int64_t causal_offset, int dtype, bool deterministic) {
+    AttentionBackward a;
+    a.forward = problem(addresses[0], addresses[1], addresses[2], addresses[3], addresses[4], shape,
+                        strides[0], strides[1], strides[2], strides[3], scale, causal,
+                        causal_offset, dtype);
+    a.dout = reinterpret_cast<const void*>(addresses[5]);
+    a.dq = reinterpret_cast<void*>(addresses[6]);
+    a.dk = reinterpret_cast<void*>(addresses[7]);
+    a.dv = reinterpret_cast<void*>(addresses[8]);
+    a.dout_strides = strides_of(strides[4]);
+    a.dq_strides = strides_of(strides[5]);
+    a.dk_strides = strides_of(strides[6]);
+    a.dv_strides = strides_of(strides[7]);
+    a.deterministic = deterministic;
     return a;
 }
 
@@ -140,30 +166,49 @@ PYBIND11_MODULE(_C, m) {
     m.def("selected_isa", &flashbench::cpu::selected_isa);
     m.def("select_isa", &flashbench::cpu::select_isa, py::arg("name"));
     m.def("cpu_attention",
-          [](uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, const Six& shape,
+          [](uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out, uintptr_t lse, const Six& shape,
              const Four& q_strides, const Four& k_strides, const Four& v_strides,
              const Four& out_strides, float scale, bool causal, int64_t causal_offset, int dtype,
              int threads) {
-              const Attention a = problem(q, k, v, out, shape, q_strides, k_strides, v_strides,
+              const Attention a = problem(q, k, v, out, lse, shape, q_strides, k_strides, v_strides,
                                           out_strides, scale, causal, causal_offset, dtype);
               py::gil_scoped_release release;
               flashbench::cpu::attention(a, threads);
+          });
+    m.def("cpu_attention_backward",
+          [](const NineAddresses& addresses, const Six& shape, const EightStrides& strides,
+             float scale, bool causal, int64_t causal_offset, int dtype, bool deterministic,
+             int threads) {
+              const AttentionBackward a = backward_problem(
+                  addresses, shape, strides, scale, causal, causal_offset, dtype, deterministic);
+              py::gil_scoped_release release;
+              flashbench::cpu::attention_backward(a, threads);
           });
     flashbench::add_tensor_call(m);
 #ifdef FLASHBENCH_CUDA
     const auto def_on_stream = [&m](const char* name,
                                     void (*compute)(const Attention&, void* stream)) {
         m.def(name, [compute](uintptr_t q, uintptr_t k, uintptr_t v, uintptr_t out,
-                              const Six& shape, const Four& q_strides, const Four& k_strides,
-                              const Four& v_strides, const Four& out_strides, float scale,
-                              bool causal, int64_t causal_offset, int dtype, uintptr_t stream) {
-            const Attention a = problem(q, k, v, out, shape, q_strides, k_strides, v_strides,
+                              uintptr_t lse, const Six& shape, const Four& q_strides,
+                              const Four& k_strides, const Four& v_strides,
+                              const Four& out_strides, float scale, bool causal,
+                              int64_t causal_offset, int dtype, uintptr_t stream) {
+            const Attention a = problem(q, k, v, out, lse, shape, q_strides, k_strides, v_strides,
                                         out_strides, scale, causal, causal_offset, dtype);
             compute(a, reinterpret_cast<void*>(stream));
         });
     };
     def_on_stream("cuda_attention", &flashbench::cuda_attention);
     def_on_stream("cuda_reference_attention", &flashbench::cuda::reference_attention);
+    m.def("cuda_attention_backward",
+          [](const NineAddresses& addresses, const Six& shape, const EightStrides& strides,
+             float scale, bool causal, int64_t causal_offset, int dtype, bool deterministic,
+             uintptr_t stream) {
+              flashbench::cuda_attention_backward(
+                  backward_problem(addresses, shape, strides, scale, causal, causal_offset, dtype,
+                                   deterministic),
+                  reinterpret_cast<void*>(stream));
+          });
     m.def("cuda_attention_e4m3", &cuda_attention_e4m3);
 #endif
     m.def("cpu_peak", [](int dtype, int threads) {

@@ -59,6 +59,7 @@ def calls_of(shape: tuple[int, ...], device: str) -> dict[str, Callable[[], obje
         batch, heads, length, head_dim = shape
         problem = (
             *(x.data_ptr() for x in (q, k, v, out)),
+            0,
             (batch, heads, heads, length, length, head_dim),
             *(x.stride() for x in (q, k, v, out)),
             *(head_dim**-0.5, False, 2, torch._C._cuda_getCurrentRawStream(q.device.index)),

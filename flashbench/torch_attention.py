@@ -158,6 +158,7 @@ def _checked_attention(
     require_apart(out, q, k, v)
     problem = (
         *addresses,
+        0,
         (batch, heads, k.shape[1], q_len, k.shape[2], head_dim),
         *strides,
         1 / math.sqrt(head_dim) if scale is None else float(scale),

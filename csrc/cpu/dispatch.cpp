@@ -311,5 +311,9 @@ void attention(const Attention& problem, int threads) {
     }
 }
 
+void attention_backward(const AttentionBackward&, int) {
+    throw std::invalid_argument("attention has no gradients on CPUs yet");
+}
+
 }  // namespace cpu
 }  // namespace flashbench

@@ -1,6 +1,8 @@
 // The epilogue of a row: writes O / sum, or O, max and sum if the task sees only part of the keys.
 #pragma once
 
+#include <math.h>
+
 #include "rows.h"
 #include "scratch.h"
 
@@ -31,6 +33,29 @@ inline void finish_row(const Attention& problem, const float* out, float sum, El
     }
 }
 
+// Writes the log-sum-exp of a task's rows, one after another, if the caller wants it.
+class LseWriter {
+  public:
+    LseWriter(const Attention& problem, const Task& task)
+        : wanted_(problem.lse != nullptr),
+          strides_{problem.heads * problem.lse_rows, problem.lse_rows, wanted_, 0},
+          cursor_(problem.lse, strides_, problem, task),
+          scale_(problem.scale < 0.0f ? -problem.scale : problem.scale) {}
+
+    // max: of q . k, unscaled; sum: of exp(scale * (q . k - max)).
+    void write_next(float max, float sum) {
+        if (!wanted_) return;
+        *cursor_.row() = sum == 0.0f ? -INFINITY : max * scale_ + ::logf(sum);
+        cursor_.next();
+    }
+
+  private:
+    bool wanted_;
+    Strides strides_;
+    RowCursor<float> cursor_;
+    float scale_;
+};
+
 // The sums over the lanes of `lanes` vectors.
 inline void sums_of_rows(const float* from, float* sums) {
     Isa::Vec parts[lanes];
@@ -48,6 +73,7 @@ inline void finish(const Scratch<Operand>& scratch, const Attention& problem, co
                    float* partial) {
     auto* const result = static_cast<Element*>(problem.out);
     RowCursor<Element> cursor(result, problem.out_strides, problem, task);
+    LseWriter lse(problem, task);
     float sums[lanes];
     for (int64_t row = 0; row < task.rows; ++row, cursor.next()) {
         const float* const out = scratch.out + row * scratch.out_floats;
@@ -55,6 +81,7 @@ inline void finish(const Scratch<Operand>& scratch, const Attention& problem, co
         const float sum = sums[row % lanes];
         if (!partial) {
             finish_row(problem, out, sum, cursor.row());
+            lse.write_next(scratch.rows.max[row], sum);
             continue;
         }
         float* const to = partial + row * partial_floats(problem);
@@ -75,6 +102,7 @@ void combine(const Attention& problem, const Task& task, float* partials, int64_
         Isa::broadcast(log2_of(problem.scale < 0.0f ? -problem.scale : problem.scale));
     auto* const result = static_cast<Element*>(problem.out);
     RowCursor<Element> cursor(result, problem.out_strides, problem, task);
+    LseWriter lse(problem, task);
     for (int64_t row = 0; row < task.rows; ++row, cursor.next()) {
         float* const first = partials + row * width;
         float largest = first[max];
@@ -96,6 +124,7 @@ void combine(const Attention& problem, const Task& task, float* partials, int64_
             }
         }
         finish_row(problem, first, total, cursor.row());
+        lse.write_next(largest, total);
     }
 }
 

@@ -61,6 +61,7 @@ def call(
     tensors = (q, k, v, out)
     torch_attention._C.cuda_attention(
         *(addresses or [x.data_ptr() for x in tensors]),
+        0,
         (*q.shape[:2], k.shape[1], q.shape[2], k.shape[2], q.shape[3]),
         *(strides or [x.stride() for x in tensors]),
         1 / math.sqrt(q.shape[3]),

@@ -25,6 +25,7 @@ def by_reference_kernel(q: Tensor, k: Tensor, v: Tensor, causal: Causal, scale: 
     out = torch.full(q.shape, math.nan, dtype=q.dtype, device="cuda")
     torch_attention._C.cuda_reference_attention(
         *(x.data_ptr() for x in (q, k, v, out)),
+        0,
         (*q.shape[:2], k.shape[1], q.shape[2], *k.shape[2:]),
         *(x.stride() for x in (q, k, v, out)),
         scale,

@@ -78,7 +78,7 @@ def test_negative_strides(isa: str) -> None:
     last = back.data_ptr() + (60 * 64 - 1) * back.element_size()
     addresses = (q.data_ptr(), last, v.data_ptr(), out.data_ptr())
     strides = (q.stride(), (back.stride(0), back.stride(1), -64, -1), v.stride(), out.stride())
-    _C.cpu_attention(*addresses, (1, 2, 2, 40, 60, 64), *strides, 0.125, True, 0, 0, 2)
+    _C.cpu_attention(*addresses, 0, (1, 2, 2, 40, 60, 64), *strides, 0.125, True, 0, 0, 2)
     assert torch.equal(out, ours(q, k, v, True, scale=0.125))
 
 

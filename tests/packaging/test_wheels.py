@@ -25,7 +25,7 @@ q, k = array.array("f", [1.0] * 32), array.array("f", [1.0] * 64)
 v, out = array.array("f", [1.0] * 32 + [3.0] * 32), array.array("f", [0.0] * 32)
 address = [x.buffer_info()[0] for x in (q, k, v, out)]
 one, two = (32, 32, 32, 1), (64, 64, 32, 1)
-_C.cpu_attention(*address, (1, 1, 1, 1, 2, 32), one, two, two, one, 0.5, False, 0, 0, 1)
+_C.cpu_attention(*address, 0, (1, 1, 1, 1, 2, 32), one, two, two, one, 0.5, False, 0, 0, 1)
 assert out.tolist() == [2.0] * 32, out
 assert "torch" not in sys.modules
 print("computed", _C.__file__)
