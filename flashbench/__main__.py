@@ -1,6 +1,7 @@
 """The `flashbench` command, also as `python -m flashbench`."""
 
 import sys
+from typing import NoReturn
 
 from flashbench.errors import Exit, FlashbenchError, missing_package
 
@@ -25,7 +26,11 @@ def _bare_preflight(lacks: str) -> int:
     from flashbench.preflight import run
     from flashbench.views import preflight
 
-    parser = argparse.ArgumentParser("flashbench preflight", description=_bare_preflight.__doc__)
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            sys.exit(_fail(f"preflight: {message}; see flashbench preflight --help", Exit.USAGE))
+
+    parser = Parser("flashbench preflight", description=_bare_preflight.__doc__)
     parser.add_argument("--level", choices=["source", "build", "device"], default="source")
     parser.add_argument("--format", choices=["text", "json"], default="text")
     options = parser.parse_args(sys.argv[2:])

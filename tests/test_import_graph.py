@@ -22,7 +22,7 @@ ALLOWED = {
     "bisect": "builds cost measure revisions",
     "preflight": "builds revisions",
     "profile": "measure",
-    "gate": "builds preflight revisions",
+    "gate": "builds preflight revisions stats",
     "other_tools": "stats",
     "history": "builds measure other_tools profile revisions stats",
     "views": "bisect builds cost gate history other_tools preflight profile render revisions stats",

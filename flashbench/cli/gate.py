@@ -22,6 +22,7 @@ from flashbench.cli.parameter_types import Count, Fraction, Number, PathType
 from flashbench.cli.report_file import ReportFile, refuse_run_file
 from flashbench.cli.run_file import continued, interrupted, run_file
 from flashbench.cost.spent import Spent
+from flashbench.errors import InvalidInputError
 from flashbench.metric import METRICS
 from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
@@ -83,6 +84,8 @@ def command(revision: str, **options: Any) -> int:
     from flashbench.gate.level import EXIT_CODES
     from flashbench.views import gate
 
+    if not options["no_speed"]:
+        _refuse_too_few(options["launches"], options["confidence"])
     path = options["run_file"] or new_run_file("gate")
     refuse_run_file(options["output"], path)
     names = ["builds", "resources fit", "correct"]
@@ -100,6 +103,17 @@ def command(revision: str, **options: Any) -> int:
     document = gate.document(f"gate of {revision}", done, spent[-1])
     deliver(document, options["output_format"], options["output"])
     return code
+
+
+def _refuse_too_few(launches: int, confidence: float) -> None:
+    """Refuse, before anything is measured, what leaves every speed level undecided."""
+    from flashbench.gate import fewest_launches
+
+    if launches < (least := fewest_launches(confidence)):
+        raise InvalidInputError(
+            f"--launches {launches}: no speed level can be decided at {100 * confidence:.6g} % "
+            f"confidence; use --launches {least} or more, or --no-speed"
+        )
 
 
 def _taken(done: "list[Level]", level: "Level") -> "list[Level]":

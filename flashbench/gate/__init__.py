@@ -2,7 +2,7 @@
 
 from flashbench.gate.level import Level, State
 from flashbench.gate.levels import RESOURCES, built_level, correct_level, resources_level
-from flashbench.gate.speed import speed_level
+from flashbench.gate.speed import fewest_launches, speed_level
 
 __all__ = [
     "RESOURCES",
@@ -10,6 +10,7 @@ __all__ = [
     "State",
     "built_level",
     "correct_level",
+    "fewest_launches",
     "resources_level",
     "speed_level",
 ]

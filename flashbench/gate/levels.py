@@ -86,19 +86,25 @@ def correct_level(built: Built) -> Level:
             CORRECT,
             State.FAILED,
             first_line(built.reason),
-            BISECT_CORRECT,
+            f"{BISECT_CORRECT}{_on_case(built.reason)}",
         )
     if built.status == "unchecked":
         return Level(
             CORRECT,
             State.NOT_MEASURED,
             f"unchecked: {first_line(built.reason)}",
-            "check a case that the kernel supports: "
+            "mend what raises, or name a case that the kernel supports: "
             f"flashbench build {built.revision.text} --for correct --case CASE",
         )
     return Level(
         CORRECT, State.PASSED, f"right on {built.outcome.checked or 'the cases of the check'}"
     )
+
+
+def _on_case(reason: str) -> str:
+    """The option for the case that a reason begins with; a kernel that raises does so for it."""
+    case, _, rest = reason.partition(": ")
+    return f" --case {case}" if rest.startswith("raises ") else ""
 
 
 def _is_outside_the_sources(built: Built) -> bool:

@@ -7,6 +7,7 @@ from flashbench.comparison import Comparison
 from flashbench.gate.level import Level, State
 from flashbench.gate.levels import BISECT_CORRECT, CORRECT
 from flashbench.report import Report
+from flashbench.stats.shift import launches_needed
 from flashbench.verdict import MAX_PLANNED_LAUNCHES, Outcome
 
 
@@ -25,7 +26,7 @@ def speed_level(report: Report, threshold: float, revision: str) -> Level:
         return Level(CORRECT, State.FAILED, wrong, f"{BISECT_CORRECT} --case {case}")
     measured = [(c, c.shift) for c in report.comparisons if c.shift is not None]
     if not measured or not report.overall:
-        return Level(name, State.NOT_MEASURED, unmeasured or "no case was measured")
+        return _unmeasured(name, unmeasured or "no case was measured", revision)
     ((_, mean),) = report.overall.items()
     slowest, shift = min(measured, key=lambda pair: pair[1].value)
     said = f"geometric mean {_ratio(mean.value, mean.low, mean.high)} over {len(measured)} cases"
@@ -41,11 +42,23 @@ def speed_level(report: Report, threshold: float, revision: str) -> Level:
     if mean.bounded and mean.high < limit:
         return Level(name, State.FAILED, said, _profile(slowest, revision))
     if unmeasured:
-        return Level(name, State.NOT_MEASURED, f"{unmeasured}; {said}")
+        return _unmeasured(name, f"{unmeasured}; {said}", revision)
     unknown = [c for c, s in measured if not s.bounded and s.value < limit]
     if mean.bounded and mean.low >= limit and not unknown:
         return Level(name, State.PASSED, said)
     return Level(name, State.UNDECIDED, said, _more(report, limit))
+
+
+def fewest_launches(confidence: float) -> int:
+    """Fewest launches that bound the interval of the geometric mean: fewer decide nothing."""
+    return launches_needed(1 - confidence, paired=True)
+
+
+def _unmeasured(name: str, said: str, revision: str) -> Level:
+    """The next step calls the kernel alone on the case that has no time."""
+    case, colon, _ = said.partition(": ")
+    check = f"flashbench build {shlex.quote(revision)} --for correct --case {case}"
+    return Level(name, State.NOT_MEASURED, said, f"see why: {check}" if colon else "")
 
 
 def _more(report: Report, limit: float) -> str:

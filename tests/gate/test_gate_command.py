@@ -130,3 +130,21 @@ def test_a_threshold_that_is_given_twice_is_one_level(project: Repository) -> No
     done = _gate(project.root, *few, *twice, "--run-file", "r.json", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert [row["verdict"] for row in json.loads(done.stdout)["rows"]] == ["PASSED"] * 4
+
+
+def test_too_few_launches_are_refused_before_anything_is_measured(project: Repository) -> None:
+    """Three launches leave every speed level undecided: the least number is said."""
+    done = _gate(project.root, "--launches", "3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "use --launches 6 or more" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_next_step_of_a_kernel_that_raises(project: Repository) -> None:
+    """The search is for the very case that raises."""
+    project.edit("fast.py", "return F.", 'raise IndexError("row 3")\n    return F.')
+    done = _gate(project.root, "--no-speed", "--format", "json")
+    correct = json.loads(done.stdout)["rows"][2]
+    case = correct["reason"].partition(":")[0]
+    assert correct["reason"] == f"{case}: raises IndexError: row 3"
+    assert correct["next"] == f"flashbench bisect --for correct --good COMMIT --case {case}"

@@ -186,3 +186,15 @@ def test_a_level_has_one_row() -> None:
     passed, failed = (Level("correct", state) for state in (State.PASSED, State.FAILED))
     built = Level("builds", State.PASSED)
     assert _taken([built, passed], failed) == [built, failed]
+
+
+def test_next_step_of_a_kernel_that_raises() -> None:
+    """The case that has no time is named in the command that calls the kernel on it alone."""
+    run = make_run(np.random.default_rng(1), cases=make_cases(2), speedup=2.0)
+    case = make_cases(2)[0].id
+    for launch in run.launches:
+        failed = next(r for r in launch.results if (r.candidate, r.case) == ("ours", case))
+        failed.status, failed.reason, failed.timings = "error", "raises IndexError", []
+    level = speed_level(report_one(run), 1.0, "v1")
+    assert level.state is State.NOT_MEASURED
+    assert level.next == f"see why: flashbench build v1 --for correct --case {case}"

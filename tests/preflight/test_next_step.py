@@ -1,5 +1,6 @@
 """A build of HEAD that fails is one error: its own fix, or the check that names its cause."""
 
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from revisions.repository import Repository
 
 from flashbench.preflight import Finding, run
 from flashbench.preflight.build import next_step
+from flashbench.preflight.build.compiled import clean_build
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.source.tree import read_tree
 
@@ -188,3 +190,26 @@ def test_header_that_git_lacks_is_one_error(
     (reason,) = (done.skipped for done in report.checks if done.name == "clean build")
     assert reason.startswith("HEAD does not build here (missing header: csrc/fp16.cpp:1:10: ")
     assert reason.endswith("): fix missing headers first")
+
+
+@pytest.mark.parametrize(
+    ("commands", "found", "fix"),
+    [
+        ([["rm", "-rf", ".git"]], "there is no HEAD to build: ", "git init && git add ."),
+        (
+            [["rm", "-rf", ".git"], ["git", "init", "-q"]],
+            "nothing is committed, so that there is no HEAD to build",
+            "git commit",
+        ),
+    ],
+)
+def test_nothing_to_export(tmp_path: Path, commands: list[list[str]], found: str, fix: str) -> None:
+    """The build level needs a commit: without one it says what to do."""
+    project = _project(tmp_path / "fast", "setuptools")
+    for command in commands:
+        subprocess.run(command, cwd=project.root, check=True)
+    subject = BuildSubject(read_tree(project.root), 60.0)
+    (finding,) = clean_build(subject)
+    assert isinstance(finding, Finding)
+    assert finding.found.startswith(found)
+    assert finding.fix.startswith(fix)

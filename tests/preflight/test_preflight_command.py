@@ -119,6 +119,10 @@ def test_without_any_package(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
     assert json.loads(done.stdout)["errors"] == 1
     assert "ERROR  missing headers: csrc/forward.h:2\n" in flashbench("preflight").stdout
+    done = flashbench("preflight", "--levle", "build")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("flashbench: preflight: ")
+    assert done.stderr.count("\n") == 1
     for arguments in (["run"], ["preflight", "--level", "build"]):
         done = flashbench(*arguments)
         assert (done.returncode, done.stdout) == (4, "")

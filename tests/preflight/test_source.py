@@ -137,7 +137,19 @@ def test_without_git(project: Repository, monkeypatch: pytest.MonkeyPatch, tmp_p
     report = run(project.root, "source")
     assert {finding.check for finding in report.errors} == {"missing headers"}
     skipped = {done.name for done in report.checks if done.skipped}
-    assert skipped == {"submodules", "headers in git"}
+    assert skipped == {"repository", "submodules", "headers in git"}
+
+
+def test_definition_that_no_build_compiles(project: Repository) -> None:
+    """A body under `#if 0` defines nothing; the other branch of it is no condition."""
+    project.edit("csrc/combine.cpp", '#include "forward.h"', '#include "forward.h"\n#if 0')
+    text = (project.root / "csrc/combine.cpp").read_text()
+    project.write("csrc/combine.cpp", f'{text}#else\n#include "tile.h"\n#endif\n')
+    project.commit("Leave out a body")
+    assert [(one.check, one.severity) for one in _found(project.root)] == [
+        ("missing headers", "error"),
+        ("bindings against units", "error"),
+    ]
 
 
 def test_broken_files_stop_nothing(project: Repository) -> None:

@@ -1,5 +1,7 @@
 """HEAD builds from a clean export, loads, and its kernels fit the chips they are built for."""
 
+import shlex
+import shutil
 from collections.abc import Iterator
 
 from flashbench.builds.diagnosis import demangle
@@ -14,6 +16,9 @@ _LOCAL = 256  # bytes of stack per thread from which spills cost more than they 
 
 def clean_build(subject: BuildSubject) -> Iterator[Finding]:
     """Build HEAD from a clean export, in a directory of its own, as every revision is built."""
+    if not subject.tree.committed:
+        yield _without_commit(subject)
+        return
     built = subject.built
     if built.status in ("built", "unchecked") or TOO_MUCH_STATIC.search(built.reason):
         return
@@ -21,6 +26,23 @@ def clean_build(subject: BuildSubject) -> Iterator[Finding]:
     if named := next_step.cause(built, subject.named()):
         raise CannotCheck(f"HEAD does not build here ({said}): fix {named} first")
     yield Finding(f"HEAD ({built.revision.commit[:12]})", said, next_step.fix(subject, built))
+
+
+def _without_commit(subject: BuildSubject) -> Finding:
+    """Report a project of which nothing can be exported."""
+    tree = subject.tree
+    if "repository" in subject.named():
+        raise CannotCheck("there is no HEAD to build: fix repository first")
+    if tree.tracked is not None:
+        found, fix = "nothing is committed, so that there is no HEAD to build", "git commit"
+    else:
+        found = f"there is no HEAD to build: {tree.without_git}"
+        fix = "git init && git add . && git commit"
+        if shutil.which("git") is None:
+            fix = "apt-get install git"
+        elif "safe.directory" in found:
+            fix = f"git config --global --add safe.directory {shlex.quote(str(tree.root))}"
+    return Finding(str(tree.root), found, fix)
 
 
 def spills(subject: BuildSubject) -> Iterator[Finding]:

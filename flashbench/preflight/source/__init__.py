@@ -34,6 +34,8 @@ def _reading(look: Look) -> Look:
 
 def _damaged(tree: SourceTree) -> Iterator[Finding]:
     """Report objects that git lacks: the repository cannot be cloned."""
+    if tree.tracked is None and not tree.damaged:
+        raise CannotCheck(f"git cannot say what it has: {tree.without_git}")
     if tree.damaged:
         yield Finding(".git", tree.damaged, "git fsck --full  # and fetch what is missing")
 

@@ -22,17 +22,21 @@ _CONTINUED = re.compile(r"\\\r?\n")
 _STOPS = re.compile(r"[;{}]")
 _NAMESPACE = re.compile(r"\b(namespace\b[\w\s:]*|extern\s*\"\"\s*)\Z")
 _DIRECTIVE = re.compile(r"#[ \t]*(\w+)[ \t]*((?:\\\r?\n|[^\n])*)")  # continued lines too
+_NEVER = re.compile(r"\(?\s*(?:0|false)\s*\)?")  # conditions that no build fulfils
+_ALWAYS = re.compile(r"\(?\s*(?:1|true)\s*\)?")
 _INCLUDE = re.compile(r'"([^"\n]+)"|<([^>\n]+)>')
 
 
 @dataclass(frozen=True, slots=True)
 class Include:
-    """`#include "name"` or `<name>` (not quoted). conditional: may be left out by design."""
+    """`#include "name"` or `<name>` (not quoted). conditional: may be left out by design; asked: a
+    condition asks by `__has_include` whether a header is there."""
 
     name: str
     line: int
     quoted: bool
     conditional: bool
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,8 @@ class SourceText:
 
     @cached_property
     def code(self) -> str:
-        """Text without comments; literals and the number of lines stay."""
-        return _NOT_CODE.sub(_kept, self.text)
+        """Text without comments and regions like `#if 0`; literals and the number of lines stay."""
+        return _without_dead(_NOT_CODE.sub(_kept, self.text))
 
     @cached_property
     def plain(self) -> str:
@@ -134,7 +138,8 @@ class SourceText:
             if match is None:
                 continue
             text = (match[1] or match[2]).strip()
-            found.append(Include(text, line, match[1] is not None, bool(conditions)))
+            asked = any("__has_include" in one and "else" not in one for one in conditions)
+            found.append(Include(text, line, match[1] is not None, bool(conditions), asked))
         return found
 
     @cached_property
@@ -192,8 +197,9 @@ class SourceText:
             last = match.start()
             name, rest = match[1], _CONTINUED.sub(" ", match[2]).strip()
             if name in ("if", "ifdef", "ifndef"):
-                conditions.append("" if rest and rest == guard else f"{name} {rest}")
-            elif name in ("else", "elif") and conditions:
+                known = name == "if" and (_NEVER.fullmatch(rest) or _ALWAYS.fullmatch(rest))
+                conditions.append("" if known or rest == guard != "" else f"{name} {rest}")
+            elif name in ("else", "elif") and conditions and (conditions[-1] or name == "elif"):
                 conditions[-1] = f"{conditions[-1]} {name}"
             elif name == "endif" and conditions:
                 conditions.pop()
@@ -243,6 +249,29 @@ def _kept(match: "re.Match[str]") -> str:
     if match["tag"] is not None:  # a line in it that begins with "#" is no directive
         return re.sub(r"(?m)^([ \t]*)#", r"\1 ", text)
     return text
+
+
+def _without_dead(code: str) -> str:
+    """Blank what `#if 0` leaves out, up to its `#else`, and the `#else` of `#if 1`."""
+    if not re.search(r"#[ \t]*if[ \t]*\(?[ \t]*(?:[01]|true|false)\b", code):
+        return code
+    lines = code.split("\n")
+    # For each open condition: whether it is left out now, and whether all its later branches are.
+    branches: list[tuple[bool, bool]] = []
+    for number, line in enumerate(lines):
+        match = _DIRECTIVE.match(line.lstrip())
+        name, rest = (match[1], match[2].strip()) if match else ("", "")
+        if name in ("if", "ifdef", "ifndef"):
+            plain = name == "if"
+            never = plain and _NEVER.fullmatch(rest) is not None
+            branches.append((never, plain and _ALWAYS.fullmatch(rest) is not None))
+        elif name in ("else", "elif") and branches:
+            branches[-1] = branches[-1][1], branches[-1][1]
+        elif name == "endif" and branches:
+            branches.pop()
+        elif any(dead for dead, _ in branches):
+            lines[number] = ""
+    return "\n".join(lines)
 
 
 def _guard(code: str) -> str:

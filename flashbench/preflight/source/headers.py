@@ -131,7 +131,7 @@ def _is_ours(tree: SourceTree, search: SearchPath, includer: str, include: Inclu
     It should if quoted without a folder; with one, or in angle brackets, if it has the folder.
     """
     name = include.name
-    if "." not in name or of_others(name):
+    if "." not in name or include.asked or of_others(name):
         return False  # <algorithm>, in quotes
     first, slash, _ = name.partition("/")
     if slash and first not in (".", ".."):

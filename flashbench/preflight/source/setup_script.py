@@ -103,8 +103,9 @@ class SetupScript:
         elif isinstance(target, ast.Tuple | ast.List):
             for place, one in enumerate(target.elts):
                 same = isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts)
-                part = value.elts[place] if same and isinstance(value, ast.Tuple) else _UNKNOWN
-                self._store(one, part)
+                part = value.elts[place] if same and isinstance(value, ast.Tuple) else None
+                # A name without a value is unknown, and has this line.
+                self._store(one, part or ast.Name("", lineno=one.lineno, col_offset=0))
         elif isinstance(target, ast.Attribute) and target.attr == "sources":
             self._sources.append(value)
         elif isinstance(target, ast.Subscript):
@@ -252,9 +253,6 @@ class SetupScript:
                     self._is_list(one, depth + 10) for one in self._stored.get(name, [])
                 )
         return False
-
-
-_UNKNOWN = ast.Name("", lineno=0, col_offset=0)
 
 
 # What Python raises for text that is no program, or is nested too deeply.
