@@ -15,6 +15,7 @@ from flashbench.preflight.finding import (
     Subject,
 )
 from flashbench.preflight.source import CHECKS as SOURCE_CHECKS
+from flashbench.preflight.source.clean_clone import with_ignored_units
 from flashbench.preflight.source.tree import read_tree
 from flashbench.pyproject import up_to_repository
 
@@ -73,7 +74,7 @@ def run(
     """
     root = _root(start.absolute())
     report = PreflightReport(root, level)
-    tree = read_tree(root)
+    tree = with_ignored_units(read_tree(root))
     performer = _Performer(report, fix, tell)
     performer.perform("source", SOURCE_CHECKS, tree)
     if level == "source":

@@ -31,6 +31,7 @@ from preflight.planted_builds import (
     unit_of_cmake,
     unknown_setting,
 )
+from preflight.planted_files import FILES
 from revisions.repository import Repository
 
 
@@ -314,3 +315,4 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     unknown_setting: ("project settings", "pyproject.toml", "headers: is no setting"),
     build_tool: ("project settings", "[tool.flashbench.project] build", "no-such-make"),
 }
+DEFECTS |= FILES

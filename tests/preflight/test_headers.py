@@ -211,7 +211,7 @@ def test_namesake_is_not_said_to_differ_in_case(project: Repository) -> None:
     project.write("csrc/sm90/move.h", "#pragma once\n")
     project.commit("Include a header of another folder")
     (finding,) = _found(project)
-    assert finding.found == '#include "../sm90/copy.h": no such file here or in git'
+    assert finding.found == '#include "../sm90/copy.h": no such file, never in git'
 
 
 def test_header_that_a_script_may_fetch(project: Repository) -> None:

@@ -137,7 +137,7 @@ def test_without_git(project: Repository, monkeypatch: pytest.MonkeyPatch, tmp_p
     report = run(project.root, "source")
     assert {finding.check for finding in report.errors} == {"missing headers"}
     skipped = {done.name for done in report.checks if done.skipped}
-    assert skipped == {"repository", "submodules", "headers in git"}
+    assert skipped == {"repository", "submodules", "headers in git", "files in git"}
 
 
 def test_definition_that_no_build_compiles(project: Repository) -> None:
@@ -186,6 +186,19 @@ def test_damaged_repository_is_named(project: Repository) -> None:
     (finding,) = run(project.root, "source").errors
     assert "not a git repository" in finding.found
     assert finding.fix.startswith("git fsck")
+
+
+@pytest.mark.parametrize("text", [None, b"", b"DIRC", b"no index at all"])
+def test_index_that_is_lost(project: Repository, text: bytes | None) -> None:
+    """One error, and git makes the index again from HEAD."""
+    index = project.root / ".git/index"
+    index.unlink()
+    if text is not None:
+        index.write_bytes(text)
+    (finding,) = _found(project.root)
+    assert (finding.check, "index" in finding.found) == ("repository", True), finding
+    subprocess.run(["sh", "-c", finding.fix], cwd=project.root, check=True, capture_output=True)
+    assert _found(project.root) == []
 
 
 def test_module_that_is_called_c_and_built_under_another_name(project: Repository) -> None:

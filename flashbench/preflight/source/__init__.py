@@ -7,6 +7,7 @@ compiler can tell, and stay silent where text is ambiguous (macros, generated fi
 from collections.abc import Callable, Iterable, Iterator
 
 from flashbench.preflight.finding import CannotCheck, Check, Finding, in_short
+from flashbench.preflight.source.clean_clone import file_not_in_git
 from flashbench.preflight.source.constants import macro_against_constant
 from flashbench.preflight.source.headers import header_not_in_git, missing_header
 from flashbench.preflight.source.instantiations import missing_instantiation
@@ -37,7 +38,10 @@ def _damaged(tree: SourceTree) -> Iterator[Finding]:
     if tree.tracked is None and not tree.damaged:
         raise CannotCheck(f"git cannot say what it has: {tree.without_git}")
     if tree.damaged:
-        yield Finding(".git", tree.damaged, "git fsck --full  # and fetch what is missing")
+        fix = "git fsck --full  # and fetch what is missing"
+        if "index" in tree.damaged:
+            fix = "rm -f .git/index && git reset"
+        yield Finding(".git", tree.damaged, fix)
 
 
 CHECKS: tuple[Check[SourceTree], ...] = (
@@ -54,6 +58,7 @@ CHECKS: tuple[Check[SourceTree], ...] = (
         _reading(missing_header),
     ),
     Check("headers in git", "it builds here and in no clean clone", _reading(header_not_in_git)),
+    Check("files in git", "no clean clone can be built or imported without it", file_not_in_git),
     Check("listed sources", "the build names a file that no clean clone has", listed_but_missing),
     Check(
         "macros against constants",

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.listings import is_build
+from flashbench.preflight.source.references import missing_references
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
 
@@ -36,13 +37,13 @@ class CompiledUnits:
 
     tree: SourceTree
     words: dict[str, list[str]]  # by unit name
-    patterns: list["re.Pattern[str]"]
+    patterns: list[tuple["re.Pattern[str]", str]]  # each with its place
     unknown: str
 
     @cached_property
     def units(self) -> frozenset[str]:
         """Units the build may compile."""
-        return frozenset(unit for unit in self.tree.units if self._is_named(unit))
+        return frozenset(unit for unit in self.tree.units if self.names(unit))
 
     @cached_property
     def files(self) -> frozenset[str]:
@@ -70,18 +71,24 @@ class CompiledUnits:
                 return False
         return True
 
-    def _is_named(self, unit: str) -> bool:
+    def names(self, unit: str) -> bool:
+        """Whether a build file names the unit, or a pattern there finds it."""
         words = self.words.get(PurePosixPath(unit).name, ())
         return any(unit == word or unit.endswith(f"/{word}") for word in words) or any(
-            pattern.fullmatch(unit) for pattern in self.patterns
+            pattern.fullmatch(unit) for pattern, _ in self.patterns
         )
+
+    def where(self, unit: str) -> str:
+        """The place of the pattern that finds a unit, else the unit."""
+        return next((at for pattern, at in self.patterns if pattern.fullmatch(unit)), unit)
 
 
 @lru_cache(maxsize=1)
 def build_of(tree: SourceTree) -> CompiledUnits:
     """Collect the units that setup.py, CMake, Meson and make compile."""
     words: dict[str, list[str]] = defaultdict(list)
-    patterns, unknown = {}, ""
+    patterns = {}
+    unknown = next((f"{one} is missing" for one in missing_references(tree)), "")
     for file in tree.build_files:
         if not is_build(file):
             continue
@@ -91,7 +98,8 @@ def build_of(tree: SourceTree) -> CompiledUnits:
                 unknown = unknown or f"{file}:{line} computes what is compiled"
             elif ANY in plain:
                 start = "" if text.startswith("/") else "(?:.*/)?"
-                patterns[text] = re.compile(start + _expression(plain))
+                place = f"{file}:{line}" if line else file
+                patterns[text] = re.compile(start + _expression(plain)), place
             else:
                 words[plain.rpartition("/")[2]].append(plain)
     return CompiledUnits(tree, words, list(patterns.values()), unknown)

@@ -4,16 +4,15 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.source.cxx import Include
 from flashbench.preflight.source.generated import generated, may_be_fetched
+from flashbench.preflight.source.in_git import absent_from_clone, found_in_git, how_to_get
 from flashbench.preflight.source.others import installed, of_others
-from flashbench.preflight.source.removed import lost, removed_files, restore
 from flashbench.preflight.source.search_path import SearchPath, search_path_of
-from flashbench.preflight.source.tree import SourceTree, how_to_add
+from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 
 
@@ -51,15 +50,14 @@ def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) ->
     kin = _other_case(tree, include.name)
     script = may_be_fetched(tree, include.name)
     others = len({file for file, _ in group} - {name})
+    beside = os.path.normpath(PurePosixPath(name).parent / include.name)
+    what, fix = how_to_get(tree, wanted if found_in_git(tree, wanted) else beside)
     if kin:
         fix = f"write {kin}"
-    elif wanted in removed_files(tree):
-        fix = restore(wanted, removed_files(tree)[wanted])
-    else:
-        fix = f"git log --all --oneline -- '*{PurePosixPath(include.name).name}'"
     return Finding(
         f"{name}:{include.line}",
-        f'#include "{include.name}": no such file here or in git'
+        f'#include "{include.name}": no such file'
+        + (f", {what}" if what and not kin else "")
         + (f"; {kin} differs in case alone" if kin else "")
         + (f"; {script} may fetch it" if script else "")
         + (f"; {others} more file{'s need' if others > 1 else ' needs'} it" if others else ""),
@@ -69,9 +67,9 @@ def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) ->
 
 
 def _lost(tree: SourceTree, includer: str, name: str) -> str:
-    """Find the removed file an include may mean: the one beside it, else the latest; "" if git had
+    """Find the file of git an include may mean: the one beside it, else the latest; "" if git had
     none."""
-    found = lost(tree, name)
+    found = found_in_git(tree, name)
     beside = os.path.normpath(PurePosixPath(includer).parent / name)
     return beside if beside in found else next(iter(found), "")
 
@@ -100,22 +98,20 @@ def header_not_in_git(tree: SourceTree) -> Iterator[Finding]:
 
 def _lacks(tree: SourceTree, includer: str, found: str) -> tuple[str, str] | None:
     """Say why a clean clone lacks a header, and the fix; None if it has the header."""
-    assert tree.tracked is not None and tree.committed is not None  # noqa: PT018
+    lacks = absent_from_clone(tree, found)
+    if lacks is None or tree.tracked is None or tree.committed is None:
+        return None
     if found not in tree.tracked:
-        if found in tree.of_modules or generated(tree, found):
-            return None
-        return "is on this machine alone: git does not track it", how_to_add(tree, found)
-    path = tree.root / found
-    if path.is_symlink() and not path.resolve().is_relative_to(tree.root.resolve()):
-        return "is a link out of the repository", f"git rm --cached {found}  # and add the file"
-    if tree.read(found).text.startswith("version https://git-lfs"):
-        return "is a Git LFS pointer, not the file", f"git lfs pull --include {found}"
-    staged = bool(tree.committed) and found not in tree.committed and includer in tree.committed
+        return None if generated(tree, found) else lacks
+    if found in tree.committed:
+        return lacks
     # A new include is work in progress; one in HEAD's own text breaks HEAD.
     name = re.escape(PurePosixPath(found).name)
-    if staged and re.search(rf"#\s*include\s*[\"<].*{name}", _at_head(tree, includer)):
-        return "is staged, not committed, and HEAD includes it", "git commit"
-    return None
+    included = re.compile(rf"#\s*include\s*[\"<].*{name}")
+    if includer not in tree.committed or not included.search(_at_head(tree, includer)):
+        return None
+    what, fix = lacks
+    return f"{what}, and HEAD includes it", fix
 
 
 def _at_head(tree: SourceTree, name: str) -> str:
@@ -163,23 +159,11 @@ def _found(tree: SourceTree, search: SearchPath, includer: str, include: Include
     return found
 
 
-@cache
-def _ignored_files(root: Path) -> tuple[str, ...]:
-    """All headers that git ignores, except in folders of environments and builds."""
-    names = git.listed(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard")
-    made = re.compile(r"(^|/)(\.?venv[^/]*|build[^/]*|dist|site-packages|node_modules|\.[^/]+)/")
-    return tuple(name for name in names if not made.search(name))
-
-
 def _found_ignored(tree: SourceTree, name: str) -> list[str]:
     if tree.tracked is None:
         return []
     wanted = tuple(part for part in PurePosixPath(name).parts if part not in (".", ".."))
-    return [
-        known
-        for known in _ignored_files(tree.root)
-        if PurePosixPath(known).parts[-len(wanted) :] == wanted
-    ]
+    return [known for known in tree.ignored if PurePosixPath(known).parts[-len(wanted) :] == wanted]
 
 
 def _other_case(tree: SourceTree, name: str) -> str:

@@ -16,8 +16,8 @@ _HERE = re.compile(
 )
 _OF_SOURCES = re.compile(r"sources?|srcs?|units", re.IGNORECASE)
 _LEFT_OUT = re.compile(r"exclu|skip|ignor|remov|generat|hip", re.IGNORECASE)
-_CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]|#[^\n]*", re.DOTALL)
-_CMAKE_COMMAND = re.compile(r"\b(\w+)\s*\(((?:[^()]|\([^()]*\))*)\)")
+CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]|#[^\n]*", re.DOTALL)
+CMAKE_COMMAND = re.compile(r"\b(\w+)\s*\(((?:[^()]|\([^()]*\))*)\)")
 _CMAKE_LISTS = re.compile(
     r"(set|list|add_library|add_executable|target_sources|cuda_add_\w+|\w*_add_\w*(module|library))\Z",
     re.IGNORECASE,
@@ -82,14 +82,14 @@ def _in_python(tree: SourceTree, file: str) -> Iterator[Listed]:
 
 def _in_cmake(text: str) -> Iterator[Listed]:
     """Find what targets and source lists hold, except what another command writes."""
-    code = _CMAKE_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    code = CMAKE_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
     made = {
         PurePosixPath(word).name
-        for command in _CMAKE_COMMAND.finditer(code)
+        for command in CMAKE_COMMAND.finditer(code)
         if _CMAKE_MAKES.match(command[1])
         for word in _WORD.findall(command[2])
     }
-    for command in _CMAKE_COMMAND.finditer(code):
+    for command in CMAKE_COMMAND.finditer(code):
         if not _CMAKE_LISTS.match(command[1]):
             continue
         if _LEFT_OUT.search(command[2].split(None, 1)[0] if command[2].split() else ""):

@@ -11,9 +11,11 @@ from flashbench.preflight.source.python_modules import (
     Import,
     built,
     built_by,
-    is_optional,
+    lost_module,
     packages_of,
 )
+from flashbench.preflight.source.references import missing_references
+from flashbench.preflight.source.setup_script import is_optional
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import resolve
 
@@ -86,18 +88,22 @@ def _imported(tree: SourceTree, defined: set[str]) -> Iterator[Finding | CannotC
             continue
         if is_optional(tree.read(one.file).text, one.line) or _may_be_written(tree, one):
             continue
-        if made.unknown:
-            yield CannotCheck(made.unknown)
+        if lost_module(tree, one):
+            continue  # named among the files that git has or had
+        if reason := made.unknown or " and ".join(missing_references(tree)[:1]):
+            yield CannotCheck(reason if made.unknown else f"{reason} is missing")
             return
         reported.add((one.package, one.name))
         name = f"{one.package}.{one.name}".lstrip(".")
         other, where = next(iter(made.modules.items()))
         names = ", ".join(sorted(made.modules)[:5])
-        yield Finding(
-            f"{one.file}:{one.line}",
-            f"imports {name}, but {where} builds {names}",
-            f"import {other.rpartition('.')[2]}, or write {name} in {where}",
-        )
+        found = f"imports {name}, but {where} builds {names}"
+        fix = f"import {other.rpartition('.')[2]}, or write {name} in {where}"
+        if not (one.name.startswith("_") or _COMPILED.fullmatch(one.name)):
+            file = f"{packages.folders[one.package][0]}/{one.name}.py"
+            found = f"imports {name}: no {file} here or in git, and {where} builds {names}"
+            fix = f"write {file} and git add it, or correct the import"
+        yield Finding(f"{one.file}:{one.line}", found, fix)
 
 
 def _may_be_written(tree: SourceTree, one: Import) -> bool:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from flashbench.errors import InvalidInputError
 from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.source.in_git import how_to_get
 from flashbench.preflight.source.python_modules import bound_names, built
+from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions.project import TABLE, Project, parse
 
@@ -24,11 +26,13 @@ def project_settings(tree: SourceTree) -> Iterator[Finding]:
     try:
         project = parse(file)
     except InvalidInputError as error:
-        yield Finding("pyproject.toml", str(error).removeprefix(f"{file}: "), "mend it")
+        yield Finding("pyproject.toml", str(error).removeprefix(f"{file}: "), "correct it")
         return
     if project is None:
         raise CannotCheck(f"no {TABLE}")
-    yield from _sources(tree, project)
+    script = _script(project)
+    missing = script if not (tree.root / script).exists() else ""
+    yield from _sources(tree, project, missing)
     if (tree.root / project.path).is_dir():
         yield from _callable(tree, project)
     elif not project.build or not _may_be_made(tree, project.path):
@@ -40,14 +44,14 @@ def project_settings(tree: SourceTree) -> Iterator[Finding]:
     yield from _build(tree, project)
 
 
-def _sources(tree: SourceTree, project: Project) -> Iterator[Finding]:
+def _sources(tree: SourceTree, project: Project, named: str) -> Iterator[Finding]:
+    """Check the paths of `sources`. named: a missing one that another finding names."""
     for name in project.sources:
-        if not (tree.root / name).exists():
-            yield Finding(
-                f"pyproject.toml {TABLE} sources",
-                f"{name} does not exist",
-                f"remove it, or name the folder that decides the build: git ls-files | grep {name}",
-            )
+        if name != named and not (tree.root / name).exists():
+            below = (file for file in removed_files(tree) if f"{file}/".startswith(f"{name}/"))
+            gone = next(below, "")
+            what, fix = _missing(tree, gone or name)
+            yield Finding(f"pyproject.toml {TABLE} sources", f"{name} does not exist{what}", fix)
 
 
 def _callable(tree: SourceTree, project: Project) -> Iterator[Finding]:
@@ -68,12 +72,11 @@ def _callable(tree: SourceTree, project: Project) -> Iterator[Finding]:
                 f"write a function of {name}, or define {first} there",
             )
     elif not _is_built(tree, project, dotted):
-        last = dotted.rpartition(".")[2]
-        yield Finding(
-            where,
-            f"{project.callable}: no module {module}.py below {project.path}",
-            f"git ls-files '*{last}.py'  # and write the module that has it",
-        )
+        known = [os.path.normpath(f"{project.path}/{file}") for file in files]
+        gone = next((file for file in known if file in removed_files(tree)), known[0])
+        what, fix = _missing(tree, gone)
+        found = f"{project.callable}: no module {module}.py below {project.path}{what}"
+        yield Finding(where, found, fix)
 
 
 def _is_built(tree: SourceTree, project: Project, dotted: str) -> bool:
@@ -114,19 +117,33 @@ def _build(tree: SourceTree, project: Project) -> Iterator[Finding]:
     if program not in ("python", "python3") and not here and shutil.which(program) is None:
         local = "/" in program
         found = f"{program} does not exist" if local else f"{program} is not on PATH"
-        fix = f"git ls-files '*{program.rpartition('/')[2]}'  # and write its path"
-        yield Finding(where, found, fix if local else _install(program))
+        what, fix = _missing(tree, program) if local else ("", _install(program))
+        yield Finding(where, f"{found}{what}", fix)
         return
-    script = next((one for one in arguments if not one.startswith("-")), "")
-    runs = _INTERPRETERS.fullmatch(program) and _SCRIPT.fullmatch(script)
-    if runs and not (tree.root / script).exists():
-        name = script.rpartition("/")[2]
-        fix = f"git ls-files '*{name}'  # and write its path"
-        yield Finding(where, f"{script} does not exist", fix)
+    script = _script(project)
+    if script and not (tree.root / script).exists():
+        what, fix = _missing(tree, script)
+        yield Finding(where, f"{script} does not exist{what}", fix)
     elsewhere = any(one.startswith(("-f", "-C")) for one in arguments)
     here = any((tree.root / one).exists() for one in _MAKEFILES)
     if program == "make" and not (elsewhere or here):
-        yield Finding(where, "make has no Makefile here", "git ls-files '*akefile'")
+        gone = next((one for one in _MAKEFILES if one in removed_files(tree)), "Makefile")
+        what, fix = _missing(tree, gone)
+        yield Finding(where, f"make has no Makefile here{what}", fix)
+
+
+def _script(project: Project) -> str:
+    """The script that the build command's interpreter runs; "" if it runs none."""
+    program, *arguments = project.build or ("",)
+    script = next((one for one in arguments if not one.startswith("-")), "")
+    runs = _INTERPRETERS.fullmatch(program) and _SCRIPT.fullmatch(script)
+    return os.path.normpath(script) if runs else ""
+
+
+def _missing(tree: SourceTree, file: str) -> tuple[str, str]:
+    """What git knows of a missing file, to end a sentence, and the fix."""
+    what, fix = how_to_get(tree, os.path.normpath(file))
+    return f", {what}" if what else "", fix
 
 
 def _install(program: str) -> str:

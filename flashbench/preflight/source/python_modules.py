@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.preflight.source.listings import is_build
+from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
 
@@ -207,14 +208,14 @@ def packages_of(tree: SourceTree) -> Packages:
     return Packages(tree)
 
 
-def is_optional(text: str, line: int) -> bool:
-    """Whether the import on a line may fail by design: in `try`, `with` or under a condition."""
-    try:
-        module = ast.parse(text)
-    except UNREADABLE:
-        return True
-    return any(
-        isinstance(node, ast.Try | ast.With | ast.If)
-        and node.lineno <= line <= (node.end_lineno or 0)
-        for node in ast.walk(module)
-    )
+def lost_module(tree: SourceTree, one: Import) -> str:
+    """The file of an imported module that git had; "" if there is none."""
+    removed = removed_files(tree)
+    return next((file for file in files_of(tree, one) if file in removed), "")
+
+
+def files_of(tree: SourceTree, one: Import) -> Iterator[str]:
+    """Where an imported module may lie."""
+    for folder in packages_of(tree).folders.get(one.package, ()):
+        yield f"{folder}/{one.name}.py"
+        yield f"{folder}/{one.name}/__init__.py"

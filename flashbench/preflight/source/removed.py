@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import PurePosixPath
 
 from flashbench.preflight.source.cxx import UNITS, SourceText
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 
-_COMMITS = 5000  # of history to search
+COMMITS = 5000  # of history to search
 _MOST = 400  # units to read from it
 _COMMIT = "commit "
 
@@ -23,7 +22,7 @@ def removed_files(tree: SourceTree) -> dict[str, str]:
         return found
     asked = ("--no-renames", "--diff-filter=D", "--name-only", f"--format={_COMMIT}%h")
     try:
-        log = git.listed(tree.root, "log", "-z", f"--max-count={_COMMITS}", "--relative", *asked)
+        log = git.listed(tree.root, "log", "-z", f"--max-count={COMMITS}", "--relative", *asked)
     except git.GitError:
         return found  # a partial clone may lack the history
     revision = "HEAD"
@@ -35,11 +34,6 @@ def removed_files(tree: SourceTree) -> dict[str, str]:
             elif line and line not in here:
                 found.setdefault(line, revision)
     return found
-
-
-def restore(file: str, revision: str) -> str:
-    """The command that brings a removed file back."""
-    return f"git checkout {revision} -- {file}" if revision else f"git checkout -- {file}"
 
 
 @lru_cache(maxsize=1)
@@ -69,9 +63,3 @@ def _texts(tree: SourceTree, wanted: list[tuple[str, str]]) -> Iterator[str]:
             place += size + 1
         else:
             yield ""
-
-
-def lost(tree: SourceTree, name: str) -> list[str]:
-    """Removed files whose path ends with the path `name`."""
-    end = "/".join(part for part in PurePosixPath(name).parts if part not in (".", ".."))
-    return [file for file in removed_files(tree) if f"/{file}".endswith(f"/{end}")]

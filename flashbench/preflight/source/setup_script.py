@@ -300,3 +300,16 @@ def _dotted(node: ast.expr) -> str:
         case ast.Attribute(value, name):
             return f"{_dotted(value)}.{name}"
     return ""
+
+
+def is_optional(text: str, line: int) -> bool:
+    """Whether the import on a line may fail by design: in `try`, `with` or under a condition."""
+    try:
+        module = ast.parse(text)
+    except UNREADABLE:
+        return True
+    return any(
+        isinstance(node, ast.Try | ast.With | ast.If)
+        and node.lineno <= line <= (node.end_lineno or 0)
+        for node in ast.walk(module)
+    )

@@ -19,7 +19,8 @@ from flashbench.preflight.source.functions import (
     may_be_same,
 )
 from flashbench.preflight.source.generated import written_by_a_generator
-from flashbench.preflight.source.removed import removed_files, removed_units, restore
+from flashbench.preflight.source.in_git import how_to_get
+from flashbench.preflight.source.removed import removed_units
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import units_without_source
 
@@ -109,7 +110,7 @@ def _finding(
         return Finding(where, found, f"make {where} and {at} agree", _severity(tree, user, name))
     if gone:
         found = f"{calls}: {gone} defined it, which was removed"
-        fix = restore(gone, removed_files(tree)[gone])
+        _, fix = how_to_get(tree, gone)
         return Finding(where, found, fix, _severity(tree, user, name))
     return Finding(where, f"{calls}: no unit defines it", f"git log --all --oneline -S'{name}('")
 

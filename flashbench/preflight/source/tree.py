@@ -20,6 +20,8 @@ _BUILD_FILES = re.compile(
     r"(GNU)?[Mm]akefile)$|\.(cmake|mk|ninja|bzl|py|sh)$"
 )
 _DAMAGED = re.compile(r"not a git repository|index file|bad |corrupt|unable to|object")
+# Folders of environments, builds and packages, and hidden ones.
+_MADE = re.compile(r"(^|/)(\.?venv[^/]*|build[^/]*|dist|site-packages|node_modules|\.[^/]+)/")
 _TEST = re.compile(r"(^|/)(tests?/|test_[^/]*$|conftest\.py$)")
 
 
@@ -131,31 +133,21 @@ class SourceTree:
         return any(known == name or known.endswith(f"/{name}") for known in self.of_modules)
 
     @cached_property
+    def ignored(self) -> tuple[str, ...]:
+        """Files that git ignores, except in folders of environments and builds."""
+        if self.tracked is None:
+            return ()
+        asked = ("--others", "--ignored", "--exclude-standard", "--directory")
+        names = git.listed(self.root, "ls-files", "-z", *asked)
+        found = [name for name in names if not _MADE.search(name)]
+        folders = [name for name in found if name.endswith("/")]
+        inside = (f"{one}{file}" for one in folders for file in _walk(self.root / one))
+        files = (*(name for name in found if not name.endswith("/")), *inside)
+        return tuple(name for name in files if not _MADE.search(name))
+
+    @cached_property
     def _known(self) -> frozenset[str]:
         return frozenset(self.files)
-
-
-def how_to_add(tree: SourceTree, file: str) -> str:
-    """Say what brings a file to a clean clone; in a nested repository, a commit there."""
-    folder = os.path.realpath(tree.root / file)
-    inside = os.path.realpath(tree.root)
-    while (folder := str(PurePosixPath(folder).parent)).startswith(f"{inside}/"):
-        if os.path.lexists(f"{folder}/.git"):
-            module = os.path.relpath(folder, inside)
-            rest = os.path.relpath(os.path.realpath(tree.root / file), folder)
-            if module in tree.modules:
-                return f"git -C {module} add -f {rest}  # commit it there, then git add {module}"
-            return f"git submodule add URL {module}  # with {rest} committed there"
-    if file.startswith("../") and not _is_in_repository(tree.root, file):
-        return f"cp {file} .  # into the repository, and git add it"
-    return f"git add -f {file}"
-
-
-def _is_in_repository(root: Path, file: str) -> bool:
-    """Whether the repository around the project holds a file above it."""
-    place = Path(os.path.realpath(root / file))
-    around = next((one for one in up_to_repository(root) if os.path.lexists(one / ".git")), root)
-    return place.is_relative_to(os.path.realpath(around))
 
 
 def is_test(file: str) -> bool:
@@ -188,6 +180,9 @@ def read_tree(root: Path) -> SourceTree:
     except git.GitError as error:
         committed = frozenset()  # no commit yet, or one that git cannot read
         damaged = str(error) if _has_commit(root) else ""
+    if committed and not entries:
+        damaged = f"the index is empty, and HEAD has {len(committed)} files"
+        tracked, others = set(committed), []
     there = {name for name in tracked if (root / name).exists()}
     return SourceTree(
         root,

@@ -8,9 +8,10 @@ from pathlib import PurePosixPath
 from flashbench.preflight.finding import CannotCheck, Finding, Severity
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.generated import may_be_generated
+from flashbench.preflight.source.in_git import absent_from_clone, found_in_git, how_to_get
 from flashbench.preflight.source.listings import listed
 from flashbench.preflight.source.setup_script import why_unreadable
-from flashbench.preflight.source.tree import SourceTree, how_to_add
+from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 
 # Calls that copy C++ units for another compiler before it compiles them.
@@ -28,12 +29,9 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
         where = f"{file}:{line}"
         if not found:
             yield from _not_found(tree, file, name, where)
-        elif tree.tracked is not None and not any(one in tree.tracked for one in found):
-            yield Finding(
-                where,
-                f"lists {found[0]}, which is on this machine alone: git does not track it",
-                how_to_add(tree, found[0]),
-            )
+        elif lacks := _all_absent(tree, found):
+            what, fix = lacks
+            yield Finding(where, f"lists {found[0]}, which {what}", fix)
 
 
 def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[Finding]:
@@ -45,23 +43,29 @@ def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[F
     if may_be_generated(tree, name, file):
         return
     if (tree.root / path).is_file():
-        if tree.tracked is not None and not path.startswith("../"):
-            yield Finding(
-                where,
-                f"lists {path}, which is on this machine alone: git ignores it",
-                how_to_add(tree, path),
-            )
+        if lacks := absent_from_clone(tree, path):
+            yield Finding(where, f"lists {path}, which {lacks[0]}", lacks[1])
         return
     kin = _renamed(tree, file, name)
     if kin and _RENAMES.search(tree.read(file).text):
         return
+    meant = found_in_git(tree, name)
+    what, fix = how_to_get(tree, path if path in meant or not meant else meant[0])
+    if kin:
+        what, fix = f"though {kin} is there", f"write {kin}, or git add {path}"
     yield Finding(
         where,
-        f"lists {name}: no such file" + (f", though {kin} is there" if kin else ""),
-        f"git log --all --oneline -- '*{PurePosixPath(name).name}'",
+        f"lists {name}: no such file" + (f", {what}" if what else ""),
+        fix,
         # hipify and the like rename before they compile
         "warning" if kin else _severity(tree, file),
     )
+
+
+def _all_absent(tree: SourceTree, found: list[str]) -> tuple[str, str] | None:
+    """Why a clean clone has none of the files a name may mean, and the fix for the first."""
+    reasons = [absent_from_clone(tree, one) for one in found]
+    return None if None in reasons else reasons[0]
 
 
 def _severity(tree: SourceTree, file: str) -> Severity:

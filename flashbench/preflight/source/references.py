@@ -1,0 +1,274 @@
+"""Files that a build reads besides units and headers: its entry, and what that includes or imports.
+
+Only literal names count; a name with a variable that is not a folder of CMake's own is left out.
+"""
+
+import ast
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from flashbench.errors import InvalidInputError
+from flashbench.preflight.source.listings import CMAKE_COMMAND, CMAKE_COMMENT
+from flashbench.preflight.source.python_modules import bound_names
+from flashbench.preflight.source.removed import removed_files
+from flashbench.preflight.source.setup_script import UNREADABLE, is_optional, script_of
+from flashbench.preflight.source.tree import SourceTree
+from flashbench.revisions.project import TABLE, Project, parse
+
+_BUILD = f"pyproject.toml {TABLE} build"
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_HERE = re.compile(r"\$\{CMAKE_CURRENT_(?:SOURCE|LIST)_DIR\}/?")
+_TOP = re.compile(r"\$\{(?:CMAKE_SOURCE_DIR|PROJECT_SOURCE_DIR)\}/?")
+_MAKE_INCLUDE = re.compile(r"^include[ \t]+([^\s#]+)", re.MULTILINE)
+_MESON = re.compile(r"\b(?:subdir\s*\(\s*|configure_file\s*\(\s*input\s*:\s*)['\"]([\w./-]+)['\"]")
+_WRITES = re.compile(
+    r"\b(?:file\s*\(\s*(?:WRITE|APPEND|GENERATE|COPY|DOWNLOAD|RENAME|CONFIGURE)\b|"
+    r"(?:add_custom_command|execute_process|ExternalProject_Add|FetchContent_\w+)\s*\()",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A file that another names. where: a file with its line; by: the file that names it, "" for
+    settings; conditional: the build may do without."""
+
+    where: str
+    by: str
+    file: str
+    conditional: bool = False
+
+
+@lru_cache(maxsize=1)
+def references_of(tree: SourceTree) -> tuple[Reference, ...]:
+    """What the build reads, from its entries on, each reference once, in the order of reading."""
+    found: dict[Reference, None] = {}
+    todo = list(_entries(tree))
+    read = set[tuple[str, bool]]()
+    while todo:
+        one = todo.pop(0)
+        found[one] = None
+        if (one.file, one.conditional) in read or not (tree.root / one.file).is_file():
+            continue
+        read.add((one.file, one.conditional))
+        todo += [
+            Reference(f"{one.file}:{line}", one.file, file, conditional or one.conditional)
+            for file, line, conditional in _named(tree, one.file)
+            if not any(file.startswith(f"{module}/") for module in tree.modules)
+        ]
+    return tuple(found)
+
+
+def _entries(tree: SourceTree) -> Iterator[Reference]:
+    """The files that the build starts from: those its command names, else those at the root."""
+    project = _settings(tree)
+    command = " ".join(project.build or ()) if project is not None else ""
+    if project is not None and project.build is not None:
+        yield from (Reference(_BUILD, "", file) for file in _of_command(tree, command))
+    else:
+        kinds = ("setup.py", "CMakeLists.txt", "meson.build")
+        yield from (Reference(file, "", file) for file in kinds if _is_or_was(tree, file))
+    for file in ("setup.py", "pyproject.toml"):
+        text = tree.read(file).text
+        if re.search(r"cmake|scikit.build", text, re.IGNORECASE):
+            folders = re.findall(r"[\"']([\w./-]+)[\"']", text)
+            for lists in dict.fromkeys(_lists_of(folder) for folder in (".", *folders)):
+                if lists in removed_files(tree) or (tree.root / lists).is_file():
+                    yield Reference(f"{file}:{_line_of(text, 'cmake')}", file, lists)
+                    break
+
+
+def _of_command(tree: SourceTree, command: str) -> Iterator[str]:
+    """The files of the project that a build command starts from."""
+    yield from (word for word in command.split() if re.fullmatch(r"[^-].*\.(?:py|sh|pl)", word))
+    words = re.split(r"[\s;&|]+", command)
+    if "pip" in words or "build" in words:
+        yield from (file for file in ("setup.py",) if _is_or_was(tree, file))
+    if "make" in words and not re.search(r"\s-[fC]|\bcmake\b", command):
+        yield from (file for file in _MAKEFILES if _is_or_was(tree, file))
+    if "cmake" in words:
+        source = re.search(r"\bcmake\s(?:[^;&|]*?\s)?-S\s*(\S+)", command)
+        yield _lists_of(source[1] if source else ".")
+
+
+def _is_or_was(tree: SourceTree, file: str) -> bool:
+    """Whether a file is here, or git still has it."""
+    return (tree.root / file).is_file() or removed_files(tree).get(file) in ("", "HEAD")
+
+
+def _settings(tree: SourceTree) -> Project | None:
+    try:
+        return parse(tree.root / "pyproject.toml")
+    except InvalidInputError:
+        return None
+
+
+def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
+    """Yield what one build file reads, with the line, and whether only under a condition."""
+    name, text = PurePosixPath(file).name, tree.read(file).text
+    if name.endswith(".py"):
+        yield from _of_python(tree, file)
+    elif name == "CMakeLists.txt" or name.endswith(".cmake"):
+        yield from _of_cmake(tree, file, text)
+    elif name in _MAKEFILES or name.endswith(".mk"):
+        for match in _MAKE_INCLUDE.finditer(text):
+            if "$" not in match[1] and not re.search(rf"^{re.escape(match[1])}\s*:", text, re.M):
+                yield _beside(file, match[1]), _line(text, match.start()), False
+    elif name == "meson.build":
+        for match in _MESON.finditer(text):
+            last = "/meson.build" if match[0].startswith("subdir") else ""
+            yield _beside(file, match[1] + last), _line(text, match.start()), False
+
+
+def _of_cmake(tree: SourceTree, file: str, text: str) -> Iterator[tuple[str, int, bool]]:
+    code = CMAKE_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    depths = [
+        (match.start(), -1 if match[1].lower().startswith("end") else 1)
+        for match in re.finditer(r"(?im)^[ \t]*((?:end)?(?:if|function|macro|foreach))\s*\(", code)
+    ]
+    for command in CMAKE_COMMAND.finditer(code):
+        words = command[2].replace('"', "").split()
+        kind = command[1].lower()
+        if kind not in ("include", "add_subdirectory", "configure_file") or not words:
+            continue
+        if "OPTIONAL" in words or (named := _cmake_path(tree, file, words[0])) is None:
+            continue
+        if kind == "include" and not named.endswith(".cmake") and "/" not in words[0]:
+            module = _module_of_cmake(tree, words[0])
+            if module is None:
+                continue
+            named = module
+        if kind == "add_subdirectory":
+            named = _lists_of(named)
+        if kind == "configure_file" and _is_written(code, words[0]):
+            continue
+        conditional = sum(step for at, step in depths if at < command.start()) > 0
+        yield named, _line(code, command.start()), conditional
+
+
+def _cmake_path(tree: SourceTree, file: str, word: str) -> str | None:
+    """A path of CMake relative to the root; None if it holds another variable."""
+    # An included .cmake file names files relative to the CMakeLists.txt that includes it.
+    here = PurePosixPath(file).parent
+    if _HERE.match(word):
+        path = here / _HERE.sub("", word, count=1)
+    elif _TOP.match(word):
+        tops = (one for one in here.parents if _is_or_was(tree, _lists_of(str(one))))
+        path = min([here, *tops], key=lambda one: len(one.parts)) / _TOP.sub("", word, count=1)
+    elif file.endswith(".cmake") or word.startswith("/"):
+        return None
+    else:
+        path = here / word
+    named = os.path.normpath(path)
+    return None if "$" in named or "@" in named or named.startswith("..") else named
+
+
+def _module_of_cmake(tree: SourceTree, name: str) -> str | None:
+    """The project's own module of this name; None for one of CMake's."""
+    end = f"/{name}.cmake"
+    known = [*tree.ending(f"{name}.cmake"), *tree.ignored, *removed_files(tree)]
+    return next((file for file in known if f"/{file}".endswith(end)), None)
+
+
+def _is_written(code: str, name: str) -> bool:
+    """Whether another command of a CMake file writes a file of this name."""
+    last = re.escape(name.rpartition("/")[2])
+    return any(
+        re.search(rf"(?<![\w.-]){last}(?![\w.-])", code[match.start() : match.start() + 2000])
+        for match in _WRITES.finditer(code)
+    )
+
+
+def _of_python(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
+    """The project's modules that a build script imports, found beside it or at the root."""
+    try:
+        module = script_of(tree, file).module
+    except UNREADABLE:
+        return
+    text, folder = tree.read(file).text, PurePosixPath(file).parent
+    for node in ast.walk(module):
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        found = list[str]()
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                found += _module_file(tree, folder, one.name)
+        else:
+            found += _imported_from(tree, folder, node)
+        optional = bool(found) and is_optional(text, node.lineno)
+        yield from ((one, node.lineno, optional) for one in found)
+
+
+def _imported_from(tree: SourceTree, folder: PurePosixPath, node: ast.ImportFrom) -> list[str]:
+    """The module of a `from` import, and the names of a package that are modules of it."""
+    dotted = "." * node.level + (node.module or "")
+    found = _module_file(tree, folder, dotted)
+    bound = bound_names(tree, found[0]) if found else frozenset[str]()
+    if bound is None or (found and not found[0].endswith("/__init__.py")):
+        return found
+    joint = "." if node.module else ""
+    for one in node.names:
+        if one.name not in bound:
+            found += _module_file(tree, folder, f"{dotted}{joint}{one.name}")
+    return found
+
+
+def _module_file(tree: SourceTree, folder: PurePosixPath, dotted: str) -> list[str]:
+    """The file of a module of the project, here or removed; [] for one of others."""
+    plain = dotted.lstrip(".")
+    level = len(dotted) - len(plain)
+    parents = [folder, *folder.parents]
+    if not plain or level > len(parents):
+        return []
+    places = [parents[level - 1]] if level else [folder, PurePosixPath()]
+    for place in dict.fromkeys(places):
+        path = (place / plain.replace(".", "/")).as_posix()
+        files = [f"{path}.py", f"{path}/__init__.py"]
+        if here := [file for file in files if (tree.root / file).is_file()]:
+            return here[:1]
+        gone = [file for file in files if file in removed_files(tree)]
+        if gone and not (tree.root / path).is_dir() and not _is_installed(plain):
+            return gone[:1]
+    return []
+
+
+def _is_installed(dotted: str) -> bool:
+    """Whether a module is Python's own or of an installed package."""
+    first = dotted.partition(".")[0]
+    try:
+        spec = importlib.util.find_spec(first)
+    except (ImportError, ValueError):
+        return False
+    places = [*(spec.submodule_search_locations or ()), spec.origin or ""] if spec else []
+    return first in sys.stdlib_module_names or any("-packages" in place for place in places)
+
+
+def missing_references(tree: SourceTree) -> list[str]:
+    """Files that the build reads whatever its conditions, and that are not here."""
+    return [
+        one.file
+        for one in references_of(tree)
+        if not one.conditional and not (tree.root / one.file).is_file()
+    ]
+
+
+def _lists_of(folder: str) -> str:
+    return os.path.normpath(f"{folder}/CMakeLists.txt")
+
+
+def _beside(file: str, name: str) -> str:
+    return os.path.normpath(PurePosixPath(file).parent / name)
+
+
+def _line(text: str, place: int) -> int:
+    return text.count("\n", 0, place) + 1
+
+
+def _line_of(text: str, word: str) -> int:
+    return _line(text, max(0, text.lower().find(word)))
