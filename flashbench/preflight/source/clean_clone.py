@@ -4,12 +4,12 @@ Headers, and units that a build file lists by name, have checks of their own.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from flashbench.errors import InvalidInputError
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.cxx import UNITS
@@ -17,12 +17,22 @@ from flashbench.preflight.source.functions import functions_of
 from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.in_git import absent_from_clone, how_to_get
 from flashbench.preflight.source.listings import listed
-from flashbench.preflight.source.python_modules import files_of, lost_module, packages_of
-from flashbench.preflight.source.references import Reference, references_of
+from flashbench.preflight.source.python_modules import (
+    Import,
+    files_of,
+    lost_module,
+    packages_of,
+)
+from flashbench.preflight.source.references import (
+    Reference,
+    callable_of,
+    references_of,
+    settings_of,
+)
 from flashbench.preflight.source.setup_script import is_optional
 from flashbench.preflight.source.tree import SourceTree, is_test
 from flashbench.preflight.source.units import resolve
-from flashbench.revisions.project import TABLE, parse
+from flashbench.revisions.project import TABLE
 
 _ENTERS = re.compile(r"\b(PYBIND11_MODULE|NB_MODULE|TORCH_LIBRARY\w*|PyInit_\w+)\b")
 _INSTANTIATES = re.compile(r"\btemplate\s+(?!<)[\w:<>,&*\s]*?\b(\w+)\s*[<(]")
@@ -70,33 +80,40 @@ def _finding(tree: SourceTree, one: Reference) -> Finding | None:
 
 def _of_settings(tree: SourceTree) -> Iterator[Reference]:
     """What `[tool.flashbench.project]` names and is here."""
-    try:
-        project = parse(tree.root / "pyproject.toml")
-    except InvalidInputError:
-        return
+    project = settings_of(tree)
     if project is None:
         return
-    module = project.callable.partition(":")[0].replace(".", "/")
-    for name in (f"{module}.py", f"{module}/__init__.py"):
-        file = (PurePosixPath(project.path) / name).as_posix()
-        if (tree.root / file).is_file():
-            yield Reference(f"pyproject.toml {TABLE} callable", "", file)
-            break
+    if module := callable_of(tree, project):
+        yield Reference(f"pyproject.toml {TABLE} callable", "", module)
     for file in project.sources:
         yield Reference(f"pyproject.toml {TABLE} sources", "", file)
 
 
 def _imported(tree: SourceTree) -> Iterator[Reference]:
-    """Python modules that the project's packages import, here or removed."""
+    """Python modules that what is called imports, here or removed."""
     packages = packages_of(tree)
+    imports: dict[str, list[Import]] = defaultdict(list)
     for one in packages.imports():
-        file = next((file for file in files_of(tree, one) if (tree.root / file).is_file()), "")
-        if file and (file in (tree.committed or ()) or _is_written(tree, file)):
-            continue
-        if not file and packages.lacks(one):
-            file = lost_module(tree, one)
-        if file and not is_optional(tree.read(one.file).text, one.line):
-            yield Reference(f"{one.file}:{one.line}", one.file, file)
+        imports[one.file].append(one)
+    project = settings_of(tree)
+    called = callable_of(tree, project) if project is not None else ""
+    above = [f"{folder}/__init__.py" for folder in PurePosixPath(called).parents]
+    todo = [called, *above] if called else packages.outermost()
+    seen = set(todo)
+    while todo:
+        for one in imports[todo.pop(0)]:
+            files = list(files_of(tree, one))
+            file = next((file for file in files if (tree.root / file).is_file()), "")
+            inits = (f"{folder}/__init__.py" for folder in packages.folders.get(one.package, ()))
+            reached = {file, *inits} - seen - {""}
+            todo += sorted(reached)
+            seen |= reached
+            if file and (file in (tree.committed or ()) or _is_written(tree, file)):
+                continue
+            if not file and packages.lacks(one):
+                file = lost_module(tree, one)
+            if file and not is_optional(tree.read(one.file).text, one.line):
+                yield Reference(f"{one.file}:{one.line}", one.file, file)
 
 
 def _is_written(tree: SourceTree, file: str) -> bool:

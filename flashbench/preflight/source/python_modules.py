@@ -115,6 +115,11 @@ class Packages:
                 for package, name in self._imported(file, match):
                     yield Import(file, line, package, name)
 
+    def outermost(self) -> list[str]:
+        """The `__init__` of each package that is in no other."""
+        folders = sorted(folder for folder, name in self._names.items() if "." not in name)
+        return [f"{folder}/__init__.py" for folder in folders]
+
     def lacks(self, one: Import) -> bool:
         """Whether no module, package or name of this package can satisfy the import."""
         return all(

@@ -67,7 +67,7 @@ def references_of(tree: SourceTree) -> tuple[Reference, ...]:
 
 def _entries(tree: SourceTree) -> Iterator[Reference]:
     """The files that the build starts from: those its command names, else those at the root."""
-    project = _settings(tree)
+    project = settings_of(tree)
     command = " ".join(project.build or ()) if project is not None else ""
     if project is not None and project.build is not None:
         yield from (Reference(_BUILD, "", file) for file in _of_command(tree, command))
@@ -102,11 +102,19 @@ def _is_or_was(tree: SourceTree, file: str) -> bool:
     return (tree.root / file).is_file() or removed_files(tree).get(file) in ("", "HEAD")
 
 
-def _settings(tree: SourceTree) -> Project | None:
+def settings_of(tree: SourceTree) -> Project | None:
+    """The project's settings; None if there are none, or they cannot be read."""
     try:
         return parse(tree.root / "pyproject.toml")
     except InvalidInputError:
         return None
+
+
+def callable_of(tree: SourceTree, project: Project) -> str:
+    """The Python file of the callable's module; "" if it is not here."""
+    module = project.callable.partition(":")[0].replace(".", "/")
+    files = (f"{project.path}/{module}{end}" for end in (".py", "/__init__.py"))
+    return next((os.path.normpath(one) for one in files if (tree.root / one).is_file()), "")
 
 
 def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
