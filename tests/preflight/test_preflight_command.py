@@ -36,7 +36,7 @@ def test_finding_has_place_reason_and_fix(tmp_path: Path) -> None:
     done = _preflight(_broken(tmp_path / "flash").root)
     assert done.returncode == 1
     assert "ERROR  missing headers: csrc/forward.h:2\n" in done.stdout
-    assert re.search(r"(?m)^  fix: git checkout \w+\^ -- csrc/config\.h$", done.stdout)
+    assert re.search(r"(?m)^  fix: git checkout \w+\^ -- csrc/config\.h && git", done.stdout)
 
 
 def test_repository_inside_another_project(tmp_path: Path) -> None:
