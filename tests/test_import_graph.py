@@ -24,12 +24,12 @@ ALLOWED = {
     "profile": "measure",
     "gate": "builds preflight revisions stats",
     "other_tools": "stats",
-    "history": "builds measure other_tools profile revisions stats",
+    "history": "builds cost measure other_tools profile revisions stats",
     "views": "bisect builds cost gate history other_tools preflight profile render revisions stats",
     "reports": "cost render stats views",
-    "site": "builds history other_tools profile render revisions views",
+    "site": "builds cost history other_tools profile render revisions views",
     "pytest_plugin": "measure other_tools",
-    "cloud": "fleet render revisions",
+    "cloud": "cost fleet render revisions",
     "cli": "bisect builds cloud cost fleet gate history measure other_tools preflight profile "
     "render reports revisions site views",
 }

@@ -90,6 +90,7 @@ def command(
     until enough commits confirm it.
     """
     from flashbench.builds.builder import cache_directory
+    from flashbench.cost.money import read_prices
     from flashbench.history import profiles
     from flashbench.history.axis import axis
     from flashbench.history.changes import find
@@ -108,7 +109,8 @@ def command(
     cache = cache_directory()
     failed = ledger.failures(cache, repository)
     folder = results_folder(results, repository)
-    loaded = load(folder, commits, failed=failed, machine=machine, cache=cache)
+    prices = read_prices(Path.cwd())
+    loaded = load(folder, commits, failed=failed, machine=machine, cache=cache, prices=prices)
     chosen = [
         one
         for one in loaded.series

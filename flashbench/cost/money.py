@@ -3,6 +3,7 @@
 import datetime
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -126,7 +127,7 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def price_of(prices: dict[str, DevicePrice], device: str) -> DevicePrice | None:
+def price_of(prices: Mapping[str, DevicePrice], device: str) -> DevicePrice | None:
     """The price whose name is part of the device's, in whole words; the longest wins."""
     words = _words(device)
     found = [name for name in prices if f" {_words(name)} " in f" {words} "]

@@ -34,8 +34,13 @@ class Spent:
 
     @classmethod
     def all_of(cls, runs: Iterable[RunFile]) -> Self:
-        """The sum over run files; with a price only if all have the same."""
-        parts = [cls.of(run) for run in runs]
+        """The sum over run files."""
+        return cls.total(map(cls.of, runs))
+
+    @classmethod
+    def total(cls, several: Iterable[Self]) -> Self:
+        """All of it; with a price only if all have the same."""
+        parts = list(several)
         rates = {part.rate for part in parts}
         names = [one.name for one in fields(cls) if one.name != "rate"]
         sums = {name: sum(getattr(part, name) for part in parts) for name in names}

@@ -23,6 +23,7 @@ READ_COLUMNS = (
     "stats_p_90",
     "stats_p_99",
 )
+BUILD = "<build"  # begins the names of durations of builds
 _MOST_FAILED = 100_000
 
 
@@ -43,7 +44,7 @@ class ResultFile(NamedTuple):
 
     numbers: (len(READ_COLUMNS), combinations of all rows, row after row); NaN where the file has
     none. failed: (combinations of all rows,), whether it was tried without a result; other NaN were
-    skipped.
+    skipped. measuring_seconds, build_seconds: what it took, 0 if unknown.
     """
 
     commit: str
@@ -51,6 +52,8 @@ class ResultFile(NamedTuple):
     rows: list[Row]
     numbers: FloatArray
     failed: NDArray[np.bool_]
+    measuring_seconds: float = 0.0
+    build_seconds: float = 0.0
 
 
 class Reader:
@@ -89,4 +92,7 @@ def _arrays(file: AsvFile) -> ResultFile:
         failed += [True] * count if result is None else [value is None for value in result]
         rows.append(Row(row.benchmark, row.version, row.params))
     found = np.array(numbers, dtype=np.float64)  # None becomes NaN
-    return ResultFile(file.commit, file.environment, rows, found, np.array(failed, dtype=bool))
+    builds = sum((one for name, one in file.durations.items() if name.startswith(BUILD)), 0.0)
+    measuring = sum(file.durations.values(), -builds)
+    absent = np.array(failed, dtype=bool)
+    return ResultFile(file.commit, file.environment, rows, found, absent, measuring, builds)

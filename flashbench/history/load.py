@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from flashbench.cost.money import DevicePrice, price_of
+from flashbench.cost.spent import Spent
 from flashbench.history import names
 from flashbench.history.controls import with_controls
 from flashbench.history.folder import (
@@ -19,7 +21,7 @@ from flashbench.history.folder import (
     result_files,
 )
 from flashbench.history.gaps import find_gaps
-from flashbench.history.model import History
+from flashbench.history.model import History, Machine
 from flashbench.history.read_cache import ReadCache
 from flashbench.history.series import Collected, SeriesKey, series_of
 from flashbench.revisions.commits import Commit
@@ -32,12 +34,14 @@ def load(
     failed: Mapping[str, str] | None = None,
     machine: str | None = None,
     cache: Path | None = None,
+    prices: Mapping[str, DevicePrice] | None = None,
 ) -> History:
     """Load all results of these commits.
 
     failed: by commit hash, why it could not be built here, such as "missing header: ..."; no gap
     for a machine that measured it. machine: only this one. cache: the build cache, which keeps
-    decoded files. Raises InvalidInputError if there is no such folder or machine.
+    decoded files. prices: of machines, by a part of the name of their GPU or CPU. Raises
+    InvalidInputError if there is no such folder or machine.
     """
     index = {commit.id: place for place, commit in enumerate(commits)}
     folders = machine_folders(results, machine)
@@ -45,6 +49,9 @@ def load(
     described = read_benchmarks(results, notes)
     collected: dict[SeriesKey, Collected] = defaultdict(Collected)
     off_axis: dict[str, None] = {}
+    machines = {folder.name: machine_of(folder, notes) for folder in folders}
+    rates = {name: _rate(one, prices or {}) for name, one in machines.items()}
+    spent: dict[tuple[str, int], list[Spent]] = defaultdict(list)
 
     def now(benchmark: str) -> str:
         """The version assumed for results without one: the current one, as in asv."""
@@ -61,6 +68,9 @@ def load(
         if place is None:
             off_axis[file.commit] = None
             continue
+        rate = rates[folder.name]
+        if taken := Spent(file.measuring_seconds, builds=file.build_seconds, rate=rate):
+            spent[folder.name, place].append(taken)
         start = 0
         for row in file.rows:
             end = start + row.combinations
@@ -77,15 +87,20 @@ def load(
         for key in _current(collected, described, notes)
         for one in series_of(key, collected[key], described.get(key.benchmark))
     ]
-    machines = [folder.name for folder in folders]
     return History(
         tuple(commits),
-        tuple(machine_of(folder, notes) for folder in folders),
+        tuple(machines.values()),
         tuple(with_controls(series)),
-        tuple(find_gaps(results, machines, failed or {}, index, series, notes)),
+        tuple(find_gaps(results, list(machines), failed or {}, index, series, notes)),
         tuple(off_axis),
         tuple(notes),
+        {where: Spent.total(parts) for where, parts in spent.items()},
     )
+
+
+def _rate(machine: Machine, prices: Mapping[str, DevicePrice]) -> DevicePrice | None:
+    """What an hour of a machine costs: a machine with a GPU is rented for it."""
+    return price_of(prices, machine.gpu) or price_of(prices, machine.cpu)
 
 
 def _current(

@@ -7,12 +7,14 @@ time: parents before children, along first parents by default.
 All text here (subjects, authors, names, parameters, reasons) is untrusted.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.baseline_names import is_baseline_name
+from flashbench.cost.spent import Spent
 from flashbench.revisions.commits import Commit
 from flashbench.stats.shift import Shift
 
@@ -136,7 +138,7 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class History:
     """A whole history. off_axis: commits with results that are not in `commits`; notes: what was
-    skipped while reading, one line each."""
+    skipped while reading, one line each; spent: on the results of each machine and commit."""
 
     commits: tuple[Commit, ...]
     machines: tuple[Machine, ...]
@@ -144,6 +146,7 @@ class History:
     gaps: tuple[Gap, ...] = ()
     off_axis: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    spent: Mapping[tuple[str, int], Spent] = field(default_factory=dict)
 
     @property
     def off_axis_hint(self) -> str:

@@ -33,6 +33,8 @@ class _Entry(msgspec.Struct, array_like=True):
     rows: msgspec.Raw
     numbers: memoryview
     failed: memoryview
+    measuring_seconds: float
+    build_seconds: float
 
 
 _ROWS = msgspec.msgpack.Decoder(list[Row])
@@ -66,6 +68,8 @@ class ReadCache:
             msgspec.Raw(_ENCODER.encode(file.rows)),
             memoryview(file.numbers.tobytes()),
             memoryview(file.failed.tobytes()),
+            file.measuring_seconds,
+            file.build_seconds,
         )
         kept = _ENCODER.encode(entry)
         checksum = zlib.crc32(kept).to_bytes(_CHECKSUM)
@@ -93,7 +97,8 @@ class ReadCache:
         numbers = np.frombuffer(entry.numbers, dtype=np.float64).reshape(len(READ_COLUMNS), -1)
         if len(failed) != sum(row.combinations for row in known) or len(failed) != numbers.shape[1]:
             raise ValueError("numbers do not match combinations")
-        return ResultFile(entry.commit, entry.environment, known, numbers, failed)
+        taken = entry.measuring_seconds, entry.build_seconds
+        return ResultFile(entry.commit, entry.environment, known, numbers, failed, *taken)
 
 
 def key_of(path: Path) -> str:

@@ -17,6 +17,7 @@ from flashbench.damage import UNREADABLE
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import replace_file
 from flashbench.history import asv_row, machines, names
+from flashbench.history.asv_result import BUILD
 from flashbench.history.asv_row import FAILED, SKIPPED, WRONG, Cell, Combination
 from flashbench.history.owners import owners
 from flashbench.launches import FloatArray, LaunchData, baseline_index, collect
@@ -62,7 +63,8 @@ def keep(
     with locks.exclusive(results / ".flashbench.lock"):
         described = machines.describe(place, run.environment, name)
         for revision, new in found.items():
-            written.append(_add(place, described, run, revision, repository, new))
+            durations = _durations(run, owned[revision], len(owned))
+            written.append(_add(place, described, run, revision, repository, new, durations))
         _describe_benchmarks(results, [new for new in found.values() if new])
     return written
 
@@ -130,8 +132,9 @@ def _add(
     commit: str,
     repository: Path,
     new: Tables,
+    durations: dict[str, float],
 ) -> Path:
-    """Merge the tables into the commit's file."""
+    """Merge the tables and durations into the commit's file."""
     python = ".".join(run.environment.python.split(".")[:2])
     environment = names.run_environment(run.environment.python)
     path = place / f"{commit[:8]}-{environment}.json"
@@ -148,9 +151,10 @@ def _add(
         "durations": {},
         "version": VERSION,
     }
-    results: dict[str, Any] = {}
+    results: Tables = {}
     if path.exists():
-        results = _kept_before(path, commit)
+        results, content["durations"] = _kept_before(path, commit)
+    content["durations"] |= durations
     started = _started(run)
     for benchmark, cells in new.items():
         before = results.get(benchmark, {})
@@ -168,16 +172,36 @@ def _add(
     return path
 
 
-def _kept_before(path: Path, commit: str) -> Tables:
+def _durations(run: RunFile, mine: list[Candidate], commits: int) -> dict[str, float]:
+    """The seconds spent on these candidates, and on builds, with their share of what all `commits`
+    needed: asv keeps durations in <brackets>, here one of each run, so that runs add up."""
+    own = {candidate.name for candidate in mine}
+    alone = {one.name: one.name in own for one in run.candidates if not one.baseline} | {
+        one.name: one.beside in own for one in run.candidates if one.baseline and one.beside
+    }
+    results = [result for launch in run.launches for result in launch.results]
+    shared = run.device_seconds - sum(r.device_seconds for r in results if r.candidate in alone)
+    seconds = sum(r.device_seconds for r in results if alone.get(r.candidate))
+    started = _started(run)
+    found = {
+        f"<run {started}>": seconds + shared / commits,
+        f"{BUILD} {started}>": run.costs.build_seconds / commits,
+    }
+    return {name: round(value, 3) for name, value in found.items() if value > 0}
+
+
+def _kept_before(path: Path, commit: str) -> tuple[Tables, dict[str, float]]:
+    """The file's cells and durations."""
     try:
         file = Decoder().decode(document.content(path), path)
         if (file.commit, file.version) != (commit, VERSION):
             raise InvalidInputError(f"{path}: not the result file of {commit[:12]}")
-        return {
+        cells = {
             row.benchmark: asv_row.cells_of(row)
             for row in file.rows
             if row.version == names.VERSION
         }
+        return cells, {name: one for name, one in file.durations.items() if name.startswith("<")}
     except (InvalidInputError, *UNREADABLE) as error:
         problem = error if isinstance(error, InvalidInputError) else damaged(path, error)
         raise InvalidInputError(f"{problem}; move it away and record its run files again") from None

@@ -25,6 +25,7 @@ Samples = list[list[float] | None]
 _NUMBERS = msgspec.json.Decoder(Numbers | None)
 _SAMPLES = msgspec.json.Decoder(Samples | None)
 _TEXT = msgspec.json.Decoder(str | None)
+_SECONDS = msgspec.json.Decoder(float | None)
 _PARAMS = msgspec.json.Decoder(Params | None)
 
 
@@ -43,6 +44,7 @@ class _Columns(msgspec.Struct, kw_only=True):
     stats_p_90: Numbers | None = None
     stats_p_99: Numbers | None = None
     samples: Any = None  # many: converted on request
+    duration: float | None = None
 
 
 class AsvRow(msgspec.Struct):
@@ -98,12 +100,14 @@ class AsvRow(msgspec.Struct):
 
 
 class AsvFile(msgspec.Struct):
-    """The results of one commit in one environment. version: of the format."""
+    """The results of one commit in one environment. version: of the format. durations: seconds, of
+    benchmarks and, in <brackets>, of all else, such as <build>."""
 
     version: int
     commit: str
     environment: str
     rows: list[AsvRow]
+    durations: dict[str, float] = {}
 
 
 class _File(msgspec.Struct, kw_only=True):
@@ -112,6 +116,7 @@ class _File(msgspec.Struct, kw_only=True):
     results: dict[str, list[msgspec.Raw]]
     env_name: str = ""
     version: int = 0
+    durations: dict[str, float | None] = {}
 
 
 _FILE = msgspec.json.Decoder(_File)
@@ -171,12 +176,13 @@ class Decoder:
         file = _FILE.decode(content)
         if file.version != VERSION:
             raise ValueError("another version")
-        rows = []
+        rows, durations = [], file.durations
         for name, values in file.results.items():
             kept = dict(zip(file.result_columns, values, strict=False))
+            durations[name] = _SECONDS.decode(kept.get("duration", b"null"))
             version = _TEXT.decode(kept["version"]) if "version" in kept else None
             rows.append(AsvRow(name, version or "", self._decoded_params(name, kept), kept))
-        return AsvFile(VERSION, file.commit_hash, file.env_name, rows)
+        return AsvFile(VERSION, file.commit_hash, file.env_name, rows, _finite(durations))
 
     def _decoded_params(self, name: str, kept: dict[str, msgspec.Raw]) -> Params:
         raw = bytes(kept.get("params", b"null"))
@@ -219,7 +225,13 @@ def _plain(file: _PlainFile, path: Path) -> AsvFile:
             document.typed(row, _Columns, f"{path}: damaged asv result file: {name!r}")
         raise
     rows = [AsvRow(name, row.version or "", row.params or [], row) for name, row in known.items()]
-    return AsvFile(VERSION, file.commit_hash, file.env_name, rows)
+    durations = file.durations | {name: row.duration for name, row in known.items()}
+    return AsvFile(VERSION, file.commit_hash, file.env_name, rows, _finite(durations))
+
+
+def _finite(durations: dict[str, float | None]) -> dict[str, float]:
+    """Those that are known and can be one."""
+    return {name: one for name, one in durations.items() if one and 0 < one < math.inf}
 
 
 def _first(file: _OldFile) -> AsvFile:

@@ -46,6 +46,9 @@ class CommitPages:
         for gap in content.history.gaps:
             self._gaps.setdefault(gap.commit, []).append(gap)
         self._profiles = by_commit(content.profiles, content.history.commits)
+        self._spent: dict[int, list[tuple[str, str]]] = {}
+        for (machine, place), spent in sorted(content.history.spent.items()):
+            self._spent.setdefault(place, []).append((machine, spent.line))
         keys = [hashlib.blake2b(repr(name).encode(), digest_size=16) for name in self._names]
         self._names_keys = np.array([key.digest() for key in keys], dtype="V16")
 
@@ -67,6 +70,7 @@ class CommitPages:
             self._gaps.get(commit),
             self._changes.get(commit),
             self._profiles.get(commit),
+            self._spent.get(commit),
         )
         digest.update(repr((self._content.project, known)).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
@@ -91,6 +95,7 @@ class CommitPages:
             ],
             "changes": self._changes.get(commit, []),
             "profiles": self._profiles.get(commit, []),
+            "spent": self._spent.get(commit, []),
             "confidence": percentage(CONFIDENCE),
             "rows": self._rows(commit),
         }

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashbench.builds.builder import cache_directory
+from flashbench.cost.money import read_prices
 from flashbench.history import profiles
 from flashbench.history.axis import axis
 from flashbench.history.changes import find
@@ -30,7 +31,10 @@ def gather(source: Source) -> Content:
     commits = axis(source.repository, source.revision, first_parent=source.first_parent)
     cache = cache_directory()
     failed = ledger.failures(cache, source.repository)
-    history = load(source.results, commits, failed=failed, machine=source.machine, cache=cache)
+    prices = read_prices(source.repository)
+    history = load(
+        source.results, commits, failed=failed, machine=source.machine, cache=cache, prices=prices
+    )
     series = drawn(history)
     judged = [one for one in series if not one.baseline]  # SDPA's own changes are not the project's
     changes = dict(zip(map(id, judged), find(history, judged).changes, strict=True))

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flashbench.cost.spent import Spent
 from flashbench.errors import Exit
 from flashbench.history.changes import FoundChanges
 from flashbench.history.model import Change, History, Series
@@ -24,6 +25,7 @@ from flashbench.table import (
     text_cell,
 )
 from flashbench.verdict import Outcome, outcome_of
+from flashbench.views.frame import cost_columns
 
 SHOWN = 8  # digits of a commit
 _MOST_NOTES = 20  # on skipped files
@@ -86,6 +88,7 @@ def document(report: HistoryReport) -> Document:
             "commits": len(report.history.commits),
             "series": len(report.series),
             "changes": len(listed),
+            **_costs(Spent.total(_spent(report).values())),
             "too_few_points": sum(one is None for one in report.found.changes),
             "tolerance": report.tolerance,
             "confidence": round(1 - report.alpha, 12),
@@ -94,6 +97,21 @@ def document(report: HistoryReport) -> Document:
         _footer(report, [change for change, _ in listed]),
         _notes(report, [change for change, _ in listed]),
     )
+
+
+def _spent(report: HistoryReport) -> dict[str, Spent]:
+    """On the results of all commits in the range, by machine."""
+    parts: dict[str, list[Spent]] = {}
+    for (machine, place), one in report.history.spent.items():
+        if place not in report.since:
+            parts.setdefault(machine, []).append(one)
+    return {machine: Spent.total(several) for machine, several in parts.items()}
+
+
+def _costs(spent: Spent) -> dict[str, float | str | None]:
+    """For programs; a history does not know what was lost or saved."""
+    unknown = ("lost_", "saved_")
+    return {name: one for name, one in spent.summary().items() if not name.startswith(unknown)}
 
 
 def _regressed(report: HistoryReport, index: int) -> bool:
@@ -147,6 +165,7 @@ def _columns(report: HistoryReport) -> list[Column]:
         Column("broken_reason", "", "data", False),
         Column("points_before", "", "data"),
         Column("points_after", "", "data"),
+        *cost_columns(),
         *interval_columns("speedup", "speed-up"),
         Column("verdict", "verdict", numeric=False),
         Column("provisional", "", "data", False),
@@ -156,6 +175,7 @@ def _columns(report: HistoryReport) -> list[Column]:
 def _row(report: HistoryReport, change: Change, one: Series) -> dict[str, Cell]:
     commits = report.history.commits
     first, last = commits[change.first], commits[change.last]
+    spent = report.history.spent.get((one.machine, change.commit))
     where = first.id[:SHOWN]
     if change.last > change.first:
         where += f"..{last.id[:SHOWN]}"
@@ -182,6 +202,8 @@ def _row(report: HistoryReport, change: Change, one: Series) -> dict[str, Cell]:
         "broken_reason": text_cell(f"{reason.status}: {reason.reason}") if reason else NONE,
         "points_before": count_cell(change.before),
         "points_after": count_cell(change.after),
+        "device_seconds": Cell(spent.device if spent else None),
+        "cost": Cell(spent.money(spent.device) if spent else None),
         "speedup": speedup_cell(change.speedup),
         **bounds_cells("speedup", change.speedup),
         "verdict": _verdict_cell(change, report.tolerance),
@@ -195,6 +217,11 @@ def _verdict_cell(change: Change, tolerance: float) -> Cell:
 
 
 def _footer(report: HistoryReport, changes: list[Change]) -> list[str]:
+    costs = [f"measured on {machine}: {spent.line}" for machine, spent in _spent(report).items()]
+    return [*_counted(report, changes), *costs]
+
+
+def _counted(report: HistoryReport, changes: list[Change]) -> list[str]:
     if not changes:
         return ["no change"]
     counts = Counter(

@@ -14,6 +14,8 @@ from history.project import make_repository
 from msgspec import structs
 from synthetic import make_cases, make_run
 
+from flashbench.cost.money import DevicePrice
+from flashbench.cost.spent import Spent
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import to_asv as keeping
 from flashbench.history.axis import axis
@@ -306,3 +308,41 @@ def test_asv_publishes_and_compares_what_was_kept(root: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "cpu.Ratio.track_ratio" in done.stdout
     assert "+" in done.stdout
+
+
+def test_the_cost_of_a_commit_is_kept_beside_its_numbers(root: Path) -> None:
+    """Recorded twice it counts once, another run adds to it; it has a price where one is set for
+    the machine, and none is made up."""
+    run, other = run_of(root), run_of(root, 1)
+    for launch in run.launches:
+        launch.device_seconds = 6.0
+    run.costs.build_seconds, other.launches[0].started = 30.0, "2026-01-02T00:00:00+00:00"
+    for launch in other.launches:
+        launch.device_seconds = 1.2
+    assert kept(root, run, run).spent == {("box", 1): Spent(60.0, builds=30.0)}
+    kept(root, other)
+    cpu = load(root / "results", axis(root)).machines[0].cpu
+    price = DevicePrice(3.6, "usd")
+    found = load(root / "results", axis(root), prices={cpu: price, "H200": DevicePrice(9.0)})
+    (spent,) = found.spent.values()
+    assert (spent.device, spent.money(spent.device)) == (72.0, pytest.approx(0.072))
+
+
+def test_commits_of_one_run_share_what_both_needed(root: Path) -> None:
+    """Each has the seconds of its own candidate, and half of the rest: together the whole run."""
+    run = run_of(root)
+    mine = run.candidates[0]
+    build = BuildIdentity(commit=axis(root)[0].id)
+    run.candidates.append(structs.replace(mine, name="flashbench@first", build=build))
+    for launch in run.launches:
+        launch.device_seconds = 6.0
+        own = [result for result in launch.results if result.candidate == mine.name]
+        for result in own:
+            result.device_seconds = 1.0
+            launch.results.append(
+                structs.replace(result, candidate="flashbench@first", device_seconds=0.25)
+            )
+    history = kept(root, run)
+    first, second = (history.spent["box", place].device for place in (0, 1))
+    assert second - first == pytest.approx(0.75 * len(run.launches) * len(run.cases))
+    assert first + second == pytest.approx(run.device_seconds)
