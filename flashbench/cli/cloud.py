@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flashbench.cli.cloud_plan import effect_of_limits, plan_there
 from flashbench.cli.measuring import is_given, tell
 from flashbench.cli.parameter_types import Count, Duration, Number, PathType
 from flashbench.cloud.sky import GPUS
@@ -124,6 +125,9 @@ def run(context: click.Context, /, **options: Any) -> int:
     if not options["no_preflight"]:
         _preflight()
     order = prepare(job, record, tell)
+    if not order.begun:
+        for line in plan_there(wanted, order.record):
+            tell(line)
     if options["dry_run"]:
         _show(order, job)
         return Exit.PASS
@@ -319,32 +323,12 @@ def _agree(order: "Order", *, yes: bool) -> None:
         raise NotMeasuredError(f"its time is over; {order.where()}")
     task = order.write_tasks(machine)[1]
     sky.call(sky.dry_run(machine.name, task))
-    for line in _plan(machine):
+    for line in effect_of_limits(machine):
         tell(line)
     if not yes and not (sys.stdin.isatty() and click.confirm("Rent it?", err=True)):
         if not order.begun:
             remove_tree(order.record.place)
         raise InvalidInputError("nothing was rented; --yes rents without asking")
-
-
-def _plan(machine: "Rental") -> list[str]:
-    """Print the effect of the limits."""
-    from flashbench.cost.money import money_text, price_of, read_prices
-
-    rate = price_of(read_prices(Path.cwd()), machine.gpu)
-    money = "no limit in money: the hourly price is SkyPilot's"
-    if machine.most_hourly is not None:
-        whole = machine.most_hourly * machine.life / 3600
-        money = f"an hour may cost {machine.most_hourly:g} USD, its whole life {whole:.2f} USD"
-    elif rate is not None:
-        price = money_text(rate.price_of(machine.life), rate.currency)
-        money = f"its whole life costs {price} by [tool.flashbench.prices]; SkyPilot's may differ"
-    after = "is removed" if machine.down else "is stopped, and its disk stays until it is fetched"
-    return [
-        f"the machine lives for {machine.life / 60:.0f} minutes at most, the job for "
-        f"{machine.limits.seconds / 60:.0f} of them, and {after}",
-        money,
-    ]
 
 
 def _show(order: "Order", job: "RemoteJob") -> None:
@@ -365,7 +349,7 @@ def _show(order: "Order", job: "RemoteJob") -> None:
             return
         for file in tasks:
             click.echo(shlex.join(["sky", *sky.launching(machine.name, file)]))
-        for line in _plan(machine):
+        for line in effect_of_limits(machine):
             click.echo(f"# {line}")
         try:
             sky.call(sky.dry_run(machine.name, tasks[-1]))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,12 +67,12 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
         metrics=len(metrics_of(device)),
         first=done == 0,
     )
-    known = experience(device, options["threads"])
+    known = _known(device, options)
     found = _forecast("run", work, known, plan, options)
     if done:
         found.sources.append(("resumed", f"{file} has {done} of {launches} launches"))
     if builds_tree and project is not None:
-        _add_builds(found, project, [resolve(project.repository, WORKTREE)], 1)
+        _add_builds(found, project, [resolve(project.repository, WORKTREE)], 1, options)
     found.parts += measuring_parts(work, known)
     found.sources.append(source(known, work))
     found.work, found.known = work, known
@@ -95,9 +96,9 @@ def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
     device = device_of(options["device"])
     plan = Plan(**plan_options(options), candidates=[])
     work = _paired(project, plan, device, options, 2)
-    known = experience(device, options["threads"])
+    known = _known(device, options)
     found = _forecast("compare", work, known, plan, options)
-    _add_builds(found, project, revisions, 1)
+    _add_builds(found, project, revisions, 1, options)
     parts, launches = parts_until_decided(work, known, options["tolerance"], options["confidence"])
     found.parts += parts
     found.sources += [source(known, work), launches]
@@ -116,9 +117,9 @@ def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
     device = device_of(options["device"])
     plan = Plan(**plan_options(options), candidates=[])
     work = _paired(project, plan, device, options, len(chosen), len(options["metrics"]) or 1)
-    known = experience(device, options["threads"])
+    known = _known(device, options)
     found = _forecast("backfill", work, known, plan, options)
-    _add_builds(found, project, chosen, options["jobs"] or default_jobs())
+    _add_builds(found, project, chosen, options["jobs"] or default_jobs(), options)
     found.parts += measuring_parts(work, known)
     found.sources.append(source(known, work))
     found.work, found.known = work, known
@@ -148,7 +149,7 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     cases = [parse_case(text) for text in options["cases"]]
     device = cases[0].device if cases else device_of(options["device"])
     plan = Plan(**plan_options(options), candidates=[], chosen=cases)
-    known = experience(device, options["threads"])
+    known = _known(device, options)
     ends = _paired(project, plan, device, options, 2)
     found = _forecast("bisect", ends, known, plan, options)
     suspects = sum(asked.changes()) if speed else asked.builds()
@@ -158,7 +159,7 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     count = Seconds(min(2, suspects), min(halving + 4, most), most)
     jobs = options["jobs"] or (1 if speed else default_jobs())
     everything = [asked.good, *(commit.revision for commit in asked.commits)]
-    _add_builds(found, project, everything, jobs, count)
+    _add_builds(found, project, everything, jobs, options, count)
     if speed and suspects:
         rule = options["tolerance"], options["confidence"]
         parts, launches = parts_until_decided(ends, known, *rule, sought=True)
@@ -186,6 +187,13 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     return found
 
 
+def _known(device: str, options: dict[str, Any]) -> Experience:
+    """Experience with this machine, or with the one named by `on`, a part of its device's name."""
+    if not options.get("on"):
+        return experience(device, options["threads"])
+    return Experience(device, store.load().like(device, options["on"]))
+
+
 def _forecast(
     command: str, work: Work, known: Experience, plan: Plan, options: dict[str, Any]
 ) -> Forecast:
@@ -204,7 +212,7 @@ def _forecast(
     return Forecast(
         command,
         " x ".join(words),
-        (known.machine.name if known.machine else name_of(known.device))
+        (known.machine.name if known.machine else options.get("on") or name_of(known.device))
         + (f", {threads} threads" if threads else ""),
         rate=rate_of(options),
         budget=limit,
@@ -240,15 +248,18 @@ def _add_builds(
     project: "Project",
     revisions: "Sequence[Revision]",
     jobs: int,
+    options: dict[str, Any],
     tried: Seconds | None = None,
 ) -> None:
-    """Add the builds missing from the cache, and the checks of builds. tried: how many revisions a
-    search looks at."""
+    """Add the builds missing from the cache, which is empty on another machine, and the checks of
+    builds. tried: how many revisions a search looks at."""
     from flashbench.builds import cache_directory
     from flashbench.revisions import outlook
 
     cache, costs = cache_directory(), store.load()
-    missing = outlook.to_build(project, revisions, cache)
+    with TemporaryDirectory() as empty:
+        elsewhere = bool(options.get("on"))
+        missing = outlook.to_build(project, revisions, Path(empty) if elsewhere else cache)
     count = Seconds(missing, missing, missing)
     if tried is not None:
         share = missing / max(1, len(revisions))
@@ -279,7 +290,8 @@ def _add_builds(
 def _share(found: Forecast, count: int, work: Work, known: Experience) -> None:
     """Divide the work among devices, each with all launches of its share of the cases."""
     low, high = known.spread(known.level_of(work))
-    shares = [cases_of_shard(work.cases, str(one)) for one in shards(work, known, count)]
+    dealt = [str(one) for one in shards(work, known, count)]
+    shares = [cases_of_shard(work.cases, one) for one in dealt]
     longest = slowest_share(shares, work, known)
     more = (count - 1) * work.launches
     starts = more * known.start(1)
@@ -289,6 +301,7 @@ def _share(found: Forecast, count: int, work: Work, known: Experience) -> None:
     )
     words = f"{count} share the cases, like this machine; each starts every launch"
     found.sources.append(("shared", words))
+    found.shards = dealt
 
 
 def _devices(options: dict[str, Any], cases: "Sequence[Case]") -> int:

@@ -119,7 +119,8 @@ def rate_of(options: dict[str, Any], machine: str = "") -> DevicePrice | None:
     prices = read_prices(Path.cwd())
     if not prices or options.get("slurm"):  # there the machine is another
         return None
-    found = price_of(prices, machine or name_of(device_of(options["device"])))
+    machine = machine or options.get("on") or name_of(device_of(options["device"]))
+    found = price_of(prices, machine)
     if found is not None and found.is_old(datetime.now(UTC).date()):
         _warn_of_old(found)
     return found

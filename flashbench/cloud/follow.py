@@ -8,8 +8,10 @@ from pathlib import Path
 
 from flashbench.cloud.record import Record
 from flashbench.cloud.remote import ConnectionLostError, Remote, Status
+from flashbench.cost.learn import learn
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.fleet.merge import lost
+from flashbench.machine import identify
 from flashbench.runfile import load
 
 _FIRST_POLL, _LONGEST_POLL = 0.5, 15.0
@@ -67,33 +69,43 @@ class Follower:
             poll = min(_LONGEST_POLL, poll * 1.2)
 
 
-def collect(record: Record, status: Status, tell: Tell) -> int:
-    """Download all results, the run file to its requested path; returns the job's exit code."""
+def collect(record: Record, status: Status, tell: Tell) -> tuple[int, tuple[str, str]]:
+    """Download all results, the run file to its requested path; returns the job's exit code and
+    where it measured: device and its name."""
     assert status.ended is not None
     code, why = status.ended
     place = record.place / "results"
     record.remote.fetch(place)
+    where = "", ""
     if record.result:
-        take_home(place / record.result, Path(record.run_file), tell)
+        where = take_home(place / record.result, Path(record.run_file), tell)
     if why:
         tell(f"{record.remote.host}: {why}")
-    return code if code in list(Exit) else Exit.NOT_MEASURED
+    return code if code in list(Exit) else Exit.NOT_MEASURED, where
 
 
-def take_home(fetched: Path, target: Path, tell: Tell) -> None:
-    """Move a run file to its requested path, unless the file there has results that it lacks."""
+def take_home(fetched: Path, target: Path, tell: Tell) -> tuple[str, str]:
+    """Move a run file to its requested path, unless the file there has results that it lacks, and
+    learn from it what such a machine takes; returns its device and the device's name."""
     if not fetched.is_file():
         tell(f"warning: no run file came back; what was said is in {fetched.parent}")
-        return
+        return "", ""
     run = load(fetched)
+    device = run.cases[0].device if run.cases else ""
+    where = device, identify(run.environment, device)[0] if device else ""
+    sent: set[int] = set()
     if target.exists():
         try:
-            missing = lost(load(target), run)
+            before = load(target)
+            sent = {launch.index for launch in before.launches}
+            missing = lost(before, run)
         except InvalidInputError:
             missing = 1
         if missing:
             tell(f"warning: {target} has other results, and stays; those of the job: {fetched}")
-            return
+            return where
+    learn(run, before=sent)
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(fetched, target)
     tell(f"{target}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")
+    return where

@@ -110,8 +110,8 @@ class Order:
             except ConnectionLostError as error:
                 if not spot or not self._again():
                     raise NotMeasuredError(f"{error}; {self.where()}") from None
-        code = collect(record, status, self.tell)
-        self.record = msgspec.structs.replace(record, code=code)
+        code, where = collect(record, status, self.tell)
+        self.record = msgspec.structs.replace(record, code=code, measured_on=where)
         self.record.save()
         if machine is not None:
             sky.call(sky.down(machine.name), quiet=True)

@@ -32,6 +32,7 @@ class Record(msgspec.Struct, frozen=True):
     result: str = ""
     run_file: str = ""
     code: int | None = None
+    measured_on: tuple[str, str] = ("", "")  # device and its name, once its results are downloaded
 
     @property
     def place(self) -> Path:
@@ -53,6 +54,17 @@ def home() -> Path:
     """The folder of all jobs, outside any repository."""
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(state).expanduser() / "flashbench" / "cloud"
+
+
+def measured_on(ssh: str) -> tuple[str, str]:
+    """Device and its name in the last results of a machine reached by ssh; empty if unknown."""
+    found = [
+        one
+        for path in home().glob("*/job.json")
+        if (one := read(path.parent.name)) and one.ssh == ssh and one.measured_on[0]
+    ]
+    last = max(found, key=lambda one: one.created, default=None)
+    return last.measured_on if last else ("", "")
 
 
 def read(name: str) -> Record | None:

@@ -30,7 +30,7 @@ class RemoteCommand:
     """A parsed command. words: as typed, without its run file. flag: the option of its run file, ""
     without one; run_file: the user's path for it. texts: arguments that may name revisions;
     worktree: whether it measures the working tree. gate: the revision to gate first. budget:
-    whether a --budget may be added."""
+    whether a --budget may be added. context: of the command, with its options."""
 
     words: list[str]
     flag: str
@@ -39,6 +39,7 @@ class RemoteCommand:
     worktree: bool
     gate: str
     budget: bool
+    context: click.Context
 
 
 def parse(group: click.Group, context: click.Context, words: Sequence[str]) -> RemoteCommand:
@@ -70,6 +71,7 @@ def parse(group: click.Group, context: click.Context, words: Sequence[str]) -> R
         worktree=tree,
         gate=gate,
         budget="budget" in options and options["budget"] is None,
+        context=inner,
     )
 
 

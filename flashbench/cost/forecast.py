@@ -47,6 +47,7 @@ class Forecast:
     work: Work | None = None  # all of it, if all launches are equal
     known: Experience | None = None
     wall_device: Seconds | None = None  # of the last device to finish, if several share
+    shards: list[str] = field(default_factory=list)  # of those devices, as for --shard
 
     @property
     def device(self) -> Seconds:

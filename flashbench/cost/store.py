@@ -4,6 +4,7 @@ It improves estimates and affects no verdict; it may be deleted at any time.
 """
 
 import contextlib
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,8 +85,20 @@ class CostRecords(msgspec.Struct, kw_only=True):
         ]
         return max(found, key=lambda one: one.updated, default=None)
 
+    def like(self, device: str, part: str) -> MachineCosts | None:
+        """The costs of the device used last whose name has all words of `part`."""
+        found = [
+            one for one in self.machines if one.device == device and words(part) <= words(one.name)
+        ]
+        return max(found, key=lambda one: one.updated, default=None)
+
 
 _COSTS = msgspec.json.Decoder(CostRecords)
+
+
+def words(name: str) -> set[str]:
+    """Of a device's name: those of H100-80GB are in NVIDIA H100 80GB HBM3."""
+    return set(re.findall(r"[a-z0-9.]+", name.lower()))
 
 
 def path() -> Path:

@@ -37,8 +37,8 @@ def document(found: Forecast) -> Document:
     )
 
 
-def line(found: Forecast) -> str:
-    """The plan in one line, for commands that print it before they start."""
+def line(found: Forecast, *, named: bool = False) -> str:
+    """The plan in one line, for commands that print it before they start. named: with where."""
     parts = [found.what]
     for part in found.parts:
         if part.name == "builds" and part.count:
@@ -51,7 +51,8 @@ def line(found: Forecast) -> str:
     if found.rate:
         told.append(money_text(found.rate.price_of(found.wall.likely), found.rate.currency))
     guess = "; partly a guess" if any(code == "guess" for code, _ in found.sources) else ""
-    return f"plan: {', '.join(parts)}; about {', '.join(told)}{guess}"
+    where = f" for {found.machine or 'an unknown machine'}" if named else ""
+    return f"plan{where}: {', '.join(parts)}; about {', '.join(told)}{guess}"
 
 
 def _row(found: Forecast, name: str, count: float | None, seconds: Seconds) -> dict[str, Cell]:
@@ -116,6 +117,7 @@ def _summary(found: Forecast) -> dict[str, Value | dict[str, Value]]:
         "budget_seconds": found.budget_seconds,
         "over_budget": found.over_budget if found.budget_seconds is not None else None,
         "launches_that_fit": found.launches_that_fit(),
+        "shards": " ".join(found.shards) or None,
         "based_on": found.sources[0][0] if found.sources else None,
     }
     for name, seconds in (

@@ -154,6 +154,8 @@ def test_a_dry_run_shows_everything_and_starts_nothing(
     ):
         assert part in shown.out
     assert "$4.00" in shown.err
+    assert "plan for H100: 4 cases x 4 candidates x 40 launches" in shown.err
+    assert "minutes are paid" in shown.err
     assert calls(fake) == START[:1]
     assert not list(Path(os.environ["XDG_STATE_HOME"]).rglob("flashbench-*"))
 

@@ -58,6 +58,19 @@ def test_a_command_is_gated_and_measured_there_and_its_run_file_comes_home(
     assert len(said(machine).splitlines()) == 2
 
 
+def test_the_plan_knows_what_came_home_from_the_machine(
+    machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """First it is a guess; what one job took there is known to the plan of the next."""
+    assert flashbench(*words(machine, sent), *COMPARE) == 3
+    guess = capsys.readouterr().err
+    assert "plan for machine: " in guess
+    assert "partly a guess" in guess
+    dry = words(machine, sent, "--dry-run", "--", "run", "--baseline-only", "--launches", "2")
+    assert flashbench(*dry, "--shape", "1,1,16,8", "--dtype", "fp32") == 0
+    assert "plan for Test CPU: " in capsys.readouterr().err
+
+
 def test_a_gate_that_fails_ends_the_job_before_it_measures(
     machine: Machine, project: Repository, sent: list[str]
 ) -> None:

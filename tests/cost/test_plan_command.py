@@ -112,6 +112,8 @@ def test_shares_end_sooner_and_cost_more(plan: Plan) -> None:
     both = json.loads(plan(*asked, "--gpus", "2").stdout)["summary"]
     assert both["wall_seconds"] < alone["wall_seconds"]
     assert both["device_seconds"] > alone["device_seconds"]
+    assert both["shards"] == "1/2 2/2"
+    assert alone["shards"] is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""What a command will take on another machine, and what its limits will do there."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flashbench.cloud.record import Record
+    from flashbench.cloud.remote_command import RemoteCommand
+    from flashbench.cloud.sky import Rental
+
+_PLANNED = ("run", "compare", "bisect", "backfill")
+
+
+def plan_there(wanted: "RemoteCommand", record: "Record") -> list[str]:
+    """The plan of the command, by what came home from such machines before, in a few lines."""
+    from flashbench.cli import forecasts
+    from flashbench.cloud.record import measured_on
+    from flashbench.cloud.sky import AROUND_SECONDS, BOOT_SECONDS
+    from flashbench.views import plan
+
+    name, options, machine = wanted.words[0], wanted.context.params, record.machine
+    if name not in _PLANNED:
+        return []
+    device, processor = ("cuda", machine.gpu) if machine else measured_on(record.ssh)
+    there = {"on": processor or record.remote.host.rpartition("@")[2]}
+    if device and options["device"] == "auto":
+        there["device"] = device
+    found = getattr(forecasts, name)(wanted.context, options | there)
+    lines = [plan.line(found, named=True)]
+    likely, limit = found.wall.likely, machine.limits.seconds if machine else record.seconds
+    if machine is not None:
+        paid = (BOOT_SECONDS + likely + AROUND_SECONDS) / 60
+        lines.append(f"with the machine's start and end about {paid:.0f} minutes are paid")
+    if likely > limit:
+        lines.append(f"warning: --time-limit leaves {limit:.0f} s for it")
+    return lines
+
+
+def effect_of_limits(machine: "Rental") -> list[str]:
+    """What a rented machine may take and cost at most."""
+    from flashbench.cost.money import money_text, price_of, read_prices
+
+    rate = price_of(read_prices(Path.cwd()), machine.gpu)
+    money = "no limit in money: the hourly price is SkyPilot's"
+    if machine.most_hourly is not None:
+        whole = machine.most_hourly * machine.life / 3600
+        money = f"an hour may cost {machine.most_hourly:g} USD, its whole life {whole:.2f} USD"
+    elif rate is not None:
+        price = money_text(rate.price_of(machine.life), rate.currency)
+        money = f"its whole life costs {price} by [tool.flashbench.prices]; SkyPilot's may differ"
+    after = "is removed" if machine.down else "is stopped, and its disk stays until it is fetched"
+    return [
+        f"the machine lives for {machine.life / 60:.0f} minutes at most, the job for "
+        f"{machine.limits.seconds / 60:.0f} of them, and {after}",
+        money,
+    ]
