@@ -7,7 +7,7 @@ each round every command is planned and run, so the first round is planned witho
 has device seconds and time by the clock: planned with the range, taken, and taken over planned.
 
 --stored measures nothing: run files of an H200 in results/ are planned from their own first half,
-and each from the other, whose cases are different ones.
+and each from the others, most of whose cases are different ones.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SHAPES = ["--shape", "1,4,128,64", "--dtype", "fp32", "--device", "cpu"]
-STORED = ("h200-models", "h200-chunks")
+STORED = ("h200-models", "h200-chunks", "h200-fa4", "h200-fa4-head-dims", "h200-head-dims")
 EFFORT = ["--samples", "20", "--threads", "1"]
 AT_MOST = ["--tolerance", "10%", "--launches", "8"]
 
@@ -83,7 +83,7 @@ def taken(words: list[str], done: subprocess.CompletedProcess[str]) -> dict[str,
 
 
 def stored() -> None:
-    """Device seconds of run files, planned from half of their launches and from another file."""
+    """Device seconds of run files, planned from half of their launches and from other files."""
     from flashbench.cost import store
     from flashbench.cost.estimate import Work
     from flashbench.cost.known import Experience
@@ -91,14 +91,16 @@ def stored() -> None:
     from flashbench.run_reader import load
 
     runs = {name: load(ROOT / "results" / f"{name}.json") for name in STORED}
-    for learned in STORED:
-        for planned in STORED:
-            run, source = runs[planned], copy.copy(runs[learned])
-            half = len(run.launches) // 2 if learned == planned else 0
-            source.launches = source.launches[:half] if half else source.launches
+    for planned, run in runs.items():
+        for halved in (True, False):
+            half = len(run.launches) // 2 if halved else 0
+            sources = [copy.copy(run)] if halved else [o for o in runs.values() if o is not run]
+            if halved:
+                sources[0].launches = run.launches[:half]
             with tempfile.TemporaryDirectory() as cache:
                 os.environ["FLASHBENCH_CACHE"] = f"{cache}/builds"
-                learn(source, before=[])
+                for source in sources:
+                    learn(source, before=[])
                 known = Experience("cuda", store.load().find("cuda", "", None))
             metrics = {timing.metric for one in run.launches[0].results for timing in one.timings}
             work = Work(
@@ -113,8 +115,8 @@ def stored() -> None:
             found = known.seconds(work)
             plan = {"_low": found.low, "": found.likely, "_high": found.high}
             fact = {"": sum(launch.device_seconds for launch in run.launches[half:])}
-            where = "its first half" if half else learned
-            print(f"{planned:<14}from {where:<16}{known.level_of(work):<7}{cell(plan, fact, '')}")
+            where = "its first half" if half else "the others"
+            print(f"{planned:<19}from {where:<15}{known.level_of(work):<7}{cell(plan, fact, '')}")
 
 
 def main() -> None:

@@ -294,7 +294,7 @@ def _share(found: Forecast, count: int, work: Work, known: Experience) -> None:
     shares = [cases_of_shard(work.cases, one) for one in dealt]
     longest = slowest_share(shares, work, known)
     more = (count - 1) * work.launches
-    starts = more * known.start(1)
+    starts = more * known.start(1, work.candidates)
     found.wall_device = Seconds(longest * low, longest, longest * high)
     found.parts.append(
         Part("starts on the others", more, Seconds(starts * low, starts, starts * high))

@@ -6,12 +6,17 @@ from bisect import bisect_left
 from flashbench.cost.estimate import Seconds
 from flashbench.stats.sequential import expected_half_width, launches_needed_anytime
 
-# Changes assumed by a plan: one that is obvious, one that is searched for.
+# Changes beyond the tolerance assumed by a plan: one that is obvious, one that is searched for.
 LARGE, SOUGHT = 0.10, 0.05
 _MEDIAN_ERROR = (
     0.6745  # of a normal mean, in standard errors: the typical difference of equal builds
 )
 _WORSE = 1.5  # times the spread so far, at the end of the range
+
+
+def spread_factor(processes: int) -> float:
+    """The spread of two builds over that of one and SDPA: in a process each, both ratios vary."""
+    return math.sqrt(2) if processes > 1 else 1.0
 
 
 def launches_until_decided(
@@ -20,8 +25,9 @@ def launches_until_decided(
     """Launches until a case is decided, at most `most`.
 
     spread: the standard deviation of the log-ratio of two builds between launches; alpha: of the
-    case's own interval. low: if the builds differ by `LARGE`; likely: if they are equal, or differ
-    by `SOUGHT` if `sought`; high: if they are equal, with more spread.
+    case's own interval. low: if the builds differ by `LARGE` more than the tolerance; likely: if
+    they are equal, or differ by `SOUGHT` more if `sought`; high: if they are equal, with more
+    spread.
     """
     limit = math.log1p(tolerance)
 
@@ -37,8 +43,8 @@ def launches_until_decided(
         return max(least, bisect_left(range(most), True, key=narrow))
 
     def beyond(change: float) -> float:
-        """The distance of a change from the tolerance."""
-        return max(0.0, math.log1p(change) - limit)
+        """The distance of a change beyond the tolerance from it."""
+        return math.log1p(tolerance + change) - limit
 
     low = needed(spread, beyond(LARGE))
     likely = needed(spread, beyond(SOUGHT)) if sought else needed(spread, limit, _MEDIAN_ERROR)

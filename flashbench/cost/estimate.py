@@ -66,8 +66,8 @@ class Known(Protocol):
 
     def around(self, case: Case) -> Around: ...
 
-    def start(self, processes: int) -> float:
-        """Seconds until a launch with this many processes can measure."""
+    def start(self, processes: int, candidates: Sequence[str]) -> float:
+        """Seconds until a launch with this many processes, which import these, can measure."""
         ...
 
 
@@ -110,7 +110,7 @@ def first_seconds(work: Work, case: Case, known: Known) -> float:
 def launch_seconds(work: Work, known: Known) -> float:
     """The seconds of any launch except the first."""
     cases = sum(case_seconds(work, case, known) for case in work.cases)
-    return known.start(work.processes) + cases if work.cases else 0.0
+    return known.start(work.processes, work.candidates) + cases if work.cases else 0.0
 
 
 def total_seconds(work: Work, known: Known) -> float:
@@ -138,7 +138,7 @@ def cases_within(budget: float, work: Work, known: Known) -> list[Case]:
         + (first_seconds(work, case, known) if work.first else 0.0)
         for case in work.cases
     }
-    left = budget - work.launches * known.start(work.processes)
+    left = budget - work.launches * known.start(work.processes, work.candidates)
     chosen: set[Case] = set()
     for case in sorted(cost, key=lambda one: (cost[one], one.id)):
         if cost[case] > left:

@@ -102,8 +102,9 @@ def measuring_parts(work: Work, known: Experience) -> list[Part]:
         return []
     cases = sum(case_seconds(work, case, known) for case in work.cases)
     count = work.launches * work.processes
+    start = known.start(work.processes, work.candidates)
     parts = [
-        part("starts of workers", count, work.launches * known.start(work.processes)),
+        part("starts of workers", count, work.launches * start),
         part("cases", work.launches * len(work.cases), work.launches * cases),
     ]
     if work.first:
@@ -117,9 +118,7 @@ def parts_until_decided(
 ) -> tuple[list[Part], tuple[str, str]]:
     """The parts of launches of two builds until each case is decided, at most `work.launches`; and
     the source of their number. sought: whether a change is expected."""
-    counts, is_known = known.launches(
-        work.cases, tolerance, confidence, work.launches, sought=sought
-    )
+    counts, is_known = known.launches(work, tolerance, confidence, sought=sought)
     low, high = known.spread(known.level_of(work))
     total = Seconds()
     for case, count in zip(work.cases, counts, strict=True):
@@ -128,7 +127,7 @@ def parts_until_decided(
     longest = Seconds(
         *(max((getattr(c, end) for c in counts), default=0.0) for end in ("low", "likely", "high"))
     )
-    starts = longest * known.start(work.processes)
+    starts = longest * known.start(work.processes, work.candidates)
     first = sum(first_seconds(work, case, known) for case in work.cases)
     parts = [
         Part("starts of workers", longest.likely * work.processes, starts.spread(low, high)),
@@ -139,7 +138,8 @@ def parts_until_decided(
             Seconds(first * low, first, first * high),
         ),
     ]
-    assumed = f"one is {SOUGHT:.0%} slower" if sought else "they are equally fast"
+    slower = f"one is slower by {SOUGHT:.0%} more than the tolerance"
+    assumed = slower if sought else "they are equally fast"
     why = f"by the spread of earlier launches here, if {assumed}"
     if not is_known:
         why = "a guess, because the spread of launches here is not known"

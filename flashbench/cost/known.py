@@ -11,9 +11,9 @@ from statistics import median
 
 from flashbench.case import Case, parse_case
 from flashbench.cost import store
-from flashbench.cost.decision import launches_until_decided
+from flashbench.cost.decision import launches_until_decided, spread_factor
 from flashbench.cost.estimate import Around, Seconds, Speed, Work, total_seconds
-from flashbench.cost.store import CaseCost, MachineCosts
+from flashbench.cost.store import CaseCost, MachineCosts, start_key
 from flashbench.errors import InvalidInputError
 from flashbench.machine import name_of
 from flashbench.stats.family import simultaneous_alpha
@@ -79,10 +79,12 @@ class Experience:
         likely = total_seconds(work, self)
         return Seconds(likely, likely, likely).spread(*self.spread(self.level_of(work)))
 
-    def start(self, processes: int) -> float:
-        starts = self.machine.starts if self.machine else {}
-        if str(processes) in starts:
-            return starts[str(processes)]
+    def start(self, processes: int, candidates: Sequence[str]) -> float:
+        known = self.machine.starts if self.machine else {}
+        starts = {key: value for key, value in known.items() if key.isdecimal()}
+        for key in (start_key(processes, candidates), str(processes)):
+            if key in known:
+                return known[key]
         if starts:  # of other numbers of processes: they import side by side, or on busy cores
             nearest = min(starts, key=lambda text: abs(int(text) - processes))
             return starts[nearest] * (1 + 0.5 * (processes - int(nearest)) / int(nearest))
@@ -123,16 +125,16 @@ class Experience:
 
     def launches(
         self,
-        cases: Sequence[Case],
+        work: Work,
         tolerance: float,
         confidence: float,
-        most: int,
         *,
         sought: bool = False,
     ) -> tuple[list[Seconds], bool]:
-        """Launches until each case of two builds is decided, and whether that comes from the spread
-        of earlier launches here, the case's own or the usual one. sought: as in
-        `launches_until_decided`."""
+        """Launches until each case of two builds is decided, at most those of the work, and whether
+        that comes from the spread of earlier launches here, the case's own or the usual one.
+        sought: as in `launches_until_decided`."""
+        cases, most = work.cases, work.launches
         known = self.machine.cases if self.machine else {}
         spreads = sorted(one.spread for one in known.values() if one.spread_launches)
         if not spreads:
@@ -142,6 +144,7 @@ class Experience:
         for case in cases:
             own = known.get(case.id)
             spread = own.spread if own and own.spread_launches else median(spreads)
+            spread *= spread_factor(work.processes)
             found.append(launches_until_decided(spread, tolerance, alpha, most, sought=sought))
         return found, True
 

@@ -7,6 +7,7 @@ from statistics import fmean, median
 import numpy as np
 
 from flashbench.case import Case
+from flashbench.cost.decision import spread_factor
 from flashbench.cost.estimate import Work, total_seconds
 from flashbench.cost.known import Experience
 from flashbench.cost.store import (
@@ -14,6 +15,7 @@ from flashbench.cost.store import (
     CaseCost,
     CostRecords,
     MachineCosts,
+    start_key,
     touch,
     update,
 )
@@ -41,7 +43,9 @@ def learn(run: RunFile, before: Collection[int]) -> None:
         _compare(machine, device, run, launches)
         count = processes_of(run)
         if starts := [one.start_seconds for one in launches if one.start_seconds]:
-            machine.starts[str(count)] = _blend(machine.starts.get(str(count)), fmean(starts))
+            specs = [candidate.spec for candidate in run.candidates]
+            for key in {str(count), start_key(count, specs)}:
+                machine.starts[key] = _blend(machine.starts.get(key), fmean(starts))
         for case in run.cases:
             _learn_case(machine, case, run, launches, count)
         _learn_spreads(machine, run, {launch.index for launch in launches})
@@ -58,7 +62,8 @@ def _learn_spreads(machine: MachineCosts, run: RunFile, new: Collection[int]) ->
     except FlashbenchError:  # no times at all
         return
     chosen = [place for place, launch in enumerate(run.launches) if launch.index in new]
-    ratios = [data.speedups(*pair)[:, chosen] for pair in _pairs(data)]
+    factor = 1.0 if run.pair is None else spread_factor(processes_of(run))
+    ratios = [data.speedups(*pair)[:, chosen] / factor for pair in _pairs(data)]
     for place, case in enumerate(run.cases):
         known = machine.cases.get(case.id)
         rows = [row[~np.isnan(row)] for row in (ratio[place] for ratio in ratios)]

@@ -5,13 +5,14 @@ It improves estimates and affects no verdict; it may be deleted at any time.
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from flashbench import locks
+from flashbench.baseline_names import is_baseline_name
 from flashbench.builds import cache_directory
 from flashbench.damage import UNREADABLE
 from flashbench.files import replace_file
@@ -51,9 +52,8 @@ class MachineCosts(msgspec.Struct, kw_only=True):
     threads: int
     updated: str = ""  # ISO 8601, UTC
     launches: int = 0
-    starts: dict[str, float] = msgspec.field(
-        default_factory=dict
-    )  # by number of processes per launch
+    # By number of processes per launch, and by `start_key`.
+    starts: dict[str, float] = msgspec.field(default_factory=dict)
     cases: dict[str, CaseCost] = msgspec.field(default_factory=dict)
     ratios: dict[str, list[float]] = msgspec.field(default_factory=dict)
 
@@ -94,6 +94,12 @@ class CostRecords(msgspec.Struct, kw_only=True):
 
 
 _COSTS = msgspec.json.Decoder(CostRecords)
+
+
+def start_key(processes: int, candidates: Iterable[str]) -> str:
+    """The key of a start by what is imported: a package may take seconds."""
+    own = sorted({one for one in candidates if not is_baseline_name(one)})
+    return " ".join([str(processes), *own])
 
 
 def words(name: str) -> set[str]:

@@ -34,11 +34,11 @@ class TimeLeft:
         )
         self._each = {case: case_seconds(work, case, known) for case in run.cases}
         self._first = {case: first_seconds(work, case, known) for case in run.cases}
-        self._start = known.start(work.processes)
+        self._start = known.start(work.processes, work.candidates)
         self._launches = dict.fromkeys(run.cases, float(plan.launches))
         if plan.pair is not None:
             rule = plan.pair.tolerance, plan.pair.confidence
-            counts, _ = known.launches(run.cases, *rule, plan.launches)
+            counts, _ = known.launches(work, *rule)
             self._launches = {
                 case: count.likely for case, count in zip(run.cases, counts, strict=True)
             }

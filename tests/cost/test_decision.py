@@ -16,7 +16,7 @@ ALPHA = 0.05
 def stops(change: float, spread: float, tolerance: float, draws: int) -> list[int]:
     """The launch at which each of so many comparisons is decided."""
     rng, limit = np.random.default_rng(3), math.log1p(tolerance)
-    rows = rng.normal(math.log1p(change), spread, (draws, 60))
+    rows = rng.normal(math.log1p(change + (change > 0) * tolerance), spread, (draws, 60))
     taken: list[int] = []
     for launches in range(2, 61):
         shifts = anytime_shifts(rows[:, :launches], ALPHA)

@@ -1,5 +1,6 @@
 """The planner: more work never takes less, and what fits a budget does."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import given
@@ -40,7 +41,7 @@ class Exact:
     def around(self, case: Case) -> Around:
         return Around(0.1, 0.5)
 
-    def start(self, processes: int) -> float:
+    def start(self, processes: int, candidates: Sequence[str]) -> float:
         return 3.0 * processes
 
 

@@ -1,5 +1,6 @@
 """What is learned from a run: the next one's estimate is what this one took."""
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -114,19 +115,47 @@ def test_launches_until_decided_follow_from_the_spread(run: RunFile) -> None:
         for launch in one.launches:
             launch.case_seconds = {case.id: 1.0 for case in one.cases}
         learn(one, before=[])
-        found, known = experience().launches(make_cases(4), 0.01, 0.95, 200)
+        found, known = experience().launches(
+            work_of(run, cases=make_cases(4), launches=200), 0.01, 0.95
+        )
         assert known
         counts.append(found[3])  # a case that was not measured
     assert 2 < counts[0].low <= counts[0].likely < counts[1].likely < counts[1].high <= 200
-    found, _ = experience().launches(make_cases(3), 0.01, 0.95, 5)
+    found, _ = experience().launches(work_of(run, cases=make_cases(3), launches=5), 0.01, 0.95)
     assert {one.high for one in found} == {5}
+
+
+def test_builds_in_a_process_each_take_more_launches() -> None:
+    """Their ratio has the spread of two ratios to SDPA."""
+    run = make_run(np.random.default_rng(1), cases=make_cases(2), launches=20, between=0.01)
+    run.environment.cpu, run.environment.threads = "A CPU", 2
+    for launch in run.launches:
+        launch.case_seconds = {case.id: 1.0 for case in run.cases}
+    learn(run, before=[])
+    works = (work_of(run, launches=200, processes=count) for count in (1, 2))
+    shared, paired = (experience().launches(work, 0.01, 0.95)[0] for work in works)
+    assert all(one.likely < two.likely for one, two in zip(shared, paired, strict=True))
+
+
+def test_a_start_is_known_by_what_it_imports(run: RunFile) -> None:
+    """Another package's start does not blur it; what was never imported takes the usual start."""
+    learn(run, before=[])
+    alone = experience().start(1, ["sdpa", "flashbench"])
+    other = copy.deepcopy(run)
+    other.candidates[0].spec = "slow:attention"
+    for launch in other.launches:
+        launch.start_seconds += 9
+    learn(other, before=[])
+    assert experience().start(1, ["sdpa", "flashbench"]) == alone
+    assert experience().start(1, ["slow:attention"]) == pytest.approx(alone + 9)
+    assert alone < experience().start(1, ["new:attention"]) < alone + 9
 
 
 def test_without_a_spread_the_number_of_launches_is_a_guess(run: RunFile) -> None:
     """One launch has none."""
     del run.launches[1:]
     learn(run, before=[])
-    assert not experience().launches(run.cases, 0.01, 0.95, 40)[1]
+    assert not experience().launches(work_of(run, launches=40), 0.01, 0.95)[1]
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"format": "another", "version": 1}'])

@@ -56,7 +56,7 @@ def test_the_last_device_ends_in_time(seconds: list[float], count: int) -> None:
     )
     pair = sum(cost[-count - 1 : len(cost) - count + 1]) if len(cost) > count else 0.0
     least = max(sum(cost) / count, cost[-1], pair)
-    starts = 3 * there.start(1)
+    starts = 3 * there.start(1, work.candidates)
     assert slowest_share(shares, work, there) - starts <= 4 / 3 * least * (1 + 1e-9)
 
 
