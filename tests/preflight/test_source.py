@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from preflight.kernel_project import add_submodule, kernel_project
 from preflight.planted import DEFECTS, deleted
+from preflight.planted_includes import INCLUDES
 from revisions.repository import Repository
 
 from flashbench.preflight import Finding, run
+
+ALL_DEFECTS = DEFECTS | INCLUDES
 
 
 def _found(root: Path) -> list[Finding]:
@@ -31,12 +34,12 @@ def test_healthy_project(project: Repository) -> None:
     assert [done.skipped for done in report.checks] == [""] * len(report.checks)
 
 
-@pytest.mark.parametrize("plant", DEFECTS, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", ALL_DEFECTS, ids=lambda plant: plant.__name__)
 def test_each_defect_is_named_and_nothing_else(
     project: Repository, plant: Callable[[Repository], None]
 ) -> None:
     """One defect gives one finding: its check, place, problem and fix."""
-    check, where, found = DEFECTS[plant]
+    check, where, found = ALL_DEFECTS[plant]
     plant(project)
     (finding,) = _found(project.root)
     assert finding.check == check
@@ -86,6 +89,28 @@ def test_conditional_include_is_a_warning(project: Repository) -> None:
     project.commit("Trace where there is a tracer")
     (finding,) = _found(project.root)
     assert (finding.check, finding.severity) == ("missing headers", "warning")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "by"),
+    [
+        ("setup.py", "import npu_kit\n", "setup.py:12 names npu_kit"),
+        ("requirements.txt", "numpy\nNPU-kit>=2\n", "requirements.txt:2 names npu_kit"),
+        ("CMakeLists.txt", "find_package(Kit)\n", "CMakeLists.txt:1 takes headers from elsewhere"),
+    ],
+)
+def test_header_that_may_come_from_elsewhere(
+    project: Repository, file: str, text: str, by: str
+) -> None:
+    """A build file tells of who may have the folder: not a finding, and not called ok."""
+    path = project.root / file
+    project.write(file, (path.read_text() if path.exists() else "") + text)
+    project.edit("csrc/forward.cu", "<cuda_bf16.h>", '<cuda_bf16.h>\n#include "npu_kit/stream.h"')
+    project.commit("Include a header of a package")
+    assert _found(project.root) == []
+    skipped = {done.name: done.skipped for done in run(project.root, "source").checks}
+    wanted = f'csrc/forward.cu:3: "npu_kit/stream.h" may come from elsewhere: {by}'
+    assert skipped["missing headers"] == wanted
 
 
 def test_macro_behind_a_constant_is_a_warning(project: Repository) -> None:

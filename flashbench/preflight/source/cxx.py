@@ -142,6 +142,15 @@ class SourceText:
             found.append(Include(text, line, match[1] is not None, bool(conditions), asked))
         return found
 
+    @property
+    def computed(self) -> list[tuple[int, str]]:
+        """Unconditional includes of a macro, `#include HEADER`, each with its line."""
+        return [
+            (line, rest)
+            for line, name, rest, conditions in self._directives
+            if name == "include" and rest[:1].isalpha() and not conditions
+        ]
+
     @cached_property
     def defines(self) -> list[Define]:
         """Object-like macros, in line order; `undef` removes one."""

@@ -6,32 +6,43 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.finding import CannotCheck, Finding, in_short
+from flashbench.preflight.source.computed_includes import computed_includes
 from flashbench.preflight.source.cxx import Include
 from flashbench.preflight.source.generated import generated, may_be_fetched
 from flashbench.preflight.source.in_git import absent_from_clone, found_in_git, how_to_get
 from flashbench.preflight.source.others import installed, of_others
+from flashbench.preflight.source.providers import provider
 from flashbench.preflight.source.search_path import SearchPath, search_path_of
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 
 
-def missing_header(tree: SourceTree) -> Iterator[Finding]:
+def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     """Find an include that nothing satisfies: no file, no installed package, no generator.
 
-    In angle brackets, or with a folder that the tree lacks, it belongs to another project.
+    In angle brackets, with a folder that the tree lacks, it belongs to another project; in quotes
+    it does so only if a build file tells of one that may have it.
     """
-    search = search_path_of(tree)
-    unanswered = [
-        (name, include)
-        for name in (*tree.units, *tree.headers)
-        for include in tree.read(name).includes
-        if _is_ours(tree, search, name, include) and not _answered(tree, search, name, include.name)
-    ]
+    search, doubts = search_path_of(tree), list[str]()
+    unanswered = list[tuple[str, Include]]()
+    for name in (*tree.units, *tree.headers):
+        for include in tree.read(name).includes:
+            ours = _is_ours(tree, search, name, include)
+            if ours is False or _answered(tree, search, name, include.name):
+                continue
+            if ours or not (by := provider(tree, include.name)):
+                unanswered.append((name, include))
+            else:
+                doubts.append(
+                    f'{name}:{include.line}: "{include.name}" may come from elsewhere: {by}'
+                )
     if unanswered and not all(tree.modules.values()):
         raise CannotCheck(f"{len(unanswered)} includes may be in submodules that are not fetched")
     for wanted, group in _by_header(tree, unanswered).items():
         yield _missing(tree, wanted, group)
+    yield from computed_includes(tree)
+    yield from in_short(doubts)
 
 
 def _by_header(
@@ -121,23 +132,26 @@ def _at_head(tree: SourceTree, name: str) -> str:
         return ""  # a partial clone may lack it
 
 
-def _is_ours(tree: SourceTree, search: SearchPath, includer: str, include: Include) -> bool:
-    """Whether this project should have the header.
+def _is_ours(tree: SourceTree, search: SearchPath, includer: str, include: Include) -> bool | None:
+    """Whether this project should have the header; None if its build files decide.
 
     It should if quoted without a folder; with one, or in angle brackets, if it has the folder.
     """
     name = include.name
-    if "." not in name or include.asked or of_others(name):
+    if "." not in name or include.asked:
         return False  # <algorithm>, in quotes
+    if of_others(name) and not (include.quoted and search.was_removed(includer, name)):
+        return False
     first, slash, _ = name.partition("/")
     if slash and first not in (".", ".."):
         if not include.quoted:
             return search.has_folder(None, name)
-        return (
+        ours = (
             first in tree.directories
             or search.was_removed(includer, name)
             or search.has_folder(includer, name)
         )
+        return ours or (False if include.conditional else None)
     return include.quoted
 
 

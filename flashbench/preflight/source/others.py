@@ -11,7 +11,11 @@ _FOLDERS = (
     r"(cuda|cooperative_groups|thrust|cub|cutlass|cute|nv|nvtx3|nccl|crt|hip\w*|roc\w+|torch|ATen|"
     r"c10|caffe2|pybind11|nanobind|numpy|tvm|dlpack|xla|tensorflow|jax|jaxlib|gtest|gmock|"
     r"tbb|benchmark|catch2?|doctest|fmt|absl|boost|Eigen|sycl|oneapi|level_zero|CL|vulkan|sys|asm|"
-    r"asm-generic|linux|bits|ext|net|netinet|arpa)/"
+    r"asm-generic|linux|bits|ext|net|netinet|arpa|torch_\w+|torchvision|google|grpc(pp)?|opencv2|"
+    r"spdlog|nlohmann|rapidjson|glog|gflags|flatbuffers|mlir|llvm|clang|triton|onnx|onnxruntime|"
+    r"openvino|arrow|rmm|raft|cuvs|cudf|Kokkos\w*|folly|hdf5|GL|GLFW|glm|SDL2|X11|dnnl|miopen|"
+    r"ck(_tile)?|acl|aclnn|faiss|fbgemm(_gpu)?|ucp|uct|ucs|infiniband|rdma|nvshmem|cudnn_frontend|"
+    r"matx|doca\w*|openssl|libavcodec)/"
 )
 _NVIDIA = (
     r"cuda(_(runtime|runtime_api|fp16|bf16|fp8|fp6|fp4|profiler_api|pipeline\w*|awbarrier\w*|"
@@ -34,7 +38,7 @@ _SYSTEM = (
     r"stddef|stdbool|stdarg|stdatomic|stdalign|math|complex|string|strings|memory|malloc|alloca|"
     r"assert|errno|signal|setjmp|time|limits|float|fenv|ctype|wchar|wctype|uchar|locale|inttypes|"
     r"iso646|tgmath|threads|pthread|semaphore|sched|dlfcn|fcntl|poll|getopt|numa|endian|byteswap|"
-    r"execinfo|aten|mlu_op|cnrt|cnnl|bang|hip_runtime|rocblas|hipblas|d3d\d\w*|dxgi\w*"
+    r"execinfo|cxxabi|aten|mlu_op|cnrt|cnnl|bang|hip_runtime|rocblas|hipblas|d3d\d\w*|dxgi\w*"
 )
 _OTHERS = re.compile(rf"{_FOLDERS}|({_NVIDIA}|{_SYSTEM})\.(h|hpp|hh|cuh)\Z")
 

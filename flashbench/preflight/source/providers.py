@@ -1,0 +1,56 @@
+"""What may bring a header that the tree lacks: a package or a folder that build files name."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from flashbench.preflight.source.listings import is_build
+from flashbench.preflight.source.tree import SourceTree, is_test
+
+_NAMES_PACKAGES = re.compile(
+    r"(^|/)(pyproject\.toml|setup\.cfg|requirements[^/]*\.txt|environment[^/]*\.ya?ml|"
+    r"conanfile\.(txt|py)|vcpkg\.json|\.gitmodules|meson\.build|WORKSPACE|MODULE\.bazel)$"
+)
+_COMMENT = re.compile(r"#[^\n]*")
+# Packages whose headers are known by name, or that have none for a kernel project.
+_KNOWN = (
+    r"(?:Torch|CUDA\w*|Python\w*|pybind11|nanobind|OpenMP|Threads|Git|MPI|NVTX|NCCL|HIP|GTest|"
+    r"Doxygen|benchmark|TBB|BLAS|LAPACK|MKL)\b"
+)
+_TAKES = re.compile(
+    rf"\bfind_package\s*\(\s*(?!{_KNOWN})\w+|\bpkg_(?:check|search)_modules?\b|\bpkg-config\b|"
+    r"\bFetchContent_Declare\b|\bCPMAddPackage\b|\bExternalProject_Add\b|\bdependency\s*\(\s*['\"]"
+    rf"(?!(?i:{_KNOWN}))\w+|\b(?:environ\b|getenv|ENV\{{)[^\n]{{0,40}}?(?<!CUDA)(?<!CUDNN)(?<!TORCH)"
+    r"_(?:INC|INCLUDE\w*|HOME|ROOT|PREFIX)\b"
+)
+
+
+def provider(tree: SourceTree, name: str) -> str:
+    """Say what may bring the header `folder/name`: the build file that names the folder, or one
+    that takes headers from outside; "" if there is none."""
+    folder = name.partition("/")[0]
+    spelled = re.escape(folder).replace("_", "[-_]").replace(r"\-", "[-_]")
+    word = re.compile(rf"(?<![\w-]){spelled}(?![\w-])", re.IGNORECASE)
+    for file, text in _texts(tree):
+        if found := word.search(text):
+            return f"{file}:{_line(text, found)} names {folder}"
+    return _outside(tree)
+
+
+@lru_cache(maxsize=1)
+def _outside(tree: SourceTree) -> str:
+    """The first place of a build file that takes headers from outside of the project."""
+    for file, text in _texts(tree):
+        if is_build(file) and (found := _TAKES.search(text)):
+            return f"{file}:{_line(text, found)} takes headers from elsewhere"
+    return ""
+
+
+def _texts(tree: SourceTree) -> Iterator[tuple[str, str]]:
+    for file in tree.files:
+        if (is_build(file) or _NAMES_PACKAGES.search(file)) and not is_test(file):
+            yield file, _COMMENT.sub("", tree.read(file).text)
+
+
+def _line(text: str, found: "re.Match[str]") -> int:
+    return text.count("\n", 0, found.start()) + 1

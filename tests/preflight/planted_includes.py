@@ -1,0 +1,73 @@
+"""Includes that nothing satisfies, planted in the kernel project."""
+
+from collections.abc import Callable
+
+from revisions.repository import Repository
+
+
+def _include(project: Repository, line: str) -> None:
+    project.edit("csrc/forward.cu", '#include "forward.h"', f'#include "forward.h"\n{line}')
+
+
+def folder_never_committed(project: Repository) -> None:
+    _include(project, '#include "tiles/copy.h"')
+    project.commit("Include a folder of another machine")
+
+
+def _computed(project: Repository, *chips: str) -> None:
+    """A header for each chip, chosen by -DCHIP."""
+    project.write(
+        "csrc/chip.h",
+        "#pragma once\n#define QUOTE(text) #text\n#define HEADER_OF(name) QUOTE(chip/name.h)\n"
+        "#include HEADER_OF(CHIP)\n",
+    )
+    for chip in ("sm80", "sm90"):
+        project.write(f"csrc/chip/{chip}.h", "#pragma once\n")
+    flags = ", ".join(f'"-DCHIP={chip}"' for chip in chips)
+    project.edit("setup.py", "sources=", f"extra_compile_args=[{flags}], sources=")
+    _include(project, '#include "chip.h"')
+    project.commit("A header for each chip")
+
+
+def one_of_a_computed_include(project: Repository) -> None:
+    _computed(project, "sm90")
+    (project.root / "csrc/chip/sm90.h").unlink()
+
+
+def all_of_a_computed_include(project: Repository) -> None:
+    _computed(project, "sm90")
+    project.git("rm", "-q", "-r", "csrc/chip")
+    project.commit("Tidy up")
+
+
+INCLUDES: dict[Callable[[Repository], None], tuple[str, str, str]] = {
+    folder_never_committed: ("missing headers", "csrc/forward.cu:2", '"tiles/copy.h": no such'),
+    one_of_a_computed_include: (
+        "missing headers",
+        "csrc/chip.h:4",
+        "HEADER_OF(CHIP) is chip/*.h: no such file here; git had csrc/chip/sm90.h",
+    ),
+    all_of_a_computed_include: (
+        "missing headers",
+        "csrc/chip.h:4",
+        "no such file here; git had csrc/chip/sm80.h, csrc/chip/sm90.h",
+    ),
+}
+
+
+def computed_and_there(project: Repository) -> None:
+    """Of a chip that no build asks for, the header was removed."""
+    _computed(project, "sm90")
+    project.git("rm", "-q", "csrc/chip/sm80.h")
+
+
+def of_other_projects(project: Repository) -> None:
+    """Known by their folder, or asked for under a condition."""
+    _include(
+        project,
+        '#include "spdlog/spdlog.h"\n#include "google/protobuf/message.h"\n'
+        '#ifdef USE_NPU\n#include "npu_kit/stream.h"\n#endif',
+    )
+
+
+FOUND_ELSEWHERE: list[Callable[[Repository], None]] = [computed_and_there, of_other_projects]
