@@ -2,7 +2,7 @@
 
 import time
 
-from flashbench.runfile import Launch
+from flashbench.runfile import Launch, RunFile
 
 
 class DeviceSeconds:
@@ -46,3 +46,11 @@ class DeviceSeconds:
     def left(self) -> float | None:
         """Seconds left of the budget; None without a limit."""
         return None if self._budget is None else self._budget - self.count()
+
+    def spent(self, run: RunFile | None) -> bool:
+        """Whether the budget pays for nothing more: without a worker, not even for the shortest
+        start in the run file."""
+        left, starts = self.left(), [0.0]
+        if run is not None and self._counted_to is None:
+            starts = [one.start_seconds for one in run.launches if one.start_seconds] or starts
+        return left is not None and left <= min(starts)

@@ -189,7 +189,7 @@ class Scheduler:
                 pending = [name for name in pending if name not in broken]
                 continue
             left = self._seconds.left()
-            if left is not None and left <= 0:
+            if self._seconds.spent(self.run):
                 self.over_budget = True
                 self._record_all(case, pending, "over_budget", "--budget was spent before its turn")
                 return

@@ -2,7 +2,9 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from synthetic import make_cases, make_run
 
 from flashbench.measure import device_seconds
 from flashbench.measure.device_seconds import DeviceSeconds
@@ -28,3 +30,21 @@ def test_start_belongs_to_the_first_launch(monkeypatch: pytest.MonkeyPatch) -> N
     now[0] = 51.0
     assert seconds.left() == 92.0
     assert (first.device_seconds, second.device_seconds) == (7.0, 1.0)
+
+
+def test_no_worker_starts_that_the_budget_cannot_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shortest start of the run counts; a worker that lives may use all that is left."""
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(device_seconds, "time", clock)
+    run = make_run(np.random.default_rng(0), cases=make_cases(1), launches=2)
+    seconds = DeviceSeconds(10.0)
+    seconds.start()
+    now[0] = 8.0
+    for launch, start in zip(run.launches, (4.0, 2.5), strict=True):
+        launch.start_seconds = start
+    assert not seconds.spent(run)
+    seconds.stop()
+    assert seconds.spent(run)
+    assert not seconds.spent(None)
+    assert not DeviceSeconds(None).spent(run)
