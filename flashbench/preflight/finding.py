@@ -18,16 +18,16 @@ class Finding:
     """One defect.
 
     where: a file with its line, a tool, a device; found: what is wrong there; fix: one command, or
-    one sentence if no command does it. mend: does what a program can do safely, in this process, in
-    what it starts or by the project's own build, and says what it did, or raises CannotMend. check:
-    the name of the check that found it, filled in by `Check.perform`.
+    one sentence if no command does it. repair: does what a program can do safely, in this process,
+    in what it starts or by the project's own build, and says what it did, or raises CannotRepair.
+    check: the name of the check that found it, filled in by `Check.perform`.
     """
 
     where: str
     found: str
     fix: str
     severity: Severity = "error"
-    mend: Callable[[], str] | None = None
+    repair: Callable[[], str] | None = None
     check: str = ""
 
 
@@ -45,8 +45,8 @@ def in_short(doubts: Sequence[str]) -> Iterator[CannotCheck]:
         yield CannotCheck(f"{doubts[0]}{more}")
 
 
-class CannotMend(Exception):  # noqa: N818 - an outcome, not an error
-    """A mend that failed; the message says why, in one line."""
+class CannotRepair(Exception):  # noqa: N818 - an outcome, not an error
+    """A repair that failed; the message says why, in one line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from time import monotonic
 
 from flashbench.errors import InvalidInputError
 from flashbench.preflight.finding import (
-    CannotMend,
+    CannotRepair,
     Check,
     Finding,
     Level,
@@ -109,11 +109,11 @@ class _Performer:
         for check in checks:
             begun = monotonic()
             found, reasons = check.perform(subject)
-            # Findings fixed by the same mend share it.
-            mends = dict.fromkeys(one.mend for one in found if one.mend) if self.fix else {}
-            if mends:
+            # Findings fixed by the same repair share it.
+            repairs = dict.fromkeys(one.repair for one in found if one.repair) if self.fix else {}
+            if repairs:
                 self.tell(f"fixing: {check.name}")
-                failed = self._mend(check.name, mends)
+                failed = self._repair(check.name, repairs)
                 found, reasons = check.perform(subject)
                 found += failed
             seconds, skipped = monotonic() - begun, "; ".join(reasons)
@@ -121,14 +121,14 @@ class _Performer:
                 CheckRun(level, check.name, check.why, tuple(found), skipped, seconds)
             )
 
-    def _mend(self, check: str, mends: Iterable[Callable[[], str]]) -> list[Finding]:
-        """Run the mends; each that fails becomes a finding."""
+    def _repair(self, check: str, repairs: Iterable[Callable[[], str]]) -> list[Finding]:
+        """Run the repairs; each that fails becomes a finding."""
         failed = []
-        for mend in mends:
+        for repair in repairs:
             try:
-                self.report.fixed.append(f"{check}: {mend()}")
-            except CannotMend as why:
-                after = "mend this, and the same command tries again"
+                self.report.fixed.append(f"{check}: {repair()}")
+            except CannotRepair as why:
+                after = "repair this, and the same command tries again"
                 failed.append(Finding("--fix", str(why), after, check=check))
         return failed
 

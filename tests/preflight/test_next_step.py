@@ -104,12 +104,32 @@ def test_module_that_is_built_and_does_not_load(
 
 @pytest.fixture
 def subject(tmp_path: Path) -> BuildSubject:
-    return BuildSubject(read_tree(_project(tmp_path / "fast", "setuptools").root), 60)
+    project = _project(tmp_path / "fast", "setuptools")
+    project.git("tag", "v1")
+    project.write("csrc/other.cpp", "int other;\n")
+    project.commit("Change a unit")
+    return BuildSubject(read_tree(project.root), 60)
+
+
+def test_first_commit_that_does_not_build(tmp_path: Path) -> None:
+    """Nothing earlier can be bisected; without a tag, all of the history is."""
+    project = _project(tmp_path / "fast", "setuptools")
+    first = project.git("rev-parse", "--short", "HEAD")
+    subject = BuildSubject(read_tree(project.root), 60)
+    built = _built("compile error", "a.cu(3): error: x")
+    assert next_step.fix(subject, built).startswith("correct what the reason names")
+    project.write("csrc/other.cpp", "int other;\n")
+    project.commit("Change a unit")
+    assert next_step.fix(subject, built).endswith(f"bisect --for build --good {first}")
 
 
 def _built(status: str, reason: str, *, kept: bool = True) -> Any:
     return SimpleNamespace(
-        status=status, reason=reason, kept=kept, build=SimpleNamespace(status=status)
+        status=status,
+        reason=reason,
+        kept=kept,
+        build=SimpleNamespace(status=status),
+        revision=SimpleNamespace(commit="HEAD"),
     )
 
 
@@ -119,9 +139,13 @@ def _built(status: str, reason: str, *, kept: bool = True) -> Any:
         (
             "missing header",
             "a.cu:1:10: fatal error: t/b.h: No such file",
-            "git log --all --oneline",
+            "install the package that has t/b.h",
         ),
-        ("missing header", 'a.cu(1): cannot open source file "b.cuh"', "-- '*b.cuh'"),
+        (
+            "missing header",
+            'a.cu(1): cannot open source file "b.cuh"',
+            "install the package that has b.cuh",
+        ),
         ("import error", "no function fast.api.g", "name a function of fast.api as `callable`"),
         ("import error", "No module named 'fast.api'", "correct `callable` in pyproject.toml"),
         ("import error", "No module named 'fast.tables'", "git grep fast.tables"),
@@ -130,7 +154,7 @@ def _built(status: str, reason: str, *, kept: bool = True) -> Any:
         ("build error", "RuntimeError: Ninja is required to load C++ extensions", "install ninja"),
         ("build error", 'no program corresponding to "Unix Makefiles"', "apt-get install make"),
         ("build error", "ValueError: Unknown CUDA arch (Common)", "unset TORCH_CUDA_ARCH_LIST"),
-        ("compile error", "a.cu(3): error: x", "flashbench bisect --for build --good COMMIT"),
+        ("compile error", "a.cu(3): error: x", "flashbench bisect --for build --good v1"),
         ("timeout", "the build took longer than 9 s", "preflight --level build --timeout 1h"),
     ],
 )

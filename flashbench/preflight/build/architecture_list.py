@@ -26,7 +26,7 @@ def architecture_list(subject: BuildSubject) -> Iterator[Finding]:
         if held is not False:
             continue
 
-        def mend(name: str = variable) -> str:
+        def repair(name: str = variable) -> str:
             os.environ[name] = torch_name(chip) if name == "TORCH_CUDA_ARCH_LIST" else str(chip)
             return f"set {name}={os.environ[name]} for the builds of this process"
 
@@ -34,7 +34,7 @@ def architecture_list(subject: BuildSubject) -> Iterator[Finding]:
             variable,
             f"is {value!r}, without the sm_{chip} of this machine",
             f"unset {variable}",
-            mend=mend,
+            repair=repair,
         )
     if unknown:
         raise CannotCheck(f"what {', '.join(unknown)} stands for is the build's to say")

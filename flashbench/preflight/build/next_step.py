@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 from flashbench.builds.missing_symbol import first_line
 from flashbench.preflight.build.subject import BuildSubject
+from flashbench.preflight.source.in_git import found_in_git, how_to_get
+from flashbench.preflight.source.tree import SourceTree
+from flashbench.revisions import git
 
 if TYPE_CHECKING:
     from flashbench.revisions import Built
@@ -21,13 +24,23 @@ _TRACES = {
 }
 # The same, by the build's status.
 _CAUSES: Mapping[str, tuple[str, ...]] = {
-    "missing header": ("missing headers", "headers in git", "submodules"),
-    "compile error": ("macros against constants", "headers in git", "submodules"),
-    "undefined symbol": ("bindings against units", "explicit instantiations", "listed sources"),
-    "link error": ("bindings against units", "explicit instantiations", "listed sources"),
+    "missing header": ("missing headers", "headers in git", "files in git", "submodules"),
+    "compile error": ("macros against constants", "headers in git", "files in git", "submodules"),
+    "undefined symbol": (
+        "bindings against units",
+        "explicit instantiations",
+        "listed sources",
+        "files in git",
+    ),
+    "link error": (
+        "bindings against units",
+        "explicit instantiations",
+        "listed sources",
+        "files in git",
+    ),
     "wrong module name": ("module name",),
-    "import error": ("project settings",),
-    "build error": ("listed sources", "project settings", "submodules"),
+    "import error": ("project settings", "files in git", "module name"),
+    "build error": ("listed sources", "files in git", "project settings", "submodules"),
 }
 _PROGRAMS = {"make": "apt-get install make", "cc": "apt-get install gcc"}
 
@@ -47,11 +60,28 @@ def fix(subject: BuildSubject, built: "Built") -> str:
         if found := re.search(pattern, first_line(built.reason)):
             return say(subject, found)
     if not built.kept:
-        return "mend this machine, and the same command tries again"
+        return "correct this machine, and the same command tries again"
     if built.status == "timeout":
         return "flashbench preflight --level build --timeout 1h"
     purpose = "build" if built.build.status != "built" else "load"
-    return f"flashbench bisect --for {purpose} --good COMMIT"
+    if not (good := _earlier(subject, built.revision.commit)):
+        return f"correct what the reason names: no earlier commit can be bisected for {purpose}"
+    return f"flashbench bisect --for {purpose} --good {good}"
+
+
+def _earlier(subject: BuildSubject, commit: str) -> str:
+    """The revision to bisect from: the latest tag before a commit, else the first commit; "" if
+    there is none before it."""
+    asked = (
+        ("describe", "--tags", "--abbrev=0", f"{commit}^"),
+        ("rev-list", "--max-parents=0", "--abbrev-commit", f"{commit}^"),
+    )
+    for arguments in asked:
+        try:
+            return git.ask(subject.tree.root, *arguments).decode().split()[0]
+        except git.GitError:
+            continue
+    return ""
 
 
 def _install(subject: BuildSubject, found: re.Match[str]) -> str:
@@ -95,6 +125,13 @@ def _initialise(subject: BuildSubject, found: re.Match[str]) -> str:
     return f"name the module {found[1]} in its unit: PYBIND11_MODULE({found[1]}, m)"
 
 
+def _get_header(tree: SourceTree, name: str) -> str:
+    """Get a missing header from git, or name the package that may have it."""
+    if known := found_in_git(tree, name):
+        return how_to_get(tree, known[0])[1]
+    return f"install the package that has {name}, or write it and git add it"
+
+
 _Say = Callable[[BuildSubject, re.Match[str]], str]
 
 # What a reason's first line contains, and what helps; the first match counts.
@@ -107,9 +144,7 @@ _FIXES: tuple[tuple[str, _Say], ...] = (
     (r"Unsupported gpu architecture '(\w+)'", _architecture),
     (
         r"(?:error: |source file \")([\w./+-]+\.(?:h|hpp|cuh|hh|inl))\b",
-        lambda subject, found: (
-            f"git log --all --oneline -- {shlex.quote('*' + found[1].rpartition('/')[2])}"
-        ),
+        lambda subject, found: _get_header(subject.tree, found[1]),
     ),
     (r"expected ([\w.]+), got ([^,]+)", _rename),
     (r"\(PyInit_(\w+)\)", _initialise),

@@ -14,7 +14,7 @@ from flashbench import source_hash
 from flashbench.builds import recipe, running
 from flashbench.builds.missing_symbol import first_line
 from flashbench.preflight.build.subject import BuildSubject
-from flashbench.preflight.finding import CannotCheck, CannotMend, Finding
+from flashbench.preflight.finding import CannotCheck, CannotRepair, Finding
 
 _OWN_BUILD = ("python", "setup.py", "build_ext", "--inplace")
 # For projects whose settings do not say how to build.
@@ -26,7 +26,7 @@ _OF_ONE_PYTHON = re.compile(r"\.(cpython-|pypy)[^/]*\.so$")
 def stale_library(subject: BuildSubject) -> Iterator[Finding]:
     """Find a library older than one of its sources; for ours, one that states other sources.
 
-    Only the mend builds anything in the working tree.
+    Only the repair builds anything in the working tree.
     """
     try:
         command = subject.project.build or ()
@@ -39,14 +39,14 @@ def stale_library(subject: BuildSubject) -> Iterator[Finding]:
         found = dict(_older(subject, sources, import_root))
     if not _libraries(subject.tree.root, import_root):
         raise CannotCheck("no library for this Python is in the working tree")
-    mend = partial(_rebuild, subject, command, list(found)) if command else None
+    repair = partial(_rebuild, subject, command, list(found)) if command else None
     for library, why in found.items():
         yield Finding(
             library.relative_to(subject.tree.root).as_posix(),
             why,
             shlex.join(command) if command else _BUILD_BY_PIP,
             "warning",
-            mend,
+            repair,
         )
 
 
@@ -110,12 +110,12 @@ def _rebuild(subject: BuildSubject, command: tuple[str, ...], libraries: list[Pa
         try:
             code = running.run([program, *arguments], directory, log, variables, subject.timeout)
         except OSError as error:
-            raise CannotMend(f"`{shown}` cannot be run: {error.strerror}") from None
+            raise CannotRepair(f"`{shown}` cannot be run: {error.strerror}") from None
         if code is None:
-            raise CannotMend(f"`{shown}` failed: {recipe.timed_out(subject.timeout).reason}")
+            raise CannotRepair(f"`{shown}` failed: {recipe.timed_out(subject.timeout).reason}")
         if code:
             failed = recipe.failure(program, code, work)
-            raise CannotMend(f"`{shown}` failed: {failed.status}: {first_line(failed.reason)}")
+            raise CannotRepair(f"`{shown}` failed: {failed.status}: {first_line(failed.reason)}")
     said = f"ran `{shown}` in {monotonic() - begun:.0f} s"
     after = _times(libraries)
     # setuptools, for one, does not recompile when a header changes.

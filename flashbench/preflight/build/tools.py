@@ -64,7 +64,7 @@ def nvcc(subject: BuildSubject) -> Iterator[Finding]:
         yield Finding("PATH", "nvcc is not installed", fix, severity)
         return
 
-    def mend() -> str:
+    def repair() -> str:
         os.environ["PATH"] = f"{found.parent}{os.pathsep}{os.environ.get('PATH', '')}"
         return f"put {found.parent} on the PATH of this process"
 
@@ -73,7 +73,7 @@ def nvcc(subject: BuildSubject) -> Iterator[Finding]:
         f"nvcc is in {found.parent}, which is not on PATH",
         f'export PATH="{found.parent}:$PATH"',
         "warning" if subject.is_ours else "error",
-        mend,
+        repair,
     )
 
 

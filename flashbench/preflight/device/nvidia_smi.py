@@ -83,8 +83,8 @@ def _parse(text: str) -> ElementTree.Element:
     try:
         return ElementTree.fromstring(text)  # noqa: S314 - the driver's own tool on this machine
     except ElementTree.ParseError:
-        mended = _NAME.sub(lambda found: found[1] + escape(found[2]) + found[3], text)
-        return ElementTree.fromstring(_INVALID.sub("?", mended))  # noqa: S314
+        escaped = _NAME.sub(lambda found: found[1] + escape(found[2]) + found[3], text)
+        return ElementTree.fromstring(_INVALID.sub("?", escaped))  # noqa: S314
 
 
 def _cuda_of(version: str) -> str:

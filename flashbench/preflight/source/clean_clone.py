@@ -4,7 +4,6 @@ Headers, and units that a build file lists by name, have checks of their own.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -18,7 +17,6 @@ from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.in_git import absent_from_clone, how_to_get
 from flashbench.preflight.source.listings import listed
 from flashbench.preflight.source.python_modules import (
-    Import,
     files_of,
     lost_module,
     packages_of,
@@ -91,19 +89,18 @@ def _of_settings(tree: SourceTree) -> Iterator[Reference]:
 
 def _imported(tree: SourceTree) -> Iterator[Reference]:
     """Python modules that what is called imports, here or removed."""
-    packages = packages_of(tree)
-    imports: dict[str, list[Import]] = defaultdict(list)
-    for one in packages.imports():
-        imports[one.file].append(one)
+    packages, here = packages_of(tree), frozenset(tree.files)
     project = settings_of(tree)
     called = callable_of(tree, project) if project is not None else ""
     above = [f"{folder}/__init__.py" for folder in PurePosixPath(called).parents]
     todo = [called, *above] if called else packages.outermost()
     seen = set(todo)
     while todo:
-        for one in imports[todo.pop(0)]:
-            files = list(files_of(tree, one))
-            file = next((file for file in files if (tree.root / file).is_file()), "")
+        for one in packages.imports_of(todo.pop()):
+            places = list(files_of(tree, one))
+            file = next((file for file in places if file in here), "")
+            if not file:
+                file = next((file for file in places if (tree.root / file).is_file()), "")
             inits = (f"{folder}/__init__.py" for folder in packages.folders.get(one.package, ()))
             reached = {file, *inits} - seen - {""}
             todo += sorted(reached)

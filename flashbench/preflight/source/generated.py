@@ -25,6 +25,9 @@ _COMMAND = (
 )
 
 
+_OPEN = re.compile(rf"\b{_COMMAND}\s*[( ]")
+
+
 def generated(tree: SourceTree, name: str) -> bool:
     """Whether the build makes a header of this name, from a template or by a statement."""
     name = PurePosixPath(name).name
@@ -58,8 +61,11 @@ def _build_texts(tree: SourceTree) -> list[str]:
 
 def _written(text: str, name: str) -> bool:
     whole = rf"(?<![\w-]){re.escape(name)}(?!\w)"
-    if re.search(rf"\b{_COMMAND}\s*[( ][^)]{{0,2000}}?{whole}", text):
-        return True
+    for match in re.finditer(whole, text):
+        # The command that holds the name, if it is still open.
+        end = match.start()
+        if _OPEN.search(text, max(text.rfind(")", 0, end), end - 2000), end):
+            return True
     if re.search(rf"(?m)^[^\s#:]*{whole}\s*:", text):  # the target of a rule
         return True
     for line in text.splitlines():

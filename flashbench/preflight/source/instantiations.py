@@ -63,7 +63,7 @@ class _Templates:
     special: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     promised: dict[str, set[Types]] = field(default_factory=lambda: defaultdict(set))
     # Written by a macro, or instantiated for deduced types; with the file.
-    untold: dict[str, str] = field(default_factory=dict)
+    may_make: dict[str, str] = field(default_factory=dict)
 
 
 def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
@@ -110,7 +110,7 @@ def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
             else:
                 said = f"nothing specialises, as {files[0]} does for other types"
                 fix = f"add `template <> ... {asked}(...)` to {files[0]}"
-            elsewhere = found.untold.get(name) or _may_be_elsewhere(tree, name)
+            elsewhere = found.may_make.get(name) or _may_be_elsewhere(tree, name)
             if elsewhere and not left_out:
                 doubts.append(f"{user}:{line}: {elsewhere} may instantiate {asked}")
             else:
@@ -167,10 +167,10 @@ def _templates(tree: SourceTree) -> _Templates:
     found = _Templates()
     for file in (*tree.units, *tree.headers):
         source = tree.read(file)
-        found.untold |= dict.fromkeys(_WORD.findall(source.macros), f"a macro of {file}")
+        found.may_make |= dict.fromkeys(_WORD.findall(source.macros), f"a macro of {file}")
         plain = source.plain
         for call in _MACRO_CALL.finditer(plain):
-            found.untold |= dict.fromkeys(_WORD.findall(call[1]), f"a macro in {file}")
+            found.may_make |= dict.fromkeys(_WORD.findall(call[1]), f"a macro in {file}")
         for match in _HEADING.finditer(plain):
             if not plain[: match.start()].endswith(("extern ", "extern\n")):
                 _add(found, file, match[1].strip(), match[2])
@@ -193,7 +193,7 @@ def _add(found: _Templates, file: str, heading: str, end: str) -> None:
     name = words[1]
     if not parameters:  # an instantiation or a specialisation
         if arguments is None:
-            found.untold[name] = file
+            found.may_make[name] = file
         elif is_special and end == ";":
             found.promised[name].add(_types(arguments))
         else:
@@ -202,7 +202,7 @@ def _add(found: _Templates, file: str, heading: str, end: str) -> None:
                 found.special[name].add(file)
     elif arguments is None:
         if "..." in parameters:
-            found.untold[name] = file
+            found.may_make[name] = file
         found.parameters[name].add(len(split_arguments(parameters, _BRACKETS)))
         (found.bodies if end == "{" else found.declared)[name].add(file)
 

@@ -60,13 +60,13 @@ def _in(tree: SourceTree, file: str) -> Iterator[Listed]:
 
 
 def _in_python(tree: SourceTree, file: str) -> Iterator[Listed]:
-    """Find sources of extensions that the text tells, and literals in lists named after sources."""
+    """Find sources of extensions that the text gives, and literals in lists named after sources."""
     try:
         script = script_of(tree, file)
     except UNREADABLE:
         return
-    told = (one for one in script.sources() if one.sure and ANY not in one.text)
-    seen = {(one.text, one.line) for one in told if _WORD.fullmatch(one.text)}
+    given = (one for one in script.sources() if one.sure and ANY not in one.text)
+    seen = {(one.text, one.line) for one in given if _WORD.fullmatch(one.text)}
     for node in ast.walk(script.module):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id

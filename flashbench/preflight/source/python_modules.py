@@ -17,8 +17,8 @@ _CMAKE = re.compile(
     r"(?:pybind11_add_module|nanobind_add_module|Python3?_add_library)\s*\(\s*([^\s)]+)"
 )
 _MESON = re.compile(r"\.extension_module\s*\(\s*['\"](\w+)['\"]")
-# Modules whose names the text does not tell, or that another call makes.
-_UNTOLD = re.compile(
+# Modules whose names the text does not give, or that another call makes.
+_OTHER_NAME = re.compile(
     r"\bOUTPUT_NAME\b|\badd_library\s*\(\s*\S+\s+(?!\s|(?:OBJECT|STATIC|INTERFACE|ALIAS)\b)"
 )
 _IMPORT = re.compile(
@@ -78,11 +78,11 @@ def _built(tree: SourceTree, file: str) -> BuiltModules:
         reason = f"{file}:{unknown.line} computes the name of a module" if unknown else ""
         modules = {one.text: f"{file}:{one.line}" for one in named if ANY not in one.text}
         return BuiltModules(modules, reason)
-    untold = _UNTOLD.search(text)
+    unclear = _OTHER_NAME.search(text)
     found = [*_CMAKE.finditer(text), *_MESON.finditer(text)]
-    untold = untold or next((match for match in found if "$" in match[1]), None)
+    unclear = unclear or next((match for match in found if "$" in match[1]), None)
     modules = {match[1]: f"{file}:{_line(text, match)}" for match in found if "$" not in match[1]}
-    reason = f"{file}:{_line(text, untold)} may make a module of another name" if untold else ""
+    reason = f"{file}:{_line(text, unclear)} may make a module of another name" if unclear else ""
     return BuiltModules(modules, reason)
 
 
@@ -98,6 +98,7 @@ class Packages:
         self._files = frozenset(tree.files)
         self.folders: dict[str, list[str]] = defaultdict(list)
         self._names: dict[str, str] = {}
+        self._imports: dict[str, list[Import]] = {}
         for file in tree.files:
             if file.endswith("/__init__.py"):
                 folder = file.removesuffix("/__init__.py")
@@ -107,13 +108,21 @@ class Packages:
     def imports(self) -> Iterator[Import]:
         """What the project's modules, tests aside, import from its packages."""
         for file in self.tree.files:
-            if not file.endswith(".py") or is_build(file) or is_test(file):
-                continue
-            text = self.tree.read(file).text
+            if file.endswith(".py") and not is_build(file) and not is_test(file):
+                yield from self.imports_of(file)
+
+    def imports_of(self, file: str) -> list[Import]:
+        """What one module imports from the project's packages."""
+        if file not in self._imports:
+            text, found = self.tree.read(file).text, dict[Import, None]()
+            line, last = 1, 0
             for match in _IMPORT.finditer(text):
-                line = _line(text, match)
+                line += text.count("\n", last, match.start())
+                last = match.start()
                 for package, name in self._imported(file, match):
-                    yield Import(file, line, package, name)
+                    found[Import(file, line, package, name)] = None
+            self._imports[file] = list(found)
+        return self._imports[file]
 
     def outermost(self) -> list[str]:
         """The `__init__` of each package that is in no other."""
