@@ -98,6 +98,18 @@ def import_never_written(project: Repository) -> None:
     project.commit("Import a module that another machine has")
 
 
+def callable_package_untracked(project: Repository) -> None:
+    _forget(project, "flash")
+
+
+def init_untracked(project: Repository) -> None:
+    _forget(project, "flash/__init__.py")
+
+
+def sources_untracked(project: Repository) -> None:
+    _forget(project, "csrc")
+
+
 def setup_untracked(project: Repository) -> None:
     _forget(project, "setup.py")
 
@@ -189,6 +201,9 @@ FILES: dict[Plant, tuple[str, str, str]] = {
     import_deleted: ("files in git", "flash/__init__.py:1", "needs flash/tables.py: no such file"),
     import_removed: ("files in git", "flash/__init__.py:1", "removed by commit"),
     import_never_written: ("module name", "flash/__init__.py:1", "no flash/tables.py"),
+    callable_package_untracked: ("files in git", "callable", f"flash {_ALONE}"),
+    init_untracked: ("files in git", "callable", f"flash/__init__.py {_ALONE}"),
+    sources_untracked: ("files in git", "sources", f"csrc {_ALONE}"),
     setup_untracked: ("files in git", "build", f"setup.py {_ALONE}"),
     setup_ignored: ("files in git", "build", "git ignores it (.gitignore:2 setup.py)"),
     setup_deleted: (

@@ -14,7 +14,7 @@ from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.functions import functions_of
 from flashbench.preflight.source.generated import may_be_generated
-from flashbench.preflight.source.in_git import absent_from_clone, how_to_get
+from flashbench.preflight.source.in_git import absent_from_clone, how_to_get, outermost_untracked
 from flashbench.preflight.source.listings import listed
 from flashbench.preflight.source.python_modules import (
     files_of,
@@ -50,10 +50,11 @@ def file_not_in_git(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         raise CannotCheck(f"git cannot say what it has: {tree.without_git}")
     reported: set[str] = set()
     for one in (*references_of(tree), *_of_settings(tree), *_imported(tree)):
-        if one.file in reported or (one.by and (one.by in reported or one.by not in tree.tracked)):
+        file = outermost_untracked(tree, one.file)
+        if file in reported or (one.by and (one.by in reported or one.by not in tree.tracked)):
             continue
-        if (finding := _finding(tree, one)) is not None:
-            reported.add(one.file)
+        if (finding := _finding(tree, replace(one, file=file))) is not None:
+            reported.add(file)
             yield finding
     yield from _compiled(tree, reported)
 
@@ -81,8 +82,11 @@ def _of_settings(tree: SourceTree) -> Iterator[Reference]:
     project = settings_of(tree)
     if project is None:
         return
-    if module := callable_of(tree, project):
-        yield Reference(f"pyproject.toml {TABLE} callable", "", module)
+    module = callable_of(tree, project)
+    packages = (f"{folder}/__init__.py" for folder in PurePosixPath(module).parents)
+    for file in (module, *packages):
+        if (tree.root / file).is_file():
+            yield Reference(f"pyproject.toml {TABLE} callable", "", file)
     for file in project.sources:
         yield Reference(f"pyproject.toml {TABLE} sources", "", file)
 

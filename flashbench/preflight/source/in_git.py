@@ -37,6 +37,16 @@ def absent_from_clone(tree: SourceTree, file: str) -> tuple[str, str] | None:
     return None
 
 
+def outermost_untracked(tree: SourceTree, file: str) -> str:
+    """The outermost folder around an untracked file of which git has nothing, else the file."""
+    if tree.tracked is None or file in tree.tracked or file not in tree.files:
+        return file
+    for folder in reversed(PurePosixPath(file).parents[:-1]):
+        if not any(one.startswith(f"{folder}/") for one in tree.tracked):
+            return str(folder)
+    return file
+
+
 def how_to_get(tree: SourceTree, file: str) -> tuple[str, str]:
     """Say where git has a file that is missing here, and the command that brings it back: the last
     revision that has it, or that there is none."""

@@ -8,8 +8,14 @@ from pathlib import PurePosixPath
 from flashbench.preflight.finding import CannotCheck, Finding, Severity
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.generated import may_be_generated
-from flashbench.preflight.source.in_git import absent_from_clone, found_in_git, how_to_get
+from flashbench.preflight.source.in_git import (
+    absent_from_clone,
+    found_in_git,
+    how_to_get,
+    outermost_untracked,
+)
 from flashbench.preflight.source.listings import listed
+from flashbench.preflight.source.references import settings_of
 from flashbench.preflight.source.setup_script import why_unreadable
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
@@ -24,11 +30,15 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
     if "setup.py" in tree.files and (broken := why_unreadable(tree, "setup.py")):
         line, why = broken
         yield Finding(f"setup.py:{line}", f"Python cannot read it: {why}", "python setup.py --name")
+    project = settings_of(tree)
+    folders = {os.path.normpath(one) for one in project.sources} if project else set[str]()
     for file, name, line in listed(tree):
         found = resolve(tree, file, name)
         where = f"{file}:{line}"
         if not found:
             yield from _not_found(tree, file, name, where)
+        elif outermost_untracked(tree, found[0]) in folders:
+            continue  # named among the files that git lacks
         elif lacks := _all_absent(tree, found):
             what, fix = lacks
             yield Finding(where, f"lists {found[0]}, which {what}", fix)
