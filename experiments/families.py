@@ -7,15 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from simulated_noise import FloatArray, Noise, drift
 
-from flashbench.case import Case, Shape
 from flashbench.comparison import decide_family
+from flashbench.operations.attention.operation import attention_case
+from flashbench.operations.attention.shapes import Shape
 from flashbench.pairing import Pairing
 from flashbench.stats.proportion import Rate
 from flashbench.verdict import Outcome, Verdict, judge
 
 TOLERANCE = 0.01
 ALPHA = 0.05
-CASE = Case(Shape(1, 1, 1, 1, 1, 64), "fp32", False, "cpu")
+CASE = attention_case(Shape(1, 1, 1, 1, 1, 64), "fp32", False, "cpu")
 
 
 def judge_family(

@@ -14,11 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from flashbench.case import Case, Shape
+from flashbench.case import Case
 from flashbench.cost.estimate import Work
 from flashbench.cost.known import Experience
 from flashbench.cost.shares import shards
 from flashbench.cost.store import CandidateCost, CaseCost, MachineCosts
+from flashbench.operations.attention.operation import attention_case
+from flashbench.operations.attention.shapes import Shape
 from flashbench.run_reader import load
 from flashbench.shard import Shard, cases_of_shard, deal, equal_shards
 
@@ -41,7 +43,7 @@ def grid(count: int) -> list[Case]:
     """Cases whose operations span three orders of magnitude."""
     lengths = [64 * (1 + place % 64) for place in range(count)]
     return [
-        Case(Shape(1 + place // 64, 8, 8, length, length, 64), "bf16", False, "cuda")
+        attention_case(Shape(1 + place // 64, 8, 8, length, length, 64), "bf16", False, "cuda")
         for place, length in enumerate(lengths)
     ]
 

@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -63,7 +62,7 @@ def documents() -> list[bytes]:
     made = [
         maker(rng, cases=make_cases(2), launches=3, samples=4) for maker in (make_run, make_pair)
     ]
-    return [msgspec.json.encode(run) for run in made]
+    return [runfile.encode(run) for run in made]
 
 
 def mutated(document: bytes, rng: random.Random) -> bytes:

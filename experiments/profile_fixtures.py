@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from flashbench.case import parse_case
 from flashbench.measure.protocol import Setup
+from flashbench.operations import parse_case
 from flashbench.profile import counters, gpu_ceilings, ncu, target, timing
 from flashbench.runfile import Candidate
 

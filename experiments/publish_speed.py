@@ -19,8 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from flashbench.case import PRESETS, grid
 from flashbench.history import names
+from flashbench.operations.attention.operation import grid
+from flashbench.operations.attention.shapes import PRESETS
 
 MACHINE, ENVIRONMENT = "box", "flashbench-py3.11"
 COLUMNS = [
@@ -46,7 +47,7 @@ class History:
         every = grid(PRESETS["grid"], ["fp32", "fp16", "bf16"], [False, True], "cpu")
         # The presets have fewer cases: repeat their shapes at other batch sizes.
         self._cases = [
-            case.id.replace(f"b{case.shape.batch}-", f"b{case.shape.batch + 100 * i}-", 1)
+            case.id.replace(f"b{case.sizes['batch']}-", f"b{case.sizes['batch'] + 100 * i}-", 1)
             for i in range(cases // len(every) + 1)
             for case in every
         ][:cases]

@@ -14,8 +14,10 @@ import torch
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from flashbench import attention, reference
-from flashbench.case import MASKS, Shape
+from flashbench import attention
+from flashbench.operations.attention import truth as reference
+from flashbench.operations.attention.operation import MASKS
+from flashbench.operations.attention.shapes import Shape
 
 LARGEST_SCORES = 3e8  # elements; float64 takes 2.4 GB for them
 LARGEST_TENSOR = 3e7

@@ -8,14 +8,15 @@ import hashlib
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashbench import operations
 from flashbench.baseline_names import SDPA as SDPA
-from flashbench.baseline_names import is_baseline_name
+from flashbench.baseline_names import backend_of, backend_spec, is_baseline_name
 from flashbench.callables import OUR_CALLABLE as OUR_CALLABLE
 from flashbench.callables import OURS as OURS
 from flashbench.callables import is_function as is_function
@@ -27,21 +28,7 @@ if TYPE_CHECKING:
 
     Attention = Callable[..., Tensor]
 
-# torch's names of SDPA's backends, by ours.
-BACKENDS = {
-    "cudnn": "CUDNN_ATTENTION",
-    "flash": "FLASH_ATTENTION",
-    "efficient": "EFFICIENT_ATTENTION",
-    "math": "MATH",
-}
-OFFERED = {"cpu": ("flash", "math"), "cuda": ("cudnn", "flash", "efficient", "math")}
-# On the CPU the default is the flash backend: measuring it twice adds nothing. On a GPU the math
-# backend writes every score to memory, which at long lengths costs minutes and tens of GiB.
-AUTO = {"cpu": ("math",), "cuda": ("cudnn", "flash", "efficient")}
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-# SDPA's errors when its only allowed backend does not support a case, on the CPU and on a GPU.
-_NO_BACKEND = re.compile("No viable backend|No available kernel")
 # Warnings to ignore: headings, and those about backends that we disabled.
 _NO_REASON = re.compile("not used because|runtime disabled")
 
@@ -85,25 +72,28 @@ def parse_candidates(texts: list[str]) -> list[Candidate]:
     return candidates
 
 
-def baselines(device: str, backends: str) -> list[Candidate]:
-    """SDPA's default, then the requested backends: `default`, `auto`, `all`, or names separated by
-    commas."""
-    chosen: tuple[str, ...]
+def baselines(device: str, backends: str, operation: str = operations.DEFAULT) -> list[Candidate]:
+    """An operation's default baseline, then the requested backends: `default`, `auto`, `all`, or
+    names separated by commas."""
+    known = operations.named(operation)
+    chosen: Sequence[str]
     if backends == "default":
         chosen = ()
     elif backends == "auto":
-        chosen = AUTO[device]
+        chosen = known.auto_backends[device]
     elif backends == "all":
-        chosen = OFFERED[device]
+        chosen = known.backends[device]
     else:
         chosen = tuple(dict.fromkeys(name for name in backends.split(",") if name != "default"))
+    names = dict.fromkeys([*known.backends["cuda"], *known.backends["cpu"]])
     for name in chosen:
-        if name not in BACKENDS:
+        if name not in names:
             raise InvalidInputError(
                 f"backend {name!r} is unknown; write default, auto, all, or names of "
-                f"{', '.join(BACKENDS)} separated by commas"
+                f"{', '.join(names)} separated by commas"
             )
-    specs = [SDPA, *(f"{SDPA}:{name}" for name in chosen)]
+    default = known.baseline
+    specs = [default, *(backend_spec(default, name) for name in chosen)]
     return [Candidate(name=spec, spec=spec, baseline=True) for spec in specs]
 
 
@@ -121,12 +111,14 @@ class Loaded:
         call: "Attention",
         scope: Callable[[], AbstractContextManager[None]] = nullcontext,
         disproof: "Callable[[Callable[[], Tensor]], str] | None" = None,
+        refusal: Callable[[Exception], bool] = lambda error: False,
     ) -> None:
         self.candidate = candidate
         self.name = candidate.name
         self.call = call
         self.scope = scope
         self.disproof = disproof
+        self._refusal = refusal
 
     def refuses(self, error: Exception) -> bool:
         """Whether the error says "not supported" rather than "broken".
@@ -138,18 +130,23 @@ class Loaded:
             return True
         if self.candidate.spec in (OURS, OUR_CALLABLE):
             return isinstance(error, ValueError | TypeError)
-        return self.candidate.baseline and _NO_BACKEND.search(str(error)) is not None
+        return self._refusal(error)
 
 
 def load(
-    candidate: Candidate, of_revision: Callable[[Candidate], Loaded] | None = None
+    candidate: Candidate,
+    of_revision: Callable[[Candidate], Loaded] | None = None,
+    operation: str = operations.DEFAULT,
 ) -> tuple[Loaded, BuildIdentity]:
     """Import a candidate. NotMeasuredError explains in one line why it cannot be measured.
 
     of_revision: loads a candidate that is a built revision, whose build is already known.
     """
     if candidate.baseline:
-        return _load_sdpa(candidate), BuildIdentity()
+        known = operations.named(operation)
+        found = known.load_baseline(backend_of(candidate.spec))
+        refusal = known.baseline_refuses
+        return Loaded(candidate, found.call, found.scope, refusal=refusal), BuildIdentity()
     if of_revision is not None:
         try:
             return of_revision(candidate), candidate.build
@@ -192,22 +189,6 @@ def _identity(file: str | None) -> BuildIdentity:
     if file.endswith(tuple(EXTENSION_SUFFIXES)):
         return BuildIdentity(library_hash=digest)
     return BuildIdentity(source_hash=digest)
-
-
-def _load_sdpa(candidate: Candidate) -> Loaded:
-    from torch.nn.functional import scaled_dot_product_attention
-
-    _, _, backend = candidate.spec.partition(":")
-    if not backend:
-        return Loaded(candidate, scaled_dot_product_attention)
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    @contextmanager
-    def scope() -> Iterator[None]:
-        with sdpa_kernel([getattr(SDPBackend, BACKENDS[backend])]):
-            yield
-
-    return Loaded(candidate, scaled_dot_product_attention, scope)
 
 
 def reason(error: BaseException, caught: list[warnings.WarningMessage]) -> str:

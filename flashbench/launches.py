@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbench.baseline_names import is_default
 from flashbench.errors import InvalidInputError
 from flashbench.metric import metric_of
 from flashbench.run_checks import MAX_COUNT
@@ -215,14 +216,15 @@ def baselines_of(run: RunFile, candidate: str = "") -> list[int]:
 
 
 def baseline_index(run: RunFile, candidate: str = "") -> int | None:
-    """Index of SDPA's default in a candidate's process, as in `baselines_of`; None if the file has
-    no such candidate."""
+    """Index of the default baseline in a candidate's process, as in `baselines_of`, or None."""
     found = baselines_of(run, candidate)
-    return next((i for i in found if run.candidates[i].spec == "sdpa"), found[0] if found else None)
+    return next(
+        (i for i in found if is_default(run.candidates[i].spec)), found[0] if found else None
+    )
 
 
 def own_candidates(run: RunFile) -> list[tuple[int, Candidate]]:
-    """The candidates other than SDPA's, with their indices."""
+    """The candidates other than baselines, with their indices."""
     return [(i, c) for i, c in enumerate(run.candidates) if not c.baseline]
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbench.baseline_names import title
 from flashbench.errors import InvalidInputError
 from flashbench.launches import (
     Failure,
@@ -208,7 +209,7 @@ def _side(
 def _called(data: LaunchData, candidate: int) -> str:
     """A candidate's name in messages."""
     found = data.run.candidates[candidate]
-    return "SDPA" if found.baseline else found.name
+    return title(found.spec) if found.baseline else found.name
 
 
 def _why_missing(data: LaunchData, candidate: int, baseline: int, case: int) -> Failure:

@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from flashbench.baseline_names import baseline_beside, is_baseline_name
 from flashbench.errors import InvalidInputError
 
@@ -32,8 +30,10 @@ def check_references(run: "RunFile", name: str) -> None:
     own = {candidate.name for candidate in run.candidates if not candidate.baseline}
     if not {candidate.beside for candidate in run.candidates} <= {"", *own}:
         raise _damaged(name, "a baseline is beside a candidate that is not listed")
-    if any(max(msgspec.structs.astuple(case.shape)) >= MAX_COUNT for case in run.cases):
+    if any(max(case.sizes.values(), default=0) >= MAX_COUNT for case in run.cases):
         raise _damaged(name, "a dimension is not a possible number")
+    if len({case.operation for case in run.cases}) > 1:
+        raise _damaged(name, "its cases are of several operations")
     if len({launch.index for launch in run.launches}) != len(run.launches):
         raise _damaged(name, "two launches have the same index")
     for launch in run.launches:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from flashbench.damage import UNREADABLE, damage
+from flashbench.operations.case_document import decode_case
 from flashbench.run_checks import (
     bad_result,
     check_lists,
@@ -41,7 +42,7 @@ class _WrittenRunFile(RunFile, kw_only=True):
     launches: list[_WrittenLaunch] = msgspec.field(default_factory=list)  # type: ignore[assignment]
 
 
-_run = msgspec.json.Decoder(_WrittenRunFile)
+_run = msgspec.json.Decoder(_WrittenRunFile, dec_hook=decode_case)
 _seconds = msgspec.json.Decoder(list[float])
 _block = msgspec.json.Decoder(list[int])
 

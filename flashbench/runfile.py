@@ -5,18 +5,20 @@ into the types below and nothing else; reading one executes and imports nothing.
 (`flashbench run --resume`) does import the candidates that it names.
 """
 
-from collections.abc import MutableSequence
+from collections.abc import MutableSequence, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
 
+from flashbench import operations
 from flashbench.case import Case
 from flashbench.damage import UNREADABLE, damage
 from flashbench.document_head import head_of
 from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
 from flashbench.inputs import read_input
+from flashbench.operations.case_document import decode_case, encode_case
 from flashbench.run_checks import check_lists, check_references, check_times
 
 FORMAT = "flashbench-run"
@@ -40,7 +42,7 @@ Status = Literal[
 
 
 class BuildIdentity(msgspec.Struct, kw_only=True):
-    """The measured library. Empty strings for a candidate without a build (SDPA)."""
+    """The measured library. Empty strings for a baseline."""
 
     revision: str = ""  # the user's name for it
     commit: str = ""
@@ -55,15 +57,15 @@ class BuildIdentity(msgspec.Struct, kw_only=True):
 
 
 class Candidate(msgspec.Struct, kw_only=True):
-    """A named callable with the signature of SDPA.
+    """A named callable with the signature of its operation.
 
     beside: for a baseline, the candidate in whose process it was measured; empty: the process
     shared by all.
     """
 
     name: str
-    spec: str  # "flashbench", "sdpa", "sdpa:cudnn", or "module:function"
-    baseline: bool = False  # True for SDPA's default and its backends
+    spec: str  # "flashbench", "sdpa", "sdpa:cudnn", "torch:eager", or "module:function"
+    baseline: bool = False  # True for SDPA and torch's own
     beside: str = ""
     build: BuildIdentity = msgspec.field(default_factory=BuildIdentity)
 
@@ -105,11 +107,11 @@ class Settings(msgspec.Struct, kw_only=True):
 
 
 class Correctness(msgspec.Struct, kw_only=True):
-    """Against float64 by the rule of flashbench/reference.py; absolute errors."""
+    """Against float64 by the rule of flashbench/operations/error_rule.py; absolute errors."""
 
     max_error: float | None  # None: NaN, Inf or another shape
     bound: float
-    rows_checked: int = 0  # query rows per head that were compared; 0: all
+    rows_checked: int = 0  # rows of the result that were compared (attention: per head); 0: all
 
 
 class Timing(msgspec.Struct, kw_only=True, gc=False):
@@ -201,7 +203,7 @@ class RunFile(msgspec.Struct, kw_only=True):
     """The whole document."""
 
     format: str = FORMAT
-    version: int = VERSION
+    version: int = 1
     flashbench: str = ""
     created: str = ""
     command: list[str] = msgspec.field(default_factory=list)
@@ -218,14 +220,29 @@ class RunFile(msgspec.Struct, kw_only=True):
     def device_seconds(self) -> float:
         return sum(launch.device_seconds for launch in self.launches)
 
+    @property
+    def operation(self) -> str:
+        """What all cases are of."""
+        return self.cases[0].operation if self.cases else operations.DEFAULT
+
+
+def version_for(cases: Sequence[Case]) -> int:
+    """The oldest schema version that can hold these cases, which older flashbenches read."""
+    return 1 if all(case.operation == operations.DEFAULT for case in cases) else 2
+
 
 _Document = TypeVar("_Document", bound=RunFile)
-_RUN = msgspec.json.Decoder(RunFile)
+_RUN = msgspec.json.Decoder(RunFile, dec_hook=decode_case)
 
 
 def save(run: RunFile, path: Path) -> None:
     """Write a run file: a kill at any moment leaves the old or the new one. Raises OSError."""
-    write_file(path, msgspec.json.encode(run) + b"\n")
+    write_file(path, encode(run) + b"\n")
+
+
+def encode(run: RunFile) -> bytes:
+    """The document as JSON."""
+    return msgspec.json.encode(run, enc_hook=encode_case)
 
 
 def load(path: Path) -> RunFile:

@@ -6,8 +6,9 @@ import torch
 from masks import for_reference
 from torch import Tensor
 
-from flashbench import fp8, reference
-from flashbench.case import Causal
+from flashbench import fp8
+from flashbench.operations.attention import truth as reference
+from flashbench.operations.attention.operation import Causal
 
 # normal: N(0, 1). outliers: and N(0, 100) added to one element of 1000. mean: and 1 added to v, so
 # that outputs do not average out and errors of the same sign add up; in fp16, because the rounding

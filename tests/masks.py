@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn.attention.bias import CausalVariant
 
-from flashbench import case
-from flashbench.case import Causal
+from flashbench.operations.attention.operation import MASKS as NAMES
+from flashbench.operations.attention.operation import Causal
 
 MASKS: tuple[Causal, ...] = (False, True, "bottom_right")
-IDS = case.MASKS
+IDS = NAMES
 
 
 def for_ours(causal: Causal) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def for_ours(causal: Causal) -> dict[str, Any]:
 
 
 def for_reference(causal: Causal) -> dict[str, bool]:
-    """Of flashbench.reference.attention."""
+    """Of flashbench.operations.attention.truth.attention."""
     return {"is_causal": bool(causal), "bottom_right": causal == "bottom_right"}
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from simulated_noise import Noise, normal
 
-from flashbench.case import Case, DtypeName, Shape
+from flashbench.case import Case, DtypeName
+from flashbench.operations.attention.operation import attention_case
+from flashbench.operations.attention.shapes import Shape
 from flashbench.runfile import (
     BuildIdentity,
     Candidate,
@@ -28,7 +30,9 @@ def make_cases(
 ) -> list[Case]:
     """`count` different cases."""
     return [
-        Case(Shape(1, 8, 8, 64 * (i + 1), 64 * (i + 1), 64), dtypes[i % len(dtypes)], False, device)
+        attention_case(
+            Shape(1, 8, 8, 64 * (i + 1), 64 * (i + 1), 64), dtypes[i % len(dtypes)], False, device
+        )
         for i in range(count)
     ]
 

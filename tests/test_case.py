@@ -5,14 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashbench.case import DTYPES, PRESETS, Case, Shape, grid, parse_case, parse_shape
+from flashbench.case import DTYPES, Case
 from flashbench.errors import InvalidInputError
+from flashbench.operations import parse_case
+from flashbench.operations.attention.operation import attention_case, grid, mask_of, shape_of
+from flashbench.operations.attention.shapes import PRESETS, Shape, parse_shape
+from flashbench.operations.case_document import decode_case, encode_case
 
 small = st.integers(1, 9)
 shapes = st.builds(lambda b, g, ratio, q, k, d: Shape(b, g * ratio, g, q, k, d), *([small] * 6))
 masks = st.sampled_from([(False, False), (True, False), (True, True)])
 cases = st.builds(
-    lambda shape, dtype, mask: Case(shape, dtype, mask[0], "cpu", mask[1]),
+    lambda shape, dtype, mask: attention_case(shape, dtype, mask[0], "cpu", mask[1]),
     shapes,
     st.sampled_from(DTYPES),
     masks,
@@ -21,12 +25,12 @@ cases = st.builds(
 
 @given(cases)
 def test_pairs_are_counted_exactly(case: Case) -> None:
-    """`pairs` equals the count of unmasked (query, key) pairs, one by one."""
-    s = case.shape
-    offset = s.k_len - s.q_len if case.bottom_right else 0
-    seen = sum(not case.causal or j <= i + offset for i in range(s.q_len) for j in range(s.k_len))
-    assert case.pairs == s.batch * s.heads * seen
-    assert case.flops == 4 * s.head_dim * case.pairs
+    """The exponentials equal the count of unmasked (query, key) pairs, one by one."""
+    s, mask = shape_of(case), mask_of(case)
+    offset = s.k_len - s.q_len if mask == "bottom_right" else 0
+    seen = sum(mask == "full" or j <= i + offset for i in range(s.q_len) for j in range(s.k_len))
+    assert case.exponentials == s.batch * s.heads * seen
+    assert case.flops == 4 * s.head_dim * case.exponentials
 
 
 @given(cases, cases)
@@ -39,21 +43,21 @@ def test_ids_tell_cases_apart(a: Case, b: Case) -> None:
 def test_a_case_is_read_back_from_its_id_and_from_json(case: Case) -> None:
     """Ids and files name every case; a file of other masks does not speak of the alignment."""
     assert parse_case(case.id) == case
-    encoded = msgspec.json.encode(case)
-    assert msgspec.json.decode(encoded, type=Case) == case
-    assert (b"bottom_right" in encoded) == case.bottom_right
+    encoded = msgspec.json.encode(case, enc_hook=encode_case)
+    assert msgspec.json.decode(encoded, type=Case, dec_hook=decode_case) == case
+    assert (b"bottom_right" in encoded) == (mask_of(case) == "bottom_right")
 
 
 def test_only_causal_cases_are_aligned() -> None:
     """A full case at the bottom right would be a second name of the same case."""
     with pytest.raises(ValueError, match="causal"):
-        Case(Shape(1, 1, 1, 2, 3, 32), "fp32", False, "cpu", True)
+        attention_case(Shape(1, 1, 1, 2, 3, 32), "fp32", False, "cpu", True)
 
 
 @given(shapes)
 def test_a_shape_is_read_back_from_a_case_id(shape: Shape) -> None:
     """The shape part of an id is accepted by --shape and means the same shape."""
-    text = Case(shape, "fp16", True, "cpu").id.removesuffix("-fp16-causal-cpu")
+    text = attention_case(shape, "fp16", True, "cpu").id.removesuffix("-fp16-causal-cpu")
     assert parse_shape(text) == shape
 
 

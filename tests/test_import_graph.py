@@ -14,24 +14,26 @@ ALLOWED = {
     "stats": "",
     "render": "",
     "builds": "",
-    "cost": "builds stats",
-    "": "stats",
-    "measure": "builds cost render",
-    "revisions": "builds cost measure",
+    "operations": "",
+    "cost": "builds operations stats",
+    "": "operations stats",
+    "measure": "builds cost operations render",
+    "revisions": "builds cost measure operations",
     "fleet": "measure",
     "bisect": "builds cost measure revisions",
     "preflight": "builds revisions",
-    "profile": "measure",
+    "profile": "measure operations",
     "gate": "builds preflight revisions stats",
     "other_tools": "stats",
-    "history": "builds cost measure other_tools profile revisions stats",
-    "views": "bisect builds cost gate history other_tools preflight profile render revisions stats",
-    "reports": "cost render stats views",
-    "site": "builds cost history other_tools profile render revisions views",
-    "pytest_plugin": "measure other_tools",
+    "history": "builds cost measure operations other_tools profile revisions stats",
+    "views": "bisect builds cost gate history operations other_tools preflight profile render "
+    "revisions stats",
+    "reports": "cost operations render stats views",
+    "site": "builds cost history operations other_tools profile render revisions views",
+    "pytest_plugin": "measure operations other_tools",
     "cloud": "cost fleet render revisions",
-    "cli": "bisect builds cloud cost fleet gate history measure other_tools preflight profile "
-    "render reports revisions site views",
+    "cli": "bisect builds cloud cost fleet gate history measure operations other_tools preflight "
+    "profile render reports revisions site views",
 }
 # Single modules that import more, each for one reason.
 EXCEPTIONS = {

@@ -7,8 +7,8 @@ import torch
 from masks import IDS, MASKS, for_reference, for_sdpa
 from torch.nn.functional import scaled_dot_product_attention
 
-from flashbench import reference
-from flashbench.case import Causal
+from flashbench.operations.attention import truth as reference
+from flashbench.operations.attention.operation import Causal
 
 
 def _inputs(*shape: int, kv_heads: int | None = None, k_len: int | None = None, seed: int = 0):

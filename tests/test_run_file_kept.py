@@ -15,7 +15,6 @@ from synthetic import make_cases, make_pair, make_run
 
 from flashbench import locks, runfile
 from flashbench.candidates import parse_candidates
-from flashbench.case import parse_shape
 from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
 from flashbench.fleet.merge import split
@@ -24,6 +23,7 @@ from flashbench.measure.document import plan_to_resume
 from flashbench.measure.plan import Plan
 from flashbench.measure.same_plan import differences
 from flashbench.measure.saving import NotSavedError, Saving
+from flashbench.operations.attention.shapes import parse_shape
 from flashbench.runfile import BuildIdentity, RunFile
 from flashbench.shard import Shard
 
@@ -321,7 +321,7 @@ def test_builds_metrics_and_pairs_tell_plans_apart() -> None:
 def test_a_file_without_cases_is_no_plan() -> None:
     """It is refused before its cases are used."""
     run = make_run(np.random.default_rng(0), cases=make_cases(1), launches=1, samples=2)
-    plan = Plan(shapes=[parse_shape("1,1,8,32")], candidates=parse_candidates(["a=x:f"]))
+    plan = Plan(shapes=[parse_shape("1,1,8,32").sizes], candidates=parse_candidates(["a=x:f"]))
     run.cases = []
     assert differences(run, plan) == ["cases (none)"]
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import make_cases, make_run
 
-from flashbench import run_reader
+from flashbench import run_reader, runfile
 from flashbench.cli.show import render
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.runfile import VERSION, RunFile, decode, load, save
@@ -20,7 +20,7 @@ from flashbench.runfile import VERSION, RunFile, decode, load, save
 
 def _document() -> dict[str, object]:
     run = make_run(np.random.default_rng(0), cases=make_cases(2), launches=2, samples=4)
-    document: dict[str, object] = json.loads(msgspec.json.encode(run))
+    document: dict[str, object] = json.loads(runfile.encode(run))
     return document
 
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import make_cases, make_run
 
-from flashbench.case import GRID, Case
 from flashbench.cli.options import FORMATS
 from flashbench.cli.show import document, render
+from flashbench.operations.attention.operation import attention_case
+from flashbench.operations.attention.shapes import GRID
 from flashbench.render import render as render_document
 from flashbench.render.escape import markdown, printable, spreadsheet
 from flashbench.render.terminal import Terminal
@@ -140,7 +141,9 @@ def test_text_fits_the_terminal(launches, samples, several, width):
 
 def test_the_grid_stays_one_table():
     """The longest name of the GPU grid leaves room for the verdict beside it."""
-    shape = max((Case(s, "bf16", True, "cuda") for s in GRID), key=lambda case: len(case.id))
+    shape = max(
+        (attention_case(s, "bf16", True, "cuda") for s in GRID), key=lambda case: len(case.id)
+    )
     run = _run(cases=[shape], metrics=["gpu_warm"], launches=1, baseline_seconds=0.0123)
     text = render_document(document(run), "text", Terminal(100))
     assert sum(line.startswith("case ") for line in text.splitlines()) == 1

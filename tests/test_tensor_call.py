@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import flashbench.torch_attention as torch_attention
 from flashbench import attention
-from flashbench.case import Causal
+from flashbench.operations.attention.operation import Causal
 
 pytestmark = pytest.mark.skipif(
     not hasattr(Tensor, "__dlpack_c_exchange_api__"), reason="this torch has no exchange API"

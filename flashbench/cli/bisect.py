@@ -169,7 +169,7 @@ def command(context: click.Context, /, **options: Any) -> int:
 
 def cases_of(context: click.Context) -> "list[Case]":
     """Those of --case. Raises InvalidInputError for options that do not go together."""
-    from flashbench.case import parse_case
+    from flashbench.operations import parse_case
 
     options = context.params
     purpose = options["purpose"]

@@ -63,7 +63,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     with --retry. `flashbench builds` lists all results.
     """
     from flashbench.builds.running import StoppedError
-    from flashbench.case import parse_case
+    from flashbench.operations import parse_case
     from flashbench.revisions import Built, read
     from flashbench.revisions.commits import commits_of, known_commits
     from flashbench.revisions.many import refuse_interrupted

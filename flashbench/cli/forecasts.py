@@ -141,7 +141,7 @@ def bisect(context: click.Context, options: dict[str, Any]) -> Forecast:
 
 def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     """Forecast a search of unknown length: the commits that halving needs, and some more."""
-    from flashbench.case import parse_case
+    from flashbench.operations import parse_case
     from flashbench.revisions.many import default_jobs
 
     project = asked.project

@@ -11,23 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from flashbench.case import PRESETS, Causal, Shape, parse_shape
+from flashbench import operations
 from flashbench.cost.money import DevicePrice, Money, price_of, read_prices, seconds_of
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.machine import name_of
+from flashbench.operations import Operation, Sizes
 from flashbench.render.escape import printable
 
 if TYPE_CHECKING:
     from flashbench.measure.plan import Plan
     from flashbench.revisions import Project
     from flashbench.revisions.revision import Revision
-
-CAUSAL: dict[str, tuple[Causal, ...]] = {
-    "both": (False, True),
-    "causal": (True,),
-    "full": (False,),
-    "bottom_right": ("bottom_right",),
-}
 
 
 def processes_of(project: "Project | None", options: dict[str, Any]) -> str:
@@ -38,11 +32,11 @@ def processes_of(project: "Project | None", options: dict[str, Any]) -> str:
     return "paired" if asked == "auto" and is_foreign else asked
 
 
-def chosen_shapes(options: dict[str, Any]) -> list[Shape]:
+def chosen_shapes(options: dict[str, Any], operation: Operation) -> list[Sizes]:
     """The shapes of --preset and --shape; the headline shape if neither is given."""
     presets = options["presets"] or (() if options["shapes"] else ("headline",))
-    shapes = [shape for preset in presets for shape in PRESETS[preset]]
-    return shapes + [parse_shape(text) for text in options["shapes"]]
+    shapes = [shape for preset in presets for shape in operation.preset(preset)]
+    return shapes + [shape for text in options["shapes"] for shape in operation.parse(text)]
 
 
 def new_run_file(prefix: str) -> Path:
@@ -77,10 +71,12 @@ def tell_still(timeout: float, flag: str) -> Callable[[Sequence["Revision"]], No
 
 def plan_options(options: dict[str, Any]) -> dict[str, Any]:
     """The fields of a `Plan` that come from shared options."""
+    operation = operations.named(options.get("operation", operations.DEFAULT))
     return {
-        "shapes": chosen_shapes(options),
+        "operation": operation.name,
+        "shapes": chosen_shapes(options, operation),
         "dtypes": options["dtypes"] or None,
-        "causal": CAUSAL[options["causal"]],
+        "options": operation.requested(options["causal"]),
         "device": options["device"],
         "samples": options["samples"],
         "seed": options["seed"],

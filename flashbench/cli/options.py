@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import click
 
-from flashbench.case import DTYPES, PRESETS, parse_shape
+from flashbench.case import DTYPES
 from flashbench.cli.parameter_types import (
     BudgetType,
     Count,
@@ -16,6 +16,7 @@ from flashbench.cli.parameter_types import (
 from flashbench.cli.report_file import ReportFile
 from flashbench.errors import InvalidInputError
 from flashbench.metric import METRICS
+from flashbench.operations import ATTENTION
 
 TABLES = ("text", "markdown", "csv", "json")
 FORMATS = (*TABLES, "github", "junit")
@@ -42,7 +43,7 @@ def _shapes(
     """Refuse an invalid shape before anything is built or read."""
     try:
         for text in texts:
-            parse_shape(text)
+            ATTENTION.parse(text)
     except InvalidInputError as error:
         raise click.BadParameter(str(error), context, parameter) from None
     return texts
@@ -53,7 +54,7 @@ grid_options = together(
     click.option(
         "--preset",
         "presets",
-        type=click.Choice(list(PRESETS)),
+        type=click.Choice(list(ATTENTION.presets)),
         multiple=True,
         help="Shapes to measure; repeatable.  [default: headline]",
     ),

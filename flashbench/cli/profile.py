@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.candidates import OURS, is_function, parse_candidate, parse_candidates
-from flashbench.case import parse_case
 from flashbench.cli.measuring import tell
 from flashbench.cli.options import FORMATS, build_timeout_option, retry_build_option
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, Duration, PathType
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.metric import metric_of
+from flashbench.operations import parse_case
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _default() -> str:
 
 def _asked(text: str, case: "Case", options: dict[str, Any]) -> "ToProfile":
     """How what a user wrote is loaded. Raises InvalidInputError, NotMeasuredError."""
-    from flashbench.baseline_names import is_baseline_name
+    from flashbench.baseline_names import backend_of, is_baseline_name
     from flashbench.candidates import baselines
     from flashbench.measure.protocol import Setup
     from flashbench.profile.collect import ToProfile
@@ -193,10 +193,13 @@ def _asked(text: str, case: "Case", options: dict[str, Any]) -> "ToProfile":
         samples=40,
         min_sample_seconds=None,
         metrics=[metric_of(case.device, "gpu_cold" if options["cold"] else None)],
+        operation=case.operation,
     )
     if is_baseline_name(text):
-        setup.backends = text.partition(":")[2] or "default"
-        baselines(case.device, setup.backends)  # a name that is unknown is said before all
+        setup.backends = backend_of(text) or "default"
+        baselines(
+            case.device, setup.backends, case.operation
+        )  # a name that is unknown is said before all
         return ToProfile(setup, text, text)
     project = find(Path.cwd())
     setup.import_root = "" if project is None else str(project.import_root)

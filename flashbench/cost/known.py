@@ -9,13 +9,14 @@ from enum import StrEnum
 from functools import cached_property
 from statistics import median
 
-from flashbench.case import Case, parse_case
+from flashbench.case import Case
 from flashbench.cost import store
 from flashbench.cost.decision import launches_until_decided, spread_factor
 from flashbench.cost.estimate import Around, Seconds, Speed, Work, total_seconds
 from flashbench.cost.store import CaseCost, MachineCosts, start_key
 from flashbench.errors import InvalidInputError
 from flashbench.machine import name_of
+from flashbench.operations import parse_case
 from flashbench.stats.family import simultaneous_alpha
 
 

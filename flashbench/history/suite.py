@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flashbench import runfile
-from flashbench.case import Case, Causal, DtypeName, Shape, grid
+from flashbench.case import Case, DtypeName
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import record
 from flashbench.launches import FloatArray, LaunchData, collect
+from flashbench.operations.attention.operation import Causal, grid, masks
+from flashbench.operations.attention.shapes import Shape
 from flashbench.runfile import RunFile
 
 if TYPE_CHECKING:
@@ -84,9 +86,9 @@ def measure(device: str) -> None:
         return
     chosen, built = GRID[device], installed()
     plan = Plan(
-        shapes=chosen.shapes,
+        shapes=[shape.sizes for shape in chosen.shapes],
         dtypes=chosen.dtypes,
-        causal=chosen.causal,
+        options=masks(chosen.causal),
         device=device,
         candidates=[built.candidate(KERNEL)],
         import_roots={KERNEL: str(built.require())},

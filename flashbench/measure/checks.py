@@ -61,7 +61,7 @@ def check_output(problem: Problem, out: Tensor, sign: int, when: str = "") -> Co
 
 
 def check_inputs(problem: Problem) -> None:
-    """WrongError if a call changed q, k or v; they are restored for the other candidates."""
+    """WrongError if a call changed the inputs; they are restored for the other candidates."""
     if not problem.unchanged():
         problem.restore()
         raise WrongError("the call changed its inputs")
@@ -76,10 +76,10 @@ def _check_kind(problem: Problem, out: object, when: str = "") -> None:
         raise WrongError(f"{when}returned {type(out).__name__}, not a plain torch.Tensor")
     if out.layout != torch.strided or out.is_conj() or out.is_neg():
         raise WrongError(f"{when}returned a lazy or sparse tensor, not computed values")
-    q = problem.q
-    if out.dtype != q.dtype or out.device != q.device:
+    dtype, device = problem.dtype, problem.inputs[0].device
+    if out.dtype != dtype or out.device != device:
         raise WrongError(
-            f"{when}returned {out.dtype} on {out.device}, expected {q.dtype} on {q.device}"
+            f"{when}returned {out.dtype} on {out.device}, expected {dtype} on {device}"
         )
     if any(_storage(out) == _storage(x) for x in problem.inputs):
         raise WrongError(f"{when}the output shares memory with an input")
@@ -92,10 +92,10 @@ def _storage(x: Tensor) -> int:
 def _check_after_change(
     problem: Problem, call: Call, first: Tensor, synchronize: Callable[[], None]
 ) -> None:
-    """Call again after v changed in place, while the first output is still held.
+    """Call again after the inputs changed in place, while the first output is still held.
 
     On a GPU both are queued behind a spinning kernel, and the output is copied in stream order:
-    work on another stream that does not wait for the current one then reads the old v, and work
+    work on another stream that does not wait for the current one then reads old values, and work
     that the current stream does not wait for is unfinished when the output is copied.
     """
     on_gpu = problem.case.device == "cuda"

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from flashbench import __version__
+from flashbench.baseline_names import backend_of
 from flashbench.candidates import parse_candidates
 from flashbench.errors import InvalidInputError
 from flashbench.measure.plan import Plan
 from flashbench.measure.protocol import Ready
 from flashbench.measure.retries import UNFINISHED
-from flashbench.runfile import Candidate, Costs, RunFile, Settings
+from flashbench.runfile import Candidate, Costs, RunFile, Settings, version_for
 from flashbench.shard import cases_of_shard
 
 # Settings that a plan and its run file have in common.
@@ -22,6 +23,7 @@ def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
     cases = plan.cases(ready.device)
     cases_of_shard(cases, plan.shard)  # refuses more shards than cases
     return RunFile(
+        version=version_for(cases),
         flashbench=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=list(plan.command),
@@ -52,7 +54,7 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
         cases_of_shard(run.cases, settings.shard)
     except InvalidInputError as error:
         raise InvalidInputError(f"{path}: damaged run file: {error}") from None
-    backends = [c.spec.partition(":")[2] for c in run.candidates if c.baseline and ":" in c.spec]
+    backends = [backend_of(c.spec) for c in run.candidates if c.baseline and backend_of(c.spec)]
     return Plan(
         shapes=[],
         candidates=parse_candidates(
@@ -69,6 +71,7 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
         processes=settings.processes,
         pair=run.pair,
         metrics=_metrics(run),
+        operation=run.operation,
     )
 
 

@@ -24,12 +24,12 @@ def inspect_case(
     """Run each candidate a few times on a case that it is known to support."""
     found: dict[str, Inspected] = {}
     with torch.no_grad():
-        tensors, keywords = inputs_of(case, seed)
+        inputs = inputs_of(case, seed)
         for loaded in candidates:
             tell(loaded.name, "memory and kernels")
 
             def call(loaded: Loaded = loaded) -> torch.Tensor:
-                return loaded.call(*tensors, **keywords)
+                return loaded.call(*inputs.tensors, **inputs.keywords)
 
             with loaded.scope():
                 call()

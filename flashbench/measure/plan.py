@@ -6,24 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from flashbench.case import Case, Causal, DtypeName, Shape, grid
+from flashbench import operations
+from flashbench.case import DEFAULT_DTYPES, Case, DtypeName
 from flashbench.effort import PASSES
+from flashbench.operations import Options, Sizes
 from flashbench.runfile import Candidate, Pair, Processes
-
-DEFAULT_DTYPES: dict[str, tuple[DtypeName, ...]] = {
-    "cpu": ("fp32", "fp16", "bf16"),
-    "cuda": ("fp16", "bf16"),
-}
 
 
 @dataclass(frozen=True)
 class Plan:
     """What to measure. Fields that are None mean the device's defaults, which the worker knows."""
 
-    shapes: Sequence[Shape]
-    candidates: Sequence[Candidate]  # without the baselines; empty: only SDPA
+    shapes: Sequence[Sizes]
+    candidates: Sequence[Candidate]  # without the baselines; empty: only these
     dtypes: Sequence[DtypeName] | None = None
-    causal: Sequence[Causal] = (False, True)
+    options: Sequence[Options] | None = None
     device: str = "auto"
     backends: str = "auto"
     launches: int = 10
@@ -47,12 +44,16 @@ class Plan:
     processes: Literal["auto"] | Processes = "auto"  # as the resumed file has it, or shared
     pair: Pair | None = None
     chosen: Sequence[Case] = ()  # in place of a grid
+    operation: str = operations.DEFAULT
 
     def cases(self, device: str) -> list[Case]:
         """The whole grid on "cpu" or "cuda", or what was chosen in its place."""
         if self.chosen:
             return list(self.chosen)
-        return grid(self.shapes, self.dtypes or DEFAULT_DTYPES[device], self.causal, device)
+        operation = operations.named(self.operation)
+        dtypes = self.dtypes or DEFAULT_DTYPES[device]
+        options = operation.options if self.options is None else self.options
+        return operation.grid(self.shapes, dtypes, options, device)
 
 
 def derive_seed(*parts: object) -> int:

@@ -4,7 +4,9 @@ import socket
 
 import msgspec
 
+from flashbench import operations
 from flashbench.case import Case
+from flashbench.operations.case_document import decode_case, encode_case
 from flashbench.runfile import Candidate, DeviceState, Environment, Result
 
 
@@ -23,6 +25,7 @@ class Setup(msgspec.Struct, tag="setup", kw_only=True):
     import_root: str = ""  # searched first for modules of other candidates
     copies: str = ""  # where the worker puts its copies of them; the parent removes it
     metrics: list[str] | None = None  # None: all; empty: the one of the verdicts
+    operation: str = operations.DEFAULT
 
 
 class Measure(msgspec.Struct, tag="measure", kw_only=True):
@@ -120,12 +123,12 @@ class Fatal(msgspec.Struct, tag="fatal"):
 Request = Setup | Measure | Go | Inspect | Audit
 Reply = Phase | Ready | Turn | Done | Inspection | Audited | Refused | Fatal
 
-_requests: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
+_requests: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request, dec_hook=decode_case)
 _replies: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Reply)
 
 
 def encode(message: Request | Reply) -> bytes:
-    return msgspec.json.encode(message) + b"\n"
+    return msgspec.json.encode(message, enc_hook=encode_case) + b"\n"
 
 
 def decode_reply(line: bytes) -> Reply:

@@ -43,10 +43,11 @@ def differences(run: RunFile, plan: Plan, called: str = "candidates") -> list[st
     mine = [candidate for candidate in run.candidates if not candidate.baseline]
     theirs = [candidate for candidate in run.candidates if candidate.baseline]
     compared = {
+        "--operation": run.operation == plan.operation,
         called: _specs(mine) == _specs(plan.candidates),
         "builds": _same_builds(mine, plan),
         "--backends": {one.spec for one in theirs}
-        == {one.spec for one in baselines(device, plan.backends)},
+        == {one.spec for one in baselines(device, plan.backends, plan.operation)},
         f"--processes ({settings.processes})": plan.processes in ("auto", settings.processes),
         "cases": {case.id for case in run.cases} == {case.id for case in plan.cases(device)},
         f"--shard ({settings.shard.partition(':')[0] or 'none'})": settings.shard == plan.shard,

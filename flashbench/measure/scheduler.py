@@ -316,6 +316,7 @@ class Scheduler:
                 import_roots=dict(self.plan.import_roots),
                 repository=self.plan.repository,
                 import_root=self.plan.import_root,
+                operation=self.plan.operation,
             )
             try:
                 ready = self._worker.ask(setup, self._seconds.left())

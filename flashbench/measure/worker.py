@@ -182,14 +182,15 @@ def _offered(setup: Setup, device: str) -> list[Candidate]:
         torch.set_num_threads(setup.threads)
     if setup.import_root:
         sys.path.insert(0, setup.import_root)
-    return [*baselines(device, setup.backends), *setup.candidates]
+    return [*baselines(device, setup.backends, setup.operation), *setup.candidates]
 
 
 def _load(setup: Setup, candidate: Candidate, settings: torch_settings.Values) -> Loaded:
     """Load a candidate. Torch settings that its import changes, even one that fails, apply to its
     own calls only."""
     try:
-        loaded, candidate.build = load(candidate, _revision_loader(setup, candidate))
+        of_revision = _revision_loader(setup, candidate)
+        loaded, candidate.build = load(candidate, of_revision, setup.operation)
     finally:
         chosen = torch_settings.set_aside(settings)
     if chosen:

@@ -19,9 +19,9 @@ class Floor:
 def floors(case: Case, ceilings: Ceilings, metric: str) -> list[Floor]:
     """The known floors, largest first.
 
-    arithmetic: the two products over the unmasked pairs. bytes: q, k and v read once, the output
-    written once, from the cache if it holds them all and is not flushed. exponentials: one per
-    pair. launch: an empty call, by the same clock.
+    arithmetic: the operations of the definition. bytes: inputs read once, the result written once,
+    from the cache if it holds them all and is not flushed. exponentials: those of the definition.
+    launch: an empty call, by the same clock.
     """
     found = []
     if rate := ceilings.flops.get(case.dtype):
@@ -34,9 +34,11 @@ def floors(case: Case, ceilings: Ceilings, metric: str) -> list[Floor]:
     if rate:
         work = f"{case.bytes / 1e6:.4g} MB"
         found.append(Floor("bytes", case.bytes / rate, work, f"{rate / 1e9:.4g} GB/s ({where})"))
-    if rate := ceilings.exponentials:
-        work = f"{case.pairs / 1e9:.4g} G exponentials"
-        found.append(Floor("exponentials", case.pairs / rate, work, f"{rate / 1e12:.4g} T/s"))
+    if case.exponentials and (rate := ceilings.exponentials):
+        work = f"{case.exponentials / 1e9:.4g} G exponentials"
+        found.append(
+            Floor("exponentials", case.exponentials / rate, work, f"{rate / 1e12:.4g} T/s")
+        )
     if seconds := ceilings.launch_seconds.get(metric):
         found.append(
             Floor("launch", seconds, "a call that does nothing", f"{seconds * 1e6:.3g} us")

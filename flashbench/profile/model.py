@@ -11,6 +11,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
 from flashbench.inputs import read_input
 from flashbench.machine import Ceilings
+from flashbench.operations.case_document import decode_case, encode_case
 from flashbench.runfile import Candidate, Environment
 
 FORMAT = "flashbench-profile"
@@ -93,12 +94,12 @@ class CaseProfile(msgspec.Struct, kw_only=True):
         return "gpu_cold" if self.cold else "gpu_warm"
 
 
-_PROFILE = msgspec.json.Decoder(CaseProfile)
+_PROFILE = msgspec.json.Decoder(CaseProfile, dec_hook=decode_case)
 
 
 def save(profile: CaseProfile, path: Path) -> None:
     """Write the document atomically. Raises OSError."""
-    write_file(path, msgspec.json.encode(profile) + b"\n")
+    write_file(path, msgspec.json.encode(profile, enc_hook=encode_case) + b"\n")
 
 
 def is_profile(path: Path) -> bool:

@@ -14,6 +14,7 @@ import flashbench
 from flashbench.case import Case
 from flashbench.inputs import read_input
 from flashbench.measure.protocol import Setup
+from flashbench.operations.case_document import decode_case, encode_case
 from flashbench.profile.perf import Calls
 
 _MAX_BYTES = 2**24
@@ -37,7 +38,7 @@ class Job(msgspec.Struct, kw_only=True):
     cold: bool
 
 
-_JOB = msgspec.json.Decoder(Job)
+_JOB = msgspec.json.Decoder(Job, dec_hook=decode_case)
 
 
 def command(job: Path) -> list[str]:
@@ -48,7 +49,7 @@ def command(job: Path) -> list[str]:
 
 def write(job: Job, path: Path) -> None:
     """Raises OSError."""
-    path.write_bytes(msgspec.json.encode(job))
+    path.write_bytes(msgspec.json.encode(job, enc_hook=encode_case))
 
 
 def main(path: str, marks: Sequence[str] = ()) -> None:
@@ -62,10 +63,10 @@ def main(path: str, marks: Sequence[str] = ()) -> None:
     try:
         loaded = load_one(job.setup, job.candidate, job.case.device)
         with torch.no_grad(), loaded.scope():
-            tensors, keywords = inputs_of(job.case, job.seed)
+            inputs = inputs_of(job.case, job.seed)
 
             def call() -> object:
-                return loaded.call(*tensors, **keywords)
+                return loaded.call(*inputs.tensors, **inputs.keywords)
 
             for _ in range(_WARM_UP_CALLS):
                 call()

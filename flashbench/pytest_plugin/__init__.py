@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flashbench.candidates import SDPA, parse_candidate
-from flashbench.case import DTYPES, grid, parse_shape
+from flashbench.case import DTYPES
 from flashbench.errors import InvalidInputError
+from flashbench.operations.attention.operation import grid
+from flashbench.operations.attention.shapes import parse_shape
 
 if TYPE_CHECKING:
     from flashbench.pytest_plugin.attention import Attention

@@ -8,14 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from flashbench.candidates import BACKENDS, SDPA, Loaded, load, parse_candidate
-from flashbench.case import Case, Causal, DtypeName, Shape, grid
+from flashbench.candidates import SDPA, Loaded, load, parse_candidate
+from flashbench.case import Case, DtypeName
 from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import NotMeasuredError
 from flashbench.measure.clock import Clock
 from flashbench.measure.measurement import make_clock
 from flashbench.measure.plan import derive_seed
 from flashbench.measure.problem import Problem
+from flashbench.operations.attention.operation import Causal, grid
+from flashbench.operations.attention.sdpa import BACKENDS
+from flashbench.operations.attention.shapes import Shape
 from flashbench.runfile import Candidate
 
 

@@ -1,11 +1,10 @@
 """Describe how a run file was measured: facts, and a paragraph for a paper."""
 
-from collections.abc import Sequence
-
-from flashbench.case import Case
+from flashbench import operations
 from flashbench.cost.spent import Spent
 from flashbench.launches import LaunchData, own_candidates
 from flashbench.metric import label_of
+from flashbench.operations.operation import listed
 from flashbench.report import Report
 from flashbench.runfile import RunFile
 from flashbench.table import percentage, speedup_cell
@@ -59,28 +58,12 @@ def _setup(data: LaunchData) -> str:
     ]
     software = [f"PyTorch {run.environment.torch}" if run.environment.torch else "PyTorch"]
     software += [f"CUDA {run.environment.cuda}"] if run.environment.cuda else []
-    subject = f"We measured {_listed(ours)} against" if ours else "We measured"
+    operation = operations.named(run.operation)
+    subject = f"We measured {listed(ours)} against" if ours else "We measured"
     return (
-        f"{subject} {_listed(baselines)} of {', '.join(software)} on {_listed(devices)}, on "
-        f"{len(run.cases)} attention problem{'s' * (len(run.cases) != 1)} ({_grid(run.cases)})."
-    )
-
-
-def _grid(cases: Sequence[Case]) -> str:
-    def span(numbers: set[int], what: str) -> str:
-        low, high = min(numbers), max(numbers)
-        return f"{what} {low}" if low == high else f"{what} {low} to {high}"
-
-    shapes = [case.shape for case in cases]
-    return "; ".join(
-        [
-            span({s.batch for s in shapes}, "batch"),
-            span({s.heads for s in shapes}, "heads"),
-            span({s.q_len for s in shapes} | {s.k_len for s in shapes}, "lengths"),
-            f"head dim {_listed([str(d) for d in sorted({s.head_dim for s in shapes})])}",
-            _listed(sorted({case.dtype for case in cases})),
-            f"masks: {_listed(sorted({case.mask.replace('_', ' ') for case in cases}))}",
-        ]
+        f"{subject} {listed(baselines)} of {', '.join(software)} on {listed(devices)}, on "
+        f"{len(run.cases)} {operation.name} problem{'s' * (len(run.cases) != 1)} "
+        f"({operation.grid_in_words(run.cases)})."
     )
 
 
@@ -92,7 +75,7 @@ def _measuring(data: LaunchData) -> str:
         if s.processes == "paired"
         else ("one process for all candidates")
     )
-    metrics = _listed(sorted({label_of(metric) for metric in data.metrics}))
+    metrics = listed(sorted({label_of(metric) for metric in data.metrics}))
     least = f" of at least {s.min_sample_seconds * 1e3:g} ms" if s.min_sample_seconds else ""
     checked = any(r.correctness for launch in run.launches for r in launch.results)
     text = (
@@ -137,10 +120,5 @@ def _result(report: Report) -> str:
     if not parts:
         return ""
     total = len(report.verdicts)
-    text = f"Verdicts of {total} comparison{'s' * (total != 1)}: {_listed(parts)}"
-    return f"{text}; {_listed(means)}." if means else f"{text}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    names = list(dict.fromkeys(names))
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+    text = f"Verdicts of {total} comparison{'s' * (total != 1)}: {listed(parts)}"
+    return f"{text}; {listed(means)}." if means else f"{text}."

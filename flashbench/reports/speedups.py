@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from flashbench import operations
+from flashbench.baseline_names import is_default, title
 from flashbench.case import Case
 from flashbench.comparison import Comparison
 from flashbench.report import Report
@@ -51,12 +53,12 @@ def judged(report: Report) -> list[Judged]:
         and isinstance(comparison.case, Case)
         and abs(comparison.shift.value) < 700
     ]
-    return sorted(found, key=lambda one: (one.case.flops, one.case))
+    return sorted(found, key=lambda one: (one.case.flops, operations.of(one.case).order(one.case)))
 
 
 def shape_name(case: Case) -> str:
-    """Of a row: batch, heads, lengths; the head dim stands above."""
-    return case.id.split(f"-d{case.shape.head_dim}-")[0].replace("-", " ")
+    """Of a row: what does not stand above."""
+    return operations.of(case).shape_in_panel(case)
 
 
 def overview(report: Report, name: str = "speedups") -> Figure:
@@ -76,7 +78,7 @@ def against(report: Report) -> str:
     """What the speed-ups are over."""
     names = {comparison.pairing.against for comparison in report.comparisons}
     name = names.pop() if len(names) == 1 else "the best baseline"
-    return "SDPA" if name == "sdpa" else name
+    return title(name) if is_default(name) else name
 
 
 def overview_panels(found: Sequence[Judged], ends: Ends, prefix: str = "") -> list[Panel]:
@@ -85,7 +87,7 @@ def overview_panels(found: Sequence[Judged], ends: Ends, prefix: str = "") -> li
     groups: dict[tuple[str, str, str, str], list[Judged]] = {}
     for one in found:
         candidate = one.comparison.candidate if several else ""
-        key = candidate, one.case.device, one.case.dtype, one.case.mask
+        key = candidate, one.case.device, one.case.dtype, " ".join(one.case.options.values())
         groups.setdefault(key, []).append(one)
     panels = []
     for (candidate, device, dtype, mask), members in sorted(groups.items()):
@@ -108,25 +110,25 @@ def by_shape(report: Report, name: str = "speedups-by-shape") -> Figure:
     found = judged(report)
     dtypes = tuple(sorted({one.case.dtype for one in found}, key=_dtype_rank))
     several = len({one.comparison.candidate for one in found}) > 1
-    groups: dict[tuple[str, str, str, int], list[Judged]] = {}
+    groups: dict[tuple[str | int, ...], list[Judged]] = {}
     for one in found:
         candidate = one.comparison.candidate if several else ""
-        key = candidate, one.case.device, one.case.mask, one.case.shape.head_dim
-        groups.setdefault(key, []).append(one)
+        part, _ = operations.of(one.case).shape_panel(one.case)
+        groups.setdefault((candidate, one.case.device, *part), []).append(one)
     ends = ends_of(found) if found else (0.9, 1.1)
     panels = []
-    for (candidate, device, mask, head_dim), members in sorted(groups.items()):
-        named = [device, mask.replace("_", " "), f"head dim {head_dim}"]
-        title = ", ".join(filter(None, [candidate, *named]))
+    for place, members in sorted(groups.items()):
+        _, named = operations.of(members[0].case).shape_panel(members[0].case)
+        heading = ", ".join(str(part) for part in [*place[:2], *named] if part)
         rows = list(dict.fromkeys(shape_name(one.case) for one in members))
         for start in range(0, len(rows), _ROWS):
-            part = rows[start : start + _ROWS]
-            inside = [one for one in members if shape_name(one.case) in part]
-            panels.append(_shape_panel(title, part, inside, dtypes, ends))
+            shown = rows[start : start + _ROWS]
+            inside = [one for one in members if shape_name(one.case) in shown]
+            panels.append(_shape_panel(heading, shown, inside, dtypes, ends))
     return Figure(
         name,
         f"Speed-up over {against(report)}, by shape and dtype",
-        f"A row is a shape: batch (b), heads (h), kv heads (g), queries (q), keys (k). {_READ}",
+        f"{_caption(report)} {_READ}",
         panels,
         dtypes,
         _data(found),
@@ -170,6 +172,10 @@ def ends_of(found: Sequence[Judged]) -> Ends:
     return log_ends([low, high, *(end for end in bounds if low / 1.25 < end < high * 1.25)])
 
 
+def _caption(report: Report) -> str:
+    return operations.named(report.data[0].run.operation).shape_caption
+
+
 def _summary(members: Sequence[Judged]) -> str:
     ratios = [one.ratio for one in members]
     counts: dict[str, int] = {}
@@ -184,14 +190,23 @@ def _summary(members: Sequence[Judged]) -> str:
 
 
 def _data(found: Sequence[Judged]) -> Data:
-    columns = ["case", "candidate", "against", "metric", "shape", "dtype", "mask", "device"]
+    options = found[0].case.options if found else {"mask": ""}
+    columns = ["case", "candidate", "against", "metric", "shape", "dtype", *options, "device"]
     columns += ["speedup", "speedup_low", "speedup_high", "verdict"]
     rows: list[list[str | float | int | None]] = []
     for one in found:
         pairing, case = one.comparison.pairing, one.case
         named = [case.id, pairing.candidate, pairing.against, pairing.metric, shape_name(case)]
         rows.append(
-            [*named, case.dtype, case.mask, case.device, one.ratio, *one.ends, one.verdict.outcome]
+            [
+                *named,
+                case.dtype,
+                *case.options.values(),
+                case.device,
+                one.ratio,
+                *one.ends,
+                one.verdict.outcome,
+            ]
         )
     return Data(columns, rows)
 

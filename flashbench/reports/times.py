@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbench import operations
 from flashbench.case import Case
 from flashbench.launches import LaunchData
 from flashbench.report import Report
@@ -117,6 +118,7 @@ def _quantile_data(data: LaunchData) -> Data:
 def scaling(data: LaunchData, what: str) -> Figure:
     """what: "rate" (TFLOP/s) or "time" by the length of the keys; a panel a family of cases."""
     names = candidates(data)
+    operation = operations.named(data.run.operation)
     panels: list[Panel] = []
     rows: list[list[str | float | int | None]] = []
     for title, cases in families([*data.run.cases]):
@@ -133,8 +135,8 @@ def scaling(data: LaunchData, what: str) -> Figure:
             values += [*y, *(end for end in [*low, *high] if end)]
             rows += [[title, name, *p] for p in points]
         if marks:
-            lengths = [case.shape.k_len for case in cases]
-            x_axis = Axis("keys", "log", log_ends(lengths), marked=tuple(lengths))
+            lengths = [operation.scale(case) for case in cases]
+            x_axis = Axis(operation.scales_with, "log", log_ends(lengths), marked=tuple(lengths))
             y_axis = Axis(_UNITS[what], "log", log_ends(values))
             panels.append(Panel(title, x_axis, y_axis, marks, _scaling_summary(marks, names)))
     caption = (
@@ -142,7 +144,7 @@ def scaling(data: LaunchData, what: str) -> Figure:
         "length has several cases, the one with the most work is drawn; each mark names its case."
     )
     said = "Throughput" if what == "rate" else "Time"
-    data_ = Data(["family", "candidate", "keys", what, "low", "high", "case"], rows)
+    data_ = Data(["family", "candidate", operation.scales_with, what, "low", "high", "case"], rows)
     return Figure(f"scaling-{what}", f"{said} by sequence length", caption, panels, names, data_)
 
 
@@ -153,7 +155,7 @@ def families(cases: Sequence[Case]) -> list[tuple[str, list[Case]]]:
     """Cases that differ in length: first those that differ in nothing else; of the others, those
     of one head dim, dtype and mask. Two lengths at least."""
     found: list[tuple[str, list[Case]]] = []
-    rest = list(cases)
+    rest = [case for case in cases if operations.of(case).scales_with]
     for strict in (True, False):
         groups: dict[tuple[object, ...], list[Case]] = {}
         for case in rest:
@@ -161,7 +163,7 @@ def families(cases: Sequence[Case]) -> list[tuple[str, list[Case]]]:
         for key, members in groups.items():
             longest: dict[int, Case] = {}
             for case in sorted(members, key=lambda one: one.flops):
-                longest[case.shape.k_len] = case
+                longest[operations.of(case).scale(case)] = case
             if len(longest) >= (4 if strict else 2):
                 ordered = [longest[length] for length in sorted(longest)]
                 found.append((", ".join(str(part) for part in key if part), ordered))
@@ -170,10 +172,7 @@ def families(cases: Sequence[Case]) -> list[tuple[str, list[Case]]]:
 
 
 def _family(case: Case, *, strict: bool) -> tuple[object, ...]:
-    s = case.shape
-    queries = "" if s.q_len == s.k_len else f"q{s.q_len}" if s.q_len < 32 else "queries < keys"
-    exactly = f"b{s.batch} h{s.heads}" + f" g{s.kv_heads}" * (s.kv_heads != s.heads)
-    return case.dtype, case.mask.replace("_", " "), f"d{s.head_dim}", queries, exactly * strict
+    return case.dtype, *operations.of(case).family(case, strict=strict)
 
 
 def _along(
@@ -195,7 +194,7 @@ def _along(
         else:
             value, low, high = (s * 1e6 if s else None for s in seconds)
         assert value is not None
-        found.append((case.shape.k_len, value, low or value, high or value, case.id))
+        found.append((operations.of(case).scale(case), value, low or value, high or value, case.id))
     return found
 
 

@@ -14,15 +14,15 @@ from typing import Any
 
 import torch
 
+from flashbench import operations
 from flashbench.candidates import Loaded, reason
-from flashbench.case import Case, DtypeName, Shape, parse_case
+from flashbench.case import DEFAULT_DTYPES, Case, DtypeName
 from flashbench.measure.checks import WrongError, check_candidate
-from flashbench.measure.plan import DEFAULT_DTYPES
 from flashbench.measure.problem import Problem
+from flashbench.operations import parse_case
+from flashbench.operations.operation import Operation
 from flashbench.runfile import Candidate
 
-# (length, head dim), in this order: each is tried after refusals of those before it.
-SIZES = ((64, 64), (128, 128), (128, 64), (64, 32), (256, 256), (128, 96), (512, 128))
 # Tried if a device's default dtypes are all refused.
 _LAST_DTYPES: dict[str, tuple[DtypeName, ...]] = {"cpu": (), "cuda": ("fp32",)}
 # Raised by TORCH_CHECK, a guard or an assertion at a kernel's entry.
@@ -88,20 +88,18 @@ def check_named(call: Callable[..., Any], spec: str, names: Sequence[str]) -> Ch
     return found
 
 
-def check_small(call: Callable[..., Any], spec: str) -> Checked:
-    """Check each dtype and mask on every device here, at the first of `SIZES` that the callable
-    accepts."""
+def check_small(
+    call: Callable[..., Any], spec: str, operation: Operation = operations.ATTENTION
+) -> Checked:
+    """Check each of the operation's trials on every device here, at the first case that the
+    callable accepts."""
     found = Checked()
     for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
         taken = len(found.right)
         for dtypes in (DEFAULT_DTYPES[device], _LAST_DTYPES[device]):
             if len(found.right) > taken or found.wrong:
                 break
-            tries = [
-                [Case(_shape(*size), dtype, causal, device) for size in SIZES]
-                for dtype in dtypes
-                for causal in (False, True)
-            ]
+            tries = [tried for dtype in dtypes for tried in operation.trials(dtype, device)]
             of_device = _checked(call, spec, tries)
             found.right += of_device.right
             found.refused |= of_device.refused
@@ -125,25 +123,22 @@ def _judge_failed(found: Checked) -> None:
 
 def summarized(cases: Iterable[Case]) -> str:
     """Case ids, merged by shape and device: b1-h2-q64-d64-{fp16,bf16}-full-cpu."""
-    masks: dict[tuple[str, str, str], list[str]] = {}
+    options: dict[tuple[str, str, str], list[str]] = {}
     for case in cases:
-        shape = case.id.rsplit("-", 3)[0]
-        masks.setdefault((shape, case.device, case.dtype), []).append(case.mask)
+        shape = case.id.split(f"-{case.dtype}-")[0]
+        said = "-".join(case.options.values())
+        options.setdefault((shape, case.device, case.dtype), []).append(said)
     dtypes: dict[tuple[str, str, str], list[str]] = {}
-    for (shape, device, dtype), those in masks.items():
+    for (shape, device, dtype), those in options.items():
         dtypes.setdefault((shape, device, _either(those)), []).append(dtype)
     return ", ".join(
-        f"{shape}-{_either(those)}-{mask}-{device}"
-        for (shape, device, mask), those in dtypes.items()
+        "-".join(filter(None, [shape, _either(those), said, device]))
+        for (shape, device, said), those in dtypes.items()
     )
 
 
 def _either(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{{{','.join(words)}}}"
-
-
-def _shape(length: int, head_dim: int) -> Shape:
-    return Shape(1, 2, 2, length, length, head_dim)
 
 
 def _checked(call: Callable[..., Any], spec: str, tries: Iterable[Sequence[Case]]) -> Checked:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from flashbench.case import Case, parse_case
+from flashbench import operations
 from flashbench.errors import InvalidInputError
 from flashbench.table import (
     ATTENTION,
@@ -19,17 +19,6 @@ from flashbench.verdict import Outcome
 
 Row = dict[str, Cell]
 ALL = "all"
-# Parts of a case by which its rows can be grouped or sorted, beside columns.
-_PARTS: dict[str, Callable[[Case], str | int]] = {
-    "shape": lambda case: case.id.split(f"-{case.dtype}-")[0],
-    "batch": lambda case: case.shape.batch,
-    "heads": lambda case: case.shape.heads,
-    "length": lambda case: case.shape.k_len,
-    "head_dim": lambda case: case.shape.head_dim,
-    "dtype": lambda case: case.dtype,
-    "mask": lambda case: case.mask,
-    "device": lambda case: case.device,
-}
 _URGENCY = {verdict: place for place, verdict in enumerate(ATTENTION)}
 
 
@@ -114,17 +103,19 @@ def _reader(document: Document, name: str, option: str) -> Callable[[Row], objec
     if column is not None:
         key = column.key
         return lambda row: row[key].value if key in row else None
-    part = _PARTS.get(name)
-    if part is None:
-        raise InvalidInputError(_unknown(option, name, [*_PARTS, *_titles(document)]))
+    known = next(filter(None, map(_parts, document.rows)), operations.PARTS)
+    if name not in known:
+        raise InvalidInputError(_unknown(option, name, [*known, *_titles(document)]))
+    return lambda row: _parts(row).get(name)
 
-    def read(row: Row) -> object:
-        try:
-            return part(parse_case(str(row["case"].value)))
-        except (InvalidInputError, KeyError):
-            return None  # another tool's benchmark
 
-    return read
+def _parts(row: Row) -> dict[str, str | int]:
+    """What a row's case can be sorted and grouped by, beside columns."""
+    try:
+        case = operations.parse_case(str(row["case"].value))
+    except (InvalidInputError, KeyError):
+        return {}  # another tool's benchmark
+    return operations.of(case).parts(case)
 
 
 def _with_columns(document: Document, names: Sequence[str]) -> Document:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashbench.case import Case, Shape
+from flashbench.case import Case
 from flashbench.cost.estimate import (
     Around,
     Speed,
@@ -20,10 +20,12 @@ from flashbench.cost.estimate import (
     total_seconds,
 )
 from flashbench.cost.known import Basis, Experience
+from flashbench.operations.attention.operation import attention_case
+from flashbench.operations.attention.shapes import Shape
 from flashbench.shard import Shard, cases_of_shard
 
 CASES = [
-    Case(Shape(1, heads, heads, length, length, 64), dtype, causal, "cpu")
+    attention_case(Shape(1, heads, heads, length, length, 64), dtype, causal, "cpu")
     for heads in (1, 8)
     for length in (32, 256, 2048)
     for dtype in ("fp32", "bf16")

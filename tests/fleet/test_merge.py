@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from synthetic import make_cases, make_pair, make_run
 
 from flashbench import runfile
-from flashbench.case import PRESETS, Case, grid
+from flashbench.case import Case
 from flashbench.cli import cli
 from flashbench.cli.compare import command as compare
 from flashbench.cli.merge import command as merge_command
 from flashbench.errors import InvalidInputError
 from flashbench.fleet.merge import merge, split, unfinished_launches, warnings
+from flashbench.operations.attention.operation import grid
+from flashbench.operations.attention.shapes import PRESETS
 from flashbench.render import render
 from flashbench.report import report_one
 from flashbench.runfile import DeviceState, Pair, RunFile
@@ -118,11 +120,11 @@ def test_merge_undoes_split(run: RunFile, data: st.DataObject) -> None:
     if data.draw(st.booleans()):  # as a planner assigns them
         order = data.draw(st.permutations(range(len(run.cases))))
         shards = [Shard(i + 1, count, tuple(order[i::count])) for i in range(count)]
-    before = msgspec.json.encode(run)
+    before = runfile.encode(run)
     parts = data.draw(st.permutations(named(split(copy.deepcopy(run), shards))))
     merged = merge(parts)
-    assert msgspec.json.encode(merged) == before
-    decoded = runfile.decode(msgspec.json.encode(parts[0][1]), "part")
+    assert runfile.encode(merged) == before
+    decoded = runfile.decode(runfile.encode(parts[0][1]), "part")
     assert decoded.settings.shard == parts[0][1].settings.shard
     assert (unfinished_launches(merged) == 0) == all(not unfinished_launches(p) for _, p in parts)
 

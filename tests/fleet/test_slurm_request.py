@@ -152,7 +152,7 @@ def test_shards_of_a_lost_node_are_sent_once_more(
     monkeypatch.setattr(slurm.Cluster, "submit", submit)
     monkeypatch.setattr(slurm.Cluster, "wait", wait)
     told: list[str] = []
-    plan = Plan(shapes=[case.shape for case in cases], candidates=[], device="cpu", launches=2)
+    plan = Plan(shapes=[case.sizes for case in cases], candidates=[], device="cpu", launches=2)
     ended = slurm.measure_on_slurm(plan, slurm.Cluster(parts, slurm.Request(60), told.append), [])
     assert sent == [["1/2", "2/2"], ["2/2"]]
     assert ended is not None

@@ -12,13 +12,13 @@ from masks import IDS, MASKS, for_ours, for_reference, for_sdpa
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from flashbench import reference
+from flashbench.operations.attention import truth as reference
 
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
 from flashbench import torch_attention
-from flashbench.case import Causal
+from flashbench.operations.attention.operation import Causal
 
 if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
@@ -67,7 +67,7 @@ def qkv(
 def assert_right(
     out: Tensor, q: Tensor, k: Tensor, v: Tensor, causal: Causal, scale: float | None = None
 ) -> None:
-    """`out` is as close to float64 as the rule of flashbench.reference asks."""
+    """`out` is as close to float64 as the error rule of attention asks."""
     q, k, v = (x.contiguous() for x in (q, k, v))
     expected = reference.attention(q, k, v, **for_reference(causal), scale=scale)
     same_dtype = sdpa(

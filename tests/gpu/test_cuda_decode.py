@@ -17,8 +17,8 @@ if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
 from flashbench import torch_attention
-from flashbench.case import Causal
 from flashbench.measure.inspect import kernels_of
+from flashbench.operations.attention.operation import Causal
 
 if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)

@@ -8,16 +8,18 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from flashbench.candidates import Loaded, baselines, load
-from flashbench.case import Case, parse_shape
+from flashbench.case import Case
 from flashbench.measure.clock import MetricUnavailableError
 from flashbench.measure.environment import device_state, environment
 from flashbench.measure.inspect import inspect_case
 from flashbench.measure.measurement import Options, make_clock, measure_case
+from flashbench.operations.attention.operation import attention_case
+from flashbench.operations.attention.shapes import parse_shape
 from flashbench.runfile import Candidate, Result
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
 
-CASE = Case(parse_shape("1,8,512,64"), "fp16", False, "cuda")
+CASE = attention_case(parse_shape("1,8,512,64"), "fp16", False, "cuda")
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ from torch import Tensor
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
-from flashbench import reference, torch_attention
-from flashbench.case import Causal
+from flashbench import torch_attention
+from flashbench.operations.attention import truth as reference
+from flashbench.operations.attention.operation import Causal
 
 if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)

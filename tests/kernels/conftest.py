@@ -6,8 +6,8 @@ import pytest
 import torch
 from masks import IDS, MASKS
 
-from flashbench.case import Causal
 from flashbench.extension import load
+from flashbench.operations.attention.operation import Causal
 
 _C = load()
 

@@ -8,8 +8,9 @@ from masks import for_ours, for_reference, for_sdpa
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from flashbench import attention, reference
-from flashbench.case import Causal
+from flashbench import attention
+from flashbench.operations.attention import truth as reference
+from flashbench.operations.attention.operation import Causal
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Truth:
     sdpa: Tensor
 
     def judge(self, out: Tensor) -> None:
-        """Fail with the reason if `out` is not right by the rule of flashbench.reference."""
+        """Fail with the reason if `out` is not right by the error rule of attention."""
         found = reference.check(out, self.expected, self.sdpa)
         assert found.correct, found.reason
 

@@ -7,8 +7,8 @@ from kernels.cpu_truth import ours, random_inputs
 from masks import MASKS
 from torch import Tensor
 
-from flashbench.case import Causal
 from flashbench.extension import load
+from flashbench.operations.attention.operation import Causal
 
 _C = load()
 

@@ -1,4 +1,4 @@
-"""CPU kernels against float64, by the rule of flashbench.reference."""
+"""CPU kernels against float64, by the error rule of attention."""
 
 from functools import lru_cache
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kernels.cpu_truth import Truth, ours, random_inputs, random_truth, truth_of
 from masks import MASKS
 
-from flashbench.case import Causal
 from flashbench.extension import load
+from flashbench.operations.attention.operation import Causal
 
 _C = load()
 

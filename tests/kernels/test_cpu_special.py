@@ -8,7 +8,7 @@ import torch
 from kernels.cpu_truth import Truth, ours, random_inputs, truth_of
 from torch import Tensor
 
-from flashbench.case import Causal
+from flashbench.operations.attention.operation import Causal
 
 
 @lru_cache(maxsize=32)

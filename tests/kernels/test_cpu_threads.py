@@ -10,8 +10,8 @@ import pytest
 import torch
 from kernels.cpu_truth import ours, random_inputs
 
-from flashbench.case import Causal
 from flashbench.extension import load
+from flashbench.operations.attention.operation import Causal
 
 _C = load()
 

@@ -8,16 +8,18 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from flashbench.candidates import load, parse_candidate
-from flashbench.case import Case, parse_shape
+from flashbench.case import Case
 from flashbench.measure.clock import Call, MetricUnavailableError, Sampler
 from flashbench.measure.clock_cpu import CpuClock
 from flashbench.measure.inspect import inspect_case
 from flashbench.measure.measurement import Options, measure_case
 from flashbench.measure.problem import Problem
+from flashbench.operations.attention.operation import attention_case
+from flashbench.operations.attention.shapes import parse_shape
 from flashbench.runfile import Candidate, Result
 from tests.measure import candidates_for_tests
 
-CASE = Case(parse_shape("1,2,16,32"), "fp32", True, "cpu")
+CASE = attention_case(parse_shape("1,2,16,32"), "fp32", True, "cpu")
 OPTIONS = Options(samples=4, seed=1)
 
 
@@ -105,7 +107,7 @@ def test_failing_candidate_is_recorded(function: str, status: str, words: str) -
 
 def test_later_launches_check_sampled_rows() -> None:
     """Without the full check, rows are sampled, the last among them, and a wrong row is found."""
-    case = Case(parse_shape("1,2,200,32"), "fp32", True, "cpu")
+    case = attention_case(parse_shape("1,2,200,32"), "fp32", True, "cpu")
     options = Options(samples=2, seed=1, full_check=False)
     sdpa, good, bad = measured("correct", "wrong", case=case, options=options)
     assert sdpa.correctness is not None
@@ -139,7 +141,7 @@ def test_metric_that_is_lost_is_absent_with_its_reason() -> None:
 
 def test_grouped_heads_and_unequal_lengths() -> None:
     """Grouped-query heads and a key length of its own are measured, sampled rows included."""
-    case = Case(parse_shape("b1-h4-g2-q100-k30-d32"), "bf16", True, "cpu")
+    case = attention_case(parse_shape("b1-h4-g2-q100-k30-d32"), "bf16", True, "cpu")
     for full in (True, False):
         results = measured("falls_back", case=case, options=Options(2, 1, full_check=full))
         assert results[0].status == "ok", results[0].reason
@@ -154,7 +156,7 @@ def test_spent_budget_keeps_no_half_pairs() -> None:
 
 def test_peak_memory_counts_what_a_call_needs() -> None:
     """The formula that writes every score to memory needs more than the scores take."""
-    case = Case(parse_shape("1,4,1024,32"), "fp32", False, "cpu")
+    case = attention_case(parse_shape("1,4,1024,32"), "fp32", False, "cpu")
     scores, output = 4 * 1024 * 1024 * 4, 4 * 1024 * 32 * 4
     texts = ["tests.measure.candidates_for_tests:falls_back"]
     texts += ["tests.measure.candidates_for_tests:correct"]
@@ -169,10 +171,10 @@ def test_peak_memory_counts_what_a_call_needs() -> None:
 
 def test_default_that_is_right_by_luck_makes_no_one_wrong() -> None:
     """Where SDPA's default errs less than its math backend, the bound is that of the latter."""
-    case = Case(parse_shape("1,8,128,64"), "fp32", False, "cpu")
+    case = attention_case(parse_shape("1,8,128,64"), "fp32", False, "cpu")
     problem = Problem(case, 4393972674562374115, full_check=False)
     with sdpa_kernel([SDPBackend.MATH]):
-        out = scaled_dot_product_attention(problem.q, problem.k, problem.v)
+        out = scaled_dot_product_attention(*problem.inputs)
     found = problem.check(out, 1)
     assert found.correct
     assert found.bound >= 2 * found.max_error

@@ -5,7 +5,6 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashbench.case import GRID, grid
 from flashbench.effort import split_samples
 from flashbench.measure.plan import (
     candidate_order,
@@ -14,6 +13,8 @@ from flashbench.measure.plan import (
     launch_seed,
     passes,
 )
+from flashbench.operations.attention.operation import grid
+from flashbench.operations.attention.shapes import GRID
 
 CASES = grid(GRID, ["fp32", "bf16"], [False, True], "cpu")
 seeds = st.integers(min_value=0, max_value=2**53)

@@ -12,14 +12,15 @@ from pathlib import Path
 import forks
 import pytest
 
-from flashbench.case import Case, parse_shape
 from flashbench.errors import Exit, FlashbenchError
 from flashbench.measure.process import Worker, WorkerDiedError
 from flashbench.measure.protocol import Done, Measure, Ready, Reply, Setup, WorkerEnd
+from flashbench.operations.attention.operation import attention_case
+from flashbench.operations.attention.shapes import parse_shape
 from flashbench.runfile import Candidate
 
 FUNCTIONS = "tests.measure.candidates_for_tests"
-CASE = Case(parse_shape("1,1,8,32"), "fp32", False, "cpu")
+CASE = attention_case(parse_shape("1,1,8,32"), "fp32", False, "cpu")
 
 
 def setup(*specs: str, device: str = "cpu") -> Setup:

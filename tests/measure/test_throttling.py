@@ -9,16 +9,17 @@ import torch
 from synthetic import make_cases, make_pair, make_run
 
 from flashbench.candidates import load, parse_candidate
-from flashbench.case import Case, parse_shape
 from flashbench.launches import collect
 from flashbench.measure import measurement
 from flashbench.measure.clock_cpu import CpuClock
 from flashbench.measure.measurement import Options, measure_case
+from flashbench.operations.attention.operation import attention_case
+from flashbench.operations.attention.shapes import parse_shape
 from flashbench.report import report_one, report_two
 from flashbench.runfile import Candidate, Launch, Result, RunFile, Settings
 from flashbench.verdict import Outcome
 
-CASE = Case(parse_shape("1,2,16,32"), "fp32", True, "cpu")
+CASE = attention_case(parse_shape("1,2,16,32"), "fp32", True, "cpu")
 CANDIDATES = [
     Candidate(name="sdpa", spec="sdpa", baseline=True),
     parse_candidate("tests.measure.candidates_for_tests:correct"),

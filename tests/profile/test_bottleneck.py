@@ -6,8 +6,8 @@ The counters were read on an H200 (`python experiments/profile_fixtures.py FOLDE
 import pytest
 from stored_profiles import counted
 
-from flashbench.case import parse_case
 from flashbench.machine import Ceilings
+from flashbench.operations import parse_case
 from flashbench.profile import gpu_rules
 from flashbench.profile.bottleneck import find
 from flashbench.profile.cpu_rules import of_call

@@ -7,8 +7,10 @@ import pytest
 from stored_profiles import STORED
 
 from flashbench import machine
-from flashbench.case import Case, parse_case
+from flashbench.case import Case
 from flashbench.measure.protocol import Setup
+from flashbench.operations import parse_case
+from flashbench.operations.case_document import decode_case
 from flashbench.profile import collect, model
 from flashbench.profile.target import Job
 from flashbench.profile.timing import Timed
@@ -80,7 +82,9 @@ def test_times_counters_ceilings_and_reports(gpu: Path) -> None:
 def test_the_call_under_ncu_is_that_of_the_launch(gpu: Path) -> None:
     """The job has the case, the seed and the candidate of the launch, and the cache as asked."""
     profile(gpu, "flashbench", cold=True)
-    job = msgspec.json.decode((gpu / "p-flashbench.ncu-rep.job").read_bytes(), type=Job)
+    job = msgspec.json.decode(
+        (gpu / "p-flashbench.ncu-rep.job").read_bytes(), type=Job, dec_hook=decode_case
+    )
     assert (job.case, job.seed, job.candidate, job.cold) == (CASE, 7, "flashbench", True)
 
 

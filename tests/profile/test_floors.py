@@ -2,8 +2,8 @@
 
 import pytest
 
-from flashbench.case import parse_case
 from flashbench.machine import Ceilings
+from flashbench.operations import parse_case
 from flashbench.profile.floors import floors
 
 CEILINGS = Ceilings(

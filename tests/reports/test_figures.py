@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import make_cases, make_run
 
-from flashbench.case import GRID, MODELS, Case, Shape, grid
+from flashbench.operations.attention.operation import attention_case, grid
+from flashbench.operations.attention.shapes import GRID, MODELS, Shape
 from flashbench.reports.chapter import chapter
 from flashbench.reports.figure import Axis, linear_ends, log_ends
 from flashbench.reports.svg import DARK, LIGHT, SHAPES, sheet
@@ -35,8 +36,10 @@ def test_families_differ_in_length_alone_where_they_can() -> None:
     """Four lengths of one shape are a family; others of one head dim stand together; each case is
     in one at most."""
     lengths = (256, 512, 1024, 2048)
-    strict = [Case(Shape(1, 8, 8, n, n, 64), "fp16", False, "cpu") for n in lengths]
-    loose = [Case(Shape(4096 // n, 8, 8, n, n, 128), "fp16", False, "cpu") for n in lengths]
+    strict = [attention_case(Shape(1, 8, 8, n, n, 64), "fp16", False, "cpu") for n in lengths]
+    loose = [
+        attention_case(Shape(4096 // n, 8, 8, n, n, 128), "fp16", False, "cpu") for n in lengths
+    ]
     found = dict(families([*loose, *strict]))
     assert found == {"fp16, full, d64, b1 h8": strict, "fp16, full, d128": loose}
     for shapes in (GRID, MODELS):
@@ -44,10 +47,10 @@ def test_families_differ_in_length_alone_where_they_can() -> None:
         members = [case for _, cases in groups for case in cases]
         assert len(members) == len(set(members))
         for _, cases in groups:
-            keys = [case.shape.k_len for case in cases]
+            keys = [case.sizes["k_len"] for case in cases]
             assert keys == sorted(set(keys))
             assert len(keys) > 1
-            assert len({(c.dtype, c.mask, c.shape.head_dim) for c in cases}) == 1
+            assert len({(c.dtype, *c.options.values(), c.sizes["head_dim"]) for c in cases}) == 1
 
 
 # Machado, Oliveira & Fernandes 2009, severity 1; of linear RGB.

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
-from flashbench.case import Case, Shape
+from flashbench.operations.attention.operation import attention_case
+from flashbench.operations.attention.shapes import Shape
 from flashbench.runfile import Result, RunFile, save
 
 HERE = Path(__file__).parent
@@ -45,7 +46,7 @@ def many() -> RunFile:
         for batch, heads in ((1, 8), (1, 16), (4, 16), (2, 32))
     ]
     cases = [
-        Case(shape, dtype, causal, "cpu")
+        attention_case(shape, dtype, causal, "cpu")
         for shape in shapes
         for dtype in ("fp32", "fp16", "bf16")
         for causal in (False, True)

@@ -6,14 +6,15 @@ import pytest
 from revisions.repository import Prepared, fastattn
 
 from flashbench.builds import cache_directory
-from flashbench.case import Case, parse_shape
 from flashbench.measure.process import Worker
 from flashbench.measure.protocol import Done, Measure, Ready, Setup
+from flashbench.operations.attention.operation import attention_case
+from flashbench.operations.attention.shapes import parse_shape
 from flashbench.revisions import Built
 
 pytestmark = pytest.mark.slow
 
-CASE = Case(parse_shape("1,2,16,8"), "fp32", True, "cpu")
+CASE = attention_case(parse_shape("1,2,16,8"), "fp32", True, "cpu")
 
 
 @pytest.fixture(scope="module")

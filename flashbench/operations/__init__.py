@@ -1,0 +1,59 @@
+"""The operations that flashbench knows, and the cases of any. Does not import torch."""
+
+import re
+
+from flashbench.case import DTYPES, Case, DtypeName
+from flashbench.errors import InvalidInputError
+from flashbench.operations.attention.operation import ATTENTION as ATTENTION
+from flashbench.operations.operation import Operation as Operation
+from flashbench.operations.operation import Options as Options
+from flashbench.operations.operation import Sizes as Sizes
+from flashbench.operations.rms_norm import RmsNorm
+
+DEFAULT = ATTENTION.name
+BUILT_IN: dict[str, Operation] = {one.name: one for one in (ATTENTION, RmsNorm())}
+# What rows of cases can be sorted and grouped by, where a table has none yet.
+PARTS = tuple(ATTENTION.parts(ATTENTION.parse_id("b1-h1-q1-d32-fp32-full-cpu")))
+_SIZE = re.compile(r"([a-z_][a-z_]*)([0-9]{1,15})")
+
+
+def named(name: str) -> Operation:
+    """The operation of this name. Raises InvalidInputError."""
+    if name not in BUILT_IN:
+        raise InvalidInputError(
+            f"no operation is called {name[:60]!r}; operations are {', '.join(BUILT_IN)}"
+        )
+    return BUILT_IN[name]
+
+
+def of(case: Case) -> Operation:
+    """The operation of a case, for its words."""
+    return BUILT_IN[case.operation]
+
+
+def parse_case(text: str) -> Case:
+    """Read a case id as in tables and files: `b1-h8-q512-d64-fp16-causal-cpu`, or
+    `rms-norm-rows64-dim128-fp16-cpu`.
+
+    Raises InvalidInputError with the accepted form.
+    """
+    for operation in BUILT_IN.values():
+        if operation is not ATTENTION and text.startswith(f"{operation.name}-"):
+            return _parse_id(operation, text)
+    return ATTENTION.parse_id(text)
+
+
+def _parse_id(operation: Operation, text: str) -> Case:
+    sizes, *rest = text.removeprefix(f"{operation.name}-").rsplit("-", 2)
+    found = [_SIZE.fullmatch(part) for part in sizes.split("-")]
+    named = {match[1]: int(match[2]) for match in found if match}
+    if len(rest) == 2 and rest[0] in DTYPES and rest[1] in ("cpu", "cuda") and all(found):
+        dtype: DtypeName = next(name for name in DTYPES if name == rest[0])
+        if tuple(named) == operation.sizes and min(named.values()) > 0:
+            case = operation.case(named, dtype, rest[1])
+            if case.id == text:
+                return case
+    example = "-".join([operation.name, *(f"{name}1024" for name in operation.sizes), "fp16-cpu"])
+    raise InvalidInputError(
+        f"invalid case {text[:100]!r}; write it as in tables, such as {example}"
+    )

@@ -1,0 +1,76 @@
+"""Attention in float64, and the rule that decides whether a result is correct."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from flashbench.operations import error_rule
+
+# Hold this many scores at a time (float64: 256 MiB).
+_MAX_SCORES = 1 << 25
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    is_causal: bool = False,
+    bottom_right: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Softmax attention in float64; grouped-query heads are recognised from the shapes.
+
+    q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim).
+    Returns float64 of q's shape. The causal mask is aligned at the top left, like SDPA's, or at
+    the bottom right, like torch's causal_lower_right; a row that sees no key is zeros.
+    """
+    batch, heads, q_len, head_dim = q.shape
+    kv_heads, k_len = k.shape[1], k.shape[2]
+    scale = 1 / math.sqrt(head_dim) if scale is None else scale
+    out = torch.zeros(q.shape, dtype=torch.float64, device=q.device)
+    if out.numel() == 0 or k_len == 0:
+        return out
+    rows = max(1, min(q_len, _MAX_SCORES // (heads * k_len)))
+    column = torch.arange(k_len, device=q.device)
+    offset = k_len - q_len if bottom_right else 0
+    for b in range(batch):
+        keys = k[b].double().repeat_interleave(heads // kv_heads, dim=0)
+        values = v[b].double().repeat_interleave(heads // kv_heads, dim=0)
+        for start in range(0, q_len, rows):
+            block = q[b, :, start : start + rows].double()
+            scores = block @ keys.transpose(-1, -2) * scale
+            if is_causal:
+                row = torch.arange(start, start + block.shape[1], device=q.device)
+                hidden = column > row[:, None] + offset
+                # A masked key contributes nothing, even if its value is NaN or Inf.
+                scores = scores.masked_fill(hidden, -math.inf)
+                weights = torch.softmax(scores, dim=-1)
+                weights = weights.masked_fill(hidden.all(dim=1)[:, None], 0)
+                out[b, :, start : start + rows] = _masked_product(weights, values, hidden)
+            else:
+                out[b, :, start : start + rows] = torch.softmax(scores, dim=-1) @ values
+    return out
+
+
+def _masked_product(weights: Tensor, values: Tensor, hidden: Tensor) -> Tensor:
+    """weights @ values with masked pairs treated as absent: 0 * NaN must not spread."""
+    if bool(torch.isfinite(values).all()):
+        return weights @ values
+    rows = []
+    for i, seen in enumerate((~hidden).sum(dim=1).tolist()):
+        rows.append(weights[:, i : i + 1, :seen] @ values[:, :seen])
+    return torch.cat(rows, dim=1)
+
+
+def rounding(expected: Tensor, dtype: torch.dtype) -> float:
+    """max|(ref + 0.3 - 0.3) - ref| in `dtype`: FlashAttention's measure of rounding the output
+    (Dao-AILab/flash-attention, tests/test_flash_attn.py)."""
+    rounded = expected.to(dtype)
+    return float((rounded + 0.3 - 0.3 - rounded).abs().max().item())
+
+
+def check(out: Tensor, expected: Tensor, sdpa: Tensor) -> error_rule.Accuracy:
+    """`error_rule.check` of attention."""
+    return error_rule.check(out, expected, sdpa, rounding)

@@ -1,0 +1,93 @@
+"""A case as a JSON object, in run files, profiles and messages to workers.
+
+Cases of attention are written as they were before there were other operations.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from flashbench.case import Case, DtypeName
+from flashbench.operations.attention.operation import ATTENTION, attention_case, mask_of
+from flashbench.operations.attention.shapes import Shape
+from flashbench.operations.operation import case_id
+
+_Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][\w.:-]{0,99}$")]
+_Word = Annotated[str, msgspec.Meta(pattern=r"^[a-z_]{1,40}$")]
+_Size = Annotated[int, msgspec.Meta(ge=1, lt=2**53)]
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _OfAttention(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """causal: aligned at the top left, or with `bottom_right` there."""
+
+    shape: Shape
+    dtype: DtypeName
+    causal: bool
+    device: str
+    bottom_right: bool = False
+
+    def __post_init__(self) -> None:
+        if self.bottom_right and not self.causal:
+            raise ValueError("bottom_right is for causal cases alone")
+
+
+class _Any(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """With the counts, to be read without the operation's code."""
+
+    operation: _Name
+    sizes: dict[_Word, _Size]
+    dtype: DtypeName
+    device: _Word
+    options: dict[_Word, _Word] = {}
+    flops: _Count = 0
+    bytes: _Count = 0
+    exponentials: _Count = 0
+
+
+_OF_ATTENTION = msgspec.json.Decoder(_OfAttention)
+_ANY = msgspec.json.Decoder(_Any)
+
+
+def encode_case(value: object) -> object:
+    """For msgspec's `enc_hook`: what it writes in place of a case."""
+    if not isinstance(value, Case):
+        raise NotImplementedError(type(value).__name__)
+    if value.operation == ATTENTION.name:
+        mask = mask_of(value)
+        shape, causal = Shape(**value.sizes), mask != "full"
+        return _OfAttention(shape, value.dtype, causal, value.device, mask == "bottom_right")
+    return _Any(
+        operation=value.operation,
+        sizes=value.sizes,
+        dtype=value.dtype,
+        device=value.device,
+        options=value.options,
+        flops=value.flops,
+        bytes=value.bytes,
+        exponentials=value.exponentials,
+    )
+
+
+def decode_case(kind: type, document: object) -> Case:
+    """For msgspec's `dec_hook`: the case of a JSON object. ValueError for one that is none."""
+    if kind is not Case:
+        raise NotImplementedError(kind.__name__)
+    content = msgspec.json.encode(document)
+    if isinstance(document, dict) and "operation" in document:
+        found = _ANY.decode(content)
+        return Case(
+            found.operation,
+            found.sizes,
+            found.dtype,
+            found.device,
+            id=case_id(found.operation, found.sizes, found.dtype, found.device, found.options),
+            options=found.options,
+            flops=found.flops,
+            bytes=found.bytes,
+            exponentials=found.exponentials,
+        )
+    written = _OF_ATTENTION.decode(content)
+    return attention_case(
+        written.shape, written.dtype, written.causal, written.device, written.bottom_right
+    )

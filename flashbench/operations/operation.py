@@ -1,0 +1,269 @@
+"""Operation: what is computed, for everything that asks: cases, inputs, truth, baselines, words.
+
+Reading a case, its counts and its words needs no torch. What a worker calls gets tensors.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from flashbench.case import BYTES_PER_ELEMENT, Case, DtypeName
+from flashbench.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Sizes = Mapping[str, int]
+Options = Mapping[str, str]
+_TOKEN = re.compile(r"(?:(?P<name>[a-z_][a-z0-9_]*)=)?(?P<value>[0-9]{1,15})")
+NO_OPTIONS: Options = {}
+_MOST_SHAPES = 100_000
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a candidate is called with: `call(*tensors, **keywords)`."""
+
+    tensors: "tuple[Tensor, ...]"
+    keywords: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What candidates are measured against. scope: entered around its calls, at no cost of time."""
+
+    call: "Callable[..., Tensor]"
+    scope: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+class Operation:
+    """A new operation sets `name`, `sizes` and `presets`, and defines `inputs`, `truth`, `eager`,
+    `flops` and `elements`."""
+
+    name: ClassVar[str]
+    sizes: ClassVar[tuple[str, ...]]
+    # Texts of `parse`, by name; `headline` is measured unless something else is asked for.
+    presets: ClassVar[Mapping[str, Sequence[str]]]
+    # Of a grid: every shape and dtype is measured with each.
+    options: ClassVar[Sequence[Options]] = (NO_OPTIONS,)
+    # The names of baselines: one of the default, and of others after a colon.
+    baseline: ClassVar[str] = "torch:eager"
+    # Other baselines that a device offers, and those measured unless others are asked for.
+    backends: ClassVar[Mapping[str, Sequence[str]]] = {"cpu": ("compile",), "cuda": ("compile",)}
+    auto_backends: ClassVar[Mapping[str, Sequence[str]]] = {"cpu": (), "cuda": ("compile",)}
+    # The result's dimension whose rows the truth can be computed for alone; None: only all of it.
+    row_dimension: ClassVar[int | None] = None
+    # Whether `change` negates the result, so that the truth need not be computed again.
+    change_negates: ClassVar[bool] = False
+
+    # Without torch.
+
+    def parse(self, text: str) -> list[Sizes]:
+        """The shapes of `rows=1024,4096,dim=4096`: a grid of each name's values, in any order."""
+        values: dict[str, list[int]] = {}
+        name = ""
+        for part in re.split("[ ,]+", text.strip()):
+            token = _TOKEN.fullmatch(part)
+            name = (token and token["name"]) or name
+            if token is None or name not in self.sizes or int(token["value"]) < 1:
+                raise self._bad(text, f"{part[:40]!r} is not a size")
+            if token["name"] and name in values:
+                raise self._bad(text, f"{name} appears twice")
+            values.setdefault(name, []).append(int(token["value"]))
+        if missing := [one for one in self.sizes if one not in values]:
+            raise self._bad(text, f"{', '.join(missing)} is missing")
+        shapes: list[dict[str, int]] = [{}]
+        for one in self.sizes:
+            shapes = [{**shape, one: value} for shape in shapes for value in values[one]]
+            if len(shapes) > _MOST_SHAPES:
+                raise self._bad(text, "too many shapes")
+        return list(shapes)
+
+    def _bad(self, text: str, why: str) -> InvalidInputError:
+        example = ",".join(f"{name}=1024" for name in self.sizes)
+        return InvalidInputError(
+            f"invalid shape {text[:100]!r} of {self.name} ({why}); write {example}, with more "
+            "values of a size after commas"
+        )
+
+    def preset(self, name: str) -> list[Sizes]:
+        """The shapes of a preset. Raises InvalidInputError for an unknown one."""
+        if name not in self.presets:
+            known = ", ".join(self.presets)
+            raise InvalidInputError(f"{self.name} has no preset {name!r}; presets are {known}")
+        return [sizes for text in self.presets[name] for sizes in self.parse(text)]
+
+    def requested(self, causal: str) -> Sequence[Options]:
+        """The options of a grid. causal: as of the flag, which is for attention."""
+        if causal != "both":
+            raise InvalidInputError(f"--causal {causal} is for attention, not for {self.name}")
+        return self.options
+
+    def case(
+        self, sizes: Sizes, dtype: DtypeName, device: str, options: Options = NO_OPTIONS
+    ) -> Case:
+        """One case. Raises ValueError for sizes that do not fit together."""
+        return Case(
+            self.name,
+            dict(sizes),
+            dtype,
+            device,
+            id=self.id(sizes, dtype, device, options),
+            options=dict(options),
+            flops=self.flops(sizes, options),
+            bytes=self.elements(sizes) * BYTES_PER_ELEMENT[dtype],
+            exponentials=self.exponentials(sizes, options),
+        )
+
+    def grid(
+        self,
+        shapes: Sequence[Sizes],
+        dtypes: Sequence[DtypeName],
+        options: Sequence[Options],
+        device: str,
+    ) -> list[Case]:
+        """Every combination, without repeats, in this order."""
+        cases = [
+            self.case(sizes, dtype, device, one)
+            for sizes in shapes
+            for dtype in dtypes
+            for one in options
+        ]
+        return list(dict.fromkeys(cases))
+
+    def id(self, sizes: Sizes, dtype: DtypeName, device: str, options: Options) -> str:
+        """Name of a case in files, tables and flags, such as rms-norm-rows64-dim128-fp16-cpu."""
+        return case_id(self.name, sizes, dtype, device, options)
+
+    def flops(self, sizes: Sizes, options: Options) -> int:
+        """Floating-point operations that the definition needs."""
+        raise NotImplementedError
+
+    def elements(self, sizes: Sizes) -> int:
+        """Elements to move at least: inputs read once, the result written once."""
+        raise NotImplementedError
+
+    def exponentials(self, sizes: Sizes, options: Options) -> int:
+        """Exponentials that the definition needs."""
+        return 0
+
+    def trials(self, dtype: DtypeName, device: str) -> list[list[Case]]:
+        """Small cases to check a callable on: of each list, the first that it accepts."""
+        shapes = self.preset("tiny")
+        return [[self.case(one, dtype, device, wish) for one in shapes] for wish in self.options]
+
+    # Words, for people.
+
+    def parts(self, case: Case) -> dict[str, str | int]:
+        """What rows of tables are sorted and grouped by."""
+        shape = case.id.split(f"-{case.dtype}-")[0]
+        known = {"dtype": case.dtype, **case.options, "device": case.device}
+        return {"shape": shape, **case.sizes, **known}
+
+    def order(self, case: Case) -> tuple[object, ...]:
+        """The place of a case among others with as much work."""
+        return (*case.sizes.values(), case.dtype, *case.options.values(), case.device)
+
+    def in_words(self, case: Case) -> str:
+        """`rows 4096, dim 1024, bf16`, without the device."""
+        sizes = [f"{name} {value}" for name, value in case.sizes.items()]
+        return ", ".join([*sizes, *case.options.values(), case.dtype])
+
+    def in_short(self, case: Case) -> str:
+        """`4096,1024 bf16`, without the device."""
+        sizes = ",".join(map(str, case.sizes.values()))
+        return " ".join([sizes, case.dtype, *case.options.values()])
+
+    def grid_in_words(self, cases: Sequence[Case]) -> str:
+        """The ranges of a grid's sizes, its dtypes and options."""
+        parts = [span({case.sizes[name] for case in cases}, name) for name in self.sizes]
+        parts.append(listed(sorted({case.dtype for case in cases})))
+        parts += sorted({value for case in cases for value in case.options.values()})
+        return "; ".join(parts)
+
+    def shape_panel(self, case: Case) -> tuple[tuple[str | int, ...], list[str]]:
+        """Of a panel of shapes: its place among others, and what its title says."""
+        return tuple(case.options.values()), list(case.options.values())
+
+    def shape_in_panel(self, case: Case) -> str:
+        """Of a row: what the panel's title does not say."""
+        return " ".join(f"{name} {value}" for name, value in case.sizes.items())
+
+    shape_caption: ClassVar[str] = "A row is a shape."
+    # What a figure of scaling has along x, in words; "": it has no such figure.
+    scales_with: ClassVar[str] = ""
+
+    def scale(self, case: Case) -> int:
+        """The case's place along x."""
+        return 0
+
+    def family(self, case: Case, *, strict: bool) -> tuple[str, ...]:
+        """What cases on one line share; strict: everything else."""
+        return ()
+
+    # In a worker.
+
+    def inputs(self, case: Case, dtype: "torch.dtype", random: "torch.Generator") -> Inputs:
+        """Inputs on the case's device, drawn from the generator there."""
+        raise NotImplementedError
+
+    def eager(self) -> "Callable[..., Tensor]":
+        """Torch's own implementation, to be called as candidates are."""
+        raise NotImplementedError
+
+    def truth(self, case: Case, inputs: Inputs, rows: "Tensor | None" = None) -> "Tensor":
+        """The result in float64. rows: only those of `row_dimension`, ascending."""
+        raise NotImplementedError
+
+    def truth_work(self, case: Case) -> int:
+        """Multiply-adds of the whole truth."""
+        return case.flops // 2
+
+    def change(self, tensors: "Sequence[Tensor]") -> None:
+        """Change the inputs in place, past torch's version counters, so that the result differs
+        everywhere; a second call takes that back, bit for bit."""
+        tensors[0].data.neg_()
+
+    def rounding(self, expected: "Tensor", dtype: "torch.dtype") -> float:
+        """The error of rounding these finite results once."""
+        from flashbench.operations.error_rule import of_largest
+
+        return of_largest(expected, dtype)
+
+    def baseline_results(self, case: Case, inputs: Inputs) -> "list[Tensor]":
+        """Results in the case's dtype; the one farthest from the truth says what error is usual."""
+        return [self.load_baseline("").call(*inputs.tensors, **inputs.keywords)]
+
+    def load_baseline(self, backend: str) -> Baseline:
+        """One of `backends`; "": the default."""
+        if not backend:
+            return Baseline(self.eager())
+        import torch
+
+        return Baseline(torch.compile(self.eager(), dynamic=False))
+
+    def baseline_refuses(self, error: Exception) -> bool:
+        """Whether a baseline's error says that it does not support a case."""
+        return False
+
+
+def case_id(operation: str, sizes: Sizes, dtype: str, device: str, options: Options) -> str:
+    """The name of a case of any operation but attention."""
+    label = operation.rpartition(":")[2].replace("_", "-")
+    parts = [f"{name}{value}" for name, value in sizes.items()]
+    return "-".join([label, *parts, dtype, *options.values(), device])
+
+
+def span(numbers: set[int], what: str) -> str:
+    """`heads 1 to 8`."""
+    low, high = min(numbers), max(numbers)
+    return f"{what} {low}" if low == high else f"{what} {low} to {high}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b and c`, each once."""
+    names = list(dict.fromkeys(names))
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
