@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 
 from flashbench.launches import Failure, FloatArray, LaunchData
-from flashbench.pairing import Identified, Pairing, of_builds, of_runs, with_sdpa
+from flashbench.pairing import Identified, Pairing, of_builds, of_runs, with_baseline
 from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.modes import Modes, two_modes
 from flashbench.stats.order import (
@@ -71,15 +71,16 @@ class Comparison:
         return self.estimate is not None and self.estimate.least_p
 
 
-def against_sdpa(
+def against_baseline(
     data: LaunchData, against: str, alpha: float, tolerance: float
 ) -> list[Comparison]:
-    """Every candidate except SDPA's own against `against`: "sdpa" (its default) or "best".
+    """Every candidate against `against`: "sdpa" (the default baseline, also of other operations) or
+    "best".
 
     Choosing the best from the same data favours it, so the family counts every backend that could
     have been chosen.
     """
-    pairings, choices = with_sdpa(data, against, tolerance)
+    pairings, choices = with_baseline(data, against, tolerance)
     return decide_family(pairings, alpha, tolerance, choices)
 
 

@@ -62,7 +62,7 @@ class Pairing:
         return self.numbers[side] if self.numbers else np.arange(len(self.sides[side]))
 
 
-def with_sdpa(data: LaunchData, against: str, tolerance: float) -> tuple[list[Pairing], int]:
+def with_baseline(data: LaunchData, against: str, tolerance: float) -> tuple[list[Pairing], int]:
     """Every candidate except SDPA's own with `against`: "sdpa" (its default) or "best"; and from
     how many baselines each was chosen.
 

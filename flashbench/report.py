@@ -3,9 +3,11 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from flashbench import operations
+from flashbench.baseline_names import title
 from flashbench.comparison import (
     Comparison,
-    against_sdpa,
+    against_baseline,
     between_builds,
     between_runs,
     geometric_mean,
@@ -32,7 +34,7 @@ class Caveat:
 @dataclass(frozen=True, slots=True)
 class Report:
     """data: one run file or two (A, B). overall: the geometric mean of the log speed-ups, one per
-    candidate name. best: against the best SDPA backend, one file only."""
+    candidate name. best: against the best baseline, one file only."""
 
     data: tuple[LaunchData, ...]
     comparisons: list[Comparison]
@@ -57,10 +59,10 @@ def report_one(
     tolerance: float = DEFAULT_TOLERANCE,
     alpha: float = DEFAULT_ALPHA,
 ) -> Report:
-    """Judge the candidates of one run file against SDPA's default, or its best backend.
+    """Judge the candidates of one run file against its default baseline, or its best.
 
-    A file without candidates, or without SDPA, gives a report without comparisons; one measured to
-    compare two builds gives theirs.
+    A file without candidates, or without a baseline, gives a report without comparisons; one
+    measured to compare two builds gives theirs.
     """
     if run.pair is not None:
         if against == BEST:
@@ -70,12 +72,12 @@ def report_one(
     comparisons: list[Comparison] = []
     best: list[Comparison] = []
     if own_candidates(run) and baseline_index(run) is not None:
-        comparisons = against_sdpa(data, against, alpha, tolerance)
+        comparisons = against_baseline(data, against, alpha, tolerance)
         only_default = len(baselines_of(run)) == 1
         best = (
             comparisons
             if against == BEST or only_default
-            else against_sdpa(data, BEST, alpha, tolerance)
+            else against_baseline(data, BEST, alpha, tolerance)
         )
     return _report((data,), comparisons, best, tolerance, alpha, _caveats(data, ""))
 
@@ -106,7 +108,7 @@ def report_two(
     alpha: float = DEFAULT_ALPHA,
     allow: Collection[str] = (),
 ) -> Report:
-    """Judge B against A with SDPA as the control.
+    """Judge B against A with the baseline as the control.
 
     Raises InvalidInputError if they have nothing in common, or come from different machines (unless
     `allow` has "different-machine").
@@ -178,30 +180,31 @@ def _caveats(data: LaunchData, side: str) -> list[Caveat]:
 
 
 def _machines(a: RunFile, b: RunFile, allow: Collection[str]) -> list[Caveat]:
-    """Refuse differences that change the ratio to SDPA by themselves; report those that might."""
+    """Refuse differences that change ratios to the baseline; report those that might."""
     devices = {case.device for case in (*a.cases, *b.cases)}
     decisive = [("GPU", "gpu")] if "cuda" in devices else []
     decisive += [("CPU", "cpu"), ("thread count", "threads")] if "cpu" in devices else []
     found = []
-    for title, name in decisive:
+    control = title(operations.named(a.operation).baseline)
+    for what, name in decisive:
         old, new = getattr(a.environment, name), getattr(b.environment, name)
         if old == new:
             continue
-        message = f"the {title} differs: {old or 'unknown'!r} in A, {new or 'unknown'!r} in B"
+        message = f"the {what} differs: {old or 'unknown'!r} in A, {new or 'unknown'!r} in B"
         if "different-machine" not in allow:
             raise InvalidInputError(
-                f"{message}; even the ratio to SDPA depends on it: measure both on one machine, "
-                "or pass --allow different-machine"
+                f"{message}; even the ratio to {control} depends on it: measure both on one "
+                "machine, or pass --allow different-machine"
             )
         found.append(Caveat("machine", message))
-    for title, name in (("torch", "torch"), ("CUDA", "cuda"), ("driver", "driver")):
+    for what, name in (("torch", "torch"), ("CUDA", "cuda"), ("driver", "driver")):
         old, new = getattr(a.environment, name), getattr(b.environment, name)
         if old != new:
             found.append(
                 Caveat(
                     "control",
-                    f"{title} differs ({old or 'unknown'} in A, {new or 'unknown'} in B): "
-                    "SDPA, the control, may itself have changed",
+                    f"{what} differs ({old or 'unknown'} in A, {new or 'unknown'} in B): "
+                    f"{control}, the control, may itself have changed",
                 )
             )
     sides = [[c for _, c in own_candidates(run)] for run in (a, b)]

@@ -22,7 +22,7 @@ from flashbench.operations.case_document import decode_case, encode_case
 from flashbench.run_checks import check_lists, check_references, check_times
 
 FORMAT = "flashbench-run"
-VERSION = 1
+VERSION = 2  # files of attention are still written as 1
 MAX_BYTES = 2**31  # msgspec builds the whole document in memory
 
 Status = Literal[

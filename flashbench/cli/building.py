@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashbench.cli.measuring import after_builds, tell, tell_still
 from flashbench.errors import InvalidInputError
+from flashbench.operations import DEFAULT
 
 if TYPE_CHECKING:
     from flashbench.revisions import Built, Project, Revision
@@ -124,6 +125,11 @@ def of_project(
         for candidate in plan.candidates if project else ():
             say(f"measuring {candidate.name} = {candidate.spec}, as it is imported here")
     elif project is None:
+        if plan.operation != DEFAULT:
+            raise InvalidInputError(
+                f"nothing to measure: flashbench has no {plan.operation} of its own; name one with "
+                "--candidate name=module:function, or measure torch alone with --baseline-only"
+            )
         if not fleet:
             say("measuring flashbench's own attention: no [tool.flashbench.project] here")
         return plan

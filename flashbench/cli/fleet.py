@@ -185,7 +185,7 @@ def _shards(plan: "Plan", resumed: "RunFile | None", device: str, count: int) ->
     from flashbench.cost.known import experience
     from flashbench.cost.shares import shards
 
-    candidates = [*baselines(device, plan.backends), *plan.candidates]
+    candidates = [*baselines(device, plan.backends, plan.operation), *plan.candidates]
     work = Work(
         cases=resumed.cases if resumed else plan.cases(device),
         candidates=[one.spec for one in (resumed.candidates if resumed else candidates)],

@@ -60,7 +60,8 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
         cases = cases_of_shard(cases, options["shard"])
     work = Work(
         cases=cases,
-        candidates=[one.spec for one in baselines(device, options["backends"])] + specs,
+        candidates=[one.spec for one in baselines(device, options["backends"], plan.operation)]
+        + specs,
         launches=max(0, launches - done),
         samples=plan.samples,
         min_sample_seconds=plan.min_sample_seconds,

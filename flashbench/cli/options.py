@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import click
 
+from flashbench import operations
 from flashbench.case import DTYPES
 from flashbench.cli.parameter_types import (
     BudgetType,
@@ -16,7 +17,6 @@ from flashbench.cli.parameter_types import (
 from flashbench.cli.report_file import ReportFile
 from flashbench.errors import InvalidInputError
 from flashbench.metric import METRICS
-from flashbench.operations import ATTENTION
 
 TABLES = ("text", "markdown", "csv", "json")
 FORMATS = (*TABLES, "github", "junit")
@@ -42,19 +42,37 @@ def _shapes(
 ) -> tuple[str, ...]:
     """Refuse an invalid shape before anything is built or read."""
     try:
+        operation = operations.named(context.params["operation"])
         for text in texts:
-            ATTENTION.parse(text)
+            operation.parse(text)
     except InvalidInputError as error:
         raise click.BadParameter(str(error), context, parameter) from None
     return texts
 
 
+def _operation(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    """Refuse an unknown operation before its shapes are read."""
+    try:
+        return operations.named(name).name
+    except InvalidInputError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+
+
 # Cases and device.
 grid_options = together(
     click.option(
+        "--operation",
+        metavar="NAME",
+        default=operations.DEFAULT,
+        show_default=True,
+        is_eager=True,
+        callback=_operation,
+        help=f"What is computed: {', '.join(operations.BUILT_IN)}.",
+    ),
+    click.option(
         "--preset",
         "presets",
-        type=click.Choice(list(ATTENTION.presets)),
+        type=click.Choice(list(operations.ATTENTION.presets)),
         multiple=True,
         help="Shapes to measure; repeatable.  [default: headline]",
     ),
@@ -64,7 +82,7 @@ grid_options = together(
         multiple=True,
         callback=_shapes,
         metavar="SHAPE",
-        help="1,8,512,64 or b1-h8-g2-q512-k1024-d64.",
+        help="1,8,512,64 or b1-h8-g2-q512-k1024-d64; of other operations rows=1024,4096,dim=4096.",
     ),
     click.option(
         "--dtype",

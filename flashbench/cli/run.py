@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flashbench.baseline_names import is_default
 from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.cli.building import of_project
 from flashbench.cli.fleet import FREE_OF_FLEET, fleet_options, measure_on_fleet, spread
@@ -57,7 +58,8 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET}
     default="auto",
     show_default=True,
     metavar="default|auto|all|NAME,...",
-    help="SDPA backends besides the default: cudnn, flash, efficient, math.",
+    help="Baselines besides the default. Of attention SDPA's backends: cudnn, flash, efficient, "
+    "math; of other operations: compile (torch.compile).",
 )
 @click.option("--launches", type=Count(1, 10_000), default=10, show_default=True)
 @effort_options
@@ -157,7 +159,8 @@ def _plan(options: dict[str, Any]) -> "Plan":
     if options["baseline_only"] and options["candidates"]:
         raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
     texts = [] if options["baseline_only"] else list(options["candidates"]) or [OURS]
-    baselines("cpu", options["backends"])  # reject an unknown name before anything starts
+    operation = options["operation"]
+    baselines("cpu", options["backends"], operation)  # reject an unknown name before all else
     return Plan(
         **plan_options(options),
         candidates=parse_candidates(texts),
@@ -203,7 +206,7 @@ def _exit_code(run: "RunFile") -> int:
 
     code = Exit.PASS
     subjects = [c.name for c in run.candidates if not c.baseline]
-    for name in subjects or [c.name for c in run.candidates if c.name == "sdpa"]:
+    for name in subjects or [c.name for c in run.candidates if is_default(c.name)]:
         found = fate_of(run, name)
         if found.fate is Fate.WRONG:
             tell(f"warning: {name} is {found.reason}")

@@ -1,5 +1,6 @@
 """The inputs of a case and their correct result."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -109,7 +110,9 @@ class Problem:
         if sign not in self._answers:
             selected, sign = -selected, 1
         expected_rows, baseline = self._answers[sign]
-        return error_rule.check(selected, expected_rows, baseline, self._operation.rounding)
+        return error_rule.check(
+            selected, expected_rows, baseline, partial(self._operation.rounding, self.case)
+        )
 
     def _rows_to_check(self, full: bool, seed: int) -> Tensor | None:
         dimension = self._operation.row_dimension

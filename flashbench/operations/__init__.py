@@ -5,13 +5,18 @@ import re
 from flashbench.case import DTYPES, Case, DtypeName
 from flashbench.errors import InvalidInputError
 from flashbench.operations.attention.operation import ATTENTION as ATTENTION
+from flashbench.operations.layer_norm import LayerNorm
+from flashbench.operations.matmul import Matmul
 from flashbench.operations.operation import Operation as Operation
 from flashbench.operations.operation import Options as Options
 from flashbench.operations.operation import Sizes as Sizes
 from flashbench.operations.rms_norm import RmsNorm
+from flashbench.operations.softmax import Softmax
 
 DEFAULT = ATTENTION.name
-BUILT_IN: dict[str, Operation] = {one.name: one for one in (ATTENTION, RmsNorm())}
+BUILT_IN: dict[str, Operation] = {
+    one.name: one for one in (ATTENTION, RmsNorm(), LayerNorm(), Softmax(), Matmul())
+}
 # What rows of cases can be sorted and grouped by, where a table has none yet.
 PARTS = tuple(ATTENTION.parts(ATTENTION.parse_id("b1-h1-q1-d32-fp32-full-cpu")))
 _SIZE = re.compile(r"([a-z_][a-z_]*)([0-9]{1,15})")

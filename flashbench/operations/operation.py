@@ -227,7 +227,7 @@ class Operation:
         everywhere; a second call takes that back, bit for bit."""
         tensors[0].data.neg_()
 
-    def rounding(self, expected: "Tensor", dtype: "torch.dtype") -> float:
+    def rounding(self, case: Case, expected: "Tensor", dtype: "torch.dtype") -> float:
         """The error of rounding these finite results once."""
         from flashbench.operations.error_rule import of_largest
 

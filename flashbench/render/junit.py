@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 from flashbench.render.escape import attachment_free
 from flashbench.table import FAILED, Cell, Document, Value, significant
 
-# The judged time, by view: of the candidate, of B, of any candidate (detail), of SDPA alone.
-_TIMES = ("candidate_us", "b_us", "p50_us", "sdpa_us")
+# The judged time, by view: of the candidate, of B, of any candidate (detail), of a baseline alone.
+_TIMES = ("candidate_us", "b_us", "p50_us", "sdpa_us", "torch_us")
 _SKIPPED = ("UNDECIDED", "SLOWER?", "NOT REACHED")
 _FINE = ("FASTER", "FASTER?", "SAME", "PASSED", "ok", "")
 

@@ -1,9 +1,12 @@
-"""The view of verdicts: one row per case and candidate, or per case with SDPA's own times alone."""
+"""The view of verdicts: a row per case and candidate, or of baselines alone per case."""
 
+from flashbench import operations
+from flashbench.baseline_names import title
 from flashbench.comparison import Comparison
 from flashbench.launches import LaunchData, baseline_index, baselines_of
 from flashbench.pairing import best_baseline
 from flashbench.report import Report
+from flashbench.runfile import RunFile
 from flashbench.table import (
     NONE,
     Cell,
@@ -30,17 +33,17 @@ _REASON = Column("reason", "", "data", numeric=False)
 
 
 def document(report: Report, *, gate: bool = False) -> Document:
-    """Speed-ups with verdicts: one file against SDPA, or B against A.
+    """Speed-ups with verdicts: one file against its baseline, or B against A.
 
     gate: add the gate's answer in one sentence.
     """
     rows: list[dict[str, Cell]] = []
     if not report.comparisons:
         data = report.data[0]
-        rows = [_sdpa_cells(data, index) for index in range(len(data.run.cases))]
-        columns = _sdpa_columns(data)
+        rows = [_baseline_cells(data, index) for index in range(len(data.run.cases))]
+        columns = _baseline_columns(data)
     elif report.data[0].run.pair is not None:
-        columns = _pair_columns()
+        columns = _pair_columns(_title(report.data[0].run))
         rows = [_pair_row(report, *judged) for judged in report.judged]
     elif len(report.data) == 1:
         columns = _one_file_columns(report.data[0])
@@ -50,7 +53,7 @@ def document(report: Report, *, gate: bool = False) -> Document:
             for (ours, verdict), against_best in zip(report.judged, best, strict=True)
         ]
     else:
-        columns = _two_file_columns()
+        columns = _two_file_columns(_title(report.data[0].run))
         rows = [_two_file_row(report, *judged) for judged in report.judged]
     if report.comparisons:
         several = len({comparison.candidate for comparison in report.comparisons}) > 1
@@ -62,7 +65,7 @@ def document(report: Report, *, gate: bool = False) -> Document:
         rows,
         frame.summary(report),
         frame.footer(report),
-        frame.notes(report) + ([] if report.comparisons else _sdpa_notes(report.data[0])),
+        frame.notes(report) + ([] if report.comparisons else _baseline_notes(report.data[0])),
         frame.verdict(report) if gate else "",
     )
 
@@ -74,8 +77,12 @@ def empty_pair() -> Document:
 
 def _header(report: Report) -> list[str]:
     lines = frame.identity(report)
+    control = _title(report.data[0].run)
     if not report.comparisons:
-        return [*lines, "no candidate besides SDPA: its own times alone, medians over launches"]
+        return [
+            *lines,
+            f"no candidate besides {control}: its own times alone, medians over launches",
+        ]
     run = report.data[0].run
     pair = run.pair
     if pair is not None:
@@ -83,10 +90,10 @@ def _header(report: Report) -> list[str]:
         meaning = f"speed-up = {pair.old} time / {pair.new} time, measured in {where}"
     elif len(report.data) == 1:
         against = {comparison.pairing.against for comparison in report.comparisons}
-        name = against.pop() if len(against) == 1 else "best SDPA"
+        name = against.pop() if len(against) == 1 else f"best {control}"
         meaning = f"speed-up = {name} time / candidate time"
     else:
-        meaning = "machine = SDPA in A / in B, speed-up = candidate in A / in B / machine"
+        meaning = f"machine = {control} in A / in B, speed-up = candidate in A / in B / machine"
     return [
         *lines,
         f"{meaning}: above 1 is faster; times are medians over launches",
@@ -94,12 +101,18 @@ def _header(report: Report) -> list[str]:
     ]
 
 
+def _title(run: RunFile) -> str:
+    """How columns call the default baseline; in lower case, the beginning of their keys."""
+    return title(operations.named(run.operation).baseline)
+
+
 def _one_file_columns(data: LaunchData) -> list[Column]:
+    control = _title(data.run)
     return [
         _CASE,
         Column("candidate_us", "ours us"),
         Column("candidate_tflops", "TFLOP/s", "wide"),
-        Column("sdpa_us", "SDPA us"),
+        Column(f"{control.lower()}_us", f"{control} us"),
         *_backend_columns(data, "wide"),
         Column("best_us", "best us", "wide"),
         Column("best_backend", "best", "wide", numeric=False),
@@ -109,25 +122,25 @@ def _one_file_columns(data: LaunchData) -> list[Column]:
     ]
 
 
-def _pair_columns() -> list[Column]:
+def _pair_columns(control: str = title(operations.ATTENTION.baseline)) -> list[Column]:
     return [
         _CASE,
         Column("a_us", "A us"),
         Column("b_us", "B us"),
-        Column("sdpa_us", "SDPA us"),
+        Column(f"{control.lower()}_us", f"{control} us"),
         *interval_columns("speedup", "speed-up", "key"),
-        Column("speedup_sdpa", "B vs SDPA", "wide"),
+        Column(f"speedup_{control.lower()}", f"B vs {control}", "wide"),
         *_verdict_columns(launches="text"),
     ]
 
 
-def _two_file_columns() -> list[Column]:
+def _two_file_columns(control: str) -> list[Column]:
     return [
         _CASE,
         Column("a_us", "A us"),
         Column("b_us", "B us"),
-        Column("sdpa_a_us", "SDPA in A us", "wide"),
-        Column("sdpa_b_us", "SDPA in B us", "wide"),
+        Column(f"{control.lower()}_a_us", f"{control} in A us", "wide"),
+        Column(f"{control.lower()}_b_us", f"{control} in B us", "wide"),
         *interval_columns("machine", "machine"),
         *interval_columns("speedup", "speed-up", "key"),
         *_verdict_columns(),
@@ -150,12 +163,12 @@ def _verdict_columns(launches: Shown = "data") -> list[Column]:
     ]
 
 
-def _sdpa_columns(data: LaunchData) -> list[Column]:
-    few = len(data.run.candidates) <= 5
+def _baseline_columns(data: LaunchData) -> list[Column]:
+    few, control = len(data.run.candidates) <= 5, _title(data.run)
     return [
         _CASE,
-        Column("sdpa_us", "SDPA us", "key"),
-        Column("sdpa_tflops", "TFLOP/s", "key"),
+        Column(f"{control.lower()}_us", f"{control} us", "key"),
+        Column(f"{control.lower()}_tflops", "TFLOP/s", "key"),
         *_backend_columns(data, "text" if few else "wide"),
         Column("best_backend", "best", numeric=False),
         _REASON,
@@ -165,7 +178,7 @@ def _sdpa_columns(data: LaunchData) -> list[Column]:
 def _backend_columns(data: LaunchData, shown: Shown) -> list[Column]:
     default = baseline_index(data.run)
     return [
-        Column(f"backend_us:{c.name}", f"{c.name.removeprefix('sdpa:')} us", shown)
+        Column(f"backend_us:{c.name}", f"{c.name.partition(':')[2]} us", shown)
         for index, c in ((i, data.run.candidates[i]) for i in baselines_of(data.run))
         if index != default
     ]
@@ -177,7 +190,7 @@ def _one_file_row(
     case = data.case_index[ours.case.id]
     time = _candidate_time(data, ours.candidate, case, verdict)
     return {
-        **_sdpa_cells(data, case),
+        **_baseline_cells(data, case),
         **_verdict_cells(data, ours, verdict),
         "candidate_us": time_cell(time),
         "candidate_tflops": rate_cell(data.run.cases[case], time),
@@ -188,30 +201,32 @@ def _one_file_row(
 
 def _pair_row(report: Report, comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
     (data,) = report.data
+    control = _title(data.run).lower()
     case = data.case_index[comparison.case.id]
     new = data.candidate_index[comparison.candidate]
     row = {"case": text_cell(comparison.case.id), **_verdict_cells(data, comparison, verdict)}
     row["a_us"] = time_cell(data.median_us(data.candidate_index[comparison.pairing.against], case))
     row["b_us"] = time_cell(_candidate_time(data, comparison.candidate, case, verdict))
-    row["sdpa_us"] = time_cell(_default_time(data, case))
+    row[f"{control}_us"] = time_cell(_default_time(data, case))
     default = baseline_index(data.run, comparison.candidate)
     ratio = None if default is None else data.median_speedup(new, default, case)
-    row["speedup_sdpa"] = NONE if ratio is None else Cell(ratio, ratio_text(ratio))
+    row[f"speedup_{control}"] = NONE if ratio is None else Cell(ratio, ratio_text(ratio))
     return row
 
 
 def _two_file_row(report: Report, comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
     a, b = report.data
+    control = _title(a.run).lower()
     pairing = comparison.pairing
     row = {"case": text_cell(comparison.case.id), **_verdict_cells(b, comparison, verdict)}
     case_a, case_b = a.case_index[comparison.case.id], b.case_index.get(comparison.case.id)
     row["a_us"] = time_cell(a.median_us(a.candidate_index[pairing.against], case_a))
-    row["sdpa_a_us"] = time_cell(_default_time(a, case_a))
+    row[f"{control}_a_us"] = time_cell(_default_time(a, case_a))
     row["machine"] = speedup_cell(pairing.machine, interval=False)
     row |= bounds_cells("machine", pairing.machine)
     if case_b is not None and comparison.candidate in b.candidate_index:
         row["b_us"] = time_cell(_candidate_time(b, comparison.candidate, case_b, verdict))
-        row["sdpa_b_us"] = time_cell(_default_time(b, case_b))
+        row[f"{control}_b_us"] = time_cell(_default_time(b, case_b))
     return row
 
 
@@ -229,8 +244,8 @@ def _verdict_cells(data: LaunchData, comparison: Comparison, verdict: Verdict) -
     }
 
 
-def _sdpa_cells(data: LaunchData, case: int) -> dict[str, Cell]:
-    default = baseline_index(data.run)
+def _baseline_cells(data: LaunchData, case: int) -> dict[str, Cell]:
+    default, control = baseline_index(data.run), _title(data.run).lower()
     best = best_baseline(data, case)
     cells = {"case": text_cell(data.run.cases[case].id)}
     for index in baselines_of(data.run):
@@ -241,8 +256,8 @@ def _sdpa_cells(data: LaunchData, case: int) -> dict[str, Cell]:
         if time is None and failure:
             cell = Cell(None, failure.status.replace("_", " "))
         if index == default:
-            cells["sdpa_us"] = cell
-            cells["sdpa_tflops"] = rate_cell(data.run.cases[case], time)
+            cells[f"{control}_us"] = cell
+            cells[f"{control}_tflops"] = rate_cell(data.run.cases[case], time)
             cells["reason"] = text_cell(failure.reason if failure else "")
         else:
             cells[f"backend_us:{candidate.name}"] = cell
@@ -252,8 +267,8 @@ def _sdpa_cells(data: LaunchData, case: int) -> dict[str, Cell]:
     return cells
 
 
-def _sdpa_notes(data: LaunchData) -> list[Note]:
-    """Why SDPA's times are missing, in a table without other candidates."""
+def _baseline_notes(data: LaunchData) -> list[Note]:
+    """Why a baseline's times are missing, in a table without other candidates."""
     baselines = [index for index, one in enumerate(data.run.candidates) if one.baseline]
     return frame.failures("", data, baselines)
 

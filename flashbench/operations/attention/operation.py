@@ -185,7 +185,7 @@ class AttentionForward(Operation):
         s = shape_of(case)
         return s.batch * s.heads * s.q_len * s.k_len * s.head_dim
 
-    def rounding(self, expected: "Tensor", dtype: "torch.dtype") -> float:
+    def rounding(self, case: Case, expected: "Tensor", dtype: "torch.dtype") -> float:
         from flashbench.operations.attention.truth import rounding
 
         return rounding(expected, dtype)

@@ -1,0 +1,73 @@
+"""Runs of other operations than attention, from the command to the verdict."""
+
+from pathlib import Path
+
+import forks
+import pytest
+
+from flashbench import runfile
+
+CANDIDATES = """
+import torch
+
+def right(x, weight, eps):
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
+
+def zeros(x, weight, eps):
+    return torch.zeros_like(x)
+"""
+QUICK = ["--device", "cpu", "--dtype", "fp32", "--threads", "1", "--min-sample", "0.1ms"]
+QUICK += ["--samples", "2", "--launches", "2"]
+
+
+@pytest.mark.slow
+def test_a_norm_is_measured_shown_and_compared(tmp_path: Path) -> None:
+    """A right norm gets times beside torch's, a wrong one none; the file is read and judged."""
+    (tmp_path / "mine.py").write_text(CANDIDATES)
+    words = ["run", "--operation", "rms-norm", "--shape", "rows=4,8,dim=32", *QUICK]
+    words += ["--candidate", "mine:right", "--candidate", "mine:zeros", "-o", "run.json"]
+    done = forks.run(words, tmp_path, {})
+    assert done.returncode == 1, done.stderr  # zeros is wrong
+    run = runfile.load(tmp_path / "run.json")
+    assert run.version == 2
+    assert [case.id for case in run.cases] == [
+        "rms-norm-rows4-dim32-fp32-cpu",
+        "rms-norm-rows8-dim32-fp32-cpu",
+    ]
+    assert [one.name for one in run.candidates if one.baseline] == ["torch:eager"]
+    fates = {(r.candidate, r.status) for launch in run.launches for r in launch.results}
+    assert fates == {("torch:eager", "ok"), ("right", "ok"), ("zeros", "wrong")}
+    assert "torch us" in done.stdout
+    assert "SDPA" not in done.stdout
+    again = forks.run([*words, "--launches", "3", "--format", "none"], tmp_path, {})
+    assert len(runfile.load(tmp_path / "run.json").launches) == 3, again.stderr
+    both = forks.run(["compare", "run.json", "run.json"], tmp_path, {})
+    assert both.returncode == 1
+    assert "machine = torch in A / in B" in both.stdout
+    assert forks.run(["show", "--group", "rows", "run.json"], tmp_path, {}).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--operation nope", "operations are attention, rms-norm"),
+        ("--operation rms-norm --shape rows=4", "dim is missing"),
+        ("--operation rms-norm --shape rows=4,dim=0", "'dim=0' is not a size"),
+        ("--operation rms-norm --shape rows=4,dim=8,rows=5", "rows appears twice"),
+        ("--operation rms-norm --shape 1,8,512,64", "'1' is not a size"),
+        (
+            "--operation rms-norm --preset models --baseline-only",
+            "presets are tiny, headline, grid",
+        ),
+        ("--operation rms-norm --causal full --baseline-only", "--causal full is for attention"),
+        ("--operation rms-norm --backends math --baseline-only", "names of compile"),
+        ("--operation rms-norm", "flashbench has no rms-norm of its own"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(words: str, said: str, tmp_path: Path) -> None:
+    """A shape, preset, mask or backend of another operation says what this one has."""
+    done = forks.run(["run", "--device", "cpu", *words.split()], tmp_path, {})
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
