@@ -185,7 +185,7 @@ def _machines(a: RunFile, b: RunFile, allow: Collection[str]) -> list[Caveat]:
     decisive = [("GPU", "gpu")] if "cuda" in devices else []
     decisive += [("CPU", "cpu"), ("thread count", "threads")] if "cpu" in devices else []
     found = []
-    control = title(operations.named(a.operation).baseline)
+    control = title(operations.of_file(a.cases).baseline)
     for what, name in decisive:
         old, new = getattr(a.environment, name), getattr(b.environment, name)
         if old == new:

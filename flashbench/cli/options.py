@@ -6,6 +6,7 @@ import click
 
 from flashbench import operations
 from flashbench.case import DTYPES
+from flashbench.cli.operation import chosen
 from flashbench.cli.parameter_types import (
     BudgetType,
     Count,
@@ -50,10 +51,10 @@ def _shapes(
     return texts
 
 
-def _operation(context: click.Context, parameter: click.Parameter, name: str) -> str:
+def _operation(context: click.Context, parameter: click.Parameter, name: str | None) -> str:
     """Refuse an unknown operation before its shapes are read."""
     try:
-        return operations.named(name).name
+        return chosen(name)
     except InvalidInputError as error:
         raise click.BadParameter(str(error), context, parameter) from None
 
@@ -63,11 +64,10 @@ grid_options = together(
     click.option(
         "--operation",
         metavar="NAME",
-        default=operations.DEFAULT,
-        show_default=True,
         is_eager=True,
         callback=_operation,
-        help=f"What is computed: {', '.join(operations.BUILT_IN)}.",
+        help=f"What is computed: {', '.join(operations.BUILT_IN)}, or module:name of your own.  "
+        "[default: that of [tool.flashbench.project], else attention]",
     ),
     click.option(
         "--preset",

@@ -11,6 +11,7 @@ import click
 
 from flashbench import machine
 from flashbench.cli.measuring import is_given, price_options, tell
+from flashbench.cli.operation import chosen
 from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError, NotMeasuredError
 
@@ -77,6 +78,7 @@ def resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile"
 
     from flashbench.measure.document import plan_to_resume
 
+    chosen(run.operation)  # the flag has no say with --resume
     plan = plan_to_resume(run, options["resume"])
     given = {name: options[name] for name in FREE_ON_RESUME if is_given(context, name)}
     known = None if run.hourly_rate is None else Money(run.hourly_rate, run.costs.currency)

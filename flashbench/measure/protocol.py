@@ -26,6 +26,7 @@ class Setup(msgspec.Struct, tag="setup", kw_only=True):
     copies: str = ""  # where the worker puts its copies of them; the parent removes it
     metrics: list[str] | None = None  # None: all; empty: the one of the verdicts
     operation: str = operations.DEFAULT
+    operation_root: str = ""  # searched first for the module of a project's operation
 
 
 class Measure(msgspec.Struct, tag="measure", kw_only=True):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from flashbench import operations
 from flashbench.case import Case
 from flashbench.cost.spent import saved_seconds
 from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
@@ -317,6 +318,7 @@ class Scheduler:
                 repository=self.plan.repository,
                 import_root=self.plan.import_root,
                 operation=self.plan.operation,
+                operation_root=operations.named(self.plan.operation).import_root,
             )
             try:
                 ready = self._worker.ask(setup, self._seconds.left())

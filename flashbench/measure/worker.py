@@ -14,6 +14,7 @@ from time import monotonic
 
 import torch
 
+from flashbench import operations
 from flashbench.candidates import Loaded, baselines, load
 from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import Exit, FlashbenchError
@@ -45,6 +46,7 @@ from flashbench.measure.protocol import (
     Turn,
     WorkerEnd,
 )
+from flashbench.operations.of_project import imported
 from flashbench.runfile import Candidate
 
 
@@ -180,6 +182,8 @@ def _offered(setup: Setup, device: str) -> list[Candidate]:
     """The candidates of a launch, baselines first. Gives this process its threads and path."""
     if setup.threads is not None:
         torch.set_num_threads(setup.threads)
+    if ":" in setup.operation:
+        operations.know(imported(setup.operation, setup.operation_root))
     if setup.import_root:
         sys.path.insert(0, setup.import_root)
     return [*baselines(device, setup.backends, setup.operation), *setup.candidates]

@@ -1,6 +1,7 @@
 """The operations that flashbench knows, and the cases of any. Does not import torch."""
 
 import re
+from collections.abc import Sequence
 
 from flashbench.case import DTYPES, Case, DtypeName
 from flashbench.errors import InvalidInputError
@@ -19,21 +20,43 @@ BUILT_IN: dict[str, Operation] = {
 }
 # What rows of cases can be sorted and grouped by, where a table has none yet.
 PARTS = tuple(ATTENTION.parts(ATTENTION.parse_id("b1-h1-q1-d32-fp32-full-cpu")))
+of_projects: dict[str, Operation] = {}  # that this process knows
 _SIZE = re.compile(r"([a-z_][a-z_]*)([0-9]{1,15})")
 
 
 def named(name: str) -> Operation:
-    """The operation of this name. Raises InvalidInputError."""
-    if name not in BUILT_IN:
+    """A built-in operation, or one of a project that this process knows already. Raises
+    InvalidInputError."""
+    found = BUILT_IN.get(name) or of_projects.get(name)
+    if found is None:
         raise InvalidInputError(
-            f"no operation is called {name[:60]!r}; operations are {', '.join(BUILT_IN)}"
+            f"no operation is called {name[:60]!r}; operations are {', '.join(BUILT_IN)}, or "
+            "module:name of your own"
         )
-    return BUILT_IN[name]
+    return found
+
+
+def know(operation: Operation) -> None:
+    """Let `named` find an operation of a project."""
+    of_projects[operation.name] = operation
 
 
 def of(case: Case) -> Operation:
-    """The operation of a case, for its words."""
-    return BUILT_IN[case.operation]
+    """The operation of a case. Of a file's case it may be unknown here: that has only words."""
+    found = BUILT_IN.get(case.operation) or of_projects.get(case.operation)
+    return found or _Unknown(case)
+
+
+def of_file(cases: Sequence[Case]) -> Operation:
+    """The operation of all cases of a run file, as `of`."""
+    return of(cases[0]) if cases else ATTENTION
+
+
+class _Unknown(Operation):
+    """Knows of an operation what a case says."""
+
+    def __init__(self, case: Case) -> None:
+        self.name, self.sizes = case.operation, tuple(case.sizes)
 
 
 def parse_case(text: str) -> Case:

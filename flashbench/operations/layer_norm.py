@@ -1,7 +1,7 @@
 """Layer norm over the last dimension: (x - mean) / sqrt(variance + eps) * weight + bias."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from flashbench.case import Case
 from flashbench.operations.operation import Inputs, Operation, Options, Sizes
@@ -19,7 +19,7 @@ class LayerNorm(Operation):
 
     name = "layer-norm"
     sizes = ("rows", "dim")
-    presets: ClassVar[Mapping[str, Sequence[str]]] = {
+    presets: Mapping[str, Sequence[str]] = {
         "tiny": ("rows=16,dim=64",),
         "headline": ("rows=4096,dim=4096",),
         "grid": ("rows=1,128,4096,32768,dim=1024,4096,8192",),

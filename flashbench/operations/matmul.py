@@ -1,7 +1,7 @@
 """The product of two matrices."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from flashbench.case import Case
 from flashbench.operations.operation import Inputs, Operation, Options, Sizes
@@ -16,7 +16,7 @@ class Matmul(Operation):
 
     name = "matmul"
     sizes = ("m", "n", "k")
-    presets: ClassVar[Mapping[str, Sequence[str]]] = {
+    presets: Mapping[str, Sequence[str]] = {
         "tiny": ("m=64,n=64,k=64",),
         "headline": ("m=4096,n=4096,k=4096",),
         "grid": (

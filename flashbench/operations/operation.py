@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from flashbench.case import BYTES_PER_ELEMENT, Case, DtypeName
 from flashbench.errors import InvalidInputError
@@ -43,21 +43,22 @@ class Operation:
     """A new operation sets `name`, `sizes` and `presets`, and defines `inputs`, `truth`, `eager`,
     `flops` and `elements`."""
 
-    name: ClassVar[str]
-    sizes: ClassVar[tuple[str, ...]]
+    name: str
+    import_root: str = ""  # of a project's: where its module is searched first
+    sizes: tuple[str, ...]
     # Texts of `parse`, by name; `headline` is measured unless something else is asked for.
-    presets: ClassVar[Mapping[str, Sequence[str]]]
+    presets: Mapping[str, Sequence[str]]
     # Of a grid: every shape and dtype is measured with each.
-    options: ClassVar[Sequence[Options]] = (NO_OPTIONS,)
+    options: Sequence[Options] = (NO_OPTIONS,)
     # The names of baselines: one of the default, and of others after a colon.
-    baseline: ClassVar[str] = "torch:eager"
+    baseline: str = "torch:eager"
     # Other baselines that a device offers, and those measured unless others are asked for.
-    backends: ClassVar[Mapping[str, Sequence[str]]] = {"cpu": ("compile",), "cuda": ("compile",)}
-    auto_backends: ClassVar[Mapping[str, Sequence[str]]] = {"cpu": (), "cuda": ("compile",)}
+    backends: Mapping[str, Sequence[str]] = {"cpu": ("compile",), "cuda": ("compile",)}
+    auto_backends: Mapping[str, Sequence[str]] = {"cpu": (), "cuda": ("compile",)}
     # The result's dimension whose rows the truth can be computed for alone; None: only all of it.
-    row_dimension: ClassVar[int | None] = None
+    row_dimension: int | None = None
     # Whether `change` negates the result, so that the truth need not be computed again.
-    change_negates: ClassVar[bool] = False
+    change_negates: bool = False
 
     # Without torch.
 
@@ -106,6 +107,7 @@ class Operation:
         self, sizes: Sizes, dtype: DtypeName, device: str, options: Options = NO_OPTIONS
     ) -> Case:
         """One case. Raises ValueError for sizes that do not fit together."""
+        flops, elements, exponentials = self.counts(sizes, options)
         return Case(
             self.name,
             dict(sizes),
@@ -113,9 +115,9 @@ class Operation:
             device,
             id=self.id(sizes, dtype, device, options),
             options=dict(options),
-            flops=self.flops(sizes, options),
-            bytes=self.elements(sizes) * BYTES_PER_ELEMENT[dtype],
-            exponentials=self.exponentials(sizes, options),
+            flops=flops,
+            bytes=elements * BYTES_PER_ELEMENT[dtype],
+            exponentials=exponentials,
         )
 
     def grid(
@@ -137,6 +139,14 @@ class Operation:
     def id(self, sizes: Sizes, dtype: DtypeName, device: str, options: Options) -> str:
         """Name of a case in files, tables and flags, such as rms-norm-rows64-dim128-fp16-cpu."""
         return case_id(self.name, sizes, dtype, device, options)
+
+    def counts(self, sizes: Sizes, options: Options) -> tuple[int, int, int]:
+        """Operations, elements and exponentials."""
+        return (
+            self.flops(sizes, options),
+            self.elements(sizes),
+            self.exponentials(sizes, options),
+        )
 
     def flops(self, sizes: Sizes, options: Options) -> int:
         """Floating-point operations that the definition needs."""
@@ -192,9 +202,9 @@ class Operation:
         """Of a row: what the panel's title does not say."""
         return " ".join(f"{name} {value}" for name, value in case.sizes.items())
 
-    shape_caption: ClassVar[str] = "A row is a shape."
+    shape_caption: str = "A row is a shape."
     # What a figure of scaling has along x, in words; "": it has no such figure.
-    scales_with: ClassVar[str] = ""
+    scales_with: str = ""
 
     def scale(self, case: Case) -> int:
         """The case's place along x."""
@@ -205,6 +215,10 @@ class Operation:
         return ()
 
     # In a worker.
+
+    def import_ahead(self) -> None:
+        """Import what the rest needs, for processes that fork and then are timed."""
+        self.load_baseline("")
 
     def inputs(self, case: Case, dtype: "torch.dtype", random: "torch.Generator") -> Inputs:
         """Inputs on the case's device, drawn from the generator there."""

@@ -1,7 +1,7 @@
 """RMS norm over the last dimension: x / sqrt(mean(x^2) + eps) * weight."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from flashbench.case import Case
 from flashbench.operations.operation import Inputs, Operation, Options, Sizes
@@ -18,7 +18,7 @@ class RmsNorm(Operation):
 
     name = "rms-norm"
     sizes = ("rows", "dim")
-    presets: ClassVar[Mapping[str, Sequence[str]]] = {
+    presets: Mapping[str, Sequence[str]] = {
         "tiny": ("rows=16,dim=64",),
         "headline": ("rows=4096,dim=4096",),
         "grid": ("rows=1,128,4096,32768,dim=1024,4096,8192",),

@@ -1,7 +1,7 @@
 """Softmax over the last dimension."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from flashbench.case import Case
 from flashbench.operations.operation import Inputs, Operation, Options, Sizes
@@ -16,7 +16,7 @@ class Softmax(Operation):
 
     name = "softmax"
     sizes = ("rows", "dim")
-    presets: ClassVar[Mapping[str, Sequence[str]]] = {
+    presets: Mapping[str, Sequence[str]] = {
         "tiny": ("rows=16,dim=64",),
         "headline": ("rows=4096,dim=4096",),
         "grid": ("rows=1,128,4096,32768,dim=1024,4096,32768",),

@@ -58,7 +58,7 @@ def _setup(data: LaunchData) -> str:
     ]
     software = [f"PyTorch {run.environment.torch}" if run.environment.torch else "PyTorch"]
     software += [f"CUDA {run.environment.cuda}"] if run.environment.cuda else []
-    operation = operations.named(run.operation)
+    operation = operations.of_file(run.cases)
     subject = f"We measured {listed(ours)} against" if ours else "We measured"
     return (
         f"{subject} {listed(baselines)} of {', '.join(software)} on {listed(devices)}, on "

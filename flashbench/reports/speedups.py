@@ -173,7 +173,7 @@ def ends_of(found: Sequence[Judged]) -> Ends:
 
 
 def _caption(report: Report) -> str:
-    return operations.named(report.data[0].run.operation).shape_caption
+    return operations.of_file(report.data[0].run.cases).shape_caption
 
 
 def _summary(members: Sequence[Judged]) -> str:

@@ -118,7 +118,7 @@ def _quantile_data(data: LaunchData) -> Data:
 def scaling(data: LaunchData, what: str) -> Figure:
     """what: "rate" (TFLOP/s) or "time" by the length of the keys; a panel a family of cases."""
     names = candidates(data)
-    operation = operations.named(data.run.operation)
+    operation = operations.of_file(data.run.cases)
     panels: list[Panel] = []
     rows: list[list[str | float | int | None]] = []
     for title, cases in families([*data.run.cases]):

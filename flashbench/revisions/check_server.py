@@ -53,7 +53,11 @@ def _import_ahead() -> None:
         import torch
 
         torch.set_num_threads(1)
+        from flashbench import operations
         from flashbench.revisions import correctness  # noqa: F401
+
+        for operation in operations.BUILT_IN.values():
+            operation.import_ahead()
     from flashbench.revisions import load  # noqa: F401
 
 

@@ -103,7 +103,7 @@ def _header(report: Report) -> list[str]:
 
 def _title(run: RunFile) -> str:
     """How columns call the default baseline; in lower case, the beginning of their keys."""
-    return title(operations.named(run.operation).baseline)
+    return title(operations.of_file(run.cases).baseline)
 
 
 def _one_file_columns(data: LaunchData) -> list[Column]:

@@ -1,7 +1,7 @@
 """Attention, softmax(q k^T / sqrt(head_dim)) v: the first operation, and the default."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from flashbench.case import DTYPES, Case, DtypeName
 from flashbench.errors import InvalidInputError
@@ -27,11 +27,11 @@ class AttentionForward(Operation):
 
     name = "attention"
     sizes = Shape.__struct_fields__
-    presets: ClassVar[Mapping[str, Sequence[str]]] = dict.fromkeys(PRESETS, ())
-    options: ClassVar[Sequence[Options]] = ({"mask": "full"}, {"mask": "causal"})
+    presets: Mapping[str, Sequence[str]] = dict.fromkeys(PRESETS, ())
+    options: Sequence[Options] = ({"mask": "full"}, {"mask": "causal"})
     baseline = "sdpa"
-    backends: ClassVar[Mapping[str, Sequence[str]]] = sdpa.OFFERED
-    auto_backends: ClassVar[Mapping[str, Sequence[str]]] = sdpa.AUTO
+    backends: Mapping[str, Sequence[str]] = sdpa.OFFERED
+    auto_backends: Mapping[str, Sequence[str]] = sdpa.AUTO
     row_dimension = 2
     change_negates = True
 
@@ -136,6 +136,11 @@ class AttentionForward(Operation):
     def trials(self, dtype: DtypeName, device: str) -> list[list[Case]]:
         shapes = [Shape(1, 2, 2, length, length, head_dim).sizes for length, head_dim in _TRIED]
         return [[self.case(one, dtype, device, wish) for one in shapes] for wish in self.options]
+
+    def import_ahead(self) -> None:
+        import flashbench.operations.attention.truth  # noqa: F401
+
+        sdpa.load("math")
 
     def load_baseline(self, backend: str) -> Baseline:
         return sdpa.load(backend)
