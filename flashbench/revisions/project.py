@@ -10,7 +10,7 @@ from flashbench.pyproject import find_pyproject, read_pyproject, table_of
 from flashbench.revisions import git
 
 TABLE = "[tool.flashbench.project]"
-_KEYS = ("callable", "operation", "build", "path", "sources", "environment")
+_KEYS = ("callable", "build", "path", "sources", "environment", "operation")
 _EXAMPLE = (
     f'add {TABLE} with callable = "module:function" and '
     'build = ["python", "setup.py", "build_ext", "--inplace"]'
