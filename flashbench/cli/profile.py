@@ -105,6 +105,8 @@ def command(case: str, output: Path | None, format_: str, **options: Any) -> int
 
 def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     """Profile the case, and keep the document and its picture."""
+    from flashbench.cost.money import price_of, read_prices
+    from flashbench.machine import identify
     from flashbench.profile import model
     from flashbench.profile.collect import How, collect
 
@@ -130,6 +132,10 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
         tell=tell,
     )
     found = collect(case, asked, how, ["flashbench", *sys.argv[1:]])
+    device, _ = identify(found.environment, case.device)
+    rate = price_of(read_prices(Path.cwd()), device)
+    if rate is not None:
+        found.hourly_rate, found.currency, found.price = rate.hourly, rate.currency, rate.source
     try:
         model.save(found, path)
         written = [path.name, *(one.report for one in found.subjects if one.report)]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 
 import msgspec
 
@@ -51,6 +52,7 @@ def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]
 
     Raises NotMeasuredError if the first cannot be called at all.
     """
+    began = monotonic()
     subjects: list[Subject] = []
     environment = Environment()
     tool = _tool(case.device)
@@ -68,6 +70,7 @@ def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]
     first = subjects[0]
     if first.status not in _HAS_A_CALL:
         raise NotMeasuredError(f"{first.candidate.name}: {first.status}: {first.reason}")
+    ceilings = _ceilings(environment, case.device, how.tell)
     return CaseProfile(
         flashbench=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -76,8 +79,9 @@ def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]
         tool=tool.name,
         case=case,
         cold=how.cold,
-        ceilings=_ceilings(environment, case.device, how.tell),
+        ceilings=ceilings,
         subjects=subjects,
+        device_seconds=round(monotonic() - began, 3),
     )
 
 

@@ -72,7 +72,8 @@ class Subject(msgspec.Struct, kw_only=True):
 
 
 class CaseProfile(msgspec.Struct, kw_only=True):
-    """The document. subjects: the candidate, then its opponent. cold: with an empty L2 cache."""
+    """The document. subjects: the candidate, then its opponent. cold: with an empty L2 cache.
+    device_seconds: that all of it took; hourly_rate, currency, price: as in a run file."""
 
     format: str = FORMAT
     version: int = VERSION
@@ -85,6 +86,10 @@ class CaseProfile(msgspec.Struct, kw_only=True):
     cold: bool
     ceilings: Ceilings | None = None
     subjects: list[Subject]
+    device_seconds: float = 0.0
+    hourly_rate: float | None = None
+    currency: str = ""
+    price: str = ""
 
     @property
     def metric(self) -> str:
@@ -135,7 +140,7 @@ def load(path: Path) -> CaseProfile:
 
 
 def _numbers(profile: CaseProfile) -> list[float]:
-    found = []
+    found = [profile.device_seconds, profile.hourly_rate or 0.0]
     for subject in profile.subjects:
         found += [*subject.counters.values()]
         for kernel in subject.kernels:

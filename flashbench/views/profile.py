@@ -4,6 +4,8 @@ one's bottleneck, the evidence, and the usual next step."""
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from flashbench.cost.money import DevicePrice
+from flashbench.cost.spent import Spent
 from flashbench.metric import label_of
 from flashbench.profile.bottleneck import find
 from flashbench.profile.counters import PIPES, STALLS
@@ -300,7 +302,11 @@ def _footer(profile: CaseProfile, found: dict[str, Bottleneck]) -> list[str]:
         if said := differences(old, new, profile.metric):
             lines.append(f"{new.candidate.name} against {old.candidate.name}: {said}")
     line = roofline(profile)
-    return lines + (text(line) if line else [])
+    rate = None
+    if profile.hourly_rate is not None:
+        rate = DevicePrice(profile.hourly_rate, profile.currency, profile.price)
+    spent = Spent(profile.device_seconds, rate=rate)
+    return [*lines, *(text(line) if line else []), *([spent.line] if spent else [])]
 
 
 def _notes(profile: CaseProfile) -> list[Note]:

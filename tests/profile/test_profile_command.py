@@ -102,6 +102,8 @@ def test_without_perf_floors_tell(place: Path, flashbench: Flashbench) -> None:
     assert "arithmetic: " in done.stdout
     assert "attention against sdpa: " in done.stdout
     assert "roofline: sdpa: " in done.stdout
+    (spent,) = (line for line in done.stdout.splitlines() if line.startswith("device time"))
+    assert "cost" not in spent  # no price is set
     assert flashbench("profile", "p.json").stdout == done.stdout
     assert all(is_ours(place, name) for name in ("p.json", "p.svg"))  # no sources of a build
     assert not is_ours(place, "mine.py")
