@@ -10,11 +10,12 @@ import pytest
 from preflight.kernel_project import add_submodule, kernel_project
 from preflight.planted import DEFECTS, deleted
 from preflight.planted_includes import INCLUDES
+from preflight.planted_marks import MARKS
 from revisions.repository import Repository
 
 from flashbench.preflight import Finding, run
 
-ALL_DEFECTS = DEFECTS | INCLUDES
+ALL_DEFECTS = DEFECTS | INCLUDES | MARKS
 
 
 def _found(root: Path) -> list[Finding]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from flashbench.preflight.finding import CannotCheck, Check, Finding, in_short
 from flashbench.preflight.source.clean_clone import file_not_in_git
+from flashbench.preflight.source.conflicts import merge_conflict
 from flashbench.preflight.source.constants import macro_against_constant
 from flashbench.preflight.source.headers import header_not_in_git, missing_header
 from flashbench.preflight.source.instantiations import missing_instantiation
@@ -52,6 +53,7 @@ CHECKS: tuple[Check[SourceTree], ...] = (
         "their headers are missing, or are others, in a clean clone",
         submodule_not_as_recorded,
     ),
+    Check("merge conflicts", "no compiler and no build tool takes the marks", merge_conflict),
     Check(
         "missing headers",
         "the build dies minutes in, on a machine that is already paid for",

@@ -79,6 +79,8 @@ def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     if not wanted:
         return
     build, doubts = build_of(tree), list[str]()
+    if build.unknown:
+        yield CannotCheck(f"{build.unknown}, so that units left out are not seen")
     for user in sorted(build.files) or tree.units:
         for name, types, line in _asked(tree, user, wanted):
             (count,) = found.parameters[name]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from flashbench.errors import InvalidInputError
 from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.source.conflicts import conflict_line
 from flashbench.preflight.source.in_git import how_to_get
 from flashbench.preflight.source.python_modules import bound_names, built
 from flashbench.preflight.source.removed import removed_files
@@ -23,6 +24,8 @@ def project_settings(tree: SourceTree) -> Iterator[Finding]:
     file = tree.root / "pyproject.toml"
     if not os.path.lexists(file):
         raise CannotCheck(f"no pyproject.toml in {tree.root}")
+    if conflict_line(tree, "pyproject.toml"):
+        raise CannotCheck("pyproject.toml has the marks of a merge conflict")
     try:
         project = parse(file)
     except InvalidInputError as error:

@@ -17,6 +17,9 @@ _CMAKE = re.compile(
     r"(?:pybind11_add_module|nanobind_add_module|Python3?_add_library)\s*\(\s*([^\s)]+)"
 )
 _MESON = re.compile(r"\.extension_module\s*\(\s*['\"](\w+)['\"]")
+_RENAMED = re.compile(
+    r"set_target_properties\s*\(\s*(\w+)\s+PROPERTIES\b[^()]*?\bOUTPUT_NAME\s+\"?(\w+)\"?[^()]*\)"
+)
 # Modules whose names the text does not give, or that another call makes.
 _OTHER_NAME = re.compile(
     r"\bOUTPUT_NAME\b|\badd_library\s*\(\s*\S+\s+(?!\s|(?:OBJECT|STATIC|INTERFACE|ALIAS)\b)"
@@ -78,10 +81,15 @@ def _built(tree: SourceTree, file: str) -> BuiltModules:
         reason = f"{file}:{unknown.line} computes the name of a module" if unknown else ""
         modules = {one.text: f"{file}:{one.line}" for one in named if ANY not in one.text}
         return BuiltModules(modules, reason)
-    unclear = _OTHER_NAME.search(text)
+    renamed = dict(_RENAMED.findall(text))
+    unclear = _OTHER_NAME.search(_RENAMED.sub(lambda one: "\n" * one[0].count("\n"), text))
     found = [*_CMAKE.finditer(text), *_MESON.finditer(text)]
     unclear = unclear or next((match for match in found if "$" in match[1]), None)
-    modules = {match[1]: f"{file}:{_line(text, match)}" for match in found if "$" not in match[1]}
+    modules = {
+        renamed.get(match[1], match[1]): f"{file}:{_line(text, match)}"
+        for match in found
+        if "$" not in match[1]
+    }
     reason = f"{file}:{_line(text, unclear)} may make a module of another name" if unclear else ""
     return BuiltModules(modules, reason)
 

@@ -16,6 +16,7 @@ from itertools import product
 from flashbench.preflight.source.tree import SourceTree
 
 ANY = "\0"
+_FILE = "setup.py"  # the script's own path, from its folder
 _MOST = 2000  # texts per expression
 _DEEPEST = 60  # nested expressions
 _JOINS = ("os.path.join", "osp.join", "path.join", "join", "Path", "pathlib.Path", "PurePath")
@@ -160,8 +161,12 @@ class SetupScript:
                 return self._called(node, depth)
             case ast.Subscript(value, _):
                 return _unsure(self._value(value, depth))
-            case ast.Attribute(value, "parent" | "parents"):
+            case ast.Attribute(value, "parent"):
+                return _folders(self._value(value, depth))
+            case ast.Attribute(value, "parents"):
                 return [_any(value)]
+            case ast.Name("__file__"):
+                return [Text(_FILE, node.lineno)]
             case ast.Name(name):
                 return self._named(name, node, depth)
         return [_any(node)]
@@ -186,6 +191,10 @@ class SetupScript:
         called = _dotted(node.func)
         last = called.rpartition(".")[2]
         of = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if last == "dirname" and node.args:
+            return _folders(self._value(node.args[0], depth))
+        if last in ("getcwd", "cwd"):
+            return [Text(".", node.lineno)]
         if last in _LISTS:
             place = node.args[0] if last in ("listdir", "walk", "scandir") and node.args else of
             below = self._value(place, depth) if place is not None else (_any(node),)
@@ -229,7 +238,7 @@ class SetupScript:
         sure = sum(len(one) > 1 for one in parts) < 2
         return [
             Text(
-                joint.join(one.text for one in chosen),
+                joint.join(one.text for one in chosen).removeprefix("./"),
                 max(one.line for one in chosen),
                 sure and all(one.sure for one in chosen),
             )
@@ -274,6 +283,11 @@ def why_unreadable(tree: SourceTree, file: str) -> tuple[int, str] | None:
     except (ValueError, RecursionError, MemoryError) as error:
         return 1, str(error) or type(error).__name__
     return None
+
+
+def _folders(texts: Iterable[Text]) -> list[Text]:
+    """The folders of paths; that of the script is "."."""
+    return [Text(one.text.rpartition("/")[0] or ".", one.line, one.sure) for one in texts]
 
 
 def _any(node: ast.expr) -> Text:

@@ -56,6 +56,11 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     binding = [unit for unit in tree.units if _BINDS.search(tree.read(unit).code)]
     users = [*binding, *sorted(build.files - set(binding))]
     if not binding and not build.units:
+        if tree.units:
+            yield CannotCheck(
+                "no unit is known to bind functions, and no build file tells which are compiled: "
+                "--level build links them"
+            )
         return
     unread = units_without_source(tree)
     if unread:

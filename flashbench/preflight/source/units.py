@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding, Severity
+from flashbench.preflight.source.compiled import build_of
+from flashbench.preflight.source.conflicts import conflict_line
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.in_git import (
@@ -24,10 +26,11 @@ from flashbench.revisions import git
 _RENAMES = re.compile(r"\b(rename\w*|hipify\w*)\(")
 
 
-def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
+def listed_but_missing(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     """Find a unit that setup.py, CMake or make names but that is missing or not in git, and a
     setup.py that Python cannot read."""
-    if "setup.py" in tree.files and (broken := why_unreadable(tree, "setup.py")):
+    broken = why_unreadable(tree, "setup.py") if "setup.py" in tree.files else None
+    if broken and not conflict_line(tree, "setup.py"):
         line, why = broken
         yield Finding(f"setup.py:{line}", f"Python cannot read it: {why}", "python setup.py --name")
     project = settings_of(tree)
@@ -42,6 +45,8 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding]:
         elif lacks := _all_absent(tree, found):
             what, fix = lacks
             yield Finding(where, f"lists {found[0]}, which {what}", fix)
+    if unknown := build_of(tree).unknown:
+        yield CannotCheck(f"{unknown}: --level build compiles it")
 
 
 def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[Finding]:

@@ -1,0 +1,66 @@
+"""Merge marks, renamed modules and computed lists, planted in the kernel project."""
+
+from collections.abc import Callable
+
+from revisions.repository import Repository
+
+
+def _conflict(project: Repository, file: str, line: str) -> None:
+    project.edit(file, line, f"<<<<<<< HEAD\n{line}\n=======\n{line}\n>>>>>>> other")
+    project.commit("Merge")
+
+
+def conflict_in_a_header(project: Repository) -> None:
+    _conflict(project, "csrc/config.h", "#define MAX_THREADS 1024")
+
+
+def conflict_in_setup(project: Repository) -> None:
+    _conflict(project, "setup.py", '            name="flash._C",')
+
+
+def conflict_in_settings(project: Repository) -> None:
+    _conflict(project, "pyproject.toml", 'callable = "flash.api:attention"')
+
+
+def renamed_by_cmake(project: Repository) -> None:
+    project.write(
+        "csrc/CMakeLists.txt",
+        "pybind11_add_module(_C bindings.cpp forward.cu combine.cpp)\n"
+        "set_target_properties(_C PROPERTIES\n  OUTPUT_NAME flash_science)\n",
+    )
+    project.write("setup.py", 'subprocess.run(["cmake", "-S", ROOT / "csrc"])\n')
+    project.commit("Name the library after the paper")
+
+
+def _joined(project: Repository, head: str, sources: str) -> None:
+    text = '["csrc/bindings.cpp", "csrc/forward.cu", "csrc/combine.cpp"]'
+    project.edit("setup.py", text, sources)
+    project.edit("setup.py", "setup(", f"{head}\nsetup(")
+    project.commit("Compute the list")
+
+
+_NAMES = '["bindings.cpp", "forward.cu", "combine.cpp", "backward.cu"]'
+
+
+def joined_with_the_folder(project: Repository) -> None:
+    head = "HERE = os.path.dirname(os.path.abspath(__file__))"
+    _joined(project, head, f'[os.path.join(HERE, "csrc", one) for one in {_NAMES}]')
+
+
+def joined_with_a_path(project: Repository) -> None:
+    head = 'CSRC = Path(__file__).resolve().parent / "csrc"'
+    _joined(project, head, f"[str(CSRC / one) for one in {_NAMES}]")
+
+
+MARKS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
+    conflict_in_a_header: ("merge conflicts", "csrc/config.h:2", "merge conflict"),
+    conflict_in_setup: ("merge conflicts", "setup.py:7", "merge conflict"),
+    conflict_in_settings: ("merge conflicts", "pyproject.toml:5", "merge conflict"),
+    renamed_by_cmake: (
+        "module name",
+        "csrc/bindings.cpp:12",
+        "defines the module _C, but csrc/CMakeLists.txt:1 builds flash_science",
+    ),
+    joined_with_the_folder: ("listed sources", "setup.py:", "lists csrc/backward.cu: no such file"),
+    joined_with_a_path: ("listed sources", "setup.py:", "lists csrc/backward.cu: no such file"),
+}
