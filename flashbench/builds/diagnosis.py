@@ -22,18 +22,25 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 REASON_LINES = 6
 
+_COMPILER = r"(?:[^\s:]*/)?(?:[\w.]+-)*(?:c\+\+|g\+\+|gcc|cc1plus|cc1|clang\+\+|clang)(?:-\d+)?"
 # Ordered: an undefined symbol is also reported as an import error, a missing header is also a
 # compile error. Each pattern finds the line where the reason begins.
 _SIGNS: tuple[tuple[Status, str], ...] = (
     ("timeout", r"\Atimeout: "),
-    ("undefined symbol", r"undefined symbol: "),
+    ("undefined symbol", r"(?<!\berror: )undefined symbol: "),
     ("wrong module name", r"wrong module name|does not define module export function"),
     ("import error", r"import error: |does not load: |\bImportError: "),
     ("missing header", r"^[^\n:]+:\d.*fatal error: .*(No such file or directory|file not found)"),
     ("missing header", r"(cannot open source file|could not open source file)"),
     ("link error", r"undefined reference to|multiple definition of|\bld: cannot find"),
+    (
+        "link error",
+        r"^(?:[\w/.+-]*\bld(?:\.\w+)?): (?![^\n]*(?:\bwarning\b|note:|in function))",
+    ),
     ("link error", r"collect2: error|linker command failed"),
     ("compile error", r"^[^\n:]+:\d+(:\d+)?: (fatal )?error: |^[^\n]+\(\d+\): error"),
+    ("compile error", r"^[\w./+-]+:\d+: Error: "),
+    ("compile error", rf"^(?:{_COMPILER}): (fatal )?error: "),
     ("compile error", r"^[\w./+-]+: (fatal )?error: .*\n+compilation terminated"),
     ("compile error", r"ptxas (fatal|error)|nvcc (fatal|error)|internal compiler error"),
     ("build error", r"CMake Error|^(flashbench: |error: |[\w.]*(Error|Exception)(: |$))"),
@@ -67,6 +74,8 @@ _NO_TOOL = re.compile(
     r"build program corresponding to \"(Ninja|Unix Makefiles)\"",
     re.MULTILINE,
 )
+# "CMake Error at FILE:LINE (COMMAND):", and the indented lines that say what is wrong.
+_OF_CMAKE_ERROR = re.compile(r"^(CMake Error\b[^\n]*[:t])\n+((?:[ \t]+\S[^\n]*\n+)+)", re.MULTILINE)
 # Languages and generators.
 _OF_CMAKE = {
     "C": ("cc", "gcc", "clang"),
@@ -82,7 +91,7 @@ def diagnose(log: str) -> tuple[Status, str]:
     for status, pattern in _SIGNS:
         if found := re.search(pattern, log, re.MULTILINE):
             start = log.rfind("\n", 0, found.start()) + 1
-            return status, _lines(log[start:])
+            return status, _place(log, start) + _lines(log[start:].lstrip())
     return "build error", _lines("\n".join(log.strip().splitlines()[-REASON_LINES:]))
 
 
@@ -108,12 +117,26 @@ def missing_tool(log: str) -> str:
     return ""
 
 
+def _place(log: str, start: int) -> str:
+    """`setup.py:3: ` for the last frame of a traceback that ends at `start`; "" without one."""
+    if not re.match(r"[\w.]+(?:Error|Exception)(?::|$)", log[start:]):
+        return ""
+    frames = re.findall(r'^ +File "([^"\n]+)", line (\d+)', log[:start], re.MULTILINE)
+    return f"{frames[-1][0]}:{frames[-1][1]}: " if frames else ""
+
+
+def _joined(found: re.Match[str]) -> str:
+    """Put what CMake says in the line that says where."""
+    return f"{found[1]} {' '.join(found[2].split())}\n"
+
+
 def _line_at(log: str, place: int) -> str:
     end = log.find("\n", place)
     return log[log.rfind("\n", 0, place) + 1 : end if end >= 0 else None]
 
 
 def _lines(text: str) -> str:
+    text = _OF_CMAKE_ERROR.sub(_joined, text)
     kept = [line.rstrip()[:300] for line in text.splitlines() if line.strip()][:REASON_LINES]
     return demangle("\n".join(kept))
 

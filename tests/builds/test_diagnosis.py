@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flashbench.builds.diagnosis import missing_tool, passing
+from flashbench.builds.diagnosis import diagnose, missing_tool, passing
 
 
 @pytest.mark.parametrize(
@@ -101,3 +101,63 @@ def test_what_sources_get_wrong_is_no_missing_tool(
     """A program that is no compiler may be a slip of the build's script."""
     monkeypatch.setattr("shutil.which", lambda name: None)
     assert missing_tool(f"{line}\n") == ""
+
+
+_RELOCATION = "/usr/bin/ld: a.o: relocation R_X86_64_32 against `.rodata' can not be used"
+_SYNTAX = '  File "setup.py", line 3\n    setup(\n         ^\n'
+
+
+@pytest.mark.parametrize(
+    ("log", "status", "line"),
+    [
+        (f"{_RELOCATION}\ncollect2: error: ld returned 1", "link error", _RELOCATION),
+        (
+            "ld.lld: error: undefined symbol: f()\n>>> referenced by a.cpp:3\n",
+            "link error",
+            "ld.lld: error: undefined symbol: f()",
+        ),
+        (
+            "/usr/bin/ld: a.o: warning: no stack note\na.cpp:9:2: error: expected '}'\n",
+            "compile error",
+            "a.cpp:9:2: error: expected '}'",
+        ),
+        (
+            "g++: error: a.cpp: No such file or directory\ng++: fatal error: no input files\n"
+            "compilation terminated.\n",
+            "compile error",
+            "g++: error: a.cpp: No such file or directory",
+        ),
+        (
+            "g++: error: unrecognized command-line option '-fwrong'\n"
+            "error: command '/usr/bin/g++' failed with exit code 1\n",
+            "compile error",
+            "g++: error: unrecognized command-line option '-fwrong'",
+        ),
+        (
+            "cc.s: Assembler messages:\ncc.s:12: Error: no such instruction: `foo'\n",
+            "compile error",
+            "cc.s:12: Error: no such instruction: `foo'",
+        ),
+        (
+            "CMake Error at CMakeLists.txt:5 (add_library):\n  Cannot find source file:\n\n"
+            "    missing.cpp\n\n\nCMake Generate step failed.\n",
+            "build error",
+            "CMake Error at CMakeLists.txt:5 (add_library): Cannot find source file: missing.cpp",
+        ),
+        (
+            f"{_SYNTAX}SyntaxError: '(' was never closed\n",
+            "build error",
+            "setup.py:3: SyntaxError:",
+        ),
+        (
+            "  Building wheel for x did not run successfully.\n"
+            "      a.cpp:3:1: error: 'y' does not name a type\n",
+            "compile error",
+            "a.cpp:3:1: error: 'y' does not name a type",
+        ),
+    ],
+)
+def test_first_line_says_what_is_wrong_and_where(log: str, status: str, line: str) -> None:
+    """The first line is the tool's own first error with its place, not a summary of a wrapper."""
+    found, reason = diagnose(log)
+    assert (found, reason.splitlines()[0][: len(line)]) == (status, line)
