@@ -81,12 +81,12 @@ def _built(tree: SourceTree, file: str) -> BuiltModules:
         reason = f"{file}:{unknown.line} computes the name of a module" if unknown else ""
         modules = {one.text: f"{file}:{one.line}" for one in named if ANY not in one.text}
         return BuiltModules(modules, reason)
-    renamed = dict(_RENAMED.findall(text))
+    renamed: dict[str, str] = dict(_RENAMED.findall(text))
     unclear = _OTHER_NAME.search(_RENAMED.sub(lambda one: "\n" * one[0].count("\n"), text))
     found = [*_CMAKE.finditer(text), *_MESON.finditer(text)]
     unclear = unclear or next((match for match in found if "$" in match[1]), None)
     modules = {
-        renamed.get(match[1], match[1]): f"{file}:{_line(text, match)}"
+        renamed.get(str(match[1]), str(match[1])): f"{file}:{_line(text, match)}"
         for match in found
         if "$" not in match[1]
     }
