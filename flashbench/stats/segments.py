@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from flashbench.parallel import spread
-from flashbench.stats.lasting import lasts
+from flashbench.stats.lasting import FEWEST_POINTS, lasts
 from flashbench.stats.order import inflation, widened
 from flashbench.stats.shift import Shift, unpaired_shift
 
@@ -170,7 +171,8 @@ def _without_outliers(values: FloatArray, noise: float) -> FloatArray:
     medians = np.empty_like(values)
     medians[_REACH : len(values) - _REACH] = np.sort(sliding_window_view(values, width))[:, _REACH]
     for place in (*range(_REACH), *range(len(values) - _REACH, len(values))):
-        medians[place] = np.median(values[max(0, place - _REACH) : place + _REACH + 1])
+        # Not np.median, which takes ten times as long for seven numbers.
+        medians[place] = median(values[max(0, place - _REACH) : place + _REACH + 1].tolist())
     return np.where(np.abs(values - medians) > _OUTLIER * noise, medians, values)
 
 
@@ -226,12 +228,12 @@ class _Search:
 
     def _steps(self, scaled: FloatArray, cuts: list[int], asked: _Asked) -> tuple[Step, ...]:
         ends = [0, *cuts, len(self.values)]
+        counts = self._counts(cuts, asked.among)
         made = []
-        for left, cut, right in zip(ends, cuts, ends[2:], strict=False):
+        for left, cut, right, count in zip(ends, cuts, ends[2:], counts, strict=False):
             first, last = _places(scaled[left:right])
             old, new = self.values[left:cut], self.values[cut:right]
             shift = unpaired_shift(old[-_NEAR:], new[:_NEAR], asked.alpha)
-            size = abs(shift.value) / self.noise
             made.append(
                 Step(
                     cut,
@@ -240,10 +242,24 @@ class _Search:
                     widened(shift, inflation(self.correlation)),
                     len(old),
                     len(new),
-                    not lasts(old, new, size, self.correlation, len(self.values), asked.among),
+                    not count,
                 )
             )
         return tuple(made)
+
+    def _counts(self, cuts: list[int], among: int) -> list[bool]:
+        """Whether each change counts. Levels that are too short to confirm one are passed over: the
+        changes on either side of them count together if the levels around them differ enough."""
+        levels = _levels(self.values, cuts)
+        counts = [False] * len(cuts)
+        long = [i for i, level in enumerate(levels) if len(level) >= FEWEST_POINTS]
+        for left, right in itertools.pairwise(long):
+            old, new = levels[left], levels[right]
+            moved = np.median(np.subtract.outer(new[:_NEAR], old[-_NEAR:]))
+            size = abs(float(moved)) / self.noise
+            if lasts(old, new, size, self.correlation, len(self.values), among):
+                counts[left:right] = [True] * (right - left)
+        return counts
 
 
 def _segment_batch(series: Sequence[FloatArray], asked: _Asked) -> list[Segmentation]:

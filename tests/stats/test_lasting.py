@@ -45,6 +45,22 @@ def test_a_change_counts_from_eight_points_on_either_side():
         assert step.provisional == (after < FEWEST_POINTS)
 
 
+@pytest.mark.parametrize("between", [0.05, 0.2, -0.05])
+def test_a_short_level_does_not_hide_what_lasts(between):
+    """Changes on either side of a level too short to confirm them count if the level lasts that
+    follows, and not if it is the old one."""
+    noise = 0.01 * np.random.default_rng(1).standard_normal(100)
+    values = noise.copy()
+    values[50:55] += between
+    back = segment(values).steps
+    assert len(back) == 2
+    assert all(step.provisional for step in back)
+    values[55:] += 0.1
+    onward = segment(values).steps
+    assert len(onward) == 2
+    assert not any(step.provisional for step in onward)
+
+
 def test_more_series_ask_for_more():
     """A change that counts among few series may be provisional among many, never the other way."""
     assert [round(limit(series), 2) for series in (1, 64, 1000)] == [4.0, 4.93, 5.46]
