@@ -11,7 +11,6 @@ from asymptotic import normal_mixture
 from families import rate, trials_argument
 
 from flashbench.stats.bootstrap import bootstrap_median_ratio, bootstrap_quantile
-from flashbench.stats.quantile import launch_quantile
 from flashbench.stats.sequential import anytime_shifts
 from flashbench.stats.shift import Shift, paired_shift, unpaired_shift
 
@@ -48,22 +47,6 @@ def single(noise: noises.Noise, files: int, launches: int, trials: int) -> int:
         x, y = noise(rng, (2, launches))
         held += _holds(paired_shift(y - x, 0.05) if files == 1 else unpaired_shift(x, y, 0.05))
     return held
-
-
-def percentile(q: float, launches: int, samples: int, share: float, trials: int) -> tuple[int, int]:
-    """Bounded percentile intervals, and those of them that contain the true quantile of normal
-    samples with standard deviation 1; `share` of the variance is between launches."""
-    rng = np.random.default_rng(5)
-    truth = {0.5: 0.0, 0.9: 1.2815516, 0.95: 1.6448536, 0.99: 2.3263479}[q]
-    bounded = held = 0
-    for _ in range(trials):
-        between = rng.standard_normal((launches, 1)) * np.sqrt(share)
-        within = rng.standard_normal((launches, samples)) * np.sqrt(1 - share)
-        found = launch_quantile(list(between + within), q)
-        assert found is not None
-        bounded += found.bounded
-        held += found.bounded and found.low <= truth <= found.high
-    return bounded, held
 
 
 def anytime(method: Method, noise: noises.Noise, trials: int, alpha: float = 0.05) -> int:
@@ -131,13 +114,6 @@ def main() -> None:
         for launches in (6, 10, 20, 40):
             cells = [rate(held, trials) for held in bootstrap(noise, launches, trials)]
             print(f"| {noise.__name__} | {launches} | {' | '.join(cells)} |", flush=True)
-    print("\n| percentile | launches x samples | variance between launches | bounded | miss |")
-    print("|---|---|---|---|---|")
-    for q in (0.5, 0.9, 0.95, 0.99):
-        for launches, share in ((10, 0.1), (20, 0.0), (20, 0.1), (20, 0.5)):
-            bounded, held = percentile(q, launches, 50, share, trials)
-            print(f"| p{100 * q:g} | {launches} x 50 | {share:.0%} | ", end="")
-            print(f"{bounded / trials:.3f} | {rate(bounded - held, trials)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+_ADDED = 2  # launches on either side of a quantile, beside those measured
 
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
     """A sample quantile and its interval, in the unit of the samples; unbounded ends if launches
-    are too few or too different."""
+    are too few."""
 
     value: float
     low: float
@@ -35,13 +36,14 @@ def launch_quantile(
 ) -> Quantile | None:
     """Quantile `q` of all samples of all launches; None if not estimable from so few samples.
 
-    launches: (samples,) each, not empty, in any order. A single launch says nothing about others,
-    so its interval is unbounded. Sources: Woodruff (1952), the interval of a quantile from that of
-    a proportion; Korn & Graubard (1998), the effective sample size of a proportion.
+    launches: (samples,) each, not empty, in any order. The interval is unbounded below
+    `samples_needed` launches: some may be slow as a whole, and samples of the others do not show
+    how often. Sources: Woodruff (1952), the interval of a quantile from that of a
+    proportion; Korn & Graubard (1998), the effective sample size of a proportion.
     """
     ordered = np.sort(np.concatenate(launches))
     plain = quantile(ordered, q, confidence)
-    if plain is None or len(launches) < 2:
+    if plain is None or len(launches) < samples_needed(q, confidence):
         return None if plain is None else Quantile(plain.value, -math.inf, math.inf)
     return quantile(ordered, q, confidence, effective_size(launches, plain.value, q, confidence))
 
@@ -76,21 +78,21 @@ def effective_size(
     launches: Sequence[FloatArray], value: float, q: float, confidence: float
 ) -> int:
     """The number of independent samples that estimate the share below `value` as precisely as these
-    launches.
+    launches; at least as many as launches.
 
-    launches: at least 2. From the variance of the share between launches, corrected for its
-    estimation from few of them (by the squared ratio of the normal to the t quantile).
+    launches: at least 2. From the variance of the share between launches and four more, two wholly
+    below and two wholly above (as Agresti & Coull (1998) add two successes and two failures), since
+    launches of another mode may not have come yet. Corrected for its estimation from few launches
+    by the squared ratio of the normal to the t quantile.
     """
     sizes = np.array([len(launch) for launch in launches])
     shares = np.array([np.count_nonzero(launch <= value) for launch in launches]) / sizes
-    count = len(launches)
-    deviations = sizes / sizes.sum() * (shares - q)
-    variance = float((deviations**2).sum()) * count / (count - 1)
-    total = int(sizes.sum())
-    if variance * total <= q * (1 - q):  # vary no more than independent samples
-        return total
+    count, total = len(launches), int(sizes.sum())
+    squares = float(((sizes / total * (shares - q)) ** 2).sum())
+    added = _ADDED * (q**2 + (1 - q) ** 2) / count**2
+    variance = (squares + added) * count / (count - 1)
     allowance = NormalDist().inv_cdf((1 + confidence) / 2) / t_quantile(count - 1, confidence)
-    return max(1, min(total, math.floor(q * (1 - q) / variance * allowance**2)))
+    return min(total, max(count, math.floor(q * (1 - q) / variance * allowance**2)))
 
 
 @lru_cache(maxsize=1024)

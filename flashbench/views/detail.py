@@ -47,12 +47,13 @@ def document(report: Report, *, plot: bool = False) -> Document:
                 if data is not report.data[0]:
                     row |= _over(report.data[0], data, candidate, case)
                 rows.append({"file": text_cell(name), **row} if name else row)
-    needed = " and ".join(f"{samples_needed(q)} for {n}" for n, q in QUANTILES.items() if q > 0.9)
+    needed = ", ".join(f"{samples_needed(q)} for {n}" for n, q in QUANTILES.items() if q >= 0.9)
     several = len(report.data) > 1
     header = [
         *frame.identity(report),
         "percentiles over the samples of all launches, with 95 % intervals that include the "
-        f"variation between launches; samples needed: {needed}, with fewer {NOT_ESTIMABLE}",
+        f"variation between launches; samples needed: {needed}, with fewer {NOT_ESTIMABLE}; an "
+        "interval needs as many launches",
         "launches = median of their medians, with a 95 % percentile-bootstrap interval over "
         f"launches{'; x A = that of B / that of A' if several else ''}",
         "spread = (p75 - p25) / p50; medians sd = standard deviation of the launches' medians; "

@@ -83,18 +83,26 @@ def test_t_quantile_is_scipys(freedom, confidence):
 
 
 def test_launches_that_differ_count_less():
-    """Identical launches are worth all their samples; launches that do not overlap, few."""
+    """Identical launches are worth many samples; launches that do not overlap, one each."""
     samples = np.linspace(1, 2, 50)
     alike, apart = [samples] * 20, [samples + 10 * i for i in range(20)]
-    assert effective_size(alike, 1.5, 0.5, 0.95) == 1000
-    assert effective_size(apart, 96.0, 0.5, 0.95) < 20
+    assert effective_size(apart, 96.0, 0.5, 0.95) == 20
+    assert 60 < effective_size(alike, 1.5, 0.5, 0.95) < 1000
     narrow, wide = launch_quantile(alike, 0.5), launch_quantile(apart, 0.5)
     assert narrow is not None
     assert wide is not None
     assert wide.high - wide.low > 40 > 1 > narrow.high - narrow.low
-    tail = launch_quantile(apart, 0.95)
-    assert tail is not None
-    assert not tail.bounded
+
+
+@pytest.mark.parametrize(("q", "launches"), [(0.5, 6), (0.9, 36), (0.95, 72), (0.99, 368)])
+def test_an_interval_needs_as_many_launches_as_samples(q, launches):
+    """Whatever the samples are, so that what is printed was not chosen by looking at them."""
+    samples = np.random.default_rng(2).standard_normal((launches, 100))
+    enough, fewer = launch_quantile(list(samples), q), launch_quantile(list(samples[1:]), q)
+    assert enough is not None
+    assert fewer is not None
+    assert enough.bounded
+    assert not fewer.bounded
 
 
 def test_one_launch_has_no_interval():
