@@ -13,7 +13,7 @@ import numpy as np
 
 from flashbench.launches import Failure, FloatArray, LaunchData
 from flashbench.pairing import Identified, Pairing, of_builds, of_runs, with_baseline
-from flashbench.stats.family import simultaneous_alpha
+from flashbench.stats.family import look_price, simultaneous_alpha
 from flashbench.stats.modes import Modes, two_modes
 from flashbench.stats.order import (
     SIGNIFICANCE,
@@ -81,12 +81,18 @@ def against_baseline(
     have been chosen.
     """
     pairings, choices = with_baseline(data, against, tolerance)
-    return decide_family(pairings, alpha, tolerance, choices)
+    return decide_family(pairings, alpha, tolerance, choices * looks(data))
 
 
 def between_runs(a: LaunchData, b: LaunchData, alpha: float, tolerance: float) -> list[Comparison]:
     """Every candidate and case in A: its speed over SDPA's default in B against that in A."""
-    return decide_family(of_runs(a, b, tolerance), alpha, tolerance, 1)
+    return decide_family(of_runs(a, b, tolerance), alpha, tolerance, looks(a, b))
+
+
+def looks(*data: LaunchData) -> int:
+    """How many comparisons one counts as: more if launches were added to a file that may have been
+    compared before."""
+    return look_price(sum(len(side.run.settings.earlier) for side in data))
 
 
 def between_builds(data: LaunchData, alpha: float, tolerance: float) -> list[Comparison]:

@@ -11,6 +11,7 @@ from flashbench.comparison import (
     between_builds,
     between_runs,
     geometric_mean,
+    looks,
 )
 from flashbench.errors import InvalidInputError
 from flashbench.launches import LaunchData, baseline_index, baselines_of, collect, own_candidates
@@ -139,11 +140,19 @@ def _report(
     caveats: list[Caveat],
 ) -> Report:
     overall = {}
+    # Two builds in one file are compared by a rule that allows for any number of looks.
+    price = 1 if data[0].run.pair else looks(*data)
     for name in dict.fromkeys(c.candidate for c in comparisons):
-        mean = geometric_mean([c for c in comparisons if c.candidate == name], alpha)
+        mean = geometric_mean([c for c in comparisons if c.candidate == name], alpha / price)
         if mean is not None:
             overall[name] = mean
     verdicts = [judge(c, tolerance) for c in comparisons]
+    if price > 1:
+        message = (
+            "launches were added to a file that may have been compared before: the intervals are "
+            f"those of {price} times as many comparisons"
+        )
+        caveats = [*caveats, Caveat("compared-before", message)]
     caveats = caveats + launch_order(comparisons)
     return Report(data, comparisons, verdicts, overall, tolerance, alpha, best, caveats)
 

@@ -92,7 +92,9 @@ Processes = Literal["shared", "paired"]
 class Settings(msgspec.Struct, kw_only=True):
     """What was requested. A run is resumed with these; the command line may change some.
 
-    processes: whether all candidates shared the process of a launch, or each had its own.
+    processes: whether all candidates shared the process of a launch, or each had its own. earlier:
+    the numbers of launches that were planned before more were asked for; the file may have been
+    compared after each.
     """
 
     launches: int
@@ -104,6 +106,13 @@ class Settings(msgspec.Struct, kw_only=True):
     shard: str = ""  # "2/4": results cover only that part of the cases; "": all of them
     metrics: list[str] | None = None  # None: all the device has; []: the one for verdicts
     processes: Processes = "shared"
+    earlier: list[int] = msgspec.field(default_factory=list)
+
+    def plan_launches(self, launches: int) -> None:
+        """Ask for this many launches in a file that is resumed."""
+        if launches > self.launches:
+            self.earlier = [*self.earlier, self.launches]
+        self.launches = launches
 
 
 class Correctness(msgspec.Struct, kw_only=True):

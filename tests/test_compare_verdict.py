@@ -135,6 +135,28 @@ def test_too_few_launches_are_never_a_verdict(launches):
     assert set(_outcomes(again.verdicts)) == {Outcome.SLOWER}
 
 
+def test_a_file_that_was_extended_pays_for_the_earlier_look():
+    """Intervals contain those of a file measured at once; p grows alike, and a caveat says so."""
+    a, b = _run(3), _run(4)
+    at_once, alone = report_two(a, b), report_one(a)
+    a.settings.plan_launches(a.settings.launches + 5)
+    again = report_two(a, b)
+    codes = [caveat.code for caveat in again.caveats]
+    assert "compared-before" in codes
+    assert "compared-before" not in [caveat.code for caveat in at_once.caveats]
+    for before, now in (
+        *zip(at_once.comparisons, again.comparisons, strict=True),
+        *zip(alone.comparisons, report_one(a).comparisons, strict=True),
+    ):
+        assert now.shift.low < before.shift.low
+        assert now.shift.high > before.shift.high
+        assert now.p_family == min(1, 2 * before.p_family)
+        assert now.p_family <= 0.05 or now.shift.low <= 0 <= now.shift.high
+    (whole,), (wider,) = at_once.overall.values(), again.overall.values()
+    assert wider.low < whole.low
+    assert wider.high > whole.high
+
+
 def test_two_modes_are_undecided_with_that_reason():
     """A candidate that is now fast, now slow, is not judged by its average."""
     run = _run(3, launches=40, between=0.06, noise=bimodal, within=0.0005)

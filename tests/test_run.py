@@ -253,6 +253,7 @@ def test_resume_refuses_another_build(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "b1-h1-q8-d32-fp32-full-cpu" in done.stdout
     assert len(runfile.load(path).launches) == 2
+    assert runfile.load(path).settings.earlier == [1]
     before = path.read_bytes()
     source.write_text(source.read_text() + "# changed\n")
     done = flashbench("--resume", path, "--launches", 3, **here)

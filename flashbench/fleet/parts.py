@@ -74,7 +74,7 @@ class Parts:
     def _known(self, plan: Plan, resumed: RunFile) -> list[RunFile]:
         known = split(resumed, self.shards or equal_shards(self.count))
         for part in known:
-            part.settings.launches = plan.launches
+            part.settings.plan_launches(plan.launches)
         return known
 
     def task(self, index: int, flags: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from simulated_noise import autocorrelated, normal
 
 from flashbench.comparison import _allowing_for_order
-from flashbench.stats.family import simultaneous_alpha
+from flashbench.stats.family import look_price, simultaneous_alpha
 from flashbench.stats.modes import two_modes
 from flashbench.stats.order import inflation, launch_correlation, stretch, widened
 from flashbench.stats.shift import Shift
@@ -17,6 +17,12 @@ def test_simultaneous_alpha():
     """64 comparisons share the error; none at all is not a division by zero."""
     assert simultaneous_alpha(0.05, 64) == 0.05 / 64
     assert simultaneous_alpha(0.05, 0) == 0.05
+
+
+def test_further_looks_share_one_budget():
+    """The first look costs nothing; all further ones together get at most alpha."""
+    assert [look_price(earlier) for earlier in range(4)] == [1, 2, 6, 12]
+    assert sum(1 / look_price(earlier) for earlier in range(1, 1000)) < 1
 
 
 def test_modes_of_a_known_gpu_project():
