@@ -36,10 +36,12 @@ _ENOUGH = 5  # runs
 # Guesses, deliberately round: operations per second, seconds of an almost empty call, of a launch's
 # start, of the overhead of a turn at the clock.
 _FLOPS = {"cpu": 3e10, "cuda": 5e13}
+_SLOWEST_FLOPS = {"cpu": 1e9, "cuda": 1e12}
 _CALL = {"cpu": 1e-5, "cuda": 1e-5}
 _START = {"cpu": 3.0, "cuda": 8.0}
 _TURN = {"cpu": 6e-3, "cuda": 1e-3}
 _REFERENCE_FLOPS = {"cpu": 5e9, "cuda": 1e12}  # of float64, with its inputs
+_REFERENCE_SECONDS = 3.0  # at most: later launches check some rows
 _CHECK_CALLS, _WARM_UP_CALLS, _WARM_UP_SECONDS = 5, 7, 0.5  # per launch, beside its turns
 
 _ALIKE = 5  # cases whose median replaces one that was not measured
@@ -101,12 +103,14 @@ class Experience:
             largest = max(other.flops for _, other, _ in alike)
             # A reference takes no time on a GPU; on a CPU it grows with the operations.
             factor = max(1.0, case.flops / largest) if self.device == "cpu" else 1.0
+            most = min((factor - 1) * largest / _SLOWEST_FLOPS[self.device], _REFERENCE_SECONDS)
             every, first = (
                 median(values)
                 for values in zip(*((c.every, c.first) for *_, c in alike), strict=True)
             )
-            return Around(every * factor, first * factor)
-        reference = min(case.flops / _REFERENCE_FLOPS[self.device], 3.0)
+            every, first = (one + min(one * (factor - 1), most) for one in (every, first))
+            return Around(every, first)
+        reference = min(case.flops / _REFERENCE_FLOPS[self.device], _REFERENCE_SECONDS)
         return Around(0.01 + reference, 0.05 + reference)
 
     def speed(self, case: Case, spec: str) -> Speed:
@@ -117,12 +121,21 @@ class Experience:
         if (like := self._nearest(case, spec) or self._nearest(case, "")) is not None:
             other, cost = like
             one = cost.candidates.get(spec) or next(iter(cost.candidates.values()))
-            call = max(one.call * case.flops / other.flops, min(one.call, _CALL[self.device]))
+            call = self._scaled(one.call, case.flops, other.flops)
             more = call - one.call
             fixed = max(0.3 * one.fixed, one.fixed + _fixed(call) - _fixed(one.call))
             return Speed(call, fixed, max(0.3 * one.turn, one.turn + more), one.stretch)
         call = _CALL[self.device] + case.flops / _FLOPS[self.device]
         return Speed(call, _fixed(call), _TURN[self.device] + call)
+
+    def _scaled(self, call: float, flops: float, known: float) -> float:
+        """The seconds of a call with other operations. An almost empty call's do not grow, and no
+        kernel is slower than the slowest rate."""
+        empty = min(call, _CALL[self.device])
+        grown = empty + (call - empty) * flops / known
+        if flops > known:
+            grown = min(grown, call + (flops - known) / _SLOWEST_FLOPS[self.device])
+        return grown
 
     def launches(
         self,

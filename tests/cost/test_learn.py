@@ -11,6 +11,7 @@ from flashbench.cost import store
 from flashbench.cost.estimate import Work, total_seconds
 from flashbench.cost.known import Basis, Experience
 from flashbench.cost.learn import learn
+from flashbench.operations import parse_case
 from flashbench.runfile import RunFile
 
 
@@ -100,6 +101,21 @@ def test_cases_like_it_are_estimated_from_it(run: RunFile) -> None:
     assert 1 < grown < 5
     assert experience(threads=64).level_of(others) is Basis.GUESS
     assert experience(name="NVIDIA H999").level_of(others) is Basis.GUESS
+
+
+def test_a_tiny_case_says_little_of_large_ones(run: RunFile) -> None:
+    """What an almost empty call and its checks take does not grow with the operations."""
+    tiny = [parse_case("b1-h1-q16-d16-fp16-full-cpu")]
+    for launch in run.launches:
+        launch.results = [r for r in launch.results if r.case == run.cases[0].id]
+        for result in launch.results:
+            result.case = tiny[0].id
+        launch.case_seconds = {tiny[0].id: 0.6}
+        launch.inspect_seconds = {}
+    run.cases = tiny
+    learn(run, before=[])
+    large = work_of(run, cases=[parse_case("b1-h8-q512-d64-fp16-full-cpu")])
+    assert total_seconds(large, experience()) < 100
 
 
 def test_launches_until_decided_follow_from_the_spread(run: RunFile) -> None:
