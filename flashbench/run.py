@@ -13,11 +13,12 @@ from types import FrameType
 
 from flashbench.cost.learn import learn
 from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
+from flashbench.measure.forks import Forks
 from flashbench.measure.plan import Plan
 from flashbench.measure.progress import Progress
 from flashbench.measure.remaining import Settled
 from flashbench.measure.scheduler import Scheduler
-from flashbench.runfile import RunFile
+from flashbench.runfile import RunFile, Workers
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
@@ -68,6 +69,9 @@ def measure(
             f"{path}: was measured with --processes {resumed.settings.processes}; drop the flag, "
             "or measure into a new file"
         )
+    if plan.workers == "auto":
+        usual: Workers = "forked" if Forks.possible else "fresh"
+        plan = replace(plan, workers=resumed.settings.workers if resumed else usual)
     before = [launch.index for launch in resumed.launches] if resumed is not None else []
     scheduler = Scheduler(plan, path, progress, resumed, settled, check=check)
     outcome = RunEnd(None)

@@ -87,12 +87,14 @@ class Environment(msgspec.Struct, kw_only=True):
 
 
 Processes = Literal["shared", "paired"]
+Workers = Literal["fresh", "forked"]
 
 
 class Settings(msgspec.Struct, kw_only=True):
     """What was requested. A run is resumed with these; the command line may change some.
 
-    processes: whether all candidates shared the process of a launch, or each had its own. earlier:
+    processes: whether all candidates shared the process of a launch, or each had its own. workers:
+    whether each process was started by itself, or forked from one that has imported torch. earlier:
     the numbers of launches that were planned before more were asked for; the file may have been
     compared after each.
     """
@@ -106,6 +108,7 @@ class Settings(msgspec.Struct, kw_only=True):
     shard: str = ""  # "2/4": results cover only that part of the cases; "": all of them
     metrics: list[str] | None = None  # None: all the device has; []: the one for verdicts
     processes: Processes = "shared"
+    workers: Workers = "fresh"
     earlier: list[int] = msgspec.field(default_factory=list)
 
     def plan_launches(self, launches: int) -> None:

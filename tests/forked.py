@@ -32,13 +32,14 @@ def serve() -> None:
     import torch
 
     from flashbench.fleet import local
-    from flashbench.measure import process, worker
+    from flashbench.measure import fork_server, forks, worker
     from flashbench.revisions import check, check_server, correctness
 
     del correctness, torch  # for workers and checkers
 
     def fork_worker(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
-        return _forked(partial(worker.main, *options["pass_fds"]), command, options)
+        main = fork_server.main if command[3] == forks.SERVER else worker.main
+        return _forked(partial(main, *options["pass_fds"]), command, options)
 
     def fork_checker(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
         return _forked(check_server.main, command, options)
@@ -47,7 +48,7 @@ def serve() -> None:
         # Behind `python -P -c CODE ROOT`; flashbench looks after its parent itself.
         return _forked(partial(_main, command[5:]), command, options, ends_with_parent=False)
 
-    for module, fork in ((process, fork_worker), (check, fork_checker), (local, fork_task)):
+    for module, fork in ((forks, fork_worker), (check, fork_checker), (local, fork_task)):
         forking = types.SimpleNamespace(**vars(subprocess) | {"Popen": fork})
         module.subprocess = forking  # type: ignore[attr-defined]
     gc.freeze()  # forks would look through all of torch for garbage, and copy its pages

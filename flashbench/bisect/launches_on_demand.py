@@ -182,7 +182,8 @@ class LaunchesOnDemand:
             mine = {NEW: commit.identity.library_hash, OLD: self.good.identity.library_hash}
             there = {c.name: c.build.library_hash for c in run.candidates if c.name in mine}
             processes = self.plan.processes in ("auto", run.settings.processes)
-            if there == mine and run.pair is not None and processes:
+            workers = self.plan.workers in ("auto", run.settings.workers)
+            if there == mine and run.pair is not None and processes and workers:
                 return run
         other = 1  # of other builds, or damaged: not used, but not lost
         while (aside := path.with_suffix(f".{other}.json")).exists():

@@ -16,6 +16,7 @@ from flashbench.cli.options import (
     processes_option,
     retry_build_option,
     table_options,
+    workers_option,
 )
 from flashbench.cli.output import deliver, judging_options
 from flashbench.cli.parameter_types import Count, Fraction, PathType
@@ -65,6 +66,7 @@ OLD, NEW = "A", "B"
 @build_timeout_option
 @retry_build_option
 @processes_option
+@workers_option
 @click.option("--tolerance", type=Fraction(0, 1), default="1%", show_default=True)
 @click.option("--confidence", type=Fraction(0.5, 1), default="95%", show_default=True)
 @click.option(

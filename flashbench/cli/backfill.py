@@ -18,6 +18,7 @@ from flashbench.cli.options import (
     processes_option,
     results_option,
     retry_build_option,
+    workers_option,
 )
 from flashbench.cli.parameter_types import Count, PathType
 from flashbench.cli.run_file import continued, run_file
@@ -65,6 +66,7 @@ _LIST_BYTES = 2**27
 @effort_options
 @jobs_option
 @processes_option
+@workers_option
 @build_timeout_option
 @retry_build_option
 @click.option("--machine", help="Its name in the history  [default: asv's, else the host's].")
@@ -80,7 +82,7 @@ _LIST_BYTES = 2**27
 def command(revisions: tuple[str, ...], **options: Any) -> int:
     """Measure commits against SDPA and each other, and add them to the history.
 
-    Builds all of them first. Then each launch, a fresh process (or one per commit), times them in
+    Builds all of them first. Then each launch, a new process (or one per commit), times them in
     turns with SDPA, so no commit gets the blame for drift. The same command with the same -o
     resumes.
     """

@@ -28,6 +28,7 @@ from flashbench.cli.options import (
     processes_option,
     retry_build_option,
     table_options,
+    workers_option,
 )
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, Fraction
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 _OF_SPEED = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
 _OF_SPEED |= {"threads", "seed", "timeout", "launches", "metric", "tolerance"}
-_OF_SPEED |= {"confidence", "processes", "resume", "force"}
+_OF_SPEED |= {"confidence", "processes", "workers", "resume", "force"}
 _OF_GRID = {"presets", "shapes", "dtypes", "causal", "device"}
 
 
@@ -109,6 +110,7 @@ _OF_GRID = {"presets", "shapes", "dtypes", "causal", "device"}
     "never run during a launch.  [default: cores, 4 at most; for speed 1]",
 )
 @processes_option
+@workers_option
 @build_timeout_option
 @retry_build_option
 @click.option("--resume", is_flag=True, hidden=True)  # as without it, since files are kept

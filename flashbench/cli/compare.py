@@ -16,6 +16,7 @@ from flashbench.cli.options import (
     processes_option,
     report_options,
     retry_build_option,
+    workers_option,
 )
 from flashbench.cli.output import arranged, deliver, judging_options
 from flashbench.cli.parameter_types import Count, PathType
@@ -94,6 +95,7 @@ _REPORTS = ("markdown", "json", "github", "junit")
 )
 @force_option
 @processes_option
+@workers_option
 @build_timeout_option
 @retry_build_option
 @click.pass_context

@@ -85,6 +85,7 @@ def plan_options(options: dict[str, Any]) -> dict[str, Any]:
         "timeout_seconds": options["timeout"],
         **price_options(options),
         "processes": options.get("processes", "auto"),
+        "workers": options.get("workers", "auto"),
         "command": ["flashbench", *sys.argv[1:]],
     }
 

@@ -174,6 +174,16 @@ processes_option = click.option(
     "paired, but shared for flashbench's own kernel, which leaves nothing in a process.",
 )
 
+# For commands that measure.
+workers_option = click.option(
+    "--workers",
+    type=click.Choice(["auto", "forked", "fresh"]),
+    default="auto",
+    show_default=True,
+    help="Processes of launches. forked: from one that has imported torch; fresh: each imports it, "
+    "for candidates that a fork disturbs; auto: forked on Linux.",
+)
+
 
 force_option = click.option(
     "--force",

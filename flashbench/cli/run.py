@@ -20,6 +20,7 @@ from flashbench.cli.options import (
     force_option,
     grid_options,
     retry_build_option,
+    workers_option,
 )
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, PathType
@@ -63,6 +64,7 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET}
 )
 @click.option("--launches", type=Count(1, 10_000), default=10, show_default=True)
 @effort_options
+@workers_option
 @build_timeout_option
 @retry_build_option
 @fleet_options
@@ -91,7 +93,7 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET}
 def command(context: click.Context, /, **options: Any) -> int:
     """Measure candidates against PyTorch SDPA over a grid of cases.
 
-    Every launch is a fresh process; in it the candidates of a case are checked against float64 and
+    Every launch is a new process; in it the candidates of a case are checked against float64 and
     timed in turns (A/B/B/A). The run file is saved as it grows: no measurement is lost, whatever
     happens, and --resume continues it.
     """

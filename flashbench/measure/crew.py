@@ -12,6 +12,7 @@ import msgspec
 
 from flashbench.baseline_names import baseline_beside
 from flashbench.errors import NotMeasuredError
+from flashbench.measure.forks import Forks
 from flashbench.measure.plan import derive_seed, passes
 from flashbench.measure.process import Worker, WorkerDiedError
 from flashbench.measure.protocol import (
@@ -35,13 +36,13 @@ _WORKER_BYTES = 300 << 20  # of a process that has imported torch, without input
 class Crew:
     """The workers of one launch, one per candidate."""
 
-    def __init__(self, timeout: float, names: Sequence[str]) -> None:
-        """timeout: seconds, as for `Worker`. names: in the order in which they start.
+    def __init__(self, timeout: float, names: Sequence[str], forks: Forks | None) -> None:
+        """timeout, forks: as for `Worker`. names: in the order in which they start.
 
         NotMeasuredError if the machine lacks the memory for that many processes with torch.
         """
         _require_memory(len(names))
-        self._workers = {name: Worker(timeout) for name in names}
+        self._workers = {name: Worker(timeout, forks) for name in names}
 
     def kill(self) -> None:
         """End all of them, and whatever they started, now."""

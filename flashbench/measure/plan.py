@@ -10,7 +10,7 @@ from flashbench import operations
 from flashbench.case import DEFAULT_DTYPES, Case, DtypeName
 from flashbench.effort import PASSES
 from flashbench.operations import Options, Sizes
-from flashbench.runfile import Candidate, Pair, Processes
+from flashbench.runfile import Candidate, Pair, Processes, Workers
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Plan:
     repository: str = ""  # the working tree of these
     import_root: str = ""  # searched first for modules of other candidates
     processes: Literal["auto"] | Processes = "auto"  # as the resumed file has it, or shared
+    workers: Literal["auto"] | Workers = "auto"  # as the resumed file has it, or forked
     pair: Pair | None = None
     chosen: Sequence[Case] = ()  # in place of a grid
     operation: str = operations.DEFAULT

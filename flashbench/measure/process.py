@@ -1,13 +1,13 @@
 """The parent's end of a worker process: start, ask, watch and end it."""
 
 import contextlib
+import io
 import os
 import re
 import selectors
 import signal
 import socket
 import subprocess
-import sys
 from collections import deque
 from pathlib import Path
 from time import monotonic
@@ -15,12 +15,12 @@ from typing import Self
 
 import msgspec
 
-import flashbench
 from flashbench.builds import cache_directory
 from flashbench.builds.recipe import signal_name
 from flashbench.builds.scratch import scratch
 from flashbench.errors import Exit, FlashbenchError, NotMeasuredError
 from flashbench.inputs import reason
+from flashbench.measure.forks import Forks, Fresh, WorkerProcess
 from flashbench.measure.protocol import (
     Fatal,
     Inspect,
@@ -34,13 +34,6 @@ from flashbench.measure.protocol import (
 )
 from flashbench.runfile import Status
 
-# The worker must run the flashbench that this process runs, wherever that is; then candidates are
-# found from the current directory, as `python -m` would.
-_BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.parent import end_with; "
-    "end_with(int(sys.argv[3])); from flashbench.measure.worker import main; "
-    "sys.path[0] = ''; main(int(sys.argv[2]))"
-)
 # A block that runs when the budget ends may finish for this long before the worker is killed.
 BUDGET_GRACE_SECONDS = 5.0
 # What flashbench does itself (importing torch, the float64 reference) may take this long.
@@ -71,27 +64,23 @@ def how_to_install(text: str) -> str:
 class Worker:
     """One worker process. Use as a context manager: leaving it kills the process."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, forks: Forks | None = None) -> None:
+        """timeout: seconds of a phase. forks: what forks the process; None: it starts by itself."""
         self._timeout = timeout
         self._phase = Phase("", "start")
         self._buffer = b""
         self._errors: deque[str] = deque(maxlen=_KEPT_ERROR_LINES)
         self._oom_kills = _oom_kills()
-        ours, theirs = socket.socketpair()
-        root = str(Path(flashbench.__file__).parents[1])
         self._at_end = contextlib.ExitStack()
-        arguments = [root, str(theirs.fileno()), str(os.getpid())]
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _BOOTSTRAP, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C in the terminal is for the parent to handle
-        )
-        theirs.close()
-        assert self._process.stdout is not None
-        self._socket, self._output = ours, self._process.stdout
+        self._socket, theirs = socket.socketpair()
+        reader, output = os.pipe()
+        self._output = io.FileIO(reader)
+        try:
+            start = Fresh if forks is None else forks.start
+            self._process: WorkerProcess = start(theirs, output)
+        finally:
+            theirs.close()
+            os.close(output)
         os.set_blocking(self._output.fileno(), False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._socket, selectors.EVENT_READ)
@@ -110,9 +99,7 @@ class Worker:
 
     def kill(self) -> None:
         """End the worker and whatever it started, now."""
-        with contextlib.suppress(ProcessLookupError):  # it is gone already
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.kill()
         self._selector.close()
         self._socket.close()
         self._output.close()

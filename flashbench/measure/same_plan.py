@@ -49,6 +49,7 @@ def differences(run: RunFile, plan: Plan, called: str = "candidates") -> list[st
         "--backends": {one.spec for one in theirs}
         == {one.spec for one in baselines(device, plan.backends, plan.operation)},
         f"--processes ({settings.processes})": plan.processes in ("auto", settings.processes),
+        f"--workers ({settings.workers})": plan.workers in ("auto", settings.workers),
         "cases": {case.id for case in run.cases} == {case.id for case in plan.cases(device)},
         f"--shard ({settings.shard.partition(':')[0] or 'none'})": settings.shard == plan.shard,
         f"--samples ({settings.samples})": settings.samples == plan.samples,

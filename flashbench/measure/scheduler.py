@@ -13,6 +13,7 @@ from flashbench.measure.advice import advice
 from flashbench.measure.crew import Crew
 from flashbench.measure.device_seconds import DeviceSeconds
 from flashbench.measure.document import forget_unfinished, new_run
+from flashbench.measure.forks import Forks
 from flashbench.measure.identity import difference
 from flashbench.measure.plan import Plan, candidate_order
 from flashbench.measure.process import Worker, WorkerDiedError, how_to_install
@@ -67,6 +68,7 @@ class Scheduler:
         self.saving = Saving(self.path)
         self._seconds = DeviceSeconds(self.plan.budget_seconds)
         self._remaining = Remaining(self.plan, self.settled)
+        self._forks = Forks() if self.plan.workers == "forked" and Forks.possible else None
         self._resumed = self.run is not None
 
     def measure(self) -> None:
@@ -102,8 +104,10 @@ class Scheduler:
             self._save()
 
     def close(self, interrupted: bool) -> None:
-        """End the worker, record what was cut short, save."""
+        """End the processes, record what was cut short, save."""
         self._end_worker()
+        if self._forks is not None:
+            self._forks.end()
         if self.run is None or self._launch is None:
             return
         if interrupted and self._launch.results:
@@ -305,7 +309,9 @@ class Scheduler:
             usable = [named[name] for name in order]
             timeout = self.plan.timeout_seconds
             paired = self.plan.processes == "paired" and usable
-            self._worker = Crew(timeout, order) if paired else Worker(timeout)
+            self._worker = (
+                Crew(timeout, order, self._forks) if paired else Worker(timeout, self._forks)
+            )
             setup = Setup(
                 device=self.plan.device,
                 candidates=usable,

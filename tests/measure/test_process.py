@@ -13,6 +13,7 @@ import forks
 import pytest
 
 from flashbench.errors import Exit, FlashbenchError
+from flashbench.measure.forks import Forks
 from flashbench.measure.process import Worker, WorkerDiedError
 from flashbench.measure.protocol import Done, Measure, Ready, Reply, Setup, WorkerEnd
 from flashbench.operations.attention.operation import attention_case
@@ -20,6 +21,8 @@ from flashbench.operations.attention.shapes import parse_shape
 from flashbench.runfile import Candidate
 
 FUNCTIONS = "tests.measure.candidates_for_tests"
+WHERE = f"{FUNCTIONS}:says_where_it_is"
+LINUX = pytest.mark.skipif(not Forks.possible, reason="workers are forked, and end, on Linux")
 CASE = attention_case(parse_shape("1,1,8,32"), "fp32", False, "cpu")
 
 
@@ -34,6 +37,13 @@ def setup(*specs: str, device: str = "cpu") -> Setup:
     )
 
 
+def where(worker: Worker) -> list[str]:
+    """The worker's process number, and where it maps memory."""
+    done = measure(worker, "says_where_it_is")
+    assert isinstance(done, Done)
+    return done.results[0].reason.split()[-2:]
+
+
 def measure(worker: Worker, *candidates: str) -> Reply:
     return worker.ask(Measure(case=CASE, candidates=list(candidates), seed=1, full_check=True))
 
@@ -41,21 +51,47 @@ def measure(worker: Worker, *candidates: str) -> Reply:
 def test_worker_answers_and_ends() -> None:
     """A worker says what machine it is on and what does not load, measures, and leaves nothing."""
     with Worker(timeout=60) as worker:
-        ready = worker.ask(setup(f"{FUNCTIONS}:chatters", f"{FUNCTIONS}:nosuch", "nosuch.module:f"))
+        ready = worker.ask(
+            setup(f"{FUNCTIONS}:chatters", WHERE, f"{FUNCTIONS}:nosuch", "nosuch.module:f")
+        )
         assert isinstance(ready, Ready)
         assert ready.device == "cpu"
         assert ready.environment.threads == 1
         assert "no function 'nosuch'" in ready.failures["nosuch"]
         assert "cannot be imported" in ready.failures["f"]
+        process = Path("/proc", where(worker)[0])
+        assert process.exists()
         done = measure(worker, "chatters", "sdpa")
         assert isinstance(done, Done)
         assert [(r.candidate, r.status) for r in done.results] == [
             ("chatters", "ok"),
             ("sdpa", "ok"),
         ]
-        process = Path(f"/proc/{worker._process.pid}")
-        assert process.exists()
     assert not process.exists()
+
+
+@LINUX
+def test_forked_workers_are_processes_of_their_own() -> None:
+    """Workers of one server answer side by side, at addresses of their own, and end by themselves;
+    a server that dies is replaced."""
+    wanted, places = setup(WHERE), []
+    with Forks() as forks:
+        with Worker(60, forks) as first, Worker(60, forks) as second:
+            for worker in (first, second):
+                assert isinstance(worker.ask(wanted), Ready)
+                places.append(where(worker))
+            first.kill()
+            assert isinstance(measure(second, "sdpa"), Done)
+            assert forks._server is not None
+            forks._server._process.kill()
+            forks._server._process.wait()
+            with pytest.raises(WorkerDiedError, match="killed by SIGKILL"):
+                measure(second, "sdpa")
+        with Worker(60, forks) as third:
+            assert isinstance(third.ask(wanted), Ready)
+    processes, addresses = zip(*places, strict=True)
+    assert len(set(addresses)) == 2
+    assert not any(Path("/proc", process).exists() for process in processes)
 
 
 def test_machine_without_torch(tmp_path: Path) -> None:
@@ -92,8 +128,8 @@ def test_settings_of_an_import_are_its_candidates_own() -> None:
 DIES = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from measure.test_process import FUNCTIONS, Worker, WorkerDiedError, measure, setup
-with Worker(timeout=1) as worker:
+from measure.test_process import FUNCTIONS, Forks, Worker, WorkerDiedError, measure, setup
+with Forks() as forks, Worker(1, forks if sys.argv[3] == "forked" else None) as worker:
     worker.ask(setup(f"{FUNCTIONS}:{sys.argv[2]}"))
     try:
         measure(worker, "sdpa", sys.argv[2])
@@ -111,9 +147,10 @@ with Worker(timeout=1) as worker:
         ("hangs", "timeout", "no answer within 1 s (check)"),
     ],
 )
-def test_end_of_a_worker_is_told(function: str, status: str, words: str) -> None:
+@pytest.mark.parametrize("start", ["fresh", pytest.param("forked", marks=LINUX)])
+def test_end_of_a_worker_is_told(function: str, status: str, words: str, start: str) -> None:
     """Signal, exit status, last line and time-out are reported, with the candidate to blame."""
-    process = forks.start([forks.ROOT / "tests", function], forks.ROOT, script=DIES)
+    process = forks.start([forks.ROOT / "tests", function, start], forks.ROOT, script=DIES)
     stdout, stderr = process.communicate()
     assert process.returncode == 0, stderr
     candidate, ended, said = json.loads(stdout)
@@ -142,15 +179,17 @@ def test_missing_device_is_refused() -> None:
 # A torch that never comes: it writes down who imports it.
 IMPORTED = "import os, pathlib, time\npathlib.Path(os.environ['SEEN'], str(os.getpid())).touch()\n"
 STARTS = """
-import time
+import sys, time
+from flashbench.measure.forks import Forks
 from flashbench.measure.process import Worker
-with Worker(timeout=60):
+with Forks() as forks, Worker(60, forks if sys.argv[1] == "forked" else None):
     time.sleep(1000)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the death of a parent is signalled by Linux")
-def test_worker_dies_with_its_parent_while_it_imports_torch(tmp_path: Path) -> None:
+@LINUX
+@pytest.mark.parametrize("start", ["fresh", "forked"])
+def test_worker_dies_with_its_parent_while_it_imports_torch(tmp_path: Path, start: str) -> None:
     """The signal for the parent's death is requested before anything slow."""
     seen = tmp_path / "seen"
     seen.mkdir()
@@ -158,7 +197,7 @@ def test_worker_dies_with_its_parent_while_it_imports_torch(tmp_path: Path) -> N
     (tmp_path / "torch" / "__init__.py").write_text(IMPORTED + "time.sleep(1000)\n")
     path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
     parent = subprocess.Popen(
-        [sys.executable, "-c", STARTS],
+        [sys.executable, "-c", STARTS, start],
         env=os.environ | {"PYTHONPATH": path, "SEEN": str(seen)},
     )
     while not (found := list(seen.iterdir())):

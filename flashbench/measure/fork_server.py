@@ -1,0 +1,114 @@
+"""The process that worker processes are forked from: it has imported torch, and computes nothing.
+
+A request is one byte with the descriptors of the worker's socket, of its output, and of a socket
+that gets the worker's process number and, when it has ended, its exit status. The server ends with
+its requests, and its workers end with it.
+"""
+
+import contextlib
+import gc
+import mmap
+import os
+import selectors
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from random import SystemRandom
+from typing import Any, NoReturn
+
+from flashbench.parent import end_with
+
+_MOST_PAGES = 1 << 20  # that a gap in the address space may have
+_MOST_HEAP_PAGES = 31  # malloc maps what is larger
+
+_gaps: list[Any] = []  # of this process, kept
+
+
+def main(handle: int) -> None:
+    """Serve requests from the socket `handle` until the parent closes it."""
+    from flashbench.measure import worker
+
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 1)  # what the import prints, and how it fails, is in the first worker's output
+    os.dup2(nowhere, 2)
+    gc.freeze()  # collections in workers would otherwise copy the pages of torch's objects
+    requests = socket.socket(fileno=handle)
+    selector = selectors.DefaultSelector()
+    selector.register(requests, selectors.EVENT_READ)
+    while True:
+        for key, _ in selector.select():
+            if key.fileobj is requests:
+                request, handles, _, _ = socket.recv_fds(requests, 1, 3)
+                if not request:
+                    os._exit(0)  # taking torch down takes a second
+                _fork(worker.main, handles, selector)
+            else:
+                _report(key, selector)
+
+
+def _fork(
+    main: Callable[[int], None], handles: list[int], selector: selectors.BaseSelector
+) -> None:
+    server = os.getpid()
+    worker = os.fork()
+    if not worker:
+        _work(main, server, handles, selector)
+    with contextlib.suppress(OSError):  # it has done so itself, or ended
+        os.setpgid(worker, worker)
+    for handle in handles[:2]:
+        os.close(handle)
+    answers = socket.socket(fileno=handles[2])
+    with contextlib.suppress(BrokenPipeError):
+        answers.send(str(worker).encode())
+    selector.register(os.pidfd_open(worker), selectors.EVENT_READ, (worker, answers))
+
+
+def _report(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+    worker, answers = key.data
+    code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+    selector.unregister(key.fileobj)
+    os.close(key.fd)
+    with answers, contextlib.suppress(BrokenPipeError):
+        answers.send(str(code).encode())
+
+
+def _work(
+    main: Callable[[int], None], server: int, handles: list[int], selector: selectors.BaseSelector
+) -> NoReturn:
+    """Be a worker, like one that was started by itself."""
+    code = 1
+    try:
+        end_with(server)
+        os.setpgid(0, 0)  # the parent kills the group
+        connection, output, answers = handles
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        for key in selector.get_map().values():  # of the server and of other workers
+            os.close(key.fd)
+            if key.data:
+                key.data[1].close()
+        os.close(output)
+        os.close(answers)
+        _move()
+        sys.path[0] = ""  # candidates are found from the current directory, as by `python -m`
+        main(connection)
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)
+
+
+def _move() -> None:
+    """Put what this process will map and allocate at other addresses than its siblings': a process
+    that is started for itself gets random ones, and times depend on them."""
+    random = SystemRandom()
+    with contextlib.suppress(OSError, ValueError):  # address space may be limited
+        size = random.randint(1, _MOST_PAGES) * mmap.PAGESIZE
+        _gaps.append(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ))
+    _gaps.append(bytearray(random.randint(0, _MOST_HEAP_PAGES) * mmap.PAGESIZE))
