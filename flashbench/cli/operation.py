@@ -7,14 +7,23 @@ from flashbench.errors import InvalidInputError
 from flashbench.pyproject import find_pyproject, read_pyproject, table_of
 
 
-def chosen(name: str | None) -> str:
-    """The operation that a flag or else the project names, known from now on. Raises
-    InvalidInputError."""
+def chosen(name: str | None, *, of_revisions: bool = False) -> str:
+    """The operation that a flag or else the project names, known from now on.
+
+    of_revisions: the project's must be it, by which revisions are checked. Raises
+    InvalidInputError.
+    """
     file = find_pyproject(Path.cwd())
     table = {} if file is None else table_of(file, read_pyproject(file), "project")
     wanted = name or table.get("operation", operations.DEFAULT)
     if not isinstance(wanted, str):
         raise InvalidInputError(f"{file}: [tool.flashbench.project] operation: must be a string")
+    own = table.get("operation", operations.DEFAULT)
+    if of_revisions and wanted != own:
+        raise InvalidInputError(
+            f'revisions are checked as {own}; set operation = "{wanted}" in '
+            "[tool.flashbench.project] of pyproject.toml instead"
+        )
     path = table.get("path", ".")
     make_known(wanted, str(file.parent / path) if file and isinstance(path, str) else "")
     return wanted

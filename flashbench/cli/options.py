@@ -54,7 +54,7 @@ def _shapes(
 def _operation(context: click.Context, parameter: click.Parameter, name: str | None) -> str:
     """Refuse an unknown operation before its shapes are read."""
     try:
-        return chosen(name)
+        return chosen(name, of_revisions=context.info_name != "run")
     except InvalidInputError as error:
         raise click.BadParameter(str(error), context, parameter) from None
 

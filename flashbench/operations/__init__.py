@@ -1,5 +1,6 @@
 """The operations that flashbench knows, and the cases of any. Does not import torch."""
 
+import contextlib
 import re
 from collections.abc import Sequence
 
@@ -8,9 +9,11 @@ from flashbench.errors import InvalidInputError
 from flashbench.operations.attention.operation import ATTENTION as ATTENTION
 from flashbench.operations.layer_norm import LayerNorm
 from flashbench.operations.matmul import Matmul
+from flashbench.operations.operation import Inputs as Inputs
 from flashbench.operations.operation import Operation as Operation
 from flashbench.operations.operation import Options as Options
 from flashbench.operations.operation import Sizes as Sizes
+from flashbench.operations.operation import label
 from flashbench.operations.rms_norm import RmsNorm
 from flashbench.operations.softmax import Softmax
 
@@ -21,6 +24,11 @@ BUILT_IN: dict[str, Operation] = {
 # What rows of cases can be sorted and grouped by, where a table has none yet.
 PARTS = tuple(ATTENTION.parts(ATTENTION.parse_id("b1-h1-q1-d32-fp32-full-cpu")))
 of_projects: dict[str, Operation] = {}  # that this process knows
+_LONGEST = 300  # characters of an id
+_ANY = re.compile(
+    r"(?P<name>[a-z][a-z0-9.-]*?)(?P<sizes>(?:-[a-z_]+[0-9]{1,15})+)-(?P<dtype>fp32|fp16|bf16)"
+    r"(?P<options>(?:-[a-z_]+)*)-(?P<device>cpu|cuda)"
+)
 _SIZE = re.compile(r"([a-z_][a-z_]*)([0-9]{1,15})")
 
 
@@ -65,14 +73,29 @@ def parse_case(text: str) -> Case:
 
     Raises InvalidInputError with the accepted form.
     """
-    for operation in BUILT_IN.values():
-        if operation is not ATTENTION and text.startswith(f"{operation.name}-"):
+    for operation in (*BUILT_IN.values(), *of_projects.values()):
+        if operation is not ATTENTION and text.startswith(f"{label(operation.name)}-"):
             return _parse_id(operation, text)
     return ATTENTION.parse_id(text)
 
 
+def read_case(text: str) -> Case | None:
+    """A case of any operation by its id, for words about it: one of a project has no counts here.
+    None for what is no id."""
+    with contextlib.suppress(InvalidInputError):
+        return parse_case(text)
+    found = _ANY.fullmatch(text) if len(text) < _LONGEST else None
+    if found is None:
+        return None
+    sizes = [_SIZE.fullmatch(part) for part in found["sizes"].strip("-").split("-")]
+    dtype: DtypeName = next(name for name in DTYPES if name == found["dtype"])
+    options = {f"option{place}": word for place, word in enumerate(found["options"].split("-")[1:])}
+    numbers = {one[1]: int(one[2]) for one in sizes if one}
+    return Case(found["name"], numbers, dtype, found["device"], id=text, options=options)
+
+
 def _parse_id(operation: Operation, text: str) -> Case:
-    sizes, *rest = text.removeprefix(f"{operation.name}-").rsplit("-", 2)
+    sizes, *rest = text.removeprefix(f"{label(operation.name)}-").rsplit("-", 2)
     found = [_SIZE.fullmatch(part) for part in sizes.split("-")]
     named = {match[1]: int(match[2]) for match in found if match}
     if len(rest) == 2 and rest[0] in DTYPES and rest[1] in ("cpu", "cuda") and all(found):
@@ -81,7 +104,9 @@ def _parse_id(operation: Operation, text: str) -> Case:
             case = operation.case(named, dtype, rest[1])
             if case.id == text:
                 return case
-    example = "-".join([operation.name, *(f"{name}1024" for name in operation.sizes), "fp16-cpu"])
+    example = "-".join(
+        [label(operation.name), *(f"{name}1024" for name in operation.sizes), "fp16-cpu"]
+    )
     raise InvalidInputError(
         f"invalid case {text[:100]!r}; write it as in tables, such as {example}"
     )

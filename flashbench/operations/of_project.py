@@ -14,9 +14,10 @@ from typing import NoReturn
 import msgspec
 
 import flashbench
+from flashbench import operations
 from flashbench.case import Case, DtypeName
 from flashbench.errors import InvalidInputError
-from flashbench.operations.operation import Operation, Options, Sizes
+from flashbench.operations.operation import Operation, Options, Sizes, label
 
 _SECONDS = 120.0
 _BOOTSTRAP = (
@@ -67,6 +68,9 @@ def imported(spec: str, import_root: str) -> Operation:
         found = found()
     if not isinstance(found, Operation):
         _refuse(spec, f"{module_name} has no flashbench.operations.Operation named {name!r}")
+    if label(spec) in operations.BUILT_IN:
+        _refuse(spec, f"{label(spec)} is an operation of flashbench; give yours another name")
+    found.name = spec
     try:
         sizes = found.sizes
         for preset in ("tiny", "headline"):
@@ -77,7 +81,6 @@ def imported(spec: str, import_root: str) -> Operation:
         _refuse(spec, str(error))
     if not sizes or not all(one.isidentifier() and one.islower() for one in sizes):
         _refuse(spec, "`sizes` must be names in lower case")
-    found.name = spec  # of the instance
     return found
 
 

@@ -264,11 +264,15 @@ class Operation:
         return False
 
 
+def label(operation: str) -> str:
+    """How ids begin: `rms-norm`, or `fused-rope` of `ops:fused_rope`."""
+    return operation.rpartition(":")[2].replace("_", "-").lower()
+
+
 def case_id(operation: str, sizes: Sizes, dtype: str, device: str, options: Options) -> str:
     """The name of a case of any operation but attention."""
-    label = operation.rpartition(":")[2].replace("_", "-")
     parts = [f"{name}{value}" for name, value in sizes.items()]
-    return "-".join([label, *parts, dtype, *options.values(), device])
+    return "-".join([label(operation), *parts, dtype, *options.values(), device])
 
 
 def span(numbers: set[int], what: str) -> str:

@@ -22,6 +22,7 @@ from flashbench.builds.content import libraries
 from flashbench.builds.diagnosis import Status
 from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS, signal_name
 from flashbench.errors import NotMeasuredError
+from flashbench.revisions.computed import ATTENTION, WhatIsComputed
 
 _BOOTSTRAP = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -90,13 +91,20 @@ class Checker:
         return _status(error, import_root, spec) if error else ("built", "")
 
     def computes(
-        self, import_root: Path, spec: str, log: Path, cases: Sequence[str] = ()
+        self,
+        import_root: Path,
+        spec: str,
+        log: Path,
+        cases: Sequence[str] = (),
+        operation: WhatIsComputed = ATTENTION,
     ) -> CallResult:
         """Whether the importable callable is correct on these cases: "built", "wrong result",
         "timeout", or "unchecked" if it refuses one of them. No cases: small ones, some of which it
         may refuse, but not all.
         """
-        reply = self._ask(import_root, spec, log, "", correct=True, cases=cases)
+        reply = self._ask(
+            import_root, spec, log, "", correct=True, cases=cases, operation=operation
+        )
         if reply.get("error"):
             return CallResult("import error", str(reply["error"]).replace(f"{import_root}/", ""))
         if "wrong" not in reply:
@@ -132,6 +140,7 @@ class Checker:
         *,
         correct: bool,
         cases: Sequence[str] = (),
+        operation: WhatIsComputed = ATTENTION,
     ) -> dict[str, Any]:
         request = {
             "import_root": str(import_root),
@@ -140,6 +149,8 @@ class Checker:
             "tree": tree,
             "correct": correct,
             "cases": list(cases),
+            "operation": operation.name,
+            "operation_root": operation.import_root,
             "timeout": self.timeout,
         }
         for _ in range(_TRIES):

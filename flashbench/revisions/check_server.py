@@ -12,11 +12,14 @@ import select
 import signal
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from flashbench.builds.keeper import adopt_orphans, kill_descendants
 from flashbench.builds.supervise import Log
 from flashbench.parent import end_with
+
+if TYPE_CHECKING:
+    from flashbench.operations import Operation
 
 _STEP_SECONDS = 0.05
 _CHUNK = 1 << 16
@@ -156,7 +159,7 @@ def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> N
         short = {key: value and str(value)[:_LONGEST] for key, value in words.items()}
         os.write(writer, json.dumps(short).encode() + b"\n")
 
-    from flashbench.errors import NotMeasuredError
+    from flashbench.errors import InvalidInputError, NotMeasuredError
     from flashbench.revisions.load import load_callable
 
     try:
@@ -171,12 +174,28 @@ def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> N
     if request["correct"]:
         from flashbench.revisions.correctness import check_named, check_small
 
+        try:
+            operation = _operation(request["operation"], request["operation_root"])
+        except InvalidInputError as error:
+            say(error=str(error))
+            os._exit(0)
         spec, cases = request["spec"], request["cases"]
-        found = check_named(call, spec, cases) if cases else check_small(call, spec)
+        found = check_named(call, spec, cases) if cases else check_small(call, spec, operation)
         taken = bool(found.right) and not (cases and found.refused)
         refusal = "" if taken else found.refusal
         say(wrong=found.wrong, refused=refusal, checked=found.summary)
     os._exit(0)  # skip whatever the revision does at exit
+
+
+def _operation(name: str, import_root: str) -> "Operation":
+    """Raises InvalidInputError for a project's that cannot be imported."""
+    from flashbench import operations
+
+    if ":" in name:
+        from flashbench.operations.of_project import imported
+
+        operations.know(imported(name, import_root))
+    return operations.named(name)
 
 
 def _have_devices(cases: list[str]) -> bool:

@@ -17,6 +17,7 @@ from flashbench.builds.recipe import read_log
 from flashbench.errors import NotMeasuredError
 from flashbench.files import remove_tree, replace_file
 from flashbench.revisions.check import Checker
+from flashbench.revisions.computed import ATTENTION, WhatIsComputed
 from flashbench.revisions.fingerprint import is_document
 from flashbench.revisions.project import Project
 
@@ -105,6 +106,7 @@ def checked(
     retry_failed: bool,
     cases: Sequence[str] = (),
     tree: str = "",
+    operation: WhatIsComputed = ATTENTION,
 ) -> ImportRecord:
     """The record of an import root whose callable was loaded and, if `correct`, called on these
     cases. tree: the working tree, nothing of which may be imported.
@@ -114,7 +116,7 @@ def checked(
     """
     import_root, lock = directory / "site", directory.with_name(f"{directory.name}.lock")
     here = toolchain.environment_digest()
-    names, gpus = named(cases), _gpus()
+    names, gpus = named(cases, operation), _gpus()
 
     def known() -> ImportRecord:
         record = _read(directory)
@@ -163,7 +165,7 @@ def checked(
                 results={},
             )
         if is_to_compute(record):
-            status, reason, right_on = checker.computes(import_root, spec, log, cases)
+            status, reason, right_on = checker.computes(import_root, spec, log, cases, operation)
             why.append(reason)
             result = CheckResult(status, reason, here, limit_of(status), right_on, gpus)
             record = msgspec.structs.replace(record, results=record.results | {names: result})
@@ -174,9 +176,9 @@ def checked(
     return msgspec.structs.replace(record, reused=not why)
 
 
-def named(cases: Sequence[str]) -> str:
+def named(cases: Sequence[str], operation: WhatIsComputed = ATTENTION) -> str:
     """The name of their result in a record."""
-    return " ".join(cases)
+    return " ".join([*operation.key, *cases])
 
 
 def located(directory: Path, record: ImportRecord, checkout: Path, made: Build) -> ImportRecord:

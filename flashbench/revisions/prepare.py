@@ -30,6 +30,7 @@ from flashbench.revisions import git, ledger
 from flashbench.revisions import import_root as roots
 from flashbench.revisions.built import Built
 from flashbench.revisions.check import Checker
+from flashbench.revisions.computed import of_project
 from flashbench.revisions.export import Exported, UnreadableError, export, lacks
 from flashbench.revisions.fingerprint import Contents, contents_of
 from flashbench.revisions.import_root import ImportRecord
@@ -200,6 +201,7 @@ class _Preparation:
             retry_failed=self.retry_failed,
             cases=self.cases,
             tree=str(self.project.repository),
+            operation=of_project(self.project),
         )
         self.tried = self.tried or not record.reused
         if record.status == "undefined symbol" and not record.reused:
@@ -274,7 +276,7 @@ class _Preparation:
 
     def _built(self, made: Build, found: ImportRecord, import_root: Path | None) -> Built:
         status, reason = found.status, found.reason
-        result = found.results.get(roots.named(self.cases))
+        result = found.results.get(roots.named(self.cases, of_project(self.project)))
         if status == "built" and self.stage == "correct":
             status, reason = (result.status, result.reason) if result else ("unchecked", "")
         checked = result.checked if result else ""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from flashbench import operations
 from flashbench.callables import OUR_CALLABLE, OURS, is_function
 from flashbench.errors import InvalidInputError
 from flashbench.pyproject import find_pyproject, read_pyproject, table_of
@@ -22,6 +23,7 @@ class Project:
     """A git repository whose revisions can be built, and how.
 
     build: an argument list; None is flashbench's own extension, built out of its tree.
+    operation: of flashbench/operations, or `module:name` in the working tree.
     path, sources: relative to `directory`, with forward slashes. No sources: all files count.
     requires: [build-system] requires, packages that a Python build needs. directory: the folder of
     pyproject.toml, relative to the repository root; the build runs there.
@@ -35,6 +37,7 @@ class Project:
     environment: tuple[str, ...] = ()  # environment variables that affect the build
     requires: tuple[str, ...] = ()
     directory: str = "."
+    operation: str = operations.DEFAULT  # what the callable computes
 
     @property
     def import_root(self) -> Path:
@@ -125,7 +128,13 @@ class _Reader:
             path=self._inside("path", self._table.get("path", ".")),
             sources=tuple(self._inside("sources", text) for text in self._texts("sources")),
             environment=self._texts("environment"),
+            operation=self._operation(self._table.get("operation", operations.DEFAULT)),
         )
+
+    def _operation(self, name: Any) -> str:
+        if isinstance(name, str) and (name in operations.BUILT_IN or is_function(name)):
+            return name
+        raise self._bad("operation", f"must be {', '.join(operations.BUILT_IN)}, or module:name")
 
     def _texts(self, key: str) -> tuple[str, ...]:
         value = self._table.get(key, [])

@@ -4,17 +4,12 @@ from functools import cache
 
 from flashbench import operations
 from flashbench.case import Case
-from flashbench.errors import InvalidInputError
-from flashbench.operations import parse_case
 
 
 @cache
 def known_case(name: str) -> Case | None:
     """The case with this id; None for other tools' names."""
-    try:
-        return parse_case(name)
-    except (InvalidInputError, ValueError):
-        return None
+    return operations.read_case(name)
 
 
 @cache

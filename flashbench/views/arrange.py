@@ -111,11 +111,8 @@ def _reader(document: Document, name: str, option: str) -> Callable[[Row], objec
 
 def _parts(row: Row) -> dict[str, str | int]:
     """What a row's case can be sorted and grouped by, beside columns."""
-    try:
-        case = operations.parse_case(str(row["case"].value))
-    except (InvalidInputError, KeyError):
-        return {}  # another tool's benchmark
-    return operations.of(case).parts(case)
+    case = operations.read_case(str(row["case"].value)) if "case" in row else None
+    return operations.of(case).parts(case) if case else {}  # another tool's benchmark has none
 
 
 def _with_columns(document: Document, names: Sequence[str]) -> Document:

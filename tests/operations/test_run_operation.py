@@ -71,3 +71,13 @@ def test_what_does_not_fit_is_refused_in_one_line(words: str, said: str, tmp_pat
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_revisions_have_the_operation_of_their_project(tmp_path: Path) -> None:
+    """A flag that differs from the settings by which builds are checked names the setting."""
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.flashbench.project]\ncallable = "a:b"\nbuild = []\noperation = "softmax"\n'
+    )
+    done = forks.run(["compare", "--operation", "matmul", "HEAD", "WORKTREE"], tmp_path, {})
+    assert done.returncode == 2
+    assert 'set operation = "matmul" in [tool.flashbench.project]' in done.stderr

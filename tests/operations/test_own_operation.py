@@ -1,0 +1,95 @@
+"""An operation that a project brings: the page about it, word for word, and what may be wrong."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import forks
+import pytest
+
+from flashbench import operations, runfile
+from flashbench.errors import InvalidInputError
+from flashbench.operations.of_project import Described, imported
+
+PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+
+
+def written(folder: Path) -> list[str]:
+    """Write the files of the page into a repository; returns its commands."""
+    text = PAGE.read_text().partition("## An operation of your own")[2]
+    files = re.findall(r"`([\w.]+)`:\n```\w+\n(.*?)```", text, re.DOTALL)
+    assert [name for name, _ in files] == ["fb_ops.py", "ropes.py", "pyproject.toml"]
+    for name, content in files:
+        (folder / name).write_text(content)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], cwd=folder, check=True)
+    return re.findall(r"^\$ flashbench (.*)$", text, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_page_holds_word_for_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of the page, in a new repository, are measured by the commands of the page; a fault
+    in the candidate is caught by them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    project = tmp_path / "project"
+    project.mkdir()
+    commands = written(project)
+    assert len((project / "fb_ops.py").read_text().splitlines()) <= 60
+    for command in commands:
+        done = forks.run(command.split(), project, {})
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    assert "length 64:" in forks.run(commands[2].split(), project, {}).stdout
+    run = runfile.load(project / "rope.json")
+    assert run.operation == "fb_ops:Rope"
+    assert run.cases[0].id == "rope-batch1-heads2-length16-dim32-fp32-cpu"
+    assert run.cases[0].flops == 3 * 2 * 16 * 32
+    assert {r.status for launch in run.launches for r in launch.results} == {"ok"}
+    candidate = project / "ropes.py"
+    candidate.write_text(candidate.read_text().replace("x * cos", "x"))
+    faulty = forks.run(commands[0].split(), project, {})
+    assert faulty.returncode == 1
+    assert "exceeds the bound" in faulty.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("import torch", "import nothing_there"), "ModuleNotFoundError"),
+        (("class Rope", "class Other"), "has no flashbench.operations.Operation named 'Rope'"),
+        (("    presets =", "    others ="), "it lacks 'presets'"),
+        (('"tiny": [', '"small": ['), "has no preset 'tiny'"),
+        (("heads=2,", ""), "heads is missing"),
+        (("import torch", "import os, torch; os._exit(3)"), "its process ended with 3"),
+    ],
+)
+def test_what_is_wrong_with_an_operation_is_one_line(
+    change: tuple[str, str], said: str, tmp_path: Path
+) -> None:
+    """A module that does not import, even one that ends its process, is named with the reason."""
+    written(tmp_path)
+    module = tmp_path / "fb_ops.py"
+    module.write_text(module.read_text().replace(*change))
+    with pytest.raises(InvalidInputError, match=r"^operation fb_ops:Rope: [^\n]+$") as caught:
+        Described("fb_ops:Rope", str(tmp_path))
+    assert said in str(caught.value)
+
+
+def test_no_operation_of_ours_is_replaced(tmp_path: Path) -> None:
+    """Ids begin with the operation's name, so a project's may not be called like a built-in one."""
+    written(tmp_path)
+    module = tmp_path / "fb_other.py"
+    module.write_text((tmp_path / "fb_ops.py").read_text().replace("class Rope", "class Softmax"))
+    with pytest.raises(InvalidInputError, match="softmax is an operation of flashbench"):
+        imported("fb_other:Softmax", str(tmp_path))
+
+
+def test_an_unknown_operation_has_words() -> None:
+    """A case of an operation that is not here is read, sorted and named by its id alone."""
+    case = operations.read_case("rope-batch1-dim32-fp16-causal-cuda")
+    assert case is not None
+    assert case.sizes == {"batch": 1, "dim": 32}
+    known = operations.of(case)
+    assert known.parts(case)["batch"] == 1
+    assert known.in_short(case) == "1,32 fp16 causal"
+    assert operations.read_case("tests/test_x.py::test_y[1]") is None
