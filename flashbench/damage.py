@@ -19,6 +19,7 @@ _QUOTED = 60
 # Raised by json, msgspec (whose errors are ValueErrors) and text decoding.
 UNREADABLE = (ValueError, RecursionError, OverflowError)
 _PLACE = re.compile(r" - at (?:`key` in )?`\$\.?(.*)`$", re.DOTALL)
+_INSIDE = re.compile(r" - inside `([^`]*)`$")  # of a part that is decoded on its own
 _RULES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
     (
         re.compile(r"Expected `array` of length (\d+)(?:, got (\d+))?"),
@@ -82,6 +83,8 @@ def damage(error: Exception) -> str:
 def _plain(text: str) -> str:
     place = _PLACE.search(text)
     what = text[: place.start()] if place else text
+    inside = _INSIDE.search(what)
+    what = what[: inside.start()] if inside else what
     for pattern, words in _RULES:
         if said := pattern.fullmatch(what):
             what = words(said)
@@ -89,6 +92,7 @@ def _plain(text: str) -> str:
     if place is None:
         return what
     where = f"a name in {place[1] or 'the object'}" if "`key` in" in place[0] else place[1]
+    where = f"{where}.{inside[1]}" if inside else where
     return f"{where}: {what}" if where else what
 
 

@@ -73,6 +73,13 @@ def decode_case(kind: type, document: object) -> Case:
     """For msgspec's `dec_hook`: the case of a JSON object. ValueError for one that is none."""
     if kind is not Case:
         raise NotImplementedError(kind.__name__)
+    try:
+        return _decoded(document)
+    except msgspec.ValidationError as error:  # as any other error, so that its place is added
+        raise ValueError(str(error).replace(" - at `$.", " - inside `")) from None
+
+
+def _decoded(document: object) -> Case:
     content = msgspec.json.encode(document)
     if isinstance(document, dict) and "operation" in document:
         found = _ANY.decode(content)

@@ -17,9 +17,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 def written(folder: Path) -> list[str]:
     """Write the files of the page into a repository; returns its commands."""
     text = PAGE.read_text().partition("## An operation of your own")[2]
-    files = re.findall(r"`([\w.]+)`:\n```\w+\n(.*?)```", text, re.DOTALL)
-    assert [name for name, _ in files] == ["fb_ops.py", "ropes.py", "pyproject.toml"]
-    for name, content in files:
+    files = re.findall(r"```\w+\n(# ([\w.]+)\n.*?)```", text, re.DOTALL)
+    assert [name for _, name in files] == ["fb_ops.py", "ropes.py", "pyproject.toml"]
+    for content, name in files:
         (folder / name).write_text(content)
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):

@@ -31,7 +31,9 @@ class Checks:
         self.made.append("loads")
         return "built", ""
 
-    def computes(self, import_root: Path, spec: str, log: Path, cases: Sequence[str]) -> CallResult:
+    def computes(
+        self, import_root: Path, spec: str, log: Path, cases: Sequence[str], operation: object
+    ) -> CallResult:
         self.made.append(cases)
         status: Any = self.status
         return CallResult(status, "max error 1") if cases in self.wrong else RIGHT
