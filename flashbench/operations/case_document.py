@@ -3,7 +3,7 @@
 Cases of attention are written as they were before there were other operations.
 """
 
-from typing import Annotated
+import re
 
 import msgspec
 
@@ -12,10 +12,9 @@ from flashbench.operations.attention.operation import ATTENTION, attention_case,
 from flashbench.operations.attention.shapes import Shape
 from flashbench.operations.operation import case_id
 
-_Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][\w.:-]{0,99}$")]
-_Word = Annotated[str, msgspec.Meta(pattern=r"^[a-z_]{1,40}$")]
-_Size = Annotated[int, msgspec.Meta(ge=1, lt=2**53)]
-_Count = Annotated[int, msgspec.Meta(ge=0)]
+_NAME = re.compile(r"[A-Za-z_][\w.:-]{0,99}")
+_WORD = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_MOST = 2**53
 
 
 class _OfAttention(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -35,14 +34,23 @@ class _OfAttention(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 class _Any(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """With the counts, to be read without the operation's code."""
 
-    operation: _Name
-    sizes: dict[_Word, _Size]
+    operation: str
+    sizes: dict[str, int]
     dtype: DtypeName
-    device: _Word
-    options: dict[_Word, _Word] = {}
-    flops: _Count = 0
-    bytes: _Count = 0
-    exponentials: _Count = 0
+    device: str
+    options: dict[str, str] = {}
+    flops: int = 0
+    bytes: int = 0
+    exponentials: int = 0
+
+    def __post_init__(self) -> None:
+        words = [*self.sizes, *self.options, *self.options.values(), self.device]
+        if not _NAME.fullmatch(self.operation) or not all(map(_WORD.fullmatch, words)):
+            raise ValueError("a name is not one of letters, digits and _")
+        if not all(0 < size < _MOST for size in self.sizes.values()):
+            raise ValueError("a size is not a possible number")
+        if min(self.flops, self.bytes, self.exponentials) < 0:
+            raise ValueError("a count is below 0")
 
 
 _OF_ATTENTION = msgspec.json.Decoder(_OfAttention)

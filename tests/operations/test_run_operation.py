@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import forks
+import numpy as np
 import pytest
+from synthetic import make_run
 
-from flashbench import runfile
+from flashbench import operations, runfile
+from flashbench.errors import InvalidInputError
 
 CANDIDATES = """
 import torch
@@ -81,3 +84,27 @@ def test_revisions_have_the_operation_of_their_project(tmp_path: Path) -> None:
     done = forks.run(["compare", "--operation", "matmul", "HEAD", "WORKTREE"], tmp_path, {})
     assert done.returncode == 2
     assert 'set operation = "matmul" in [tool.flashbench.project]' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"rows":8', '"rows":0', "cases[0]: a size is not a possible number"),
+        ('"rows":8', '"ro-ws":8', "cases[0]: a name is not one of letters"),
+        ('"operation":"softmax"', '"operation":"<b>"', "cases[0]: a name is not one of letters"),
+        ('"flops":', '"flops":-', "cases[0]: a count is below 0"),
+        ('"dim":16', '"dim":"16"', "cases[0].sizes[...]: expected a whole number, found text"),
+        ('"version":2', '"version":3', "written by a newer flashbench"),
+    ],
+)
+def test_a_damaged_case_is_refused_with_its_place(old: str, new: str, said: str) -> None:
+    """Cases of other operations are as untrusted as all else in a file."""
+    case = operations.named("softmax").case({"rows": 8, "dim": 16}, "fp32", "cpu")
+    run = make_run(np.random.default_rng(0), cases=[case], launches=1, samples=2)
+    run.version = runfile.version_for(run.cases)
+    content = runfile.encode(run).decode()
+    assert runfile.decode(content.encode(), "f").cases == [case]
+    assert old in content
+    with pytest.raises(InvalidInputError) as caught:
+        runfile.decode(content.replace(old, new, 1).encode(), "f")
+    assert said in str(caught.value)
