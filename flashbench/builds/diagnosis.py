@@ -46,6 +46,10 @@ _SIGNS: tuple[tuple[Status, str], ...] = (
     ("build error", r"CMake Error|^(flashbench: |error: |[\w.]*(Error|Exception)(: |$))"),
 )
 
+# What compilers and linkers print: the first of these in the log is the reason, later ones may
+# follow from it or come from other units.
+_OF_TOOLS = frozenset[Status]({"missing header", "link error", "compile error"})
+
 # The machine's fault, not the sources': such a failure says nothing about the commit. Tools print
 # these after a colon or in brackets; in program text the same words are followed by more.
 _PASSING = re.compile(
@@ -74,8 +78,12 @@ _NO_TOOL = re.compile(
     r"build program corresponding to \"(Ninja|Unix Makefiles)\"",
     re.MULTILINE,
 )
-# "CMake Error at FILE:LINE (COMMAND):", and the indented lines that say what is wrong.
-_OF_CMAKE_ERROR = re.compile(r"^(CMake Error\b[^\n]*[:t])\n+((?:[ \t]+\S[^\n]*\n+)+)", re.MULTILINE)
+# "CMake Error at FILE:LINE (COMMAND):" and the indented lines that say what is wrong, or "CMake
+# Error: Error in cmake code at", the place and what is wrong.
+_OF_CMAKE_ERROR = re.compile(
+    r"^(CMake Error\b[^\n]*[:t])\n+((?:[ \t]+\S[^\n]*\n+)+|\S[^\n]*:\d+:[ \t]*\n[^\n]+\n)",
+    re.MULTILINE,
+)
 # Languages and generators.
 _OF_CMAKE = {
     "C": ("cc", "gcc", "clang"),
@@ -88,11 +96,18 @@ _OF_CMAKE = {
 
 def diagnose(log: str) -> tuple[Status, str]:
     """The status of a failed build and the first lines that explain it, from its whole output."""
-    for status, pattern in _SIGNS:
-        if found := re.search(pattern, log, re.MULTILINE):
-            start = log.rfind("\n", 0, found.start()) + 1
-            return status, _place(log, start) + _lines(log[start:].lstrip())
-    return "build error", _lines("\n".join(log.strip().splitlines()[-REASON_LINES:]))
+    found = [
+        (status, log.rfind("\n", 0, match.start()) + 1)
+        for status, pattern in _SIGNS
+        if (match := re.search(pattern, log, re.MULTILINE))
+    ]
+    if not found:
+        return "build error", _lines("\n".join(log.strip().splitlines()[-REASON_LINES:]))
+    status, start = found[0]
+    if status in _OF_TOOLS:
+        of_tools = (one for one in found if one[0] in _OF_TOOLS)
+        status, start = min(of_tools, key=lambda one: one[1])
+    return status, _place(log, start) + _lines(log[start:].lstrip())
 
 
 def passing(log: str) -> str:

@@ -145,6 +145,24 @@ _SYNTAX = '  File "setup.py", line 3\n    setup(\n         ^\n'
             "CMake Error at CMakeLists.txt:5 (add_library): Cannot find source file: missing.cpp",
         ),
         (
+            "CMake Error: Error in cmake code at\n/src/CMakeLists.txt:3:\n"
+            'Parse error.  Expected "(", got newline with text "\n".\n-- Configuring incomplete\n',
+            "build error",
+            "CMake Error: Error in cmake code at /src/CMakeLists.txt:3: Parse error. Expected",
+        ),
+        (
+            'a.cu(7): error: identifier "kTile" is undefined\n'
+            "b.cpp:1:10: fatal error: tile.h: No such file or directory\ncompilation terminated.\n",
+            "compile error",
+            'a.cu(7): error: identifier "kTile" is undefined',
+        ),
+        (
+            "b.cpp:1:10: fatal error: tile.h: No such file or directory\ncompilation terminated.\n"
+            "a.cpp:7:1: error: 'kTile' was not declared in this scope\n",
+            "missing header",
+            "b.cpp:1:10: fatal error: tile.h",
+        ),
+        (
             f"{_SYNTAX}SyntaxError: '(' was never closed\n",
             "build error",
             "setup.py:3: SyntaxError:",
