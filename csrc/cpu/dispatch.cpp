@@ -12,8 +12,10 @@
 #include <stdexcept>
 
 #include "../attention.h"
-#include "kernel.h"
 #include "thread_pool.h"
+#include "thread_scratch.h"
+#include "units.h"
+#include "useful_threads.h"
 #include "work_list.h"
 
 #ifdef FLASHBENCH_CPU_X86
@@ -117,34 +119,6 @@ const Kernel* kernel_of(const InstructionSet& isa, Dtype dtype) {
     return isa.kernels[static_cast<int>(dtype)];
 }
 
-// Throws if the dtype was left out.
-const Kernel& built_kernel(Dtype dtype) {
-    const Kernel* const kernel = kernel_of(current(), dtype);
-    if (kernel) return *kernel;
-    throw std::invalid_argument(std::string(name_of(dtype)) +
-                                " was not compiled into the CPU backend");
-}
-
-// Memory that a thread keeps between calls. `reserve` returns nullptr if memory runs out.
-class ThreadScratch {
-  public:
-    ~ThreadScratch() { std::free(memory_); }
-
-    float* reserve(int64_t floats) {
-        if (floats > floats_) {
-            std::free(memory_);
-            const size_t bytes = (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64;
-            memory_ = static_cast<float*>(std::aligned_alloc(64, bytes));
-            floats_ = memory_ ? floats : 0;
-        }
-        return memory_;
-    }
-
-  private:
-    float* memory_ = nullptr;
-    int64_t floats_ = 0;
-};
-
 thread_local ThreadScratch thread_scratch;
 thread_local ThreadScratch caller_partials;
 
@@ -171,24 +145,6 @@ void work_on(void* context) {
         const Task next = follows < job.tasks.size() ? job.tasks[follows] : task;
         job.kernel.compute(job.problem, task, job.prefetch ? &next : nullptr, scratch, partial);
     }
-}
-
-// How many threads are worth using: all, or the caller alone. The multiply-adds of Q K^T that others
-// take over must outweigh the cost of synchronizing all threads twice. On two Zen 4 cores, 8 heads of
-// 16 x 16 x 64 (2^17 in all) take 6.4 us instead of 9.9 in a loop of calls, and one of 32 x 32 x 128
-// 6.0 instead of 7.1; on 16 cores of a Sapphire Rapids the former gains and the latter loses. Waking
-// sleeping threads costs 20 us and more, which SDPA pays too.
-int useful_threads(const Attention& problem, int64_t row_step, int threads) {
-    constexpr double meeting = 60000.0, meeting_of_a_thread = 2500.0;
-    const double groups = static_cast<double>(problem.batch) * static_cast<double>(problem.kv_heads);
-    const double rows = static_cast<double>(problem.heads / problem.kv_heads) *
-                        static_cast<double>(problem.q_len);
-    const double work = groups * rows * static_cast<double>(problem.k_len) *
-                        static_cast<double>(problem.head_dim);
-    const double tasks = groups * std::ceil(rows / static_cast<double>(row_step));
-    const double shares = std::min<double>(threads, tasks);
-    const bool worthwhile = work - work / shares >= meeting + meeting_of_a_thread * threads;
-    return threads > 1 && worthwhile ? threads : 1;
 }
 
 // Whether prefetching pays: the tensors exceed a second-level cache, and a task does enough work per row
@@ -251,6 +207,13 @@ void compute(const Attention& problem, const Kernel& kernel, int threads) {
 
 }  // namespace
 
+const Kernel& built_kernel(Dtype dtype) {
+    const Kernel* const kernel = kernel_of(current(), dtype);
+    if (kernel) return *kernel;
+    throw std::invalid_argument(std::string(name_of(dtype)) +
+                                " was not compiled into the CPU backend");
+}
+
 std::vector<std::string> dtypes() {
     std::vector<std::string> names;
     for (const Dtype dtype : all_dtypes) {
@@ -309,10 +272,6 @@ void attention(const Attention& problem, int threads) {
     for (const Attention& part : {parts.unseeing, parts.seeing}) {
         if (part.q_len > 0) compute(part, kernel, threads);
     }
-}
-
-void attention_backward(const AttentionBackward&, int) {
-    throw std::invalid_argument("attention has no gradients on CPUs yet");
 }
 
 }  // namespace cpu

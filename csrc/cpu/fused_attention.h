@@ -15,6 +15,7 @@
 #pragma once
 
 #include "attend.h"
+#include "backward.h"
 #include "epilogue.h"
 #include "peak.h"
 
@@ -138,8 +139,14 @@ void compute(const Attention& problem, const Task& task, const Task* next, float
 }
 
 template <class Element>
-constexpr Kernel kernel = {row_step, scratch_floats<Element>, partial_floats, compute<Element>,
-                           combine<Element>, multiply_in_registers<OperandOf<Element>>};
+constexpr Kernel kernel = {row_step,
+                           scratch_floats<Element>,
+                           partial_floats,
+                           compute<Element>,
+                           combine<Element>,
+                           backward_floats<Element>,
+                           backward<Element>,
+                           multiply_in_registers<OperandOf<Element>>};
 
 }  // namespace FLASHBENCH_ISA
 }  // namespace cpu

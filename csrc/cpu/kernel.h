@@ -41,6 +41,26 @@ struct Task {
 
 constexpr int64_t max_task_rows = 480;
 
+// A task of the backward: rows of query heads of one group, with keys of their key head, and the
+// gradients to compute: dq from all keys, dk and dv from all rows of the group.
+struct BackwardTask {
+    int64_t batch;
+    int64_t kv_head;
+    int64_t first_head;  // query heads [first_head, last_head)
+    int64_t last_head;
+    int64_t first_row;  // their rows [first_row, last_row); a multiple of backward_rows
+    int64_t last_row;
+    int64_t first_key;  // the keys [first_key, last_key); a multiple of backward_keys
+    int64_t last_key;
+    bool dq;
+    bool dk;
+    bool dv;
+};
+
+// Rows and keys that are multiplied at a time.
+constexpr int64_t backward_rows = 64;
+constexpr int64_t backward_keys = 96;
+
 struct Kernel {
     // Tasks begin at multiples of this, which are whole tiles: a row is in the same tile however its
     // group is cut into tasks.
@@ -57,6 +77,9 @@ struct Kernel {
     // keys, in `partials`, `stride` floats apart. Overwrites `partials`.
     void (*combine)(const Attention& problem, const Task& task, float* partials, int64_t parts,
                     int64_t stride);
+    // Floats of scratch memory of a backward task, and its computation; `scratch` as above.
+    int64_t (*backward_floats)(const AttentionBackward& problem, const BackwardTask& task);
+    void (*backward)(const AttentionBackward& problem, const BackwardTask& task, float* scratch);
     // Runs multiply-adds at the peak rate (peak.h); returns their number.
     int64_t (*multiply_in_registers)(int64_t rounds);
 };

@@ -63,7 +63,8 @@ foreach(isa ${isas})
   endif()
 endforeach()
 add_library(cpu_common OBJECT ${CMAKE_CURRENT_LIST_DIR}/../attention.cpp
-            ${CMAKE_CURRENT_LIST_DIR}/dispatch.cpp ${CMAKE_CURRENT_LIST_DIR}/openmp.cpp
+            ${CMAKE_CURRENT_LIST_DIR}/backward.cpp ${CMAKE_CURRENT_LIST_DIR}/dispatch.cpp
+            ${CMAKE_CURRENT_LIST_DIR}/openmp.cpp
             ${CMAKE_CURRENT_LIST_DIR}/thread_pool.cpp)
 target_compile_definitions(cpu_common PRIVATE ${cpu_definitions})
 target_compile_options(cpu_common PRIVATE -Wall -Wextra)

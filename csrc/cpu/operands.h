@@ -40,6 +40,7 @@ struct Fp32 {
     // Weights replace the scores they are computed from, in place.
     static void store_weights(float* row, int64_t key, Isa::Vec x) { Isa::store(row + key, x); }
     static float weight(const float* row, int64_t key) { return row[key]; }
+    static Isa::Vec weights(const float* row, int64_t key) { return Isa::load(row + key); }
     // The values of a key, from a column of a panel of V whose rows are `width` slots.
     static Isa::Vec values(const float* column, int64_t width, int64_t key) {
         return Isa::load(column + key * width);

@@ -45,6 +45,11 @@ struct Bf16PairsBase {
         std::memcpy(reinterpret_cast<char*>(row) + 2 * key, &rounded, sizeof rounded);
     }
     static float weight(const float* row, int64_t key) { return half(row[key / 2], key % 2); }
+    static Isa::Vec weights(const float* row, int64_t key) {
+        Bf16 stored[lanes];
+        std::memcpy(stored, reinterpret_cast<const char*>(row) + 2 * key, sizeof stored);
+        return Isa::load(stored);
+    }
     static Isa::Vec values(const float* column, int64_t width, int64_t key) {
         const __m512i slots = _mm512_castps_si512(_mm512_loadu_ps(column + key / 2 * width));
         return _mm512_castsi512_ps(
