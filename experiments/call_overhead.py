@@ -52,7 +52,7 @@ def calls_of(shape: tuple[int, ...], device: str) -> dict[str, Callable[[], obje
     calls: dict[str, Callable[[], object]] = {
         "attention": lambda: torch_attention.attention(q, k, v),
         "empty_like": lambda: torch.empty_like(q),
-        "checked": lambda: torch_attention._checked_attention(q, k, v, False, None, False),
+        "checked": lambda: torch_attention._checked_attention(q, k, v, None, False, None, False),
         "sdpa": lambda: scaled_dot_product_attention(q, k, v),
     }
     if device == "cuda":

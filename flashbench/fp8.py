@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from flashbench import torch_attention
+from flashbench import gradients
+from flashbench.kernel_call import C as _C
 from flashbench.masks import alignment
+from flashbench.supported import HEAD_DIM_STEP, require_tensors
 from flashbench.tensor_memory import address_and_strides, plain, require_apart, require_new
-from flashbench.torch_attention import _C, HEAD_DIM_STEP
 
 if TYPE_CHECKING:
     from flashbench.masks import CausalMask
@@ -205,7 +206,12 @@ def _validate(q: Tensor, k: Tensor, v: Tensor) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dtype not in _OUT_CODES:
             raise TypeError(f"{name} has dtype {x.dtype}; e4m3 is made of float16 and bfloat16")
-    torch_attention._validate(q, k, v, enable_gqa=True)
+        if gradients.are_wanted(x):
+            raise ValueError(
+                f"{name} requires grad and attention of fp8 has no gradients; call it under "
+                "torch.no_grad() or detach the tensor"
+            )
+    require_tensors(q, k, v, enable_gqa=True)
     for name, x in (("q", q), ("k", k), ("v", v)):
         address_and_strides(
             name, x

@@ -10,7 +10,7 @@ from torch import Tensor
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
-from flashbench import torch_attention
+from flashbench import kernel_call, torch_attention
 from flashbench.operations.attention import truth as reference
 from flashbench.operations.attention.operation import Causal
 
@@ -31,7 +31,7 @@ def by_reference_kernel(q: Tensor, k: Tensor, v: Tensor, causal: Causal, scale: 
         *(x.stride() for x in (q, k, v, out)),
         scale,
         *for_extension(causal, q.shape[2], k.shape[2]),
-        torch_attention._DTYPE_CODES[q.dtype],
+        kernel_call.DTYPE_CODES[q.dtype],
         torch.cuda.current_stream().cuda_stream,
     )
     return out

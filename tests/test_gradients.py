@@ -1,0 +1,193 @@
+"""flashbench.attention as torch differentiates it: modes, refusals and compiled graphs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from backward_truth import of_sdpa, ours
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from flashbench import attention, gradients, quantize_e4m3
+
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+@pytest.fixture(params=[torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
+def inputs(request: pytest.FixtureRequest) -> Inputs:
+    """q, k, v that require gradients, and dout; grouped heads."""
+    generator = torch.Generator().manual_seed(3)
+    shapes = (2, 4, 30, 32), (2, 2, 40, 32), (2, 2, 40, 32), (2, 4, 30, 32)
+    q, k, v, dout = (torch.randn(x, generator=generator).to(request.param) for x in shapes)
+    return q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), dout
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return attention(q, k, v, is_causal=True, enable_gqa=True)
+
+
+def _assert_same(found: Any, expected: Any) -> None:
+    assert all(torch.equal(x, y) for x, y in zip(found, expected, strict=True))
+
+
+def test_a_layer_learns_as_with_sdpa() -> None:
+    """Gradients reach the parameters before the attention, through the layout of models."""
+    torch.manual_seed(1)
+    projection = torch.nn.Linear(64, 3 * 64)
+    x = torch.randn(2, 20, 64)
+
+    def weight_gradient(attend: Any) -> Tensor:
+        q, k, v = (y.unflatten(-1, (2, 32)).transpose(1, 2) for y in projection(x).chunk(3, -1))
+        out = attend(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        return torch.autograd.grad(out.square().sum(), projection.weight)[0]
+
+    expected = weight_gradient(scaled_dot_product_attention)
+    torch.testing.assert_close(weight_gradient(attention), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_parameters_and_three_dimensions() -> None:
+    """A parameter gets its gradient; the batch dimension may be left out."""
+    q = torch.nn.Parameter(torch.randn(4, 20, 32))
+    attention(q, q, q).sum().backward()
+    x = q.detach()[None]
+    assert q.grad is not None
+    torch.testing.assert_close(q.grad, sum(ours(x, x, x, torch.ones_like(x), False))[0])
+
+
+def test_the_values_do_not_depend_on_gradients(inputs: Inputs) -> None:
+    """The output has the same bits with and without gradients, and requires them only if asked."""
+    q, k, v, _ = inputs
+    with torch.no_grad():
+        plain = _attend(q, k, v)
+    with torch.inference_mode():
+        inferred = _attend(q, k, v)
+    recorded = _attend(q, k, v)
+    assert recorded.requires_grad
+    assert not plain.requires_grad
+    assert not inferred.requires_grad
+    assert torch.equal(recorded, plain)
+    assert torch.equal(recorded, inferred)
+
+
+def test_gradients_of_some_inputs(inputs: Inputs) -> None:
+    """An input that requires no gradient gets none, and the others get the same."""
+    q, k, v, dout = inputs
+    expected = ours(q, k, v, dout, True)
+    for i in range(3):
+        only = [x.detach() for x in (q, k, v)]
+        only[i].requires_grad_()
+        _attend(*only).backward(dout)
+        for j, x in enumerate(only):
+            assert (x.grad is None) == (i != j)
+        assert torch.equal(only[i].grad, expected[i])  # type: ignore[arg-type]
+
+
+def test_a_changed_input_is_noticed(inputs: Inputs) -> None:
+    """The backward needs what the forward saw: torch refuses after a change in place."""
+    q, k, v, dout = inputs
+    early = q * 1
+    out = _attend(early, k, v)
+    early.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.backward(dout)
+
+
+def test_a_graph_may_be_kept(inputs: Inputs) -> None:
+    """A second backward of the same graph gives the same bits."""
+    q, k, v, dout = inputs
+    out = _attend(q, k, v)
+    first = torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
+    _assert_same(torch.autograd.grad(out, (q, k, v), dout), first)
+
+
+def test_deterministic_algorithms(inputs: Inputs) -> None:
+    """The deterministic mode is respected: the same bits in two runs."""
+    q, k, v, dout = inputs
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        _assert_same(ours(q, k, v, dout, True), ours(q, k, v, dout, True))
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def test_no_second_derivative(inputs: Inputs) -> None:
+    """Differentiating the gradients is refused by name, computing them for it is not."""
+    q, k, v, dout = inputs
+    found = torch.autograd.grad(_attend(q, k, v), (q, k, v), dout, create_graph=True)
+    _assert_same(found, ours(q, k, v, dout, True))
+    with pytest.raises(RuntimeError, match=r"flashbench\.attention has no second derivative"):
+        torch.autograd.grad(found[0].sum(), q)
+    out = gradients.operator(q, k, v, True, False, None, True, True)[0]
+    found = torch.autograd.grad(out, (q, k, v), dout, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"flashbench\.attention has no second derivative"):
+        torch.autograd.grad(found[1].sum(), k)
+
+
+def test_functional_gradients(inputs: Inputs) -> None:
+    """torch.func.grad is the gradient; torch.func.vmap is refused by name."""
+    q, k, v, _ = (x.detach() for x in inputs)
+    found = torch.func.grad(lambda q: _attend(q, k, v).sum())(q)
+    assert torch.equal(found, ours(q, k, v, torch.ones_like(q), True)[0])
+    with pytest.raises(ValueError, match="traced or batched"):
+        torch.func.vmap(lambda q: _attend(q, k, v))(q[None])
+
+
+@pytest.fixture
+def fresh_dynamo() -> Iterator[None]:
+    """No graph of an earlier test, and none left."""
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def test_a_compiled_function(inputs: Inputs, fresh_dynamo: None) -> None:
+    """One graph without a break gives eager's bits, forward and backward, with and without grad."""
+    q, k, v, dout = inputs
+
+    def block(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attention(q + 1, k, v, is_causal=True, enable_gqa=True, scale=0.3) * 2
+
+    compiled = torch.compile(block, backend="aot_eager", fullgraph=True)
+    with torch.no_grad():
+        assert torch.equal(compiled(q, k, v), block(q, k, v))
+    out, expected = compiled(q, k, v), block(q, k, v)
+    assert torch.equal(out, expected)
+    _assert_same(
+        torch.autograd.grad(out, (q, k, v), dout), torch.autograd.grad(expected, (q, k, v), dout)
+    )
+
+
+def test_compiling_refuses_by_name(fresh_dynamo: None) -> None:
+    """What is not supported is named while compiling, before anything runs."""
+    compiled = torch.compile(attention, backend="aot_eager", fullgraph=True)
+    q = torch.randn(1, 2, 8, 24)
+    with pytest.raises(Exception, match="q has head_dim 24"):
+        compiled(q, q, q)
+
+
+def test_the_operators_keep_torchs_contract(inputs: Inputs) -> None:
+    """torch's own check of custom operators: schema, fake tensors, autograd, dynamic shapes."""
+    q, k, v, dout = inputs
+    torch.library.opcheck(gradients.operator, (q, k, v, True, True, 0.2, True, True))
+    with torch.no_grad():
+        out, lse = gradients.operator(q, k, v, True, False, None, True, True)
+    tensors = (x.detach() for x in (q, k, v, out, lse, dout))
+    torch.library.opcheck(gradients.backward_operator, (*tensors, True, False, None))
+
+
+def test_fp8_has_no_gradients() -> None:
+    """Quantising a tensor that requires a gradient is refused by name."""
+    q = torch.randn(1, 2, 8, 32, dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match="k requires grad and attention of fp8"):
+        quantize_e4m3(q, q.clone().requires_grad_(), q)
+
+
+def test_means_what_sdpa_means(inputs: Inputs) -> None:
+    """Near SDPA's gradients."""
+    q, k, v, dout = (x.float() for x in inputs)
+    for found, expected in zip(
+        ours(q, k, v, dout, True), of_sdpa(q, k, v, dout, True), strict=True
+    ):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
