@@ -24,7 +24,7 @@ ALLOWED = {
     "preflight": "builds revisions",
     "profile": "measure operations",
     "gate": "builds preflight revisions stats",
-    "other_tools": "stats",
+    "other_tools": "operations stats",
     "history": "builds cost measure operations other_tools profile revisions stats",
     "views": "bisect builds cost gate history operations other_tools preflight profile render "
     "revisions stats",

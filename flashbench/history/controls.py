@@ -1,11 +1,11 @@
-"""Attach SDPA, and the ratio to it, to each series of a kernel."""
+"""Attach the default baseline, and the ratio to it, to each series of a kernel."""
 
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from flashbench.candidates import SDPA
+from flashbench.baseline_names import DEFAULTS
 from flashbench.history import names
 from flashbench.history.model import Points, Series
 from flashbench.other_tools.benchmarks import SECONDS
@@ -18,7 +18,7 @@ def with_controls(series: list[Series]) -> list[Series]:
     made = []
     for one in series:
         timed = one.unit == SECONDS and one.case and not one.baseline
-        control = places.get(_place(one)._replace(candidate=SDPA)) if timed else None
+        control = _default(one, places) if timed else None
         if control is not None:
             measured = places.get(_place(one)._replace(benchmark=_ratio_of(one.benchmark)))
             if measured is not None:
@@ -28,6 +28,12 @@ def with_controls(series: list[Series]) -> list[Series]:
         else:
             made.append((one, one))
     return [after for before, after in made if id(before) not in used]
+
+
+def _default(one: Series, places: "dict[_Place, Series]") -> Series | None:
+    """The default baseline of the case's operation, on the same case."""
+    found = (places.get(_place(one)._replace(candidate=name)) for name in DEFAULTS)
+    return next(filter(None, found), None)
 
 
 class _Place(NamedTuple):
@@ -45,7 +51,7 @@ def _place(series: Series) -> _Place:
 
 
 def _ratio_of(benchmark: str) -> str:
-    """The benchmark with the ratios to SDPA of this benchmark's times; "" if it is not ours."""
+    """Of a benchmark with times: the one with ratios to the baseline; "" if it is not ours."""
     ours = names.OURS.get(benchmark)
     return str(ours._replace(quantity=names.RATIO)) if ours else ""
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbench import operations
 from flashbench.history import asv_result, names
 from flashbench.history.folder import Benchmark
 from flashbench.history.model import FloatArray, IntArray, Points, Series
@@ -92,7 +93,7 @@ def series_of(key: SeriesKey, collected: Collected, described: Benchmark | None)
     for values, place in collected.combinations.items():
         texts = tuple(value.strip("'\"") for value in values)
         parameters = itertools.zip_longest(titles[: len(texts)], texts, fillvalue="")
-        case = next(filter(None, map(find_case, texts)), "")
+        case = next(filter(None, map(_case_of_ours if ours else find_case, texts)), "")
         others = [text for text in texts if not case or case not in text]
         made.append(
             Series(
@@ -109,6 +110,11 @@ def series_of(key: SeriesKey, collected: Collected, described: Benchmark | None)
             )
         )
     return made
+
+
+def _case_of_ours(text: str) -> str:
+    """A parameter of our benchmarks that is a case of any operation."""
+    return find_case(text) or (text if operations.read_case(text) else "")
 
 
 def _taken(column: FloatArray, order: IntArray) -> FloatArray:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from flashbench.case import DTYPES, Case, DtypeName
 from flashbench.errors import InvalidInputError
 from flashbench.operations.attention.operation import ATTENTION as ATTENTION
+from flashbench.operations.attention.operation import MASKS
 from flashbench.operations.layer_norm import LayerNorm
 from flashbench.operations.matmul import Matmul
 from flashbench.operations.operation import Inputs as Inputs
@@ -28,6 +29,13 @@ _LONGEST = 300  # characters of an id
 _ANY = re.compile(
     r"(?P<name>[a-z][a-z0-9.-]*?)(?P<sizes>(?:-[a-z_]+[0-9]{1,15})+)-(?P<dtype>fp32|fp16|bf16)"
     r"(?P<options>(?:-[a-z_]+)*)-(?P<device>cpu|cuda)"
+)
+_OTHERS = "|".join(name for name in BUILT_IN if name != DEFAULT)
+_WITHIN = re.compile(
+    r"\b(?:"
+    rf"b\d+-h\d+(?:-g\d+)?-q\d+(?:-k\d+)?-d\d+-(?:fp32|fp16|bf16)-(?:{'|'.join(MASKS)})|"
+    rf"(?:{_OTHERS})(?:-[a-z]{{1,20}}\d{{1,15}}){{1,9}}-(?:fp32|fp16|bf16)"
+    r")-(?:cpu|cuda)\b"
 )
 _SIZE = re.compile(r"([a-z_][a-z_]*)([0-9]{1,15})")
 
@@ -77,6 +85,13 @@ def parse_case(text: str) -> Case:
         if operation is not ATTENTION and text.startswith(f"{label(operation.name)}-"):
             return _parse_id(operation, text)
     return ATTENTION.parse_id(text)
+
+
+def find_id(text: str) -> str:
+    """The id of a case in a longer text, such as a benchmark's name; "" without one. Ids of a
+    project's operations stand alone: `read_case`."""
+    found = _WITHIN.search(text)
+    return found[0] if found else ""
 
 
 def read_case(text: str) -> Case | None:

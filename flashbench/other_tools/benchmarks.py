@@ -4,7 +4,6 @@ A launch is a process. Samples of one process resemble each other (docs/statisti
 counts with their median; the samples are kept for percentiles only.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbench.baseline_names import SDPA, is_baseline_name
+from flashbench import operations
+from flashbench.baseline_names import is_baseline_name, is_default
 from flashbench.launches import Failure
 from flashbench.metric import UNIT
 from flashbench.run_checks import MAX_SECONDS, MIN_SECONDS
@@ -24,9 +24,6 @@ SECONDS = UNIT
 UNKNOWN = ""  # a unit or metric that the file does not state
 ONE_PROCESS = "one process: its samples are not launches"
 NO_SAMPLES = "no raw samples, only statistics"
-_CASE = re.compile(
-    r"\bb\d+-h\d+(?:-g\d+)?-q\d+(?:-k\d+)?-d\d+-(?:fp32|fp16|bf16)-(?:causal|full|bottom_right)-(?:cpu|cuda)\b"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +78,17 @@ class BenchmarkSet:
     dirty: bool = False
 
     def control(self, case: str, metric: str) -> BenchmarkTimes | None:
-        """SDPA's default on a case, if it has times."""
+        """The default baseline on a case, if it has times."""
         for benchmark in self.benchmarks:
-            if (benchmark.case, benchmark.candidate) == (case, SDPA) and len(benchmark.times):
+            same = benchmark.case == case and is_default(benchmark.candidate)
+            if same and len(benchmark.times):
                 return benchmark if benchmark.metric == metric else None
         return None
 
 
 def find_case(text: str) -> str:
     """The case id in a benchmark's name or parameters; "" without one."""
-    found = _CASE.search(text)
-    return found[0] if found else ""
+    return operations.find_id(text)
 
 
 def impossible(unit: str, value: float) -> bool:

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from flashbench.candidates import SDPA
+from flashbench.baseline_names import is_default
 from flashbench.history.model import Change, History, Points, Series
 from flashbench.history.profiles import Kept
 from flashbench.render.escape import printable
-from flashbench.site.case_names import in_short
+from flashbench.site.case_names import in_short, known_case
 from flashbench.table import Document
 
 CONFIDENCE = 0.99  # of the intervals of `Points`
@@ -46,9 +46,9 @@ class Graph:
 
     @property
     def traits(self) -> tuple[str, str, str]:
-        """dtype, mask and device; empty strings if unknown."""
-        parts = self.series.case.rsplit("-", 3)
-        return (parts[1], parts[2], parts[3]) if len(parts) == 4 else ("", "", "")
+        """dtype, options such as the mask, and device; empty strings if unknown."""
+        case = known_case(self.series.case)
+        return (case.dtype, "-".join(case.options.values()), case.device) if case else ("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def drawn(history: History) -> tuple[Series, ...]:
         return one.machine, one.environment, one.benchmark, one.case
 
     controlled = {place(one) for one in history.series if one.control is not None}
-    shown = (s for s in history.series if s.candidate != SDPA or place(s) not in controlled)
+    shown = (s for s in history.series if not is_default(s.candidate) or place(s) not in controlled)
     return tuple(sorted(shown, key=lambda one: one.baseline))
 
 
