@@ -118,8 +118,8 @@ def memory_cell(size: int | None) -> Cell:
 
 
 def rate_cell(case: Case, microseconds: float | None) -> Cell:
-    """TFLOP/s: operations of exactly the unmasked pairs over the time."""
-    if microseconds is None:
+    """TFLOP/s: operations of the definition over the time."""
+    if microseconds is None or not case.flops:
         return NONE
     rate = case.flops / microseconds / 1e6
     return Cell(rate, digits(rate))

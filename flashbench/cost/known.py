@@ -62,7 +62,9 @@ class Experience:
         if self.machine is None or not self.machine.cases:
             return Basis.GUESS
         known = self.machine.cases.get(case.id)
-        return Basis.KNOWN if known and set(specs) <= set(known.candidates) else Basis.NEAR
+        if known and set(specs) <= set(known.candidates):
+            return Basis.KNOWN
+        return Basis.NEAR if known or self._measured_of(case) else Basis.GUESS
 
     def level_of(self, work: Work) -> Basis:
         """The weakest basis over all cases of the work."""
@@ -97,12 +99,12 @@ class Experience:
         known = self.machine.cases.get(case.id) if self.machine else None
         if known is not None:
             return Around(known.every, known.first)
-        if self._measured:
-            wanted = math.log(case.flops)
-            alike = sorted(self._measured, key=lambda one: abs(wanted - one[0]))[:_ALIKE]
-            largest = max(other.flops for _, other, _ in alike)
+        if measured := self._measured_of(case):
+            wanted = math.log(_work(case))
+            alike = sorted(measured, key=lambda one: abs(wanted - one[0]))[:_ALIKE]
+            largest = max(_work(other) for _, other, _ in alike)
             # A reference takes no time on a GPU; on a CPU it grows with the operations.
-            factor = max(1.0, case.flops / largest) if self.device == "cpu" else 1.0
+            factor = max(1.0, _work(case) / largest) if self.device == "cpu" else 1.0
             most = min((factor - 1) * largest / _SLOWEST_FLOPS[self.device], _REFERENCE_SECONDS)
             every, first = (
                 median(values)
@@ -121,7 +123,7 @@ class Experience:
         if (like := self._nearest(case, spec) or self._nearest(case, "")) is not None:
             other, cost = like
             one = cost.candidates.get(spec) or next(iter(cost.candidates.values()))
-            call = self._scaled(one.call, case.flops, other.flops)
+            call = self._scaled(one.call, _work(case), _work(other))
             more = call - one.call
             fixed = max(0.3 * one.fixed, one.fixed + _fixed(call) - _fixed(one.call))
             return Speed(call, fixed, max(0.3 * one.turn, one.turn + more), one.stretch)
@@ -165,8 +167,9 @@ class Experience:
     def _nearest(self, case: Case, spec: str) -> tuple[Case, CaseCost] | None:
         """The known case with the most similar number of operations. spec "": of any candidate."""
         if (case, spec) not in self._like:
-            fitting = [one for one in self._measured if not spec or spec in one[2].candidates]
-            wanted = math.log(case.flops)
+            measured = self._measured_of(case)
+            fitting = [one for one in measured if not spec or spec in one[2].candidates]
+            wanted = math.log(_work(case))
             nearest = min(
                 fitting,
                 key=lambda one: abs(wanted - one[0]) + 2 * (one[1].dtype != case.dtype),
@@ -174,6 +177,10 @@ class Experience:
             )
             self._like[case, spec] = nearest and nearest[1:]
         return self._like[case, spec]
+
+    def _measured_of(self, case: Case) -> list[tuple[float, Case, CaseCost]]:
+        """Those of `_measured` that are of the case's operation."""
+        return [one for one in self._measured if one[1].operation == case.operation]
 
     @cached_property
     def _measured(self) -> list[tuple[float, Case, CaseCost]]:
@@ -183,8 +190,13 @@ class Experience:
             with contextlib.suppress(InvalidInputError):  # from a damaged file
                 case = parse_case(name)
                 if cost.candidates:
-                    found.append((math.log(case.flops), case, cost))
+                    found.append((math.log(_work(case)), case, cost))
         return found
+
+
+def _work(case: Case) -> int:
+    """Operations, at least one: a copy has none, and of a project's case they may be unknown."""
+    return max(1, case.flops)
 
 
 def experience(device: str, threads: int | None = None) -> Experience:

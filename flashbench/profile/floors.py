@@ -24,14 +24,14 @@ def floors(case: Case, ceilings: Ceilings, metric: str) -> list[Floor]:
     launch: an empty call, by the same clock.
     """
     found = []
-    if rate := ceilings.flops.get(case.dtype):
+    if case.flops and (rate := ceilings.flops.get(case.dtype)):
         work = f"{case.flops / 1e9:.4g} GFLOP"
         found.append(Floor("arithmetic", case.flops / rate, work, f"{rate / 1e12:.4g} TFLOP/s"))
     rate, where = ceilings.bytes_per_second, "memory"
     cached = ceilings.cached_bytes_per_second
     if cached and metric != "gpu_cold" and case.bytes <= ceilings.cache_bytes / 2:
         rate, where = max(cached, rate), "cache"
-    if rate:
+    if case.bytes and rate:
         work = f"{case.bytes / 1e6:.4g} MB"
         found.append(Floor("bytes", case.bytes / rate, work, f"{rate / 1e9:.4g} GB/s ({where})"))
     if case.exponentials and (rate := ceilings.exponentials):

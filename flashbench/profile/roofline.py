@@ -69,10 +69,9 @@ def text(line: Roofline) -> list[str]:
 
 
 def _point(profile: CaseProfile, subject: Subject) -> Point | None:
-    took = subject.seconds(profile.metric)
-    if not took:
+    took, case = subject.seconds(profile.metric), profile.case
+    if not took or not (case.flops and case.bytes):
         return None
-    case = profile.case
     moved = sum(memory_bytes(kernel.counters) for kernel in subject.kernels)
     intensity = case.flops / moved if moved and math.isfinite(case.flops / moved) else None
     return Point(subject.candidate.name, intensity, case.flops / case.bytes, case.flops / took)

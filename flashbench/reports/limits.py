@@ -26,6 +26,8 @@ def roofline(data: LaunchData, ceilings: Sequence[Ceilings]) -> Figure:
                 micros = data.median_us(index, place)
                 if (case.device, case.dtype) != (device, dtype) or micros is None:
                     continue
+                if not (case.flops and case.bytes):
+                    continue  # nothing computed, or unknown
                 x.append(case.flops / case.bytes)
                 y.append(case.flops / micros / 1e6)
                 titles.append(f"{case.id}, {name}: {digits(y[-1])} TFLOP/s")
@@ -111,7 +113,7 @@ def memory(data: LaunchData) -> Figure:
             x, y, titles = [], [], []
             for place, case in enumerate(data.run.cases):
                 peak = data.peak_memory(data.candidate_index[name], place)
-                if case.device != device or not peak:
+                if case.device != device or not peak or not case.bytes:
                     continue
                 x.append(case.bytes / 1e6)
                 y.append(peak / 1e6)

@@ -92,6 +92,7 @@ def roofline(spots: Sequence[Spot], processor: str) -> dict[str, object] | None:
     """Throughput against arithmetic intensity (minimum bytes moved), below the device's roofs; None
     without cases, or if its peaks are unknown, because dots alone show nothing."""
     peak = peak_of(processor)
+    spots = [spot for spot in spots if spot.flops and spot.bytes]
     if not spots or peak is None:
         return None
     dtypes = _dtypes(spots)

@@ -10,6 +10,8 @@ from synthetic import make_run
 
 from flashbench import operations, runfile
 from flashbench.case import Case
+from flashbench.cost.known import Basis, Experience
+from flashbench.cost.store import CandidateCost, CaseCost, MachineCosts
 from flashbench.operations import Operation
 from flashbench.other_tools.benchmarks import find_case
 from flashbench.runfile import RunFile
@@ -23,6 +25,15 @@ class Rope(Operation):
 
     def counts(self, sizes: operations.Sizes, options: operations.Options) -> tuple[int, int, int]:
         return 100, 200, 0
+
+
+class Copy(Rope):
+    """An operation of data movement alone, without a count of bytes either."""
+
+    name = "fb_ops:Copy"
+
+    def counts(self, sizes: operations.Sizes, options: operations.Options) -> tuple[int, int, int]:
+        return 0, 0, 0
 
 
 def measured(operation: Operation, commit: str = "0" * 40) -> RunFile:
@@ -43,7 +54,7 @@ def measured(operation: Operation, commit: str = "0" * 40) -> RunFile:
     return run
 
 
-EVERY = pytest.mark.parametrize("operation", [operations.named("softmax"), Rope()])
+EVERY = pytest.mark.parametrize("operation", [operations.named("softmax"), Rope(), Copy()])
 
 
 @EVERY
@@ -86,6 +97,28 @@ def test_the_history_keeps_its_control(operation: Operation, tmp_path: Path) -> 
     published = forks.run(["publish", "-o", "site"], tmp_path, {})
     assert published.returncode == 0, published.stderr
     assert len(list((tmp_path / "site" / "cases").iterdir())) == 2
+
+
+def test_nothing_computed_has_an_estimate() -> None:
+    """A case without operations is planned like a very small one."""
+    machine = MachineCosts(
+        device="cpu",
+        name="box",
+        threads=1,
+        cases={
+            "softmax-rows8-dim16-fp16-cpu": CaseCost(
+                every=0.1,
+                first=0.1,
+                candidates={"a:b": CandidateCost(call=1e-5, fixed=1e-3, turn=1e-3, stretch=1.0)},
+            )
+        },
+    )
+    for operation, basis in ((operations.named("softmax"), Basis.NEAR), (Copy(), Basis.GUESS)):
+        case = operation.case({"rows": 8, "dim": 32}, "fp16", "cpu")
+        known = Experience("cpu", machine)
+        assert known.level(case, ["a:b"]) == basis
+        assert 0 < known.speed(case, "a:b").call < 1
+        assert 0 < known.around(case).every < 1
 
 
 def test_ids_are_found_in_names() -> None:
