@@ -9,18 +9,24 @@ from pathlib import Path
 import pytest
 from preflight.kernel_project import add_submodule, kernel_project
 from preflight.planted import DEFECTS, deleted
+from preflight.planted_builds import by_cmake
 from preflight.planted_includes import INCLUDES
+from preflight.planted_make import MAKE, UNCLEAR, build_with_make
 from preflight.planted_marks import MARKS
 from revisions.repository import Repository
 
 from flashbench.preflight import Finding, run
 
-ALL_DEFECTS = DEFECTS | INCLUDES | MARKS
+ALL_DEFECTS = DEFECTS | INCLUDES | MARKS | MAKE
 
 
 def _found(root: Path) -> list[Finding]:
     report = run(root, "source")
     return [*report.errors, *report.warnings]
+
+
+def _skipped(root: Path) -> dict[str, str]:
+    return {done.name: done.skipped for done in run(root, "source").checks if done.skipped}
 
 
 @pytest.fixture
@@ -48,6 +54,29 @@ def test_each_defect_is_named_and_nothing_else(
     assert found in finding.found
     assert finding.fix
     assert finding.severity == "error"
+
+
+@pytest.mark.parametrize("text", UNCLEAR)
+def test_what_only_make_evaluates_is_not_checked(project: Repository, text: str) -> None:
+    """A name that the makefile's text does not tell is no finding, and not called ok."""
+    build_with_make(project, text)
+    project.commit("Compute names")
+    assert _found(project.root) == []
+    assert UNCLEAR[text] in _skipped(project.root)["listed sources"]
+
+
+def test_variable_of_cmake(project: Repository) -> None:
+    """Literal values are put in, one after another; what none gives is not checked."""
+    by_cmake(project)
+    units = "bindings.cpp forward.cu combine.cpp"
+    text = f"set(ROOT kernels)\npybind11_add_module(_C {units} ${{ROOT}}/a.cu ${{ARCH}}/b.cu)\n"
+    project.write("csrc/CMakeLists.txt", text)
+    project.commit("Name a unit by a variable")
+    (finding,) = _found(project.root)
+    assert (finding.check, finding.where) == ("listed sources", "csrc/CMakeLists.txt:2")
+    assert finding.found.startswith("lists kernels/a.cu: no such file")
+    wanted = "csrc/CMakeLists.txt:2 lists ${ARCH}/b.cu, which only the build evaluates"
+    assert _skipped(project.root)["listed sources"] == wanted
 
 
 def test_what_is_meant_is_no_defect(project: Repository) -> None:
@@ -109,9 +138,8 @@ def test_header_that_may_come_from_elsewhere(
     project.edit("csrc/forward.cu", "<cuda_bf16.h>", '<cuda_bf16.h>\n#include "npu_kit/stream.h"')
     project.commit("Include a header of a package")
     assert _found(project.root) == []
-    skipped = {done.name: done.skipped for done in run(project.root, "source").checks}
     wanted = f'csrc/forward.cu:3: "npu_kit/stream.h" may come from elsewhere: {by}'
-    assert skipped["missing headers"] == wanted
+    assert _skipped(project.root)["missing headers"] == wanted
 
 
 def test_macro_behind_a_constant_is_a_warning(project: Repository) -> None:

@@ -1,11 +1,15 @@
 """The units that build files name one by one."""
 
 import ast
+import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.preflight.source.cxx import UNITS
+from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
 from flashbench.preflight.source.tree import SourceTree
 
@@ -23,17 +27,44 @@ _CMAKE_LISTS = re.compile(
     re.IGNORECASE,
 )
 _CMAKE_MAKES = re.compile(r"(add_custom_command|configure_file|file|execute_process)\Z", re.I)
-_ASSIGNED = re.compile(r"\s*(?:override\s+|export\s+)?([\w.-]+)\s*[:?+]*=(.*)")
-Listed = tuple[str, int]  # the unit as written, and its line
+_SET = re.compile(r"\bset\s*\(\s*(\w+)\s+\"?([^\s\"()]+)\"?\s*\)", re.IGNORECASE)
+_LOOP = re.compile(r"\bforeach\s*\(\s*(\w+)\s+((?!(?:IN|RANGE)\b)[^()]*)\)", re.IGNORECASE)
+_REFERENCE = re.compile(r"\$\{(\w+)\}")
+Listed = tuple[str, str, int]  # build file, unit as written there, line
 
 
-def listed(tree: SourceTree) -> Iterator[tuple[str, str, int]]:
-    """Yield build file, unit as written there, and line."""
+def listed(tree: SourceTree) -> Iterator[Listed]:
+    """Yield what build files list, without names that their text does not tell."""
+    return (one for one in _all_listed(tree) if not _is_unclear(one[1]))
+
+
+def unclear(tree: SourceTree) -> Iterator[str]:
+    """Where build files list or include what their text does not tell."""
+    for file, name, line in _all_listed(tree):
+        if _is_unclear(name) and "BINARY_DIR}" not in name:  # the build's own folder
+            shown = name.replace(ANY, "...")
+            yield f"{file}:{line} lists {shown}, which only the build evaluates"
     for file in tree.build_files:
-        for name, line in _in(tree, file):
+        if PurePosixPath(file).name in MAKEFILES:
+            for at, name, needed in makefile_of(tree, file).includes:
+                if needed and ANY in name:
+                    shown = name.replace(ANY, "...")
+                    yield f"{at.file}:{at.number} includes {shown}, which only make evaluates"
+
+
+def _is_unclear(name: str) -> bool:
+    return ANY in name or "$" in name
+
+
+@lru_cache(maxsize=1)
+def _all_listed(tree: SourceTree) -> list[Listed]:
+    found = dict[Listed, None]()
+    for file in filter(is_build, tree.build_files):
+        for where, name, line in _in(tree, file):
             plain = _HERE.sub("", name)
-            if "$" not in plain and not plain.startswith(("/", "-")):
-                yield file, plain, line
+            if not plain.startswith(("/", "-")):
+                found[where, plain, line] = None
+    return list(found)
 
 
 def is_build(file: str) -> bool:
@@ -44,22 +75,22 @@ def is_build(file: str) -> bool:
 
 
 def _in(tree: SourceTree, file: str) -> Iterator[Listed]:
-    if not is_build(file):
-        return
     text = tree.read(file).text
     if file.endswith(".py"):
-        yield from _in_python(tree, file)
+        yield from ((file, *one) for one in _in_python(tree, file))
     elif file.endswith((".txt", ".cmake")):
-        yield from _in_cmake(text)
+        values = _cmake_values(tree)
+        for word, at in _in_cmake(text):
+            yield from ((file, name, at) for name in _evaluated(word, values))
     elif file.endswith("meson.build"):
         for number, line in enumerate(text.splitlines(), 1):
             for match in _WORD.finditer(line.partition("#")[0]):
-                yield match[0], number
+                yield file, match[0], number
     else:
-        yield from _in_make(text)
+        yield from _in_make(tree, file)
 
 
-def _in_python(tree: SourceTree, file: str) -> Iterator[Listed]:
+def _in_python(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
     """Find sources of extensions that the text gives, and literals in lists named after sources."""
     try:
         script = script_of(tree, file)
@@ -80,7 +111,7 @@ def _in_python(tree: SourceTree, file: str) -> Iterator[Listed]:
     yield from sorted(seen, key=lambda one: one[1])
 
 
-def _in_cmake(text: str) -> Iterator[Listed]:
+def _in_cmake(text: str) -> Iterator[tuple[str, int]]:
     """Find what targets and source lists hold, except what another command writes."""
     code = CMAKE_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
     made = {
@@ -101,17 +132,37 @@ def _in_cmake(text: str) -> Iterator[Listed]:
                 yield word[0], code.count("\n", 0, command.start(2) + word.start()) + 1
 
 
-def _in_make(text: str) -> Iterator[Listed]:
-    """Find what a makefile's variables hold, except what its rules write."""
-    made = {
-        word
-        for line in text.splitlines()
-        if not line.startswith("\t")
-        for word in _WORD.findall(line.partition(":")[0] if ":" in line else "")
-    }
-    for number, line in enumerate(text.splitlines(), 1):
-        match = _ASSIGNED.match(line.partition("#")[0]) if not line.startswith("\t") else None
-        if match and not _LEFT_OUT.search(match[1]):
-            for word in _WORD.findall(match[2]):
-                if word not in made:
-                    yield word, number
+@lru_cache(maxsize=1)
+def _cmake_values(tree: SourceTree) -> dict[str, list[str]]:
+    """Texts of CMake's variables, and of those of its loops, that are the same wherever they are
+    set."""
+    given: dict[str, set[str]] = defaultdict(set)
+    for file in tree.build_files:
+        if file.endswith(("CMakeLists.txt", ".cmake")):
+            code = CMAKE_COMMENT.sub("", tree.read(file).text)
+            for name, value in (*_SET.findall(code), *_LOOP.findall(code)):
+                given[name].add(value)
+    values = {name: next(iter(texts)).split() for name, texts in given.items() if len(texts) == 1}
+    return {name: words for name, words in values.items() if "$" not in "".join(words)}
+
+
+def _evaluated(word: str, values: dict[str, list[str]]) -> Iterator[str]:
+    """The word with each text of its first variable that has some."""
+    known = next((one for one in _REFERENCE.finditer(word) if one[1] in values), None)
+    if known is None:
+        yield word
+    else:
+        for value in values[known[1]]:
+            yield from _evaluated(word[: known.start()] + value + word[known.end() :], values)
+
+
+def _in_make(tree: SourceTree, file: str) -> Iterator[Listed]:
+    """Find what a makefile compiles; `ANY` stands for what its text does not tell."""
+    seen = set()
+    folder = PurePosixPath(file).parent
+    for name, line in makefile_of(tree, file).listed(_LEFT_OUT):
+        if name not in seen and (ANY in name or _WORD.fullmatch(name)):
+            seen.add(name)
+            if folder != (other := PurePosixPath(line.file).parent):  # included from elsewhere
+                name = os.path.relpath(folder / name, other)
+            yield line.file, name, line.number

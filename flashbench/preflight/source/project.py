@@ -9,6 +9,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.source.conflicts import conflict_line
 from flashbench.preflight.source.in_git import how_to_get
+from flashbench.preflight.source.makefile import MAKEFILES
 from flashbench.preflight.source.python_modules import bound_names, built
 from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.tree import SourceTree
@@ -16,7 +17,6 @@ from flashbench.revisions.project import TABLE, Project, parse
 
 _INTERPRETERS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|perl)")
 _SCRIPT = re.compile(r"[^-].*\.(?:py|sh|pl)")
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
 def project_settings(tree: SourceTree) -> Iterator[Finding]:
@@ -128,9 +128,9 @@ def _build(tree: SourceTree, project: Project) -> Iterator[Finding]:
         what, fix = _missing(tree, script)
         yield Finding(where, f"{script} does not exist{what}", fix)
     elsewhere = any(one.startswith(("-f", "-C")) for one in arguments)
-    here = any((tree.root / one).exists() for one in _MAKEFILES)
+    here = any((tree.root / one).exists() for one in MAKEFILES)
     if program == "make" and not (elsewhere or here):
-        gone = next((one for one in _MAKEFILES if one in removed_files(tree)), "Makefile")
+        gone = next((one for one in MAKEFILES if one in removed_files(tree)), "Makefile")
         what, fix = _missing(tree, gone)
         yield Finding(where, f"make has no Makefile here{what}", fix)
 

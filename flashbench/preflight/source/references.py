@@ -15,17 +15,16 @@ from pathlib import PurePosixPath
 
 from flashbench.errors import InvalidInputError
 from flashbench.preflight.source.listings import CMAKE_COMMAND, CMAKE_COMMENT
+from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
 from flashbench.preflight.source.python_modules import bound_names
 from flashbench.preflight.source.removed import removed_files
-from flashbench.preflight.source.setup_script import UNREADABLE, is_optional, script_of
+from flashbench.preflight.source.setup_script import ANY, UNREADABLE, is_optional, script_of
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions.project import TABLE, Project, parse
 
 _BUILD = f"pyproject.toml {TABLE} build"
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _HERE = re.compile(r"\$\{CMAKE_CURRENT_(?:SOURCE|LIST)_DIR\}/?")
 _TOP = re.compile(r"\$\{(?:CMAKE_SOURCE_DIR|PROJECT_SOURCE_DIR)\}/?")
-_MAKE_INCLUDE = re.compile(r"^include[ \t]+([^\s#]+)", re.MULTILINE)
 _MESON = re.compile(r"\b(?:subdir\s*\(\s*|configure_file\s*\(\s*input\s*:\s*)['\"]([\w./-]+)['\"]")
 _WRITES = re.compile(
     r"\b(?:file\s*\(\s*(?:WRITE|APPEND|GENERATE|COPY|DOWNLOAD|RENAME|CONFIGURE)\b|"
@@ -91,7 +90,7 @@ def _of_command(tree: SourceTree, command: str) -> Iterator[str]:
     if "pip" in words or "build" in words:
         yield from (file for file in ("setup.py",) if _is_or_was(tree, file))
     if "make" in words and not re.search(r"\s-[fC]|\bcmake\b", command):
-        yield from (file for file in _MAKEFILES if _is_or_was(tree, file))
+        yield from (file for file in MAKEFILES if _is_or_was(tree, file))
     if "cmake" in words:
         source = re.search(r"\bcmake\s(?:[^;&|]*?\s)?-S\s*(\S+)", command)
         yield _lists_of(source[1] if source else ".")
@@ -124,10 +123,13 @@ def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
         yield from _of_python(tree, file)
     elif name == "CMakeLists.txt" or name.endswith(".cmake"):
         yield from _of_cmake(tree, file, text)
-    elif name in _MAKEFILES or name.endswith(".mk"):
-        for match in _MAKE_INCLUDE.finditer(text):
-            if "$" not in match[1] and not re.search(rf"^{re.escape(match[1])}\s*:", text, re.M):
-                yield _beside(file, match[1]), _line(text, match.start()), False
+    elif name in MAKEFILES or name.endswith(".mk"):
+        entries = (one for one in MAKEFILES if file in makefile_of(tree, one).files)
+        make = makefile_of(tree, next(entries, file))
+        for at, included, needed in make.includes:
+            literal = at.file == file and needed and not re.search(rf"[*{ANY}]", included)
+            if literal and not make.makes(included):
+                yield included, at.number, False
     elif name == "meson.build":
         for match in _MESON.finditer(text):
             last = "/meson.build" if match[0].startswith("subdir") else ""

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from flashbench.preflight.finding import CannotCheck, Finding, Severity
+from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.conflicts import conflict_line
 from flashbench.preflight.source.cxx import UNITS
@@ -16,7 +16,7 @@ from flashbench.preflight.source.in_git import (
     how_to_get,
     outermost_untracked,
 )
-from flashbench.preflight.source.listings import listed
+from flashbench.preflight.source.listings import listed, unclear
 from flashbench.preflight.source.references import settings_of
 from flashbench.preflight.source.setup_script import why_unreadable
 from flashbench.preflight.source.tree import SourceTree
@@ -47,6 +47,7 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
             yield Finding(where, f"lists {found[0]}, which {what}", fix)
     if unknown := build_of(tree).unknown:
         yield CannotCheck(f"{unknown}: --level build compiles it")
+    yield from in_short(list(unclear(tree)))
 
 
 def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[Finding]:
