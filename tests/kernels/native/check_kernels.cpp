@@ -1,5 +1,5 @@
-// Checks the CPU kernels against attention in double precision: each usable instruction set, dtype
-// and mask, lengths around tile and block edges, strided tensors, several callers at once, fork().
+// Checks the CPU kernels, forward and backward, against double precision: each usable instruction set,
+// dtype and mask, lengths around tile and block edges, strided tensors, several callers at once, fork().
 // Buffers are exactly as long as the problem, so that a sanitizer or valgrind sees a step beyond.
 //
 // With the argument `brief`: two head dims, and no fork(), after which qemu-user 7.2 and the thread
@@ -92,24 +92,50 @@ struct Tensor {
 
 struct Problem {
     Case shape;
-    Tensor q, k, v, out;
+    Tensor q, k, v, out, dout, dq, dk, dv;
+    std::vector<float> lse;
 
     explicit Problem(const Case& c, unsigned seed = 1)
         : shape(c),
           q(c.batch, c.heads, c.q_len, c),
           k(c.batch, c.kv_heads, c.k_len, c),
           v(c.batch, c.kv_heads, c.k_len, c),
-          out(c.batch, c.heads, c.q_len, c) {
+          out(c.batch, c.heads, c.q_len, c),
+          dout(c.batch, c.heads, c.q_len, c),
+          dq(c.batch, c.heads, c.q_len, c),
+          dk(c.batch, c.kv_heads, c.k_len, c),
+          dv(c.batch, c.kv_heads, c.k_len, c),
+          lse(static_cast<size_t>(c.batch * c.heads * c.q_len)) {
         std::mt19937 random(seed);
         std::uniform_int_distribution<int> eighths(-16, 16);
-        for (Tensor* x : {&q, &k, &v}) {
+        for (Tensor* x : {&q, &k, &v, &dout}) {
             for (size_t i = 0; i < x->bytes.size(); i += x->width()) {
                 put(x->bytes.data() + i, c.dtype, static_cast<float>(eighths(random)) / 8);
             }
         }
     }
 
-    void compute(int threads) {
+    void compute(int threads) { flashbench::cpu::attention(attention(), threads); }
+
+    void compute_gradients(int threads) {
+        flashbench::AttentionBackward a;
+        a.forward = attention();
+        a.forward.lse = lse.data();
+        a.forward.lse_rows = shape.q_len;
+        flashbench::cpu::attention(a.forward, threads);
+        a.dout = dout.bytes.data();
+        a.dq = dq.bytes.data();
+        a.dk = dk.bytes.data();
+        a.dv = dv.bytes.data();
+        a.dout_strides = dout.strides;
+        a.dq_strides = dq.strides;
+        a.dk_strides = dk.strides;
+        a.dv_strides = dv.strides;
+        a.deterministic = true;
+        flashbench::cpu::attention_backward(a, threads);
+    }
+
+    Attention attention() {
         Attention a;
         a.q = q.bytes.data();
         a.k = k.bytes.data();
@@ -129,7 +155,7 @@ struct Problem {
         a.causal = shape.causal;
         a.causal_offset = shape.causal_offset;
         a.dtype = shape.dtype;
-        flashbench::cpu::attention(a, threads);
+        return a;
     }
 
     double largest_error() {
@@ -142,7 +168,77 @@ struct Problem {
         return worst;
     }
 
+    // Of dq, dk and dv, relative to the largest element of each.
+    double largest_gradient_error() {
+        const size_t q_rows = lse.size(), k_rows = static_cast<size_t>(shape.kv_heads * shape.k_len);
+        const auto dims = static_cast<size_t>(shape.head_dim);
+        double worst = 0;
+        for (int64_t b = 0; b < shape.batch; ++b) {
+            std::vector<double> of_q(q_rows * dims), of_k(k_rows * dims), of_v(k_rows * dims);
+            for (int64_t h = 0; h < shape.heads; ++h) {
+                for (int64_t i = 0; i < shape.q_len; ++i) add_row(b, h, i, of_q, of_k, of_v);
+            }
+            worst = std::max({worst, error_of(dq, b, shape.heads, shape.q_len, of_q),
+                              error_of(dk, b, shape.kv_heads, shape.k_len, of_k),
+                              error_of(dv, b, shape.kv_heads, shape.k_len, of_v)});
+        }
+        return worst;
+    }
+
   private:
+    double error_of(Tensor& found, int64_t b, int64_t heads, int64_t length,
+                    const std::vector<double>& expected) {
+        double worst = 0, largest = 1e-2;
+        for (int64_t h = 0; h < heads; ++h) {
+            for (int64_t i = 0; i < length; ++i) {
+                for (int64_t d = 0; d < shape.head_dim; ++d) {
+                    const double right = expected[(h * length + i) * shape.head_dim + d];
+                    const double x = to_double(found.at(b, h, i, d), shape.dtype);
+                    worst = std::max(worst, std::fabs(x - right));
+                    largest = std::max(largest, std::fabs(right));
+                }
+            }
+        }
+        return worst / largest;
+    }
+
+    double dot(Tensor& x, int64_t b, int64_t h, int64_t i, Tensor& y, int64_t g, int64_t j) {
+        double sum = 0;
+        for (int64_t d = 0; d < shape.head_dim; ++d) {
+            sum += to_double(x.at(b, h, i, d), shape.dtype) *
+                   to_double(y.at(b, g, j, d), shape.dtype);
+        }
+        return sum;
+    }
+
+    // Adds what a row of queries has in each gradient.
+    void add_row(int64_t b, int64_t h, int64_t i, std::vector<double>& of_q,
+                 std::vector<double>& of_k, std::vector<double>& of_v) {
+        const int64_t g = h / (shape.heads / shape.kv_heads), dims = shape.head_dim;
+        const int64_t last = i + shape.causal_offset;
+        const int64_t seen =
+            shape.causal ? std::clamp<int64_t>(last + 1, 0, shape.k_len) : shape.k_len;
+        const double scale = 1 / std::sqrt(static_cast<double>(dims));
+        std::vector<double> weights(static_cast<size_t>(seen)), changes(weights.size());
+        double total = 0, delta = 0;
+        for (int64_t j = 0; j < seen; ++j) {
+            weights[j] = std::exp(dot(q, b, h, i, k, g, j) * scale);
+            total += weights[j];
+            changes[j] = dot(dout, b, h, i, v, g, j);
+        }
+        for (int64_t j = 0; j < seen; ++j) delta += (weights[j] /= total) * changes[j];
+        for (int64_t j = 0; j < seen; ++j) {
+            const double change = weights[j] * (changes[j] - delta) * scale;
+            for (int64_t d = 0; d < dims; ++d) {
+                const int64_t at = (g * shape.k_len + j) * dims + d;
+                of_q[(h * shape.q_len + i) * dims + d] +=
+                    change * to_double(k.at(b, g, j, d), shape.dtype);
+                of_k[at] += change * to_double(q.at(b, h, i, d), shape.dtype);
+                of_v[at] += weights[j] * to_double(dout.at(b, h, i, d), shape.dtype);
+            }
+        }
+    }
+
     double row_error(int64_t b, int64_t h, int64_t i) {
         const int64_t g = h / (shape.heads / shape.kv_heads);
         const int64_t last = i + shape.causal_offset;
@@ -198,6 +294,15 @@ void check_result(const Case& c) {
            describe(c) + ": error " + std::to_string(error));
 }
 
+void check_gradients(const Case& c) {
+    const double bounds[] = {3e-6, 2e-3, 1.6e-2};
+    Problem problem(c);
+    problem.compute_gradients(2);
+    const double error = problem.largest_gradient_error();
+    expect(error <= bounds[static_cast<int>(c.dtype)],
+           describe(c) + ": error of a gradient " + std::to_string(error));
+}
+
 void check_results(const std::vector<int64_t>& head_dims) {
     const int64_t lengths[][2] = {{1, 1},   {1, 200},  {7, 33},   {30, 129}, {65, 64},
                                   {40, 300}, {2, 1100}, {1, 1100}, {50, 40}};
@@ -208,11 +313,15 @@ void check_results(const std::vector<int64_t>& head_dims) {
                     // Heads that share keys; heads that do not, whose rows may be read in place.
                     for (const int64_t kv_heads : {1, 2}) {
                         for (const int64_t gap : {0, 3}) {
-                            check_result({1, 2, kv_heads, length[0], length[1], head_dim, causal,
-                                          dtype, gap});
+                            const Case c{1,        2,      kv_heads, length[0], length[1],
+                                         head_dim, causal, dtype,    gap};
+                            check_result(c);
+                            check_gradients(c);
                             if (causal && gap == 0) {
                                 check_result({1, 2, kv_heads, length[0], length[1], head_dim, true,
                                               dtype, gap, length[1] - length[0]});
+                                check_gradients({1, 2, kv_heads, length[0], length[1], head_dim,
+                                                 true, dtype, gap, length[1] - length[0]});
                             }
                         }
                     }
@@ -220,6 +329,9 @@ void check_results(const std::vector<int64_t>& head_dims) {
             }
         }
     }
+    // Several sections of keys.
+    check_gradients({2, 2, 2, 130, 700, 136, true, Dtype::fp32, 3, 570});
+    check_gradients({1, 4, 1, 70, 1400, 136, false, Dtype::bf16});
     // Larger than 4 MiB: rows are fetched ahead.
     for (const bool causal : {false, true}) {
         check_result({1, 8, 8, 130, 400, 136, causal, Dtype::fp32, 3});
@@ -231,15 +343,15 @@ void check_results(const std::vector<int64_t>& head_dims) {
 void check_callers() {
     const Case c{1, 3, 3, 100, 200, 64, true, Dtype::fp32};
     Problem alone(c);
-    alone.compute(1);
+    alone.compute_gradients(1);
     std::vector<std::thread> callers;
     std::vector<int> wrong(4, 0);
     for (size_t caller = 0; caller < wrong.size(); ++caller) {
         callers.emplace_back([&alone, &wrong, c, caller] {
             for (int i = 0; i < 20; ++i) {
                 Problem mine(c);
-                mine.compute(3);
-                wrong[caller] += mine.out.bytes != alone.out.bytes;
+                mine.compute_gradients(3);
+                wrong[caller] += mine.out.bytes != alone.out.bytes || mine.dk.bytes != alone.dk.bytes;
             }
         });
     }

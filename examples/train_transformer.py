@@ -1,0 +1,132 @@
+"""Train a small transformer with flashbench.attention and with SDPA, from the same weights.
+
+    python examples/train_transformer.py                    # on the CPU, a minute
+    python examples/train_transformer.py --device cuda --width 1024 --length 1024 --dtype bf16
+
+The text is this repository's LICENSE, byte by byte. Both models take each step in turn, on the same
+batch; the loss of each tenth step is printed side by side, then the tokens a second of each.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, scaled_dot_product_attention
+
+from flashbench import attention
+
+TEXT = Path(__file__).parent.parent / "LICENSE"
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+Attend = Callable[..., Tensor]
+ATTENTIONS: dict[str, Attend] = {"ours": attention, "sdpa": scaled_dot_product_attention}
+
+
+class Block(nn.Module):
+    """Attention and a two-layer network, each added to its input."""
+
+    def __init__(self, width: int, heads: int, attend: Attend) -> None:
+        super().__init__()
+        self.heads, self.attend = heads, attend
+        self.before_attention, self.before_mlp = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        projected = self.qkv(self.before_attention(x)).chunk(3, dim=-1)
+        q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in projected)
+        attended = self.attend(q, k, v, is_causal=True)
+        x = x + self.out(attended.transpose(1, 2).flatten(2))
+        return x + self.mlp(self.before_mlp(x))
+
+
+class Model(nn.Module):
+    """Predicts the next byte at each position."""
+
+    def __init__(self, width: int, heads: int, layers: int, length: int, attend: Attend) -> None:
+        super().__init__()
+        self.token, self.position = nn.Embedding(256, width), nn.Embedding(length, width)
+        self.blocks = nn.Sequential(*(Block(width, heads, attend) for _ in range(layers)))
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 256))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
+        return self.head(self.blocks(x))  # type: ignore[no-any-return]
+
+
+class Training:
+    """A model and its optimiser; every training of the same sizes starts from the same weights."""
+
+    def __init__(self, sizes: argparse.Namespace, attend: Attend) -> None:
+        torch.manual_seed(0)
+        model = Model(sizes.width, sizes.heads, sizes.layers, sizes.length, attend)
+        self.model = model.to(sizes.device, DTYPES[sizes.dtype])
+        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        self.losses: list[float] = []
+        self.seconds: list[float] = []
+
+    def step(self, tokens: Tensor) -> None:
+        """Learn from tokens (batch, length + 1); `item` waits for the device."""
+        start = time.perf_counter()
+        predicted = self.model(tokens[:, :-1]).float()
+        loss = cross_entropy(predicted.flatten(0, 1), tokens[:, 1:].flatten())
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+        self.losses.append(loss.item())
+        self.seconds.append(time.perf_counter() - start)
+
+
+def batches(sizes: argparse.Namespace) -> Iterator[Tensor]:
+    """Random pieces of the text, the same every time."""
+    text = torch.frombuffer(bytearray(TEXT.read_bytes()), dtype=torch.uint8).long()
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(sizes.steps):
+        starts = torch.randint(len(text) - sizes.length, (sizes.batch,), generator=generator)
+        yield torch.stack([text[i : i + sizes.length + 1] for i in starts]).to(sizes.device)
+
+
+def train(sizes: argparse.Namespace) -> dict[str, Training]:
+    """Train with each attention, a step of one after a step of the other."""
+    trainings = {name: Training(sizes, attend) for name, attend in ATTENTIONS.items()}
+    for step, tokens in enumerate(batches(sizes)):
+        for training in trainings.values():
+            training.step(tokens)
+        if step % 10 == 0:
+            losses = [f"{name} {x.losses[-1]:.4f}" for name, x in trainings.items()]
+            print(f"step {step:4}  loss: {'  '.join(losses)}", flush=True)
+    return trainings
+
+
+def arguments(given: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="fp32", choices=DTYPES)
+    for name, default in (
+        ("steps", 60),
+        ("batch", 4),
+        ("length", 256),
+        ("layers", 2),
+        ("width", 128),
+        ("heads", 2),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    return parser.parse_args(given)
+
+
+def main() -> None:
+    """Print the losses, then the tokens a second of both: the median, and half of all steps."""
+    sizes = arguments()
+    tokens = sizes.batch * sizes.length
+    for name, training in train(sizes).items():
+        low, rate, high = tokens / np.quantile(training.seconds[1:], (0.75, 0.5, 0.25))
+        print(f"{name}: {rate:.0f} tokens a second, half of the steps {low:.0f} to {high:.0f}")
+
+
+if __name__ == "__main__":
+    main()
