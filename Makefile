@@ -19,8 +19,8 @@ GROUPS_docs := docs
 PYTHONS ?= 3.11 3.12 3.13
 # Run files that are there are resumed, or refused: FORCE=--force replaces them.
 FORCE ?=
-# 24 cases, which 10 launches can decide, in less than two minutes on two cores.
-BENCH ?= --preset small --preset headline --samples 8
+# 24 cases, which 10 launches can decide, in about a minute on two cores.
+BENCH ?= --preset small --preset headline --samples 4
 # 14 launches: the fewest that can decide 64 cases against the best of four SDPA backends.
 GPU_BENCH ?= --preset grid --launches 14 --samples 20
 # The history of this repository: on which devices of this machine, and what it is called there.

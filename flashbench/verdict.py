@@ -47,6 +47,8 @@ class Outcome(StrEnum):
     NOT_MEASURED = "NOT MEASURED"
 
 
+_FIND = "find what sets the mode (clocks, placement, autotuning)"
+
 # More launches would not change these.
 DECIDED = frozenset((Outcome.FASTER, Outcome.SLOWER, Outcome.SAME, Outcome.WRONG))
 
@@ -55,13 +57,15 @@ DECIDED = frozenset((Outcome.FASTER, Outcome.SLOWER, Outcome.SAME, Outcome.WRONG
 class Verdict:
     """outcome and reason; detectable: smallest change (0.02 is 2 %) that these launches would have
     called FASTER or SLOWER with 80 % power, None without an interval; launches: how many would
-    decide, None if decided or if no number would; side: of each file, not of one."""
+    decide, None if decided or if no number would; side: of each file, not of one; wide: it is
+    open because the interval is too wide."""
 
     outcome: Outcome
     reason: str
     detectable: float | None = None
     launches: int | None = None
     side: bool = False
+    wide: bool = False
 
     @property
     def advice(self) -> str:
@@ -104,8 +108,7 @@ def judge(comparison: Comparison, tolerance: float) -> Verdict:
         low, high = math.exp(estimate.modes.low), math.exp(estimate.modes.high)
         return Verdict(
             Outcome.UNDECIDED,
-            f"two modes across launches: speed-up {low:.3f} in some, {high:.3f} in others; "
-            "find what sets the mode (clocks, placement, autotuning)",
+            f"two modes across launches: speed-up {low:.3f} in some, {high:.3f} in others; {_FIND}",
             detectable,
         )
     outcome = outcome_of(shift, limit)
@@ -192,12 +195,13 @@ def _open(
     else:
         reason = "the interval reaches beyond the tolerance"
     if pairing.time_modes:
-        reason += "; times have two modes across launches"
+        reason += f"; times have two modes across launches: {_FIND}"
+        return Verdict(outcome, reason, detectable)
     if needed > MAX_PLANNED_LAUNCHES:
         reason += f"; more than {MAX_PLANNED_LAUNCHES} launches would be needed"
-        return Verdict(outcome, reason, detectable)
+        return Verdict(outcome, reason, detectable, wide=True)
     launches = max(least, now + 1, math.ceil(needed))
-    return Verdict(outcome, reason, detectable, launches, len(pairing.sides) > 1)
+    return Verdict(outcome, reason, detectable, launches, len(pairing.sides) > 1, wide=True)
 
 
 def _anytime_launches(pairing: Pairing, estimate: Estimate, half_width: float) -> float:

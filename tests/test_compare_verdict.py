@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from flashbench.report import report_one, report_two
 from flashbench.runfile import Candidate, Result, RunFile
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Outcome, Verdict, exit_code, judge
-from flashbench.views import speedup
+from flashbench.views import frame, speedup
 
 TURNED = {
     Outcome.FASTER: Outcome.SLOWER,
@@ -168,6 +169,35 @@ def test_two_modes_are_undecided_with_that_reason():
     outcomes = _outcomes(report_one(run).verdicts)
     assert outcomes[0] is Outcome.UNDECIDED
     assert "two modes across launches" in reasons[0]
+
+
+def test_modes_of_times_say_where_to_look_not_how_often_to_measure():
+    """A ratio that is open while times have two modes gets no number of launches."""
+    case = make_cases(1)[0]
+    sides = (np.linspace(-0.05, 0.05, 20),)
+    estimate = Estimate(Shift(0.0, -0.03, 0.03, 0.5), 0.05, 0.5, False, None, 0.0, anytime=False)
+    pairing = Pairing(case, "ours", "sdpa", "wall", sides=sides, time_modes=True)
+    verdict = judge(Comparison(pairing, estimate), 0.01)
+    assert verdict.launches is None
+    assert verdict.advice.endswith("find what sets the mode (clocks, placement, autotuning)")
+
+
+def test_many_undecided_cases_are_a_line_with_launches_and_time():
+    """One line for all of them, with the seconds that a launch of these cases took."""
+    run = make_run(np.random.default_rng(1), cases=make_cases(60), launches=14, between=0.02)
+    for launch in run.launches:
+        launch.start_seconds = 4.0
+        launch.case_seconds = {case.id: 0.1 for case in run.cases}
+    report = report_one(run)
+    open_ = [v.launches for v in report.verdicts if v.outcome is Outcome.UNDECIDED]
+    assert len(open_) == 60
+    (message,) = (note.message for note in frame.notes(report) if note.code == "UNDECIDED")
+    found = re.search(
+        r"and 59 more: .*about (\d+) launches .* of these 60, in ([0-9.]+) h", message
+    )
+    assert found, message
+    launches, hours = map(float, found.groups())
+    assert hours == round((launches - 14) * 10 / 3600, 1)
 
 
 def test_modes_that_agree_do_not_hide_a_slowdown():

@@ -123,5 +123,18 @@ def saved_seconds(run: RunFile, settled: Collection[str]) -> float:
     return round(total, 3)
 
 
+def seconds_of_more(run: RunFile, cases: Collection[str], launches: int) -> float:
+    """Seconds until a run has this many launches of these cases (ids), at the rate of those so far,
+    without the first, which checks more, if there are others; 0 if that is unknown."""
+    rate = _mean([launch.start_seconds for launch in run.launches[1:] or run.launches])
+    for case in cases:
+        seconds = [one.case_seconds.get(case) for one in run.launches]
+        taken = [one for one in seconds if one is not None]
+        if not taken:
+            return 0.0
+        rate += _mean(taken[1:] or taken)
+    return max(0, launches - len(run.launches)) * rate
+
+
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0

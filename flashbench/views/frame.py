@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from flashbench.comparison import Comparison
-from flashbench.cost.spent import Spent, rate_of
+from flashbench.cost.spent import Spent, rate_of, seconds_of_more
 from flashbench.errors import Exit
 from flashbench.launches import LaunchData
 from flashbench.metric import label_of
@@ -142,17 +142,16 @@ def verdict_cells(comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
 
 def notes(report: Report) -> list[Note]:
     """Caveats, then why a case has no plain verdict."""
-    reasons = []
-    needed: dict[tuple[str, str, str], list[Verdict]] = {}
+    alike: dict[tuple[str, str, str], list[tuple[Comparison, Verdict]]] = {}
     for comparison, verdict in report.judged:
-        who, case = comparison.candidate, comparison.case.id
         if verdict.outcome not in _PLAIN:
-            needed.setdefault((verdict.outcome.value, who, verdict.reason), []).append(verdict)
+            alike.setdefault(_kind(comparison, verdict), []).append((comparison, verdict))
+    advice = {kind: _advice(report, found) for kind, found in alike.items()}
+    reasons = []
     for comparison, verdict in report.judged:
         who, case = comparison.candidate, comparison.case.id
-        alike = needed.get((verdict.outcome.value, who, verdict.reason), [])
-        if alike:
-            reasons.append((verdict.outcome.value, who, case, _advice(alike)))
+        if found := advice.get(_kind(comparison, verdict)):
+            reasons.append((verdict.outcome.value, who, case, found))
         if part := comparison.pairing.partial:
             many = f"{part.launches} launch{'es' * (part.launches != 1)}"
             reason = f"{many} {part.status}: {part.reason}; the others are compared"
@@ -160,16 +159,35 @@ def notes(report: Report) -> list[Note]:
     return [Note(caveat.code, caveat.message) for caveat in report.caveats] + grouped(reasons)
 
 
-def _advice(alike: Sequence[Verdict]) -> str:
-    """The reason that these verdicts share, and the launches that would decide four in five."""
-    planned = sorted(verdict.launches for verdict in alike if verdict.launches is not None)
-    if len(alike) == 1 or not planned:
-        return alike[0].advice
+def _kind(comparison: Comparison, verdict: Verdict) -> tuple[str, str, str]:
+    """Verdicts of one kind share a note: all whose intervals are too wide, or of one reason."""
+    return verdict.outcome.value, comparison.candidate, "" if verdict.wide else verdict.reason
+
+
+def _advice(report: Report, alike: Sequence[tuple[Comparison, Verdict]]) -> str:
+    """The reason of these verdicts, the launches that would decide four in five of those that a
+    thousand would decide, and the time that these take."""
+    reasons = {verdict.reason for _, verdict in alike}
+    reason = reasons.pop() if len(reasons) == 1 else "the intervals are too wide"
+    planned = sorted(verdict.launches for _, verdict in alike if verdict.launches is not None)
+    if not planned:
+        return reason
     most = planned[max(0, math.ceil(0.8 * len(planned)) - 1)]
     count = bisect_right(planned, most)
     would = "would decide" if count == len(alike) else f"would decide {count} of these {len(alike)}"
-    side = " a side" * alike[0].side
-    return f"{alike[0].reason}; about {most} launches{side} {would}"
+    side = " a side" * alike[0][1].side
+    cases = {comparison.case.id for comparison, _ in alike}
+    seconds = sum(seconds_of_more(data.run, cases, most) for data in report.data)
+    return f"{reason}; about {most} launches{side} {would}{_in_time(seconds)}"
+
+
+def _in_time(seconds: float) -> str:
+    if not seconds:
+        return ""
+    if seconds < 100:
+        return f", in {math.ceil(seconds)} s more"
+    count, unit = (seconds / 60, "min") if seconds < 5400 else (seconds / 3600, "h")
+    return f", in {count:.{int(count < 10)}f} {unit} more"
 
 
 def failures(name: str, data: LaunchData, candidates: Sequence[int]) -> list[Note]:
