@@ -4,6 +4,7 @@ import contextlib
 import re
 from collections.abc import Sequence
 
+from flashbench.baseline_names import title
 from flashbench.case import DTYPES, Case, DtypeName
 from flashbench.errors import InvalidInputError
 from flashbench.operations.attention.operation import ATTENTION as ATTENTION
@@ -66,6 +67,12 @@ def of(case: Case) -> Operation:
 def of_file(cases: Sequence[Case]) -> Operation:
     """The operation of all cases of a run file, as `of`."""
     return of(cases[0]) if cases else ATTENTION
+
+
+def control_of(id_: str) -> str:
+    """How tables call the baseline of a case; that of attention, if this is no case."""
+    case = read_case(id_)
+    return title(ATTENTION.baseline if case is None else of(case).baseline)
 
 
 class _Unknown(Operation):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from flashbench import operations
 from flashbench.comparison import Comparison, decide_family
 from flashbench.errors import InvalidInputError
 from flashbench.launches import Failure
@@ -42,6 +43,11 @@ class Match:
     name: str
     a: BenchmarkTimes
     b: BenchmarkTimes | None
+
+    @property
+    def control(self) -> str:
+        """How its baseline is called."""
+        return operations.control_of((self.b or self.a).case)
 
     @property
     def controlled(self) -> bool:
@@ -81,7 +87,13 @@ def beside(one: BenchmarkSet) -> list[Match]:
     for benchmark in one.benchmarks:
         if benchmark.case and benchmark.unit == SECONDS and not benchmark.baseline:
             control = one.control(benchmark.case, benchmark.metric)
-            pairs.append(Match(benchmark.case, control or BenchmarkTimes("SDPA"), benchmark))
+            pairs.append(
+                Match(
+                    benchmark.case,
+                    control or BenchmarkTimes(operations.control_of(benchmark.case)),
+                    benchmark,
+                )
+            )
     return pairs if any(len(pair.a.times) for pair in pairs) else []
 
 
@@ -146,7 +158,7 @@ def _paired(pair: Match, tolerance: float) -> Pairing:
     assert pair.b is not None
     blank = _blank(pair)
     if pair.b.failure or not len(pair.b.speedups):
-        missing = Failure("missing", "no launch has both its time and SDPA's")
+        missing = Failure("missing", f"no launch has both its time and {pair.control}'s")
         return replace(blank, failure=pair.b.failure or missing)
     speedups = pair.b.speedups
     return replace(

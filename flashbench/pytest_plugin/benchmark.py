@@ -18,13 +18,13 @@ from flashbench.measure.clock import Call, MetricUnavailableError
 from flashbench.measure.environment import throttled
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.other_tools.pytest_benchmark import EXTRA
-from flashbench.pytest_plugin.attention import Attention, call_of, clock_of
+from flashbench.pytest_plugin.prepared import Prepared, call_of, clock_of
 
 
-class AttentionBenchmark(BenchmarkFixture):
-    """The fixture `benchmark` of tests marked `attention`; a round is one sample of our clock."""
+class OurBenchmark(BenchmarkFixture):
+    """The fixture `benchmark` of marked tests; a round is one sample of our clock."""
 
-    attention: Attention
+    prepared: Prepared
     samples: int
     metric: str
 
@@ -33,14 +33,14 @@ class AttentionBenchmark(BenchmarkFixture):
 
         Fails the test if the result is wrong; skips it if the case is not supported.
         """
-        attention = self.attention
-        loaded = attention.loaded if function_to_benchmark is attention else None
+        prepared = self.prepared
+        loaded = prepared.loaded if function_to_benchmark is prepared else None
         name = loaded.name if loaded else getattr(function_to_benchmark, "__name__", "candidate")
         if loaded is None and is_baseline_name(name):
             raise _failed(f"the function has the baseline's name {name!r}: rename it")
-        if function_to_benchmark is attention and loaded is None:
-            attention()  # fails with the reason
-        call = call_of(attention, function_to_benchmark, *args, **kwargs)
+        if function_to_benchmark is prepared and loaded is None:
+            prepared()  # fails with the reason
+        call = call_of(prepared, function_to_benchmark, *args, **kwargs)
         settings = torch_settings.current()
         with torch.no_grad(), loaded.scope() if loaded else nullcontext():
             self._check(call)
@@ -71,12 +71,12 @@ class AttentionBenchmark(BenchmarkFixture):
         return self(target, *args, **(kwargs or {}))
 
     def _check(self, call: Call) -> None:
-        loaded = self.attention.loaded
+        loaded = self.prepared.loaded
         caught: list[warnings.WarningMessage] = []
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                check_candidate(self.attention.problem, call, clock_of(self._device).synchronize)
+                check_candidate(self.prepared.problem, call, clock_of(self._device).synchronize)
         except WrongError as error:
             raise _failed(f"wrong result: {error}") from None
         except Exception as error:
@@ -87,7 +87,7 @@ class AttentionBenchmark(BenchmarkFixture):
 
     def _time(self, call: Call) -> tuple[list[float], int, Tensor]:
         """(seconds per call of each sample, calls per sample, the output of the last call)."""
-        problem, clock = self.attention.problem, clock_of(self._device)
+        problem, clock = self.prepared.problem, clock_of(self._device)
         seconds: list[float] = []
         dropped = 0
         try:
@@ -131,12 +131,12 @@ class AttentionBenchmark(BenchmarkFixture):
 
     @property
     def _device(self) -> str:
-        return self.attention.case.device
+        return self.prepared.case.device
 
     def _identity(self, candidate: str, calls: int) -> dict[str, str | int]:
         """`other_tools.pytest_benchmark.PluginInfo`, and calls per sample for human readers."""
         return {
-            "case": self.attention.case.id,
+            "case": self.prepared.case.id,
             "candidate": candidate,
             "metric": self.metric,
             "device": self._device,
@@ -146,21 +146,21 @@ class AttentionBenchmark(BenchmarkFixture):
         }
 
 
-def adopt(fixture: object, attention: Attention, *, samples: int, metric: str | None) -> None:
+def adopt(fixture: object, prepared: Prepared, *, samples: int, metric: str | None) -> None:
     """Turn this test's `benchmark` fixture into ours.
 
     Changes its class in place, because pytest-benchmark checks at the end that the fixture is the
     object that it made.
     """
     if not isinstance(fixture, BenchmarkFixture):
-        pytest.fail("the marker `attention` needs pytest-benchmark's fixture `benchmark`", False)
-    metrics = clock_of(attention.case.device).metrics
-    chosen = metric or DEFAULT_METRIC[attention.case.device]
+        pytest.fail("the marker needs pytest-benchmark's fixture `benchmark`", False)
+    metrics = clock_of(prepared.case.device).metrics
+    chosen = metric or DEFAULT_METRIC[prepared.case.device]
     if chosen not in metrics:
-        pytest.fail(f"no {chosen} on {attention.case.device}; it has {', '.join(metrics)}", False)
-    fixture.__class__ = AttentionBenchmark
-    assert isinstance(fixture, AttentionBenchmark)
-    fixture.attention, fixture.samples, fixture.metric = attention, samples, chosen
+        pytest.fail(f"no {chosen} on {prepared.case.device}; it has {', '.join(metrics)}", False)
+    fixture.__class__ = OurBenchmark
+    assert isinstance(fixture, OurBenchmark)
+    fixture.prepared, fixture.samples, fixture.metric = prepared, samples, chosen
 
 
 def _failed(message: str) -> BaseException:

@@ -98,15 +98,15 @@ def _identity(one: BenchmarkSet) -> str:
 
 
 def _header(judged: ForeignReport) -> list[str]:
-    report, sets = judged.report, judged.sets
+    report, sets, control = judged.report, judged.sets, _control(judged)
     if len(sets) == 1:
         lines = [_identity(sets[0])]
-        meaning = "speed-up = sdpa time / candidate time"
+        meaning = f"speed-up = {control.lower()} time / candidate time"
     else:
         lines = [f"{name}: {_identity(one)}" for name, one in zip("AB", sets, strict=True)]
         meaning = "speed-up = A / B"
         if any(pair.controlled for pair in judged.pairs):
-            meaning = "machine = SDPA in A / in B, speed-up = candidate in A / in B / machine"
+            meaning = f"machine = {control} in A / in B, speed-up = candidate in A / in B / machine"
     return [
         *lines,
         f"{meaning}: above 1 is better; numbers are medians over launches",
@@ -114,22 +114,30 @@ def _header(judged: ForeignReport) -> list[str]:
     ]
 
 
+def _control(judged: ForeignReport) -> str:
+    """How the control is called, where all cases are of one operation."""
+    found = {pair.control for pair in judged.pairs}
+    return found.pop() if len(found) == 1 else "baseline"
+
+
 def _columns(judged: ForeignReport, *, single: bool) -> list[Column]:
     comparisons = judged.report.comparisons
     several = len({(pair.b or pair.a).candidate for pair in judged.pairs}) > 1
     metrics = len({comparison.pairing.metric for comparison in comparisons}) > 1
     other = {pair.a.unit for pair in judged.pairs} != {SECONDS}
-    control: Shown = "text" if any(c.pairing.machine for c in comparisons) else "data"
+    machine: Shown = "text" if any(c.pairing.machine for c in comparisons) else "data"
+    wide: Shown = "data" if machine == "data" else "wide"
+    control = _control(judged)
     return [
         name_column("case", "benchmark"),
         name_column("candidate", "candidate", "text" if several else "data"),
         name_column("metric", "metric", "text" if metrics else "data"),
-        Column("a", "SDPA us" if single else _title("A", other)),
+        Column("a", f"{control} us" if single else _title("A", other)),
         Column("b", "ours us" if single else _title("B", other)),
         Column("unit", "unit", "text" if other else "data", numeric=False),
-        Column("sdpa_a", "SDPA in A us", "data" if control == "data" else "wide"),
-        Column("sdpa_b", "SDPA in B us", "data" if control == "data" else "wide"),
-        *interval_columns("machine", "machine", control),
+        Column("sdpa_a", f"{control} in A us", wide),
+        Column("sdpa_b", f"{control} in B us", wide),
+        *interval_columns("machine", "machine", machine),
         *interval_columns("speedup", "speed-up", "key"),
         Column("p", "p (all cases)", "wide"),
         Column("detectable_percent", "detectable %", "wide"),

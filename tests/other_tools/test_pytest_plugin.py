@@ -42,8 +42,23 @@ FILES = {
     "own": _marked("causal=True", OWN.format("kernels.good"))
     + _marked("causal=True", OWN.format("kernels.wrong")).replace("test_it", "test_bad"),
     "grouped": GROUPED + _marked("candidates='sdpa'"),
+    "norm": """
+@pytest.mark.operation(
+    "rms-norm", "rows=8,16,dim=32", device="cpu", samples=4,
+    candidates=["torch:eager", "right=kernels:norm", "zeros=kernels:no_norm"],
+)
+def test_it(operation, benchmark):
+    benchmark(operation)
+
+@pytest.mark.operation("softmax", "rows=8,dim=32", device="cpu", samples=4)
+def test_own(operation, benchmark):
+    benchmark(kernels.softmax, *operation.inputs, **operation.keywords)
+""",
     "pair": _marked("candidates=['sdpa', 'good=kernels:good']"),
 }
+
+
+_OF = "@pytest.mark.operation"
 
 
 class Run:
@@ -93,6 +108,17 @@ def test_one_line_of_candidates(run):
     assert {one["metric"] for one in found} == {"wall"}
     assert all(len(b["stats"]["data"]) == 4 for b in benchmarks)
     assert "test_it[b1-h2-q48-d32-bf16-causal-good]" in tests
+
+
+def test_another_operation(run):
+    """Candidates and baseline of a norm are tests too, as is a function of the test's own."""
+    tests = run.tests("norm")
+    assert len(tests) == 2 * 3 + 1
+    assert {name: said for name, said in tests.items() if said != "passed"}.keys() == {
+        f"test_it[rms-norm-rows{rows}-dim32-fp32-zeros]" for rows in (8, 16)
+    }
+    found = {b["extra_info"]["flashbench"]["candidate"] for b in run.benchmarks("norm")}
+    assert found == {"torch:eager", "right", "softmax"}
 
 
 def test_the_times_are_those_of_our_clock(run):
@@ -173,6 +199,11 @@ def test_misuse_is_one_line(tmp_path):
         _marked("candidates=None"): "names no `candidates`",
         "@pytest.mark.attention()\ndef test_it(benchmark): pass\n": "needs its fixture",
         "def test_it(attention): pass\n": "needs its marker",
+        "def test_it(operation): pass\n": "`operation` needs its marker",
+        _OF + "()\ndef test_it(operation): pass\n": "names no operation",
+        _OF + "('nope')\ndef test_it(operation): pass\n": "no operation is called 'nope'",
+        _OF + "('softmax', causal=True)\ndef test_it(operation): pass\n": "has no 'causal'; it has",
+        _OF + "('softmax', 'rows=1')\ndef test_it(operation): pass\n": "dim is missing",
     }
     for index, test in enumerate(misused):
         (tmp_path / f"test_{index}.py").write_text(f"import pytest\n{test}")
