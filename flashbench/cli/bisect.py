@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from flashbench.revisions.many import Preparer
 
 _OF_SPEED = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
-_OF_SPEED |= {"threads", "seed", "timeout", "launches", "metric", "tolerance"}
+_OF_SPEED |= {"operation", "threads", "seed", "timeout", "launches", "metric", "tolerance"}
 _OF_SPEED |= {"confidence", "processes", "workers", "resume", "force"}
-_OF_GRID = {"presets", "shapes", "dtypes", "causal", "device"}
+_OF_GRID = {"operation", "presets", "shapes", "dtypes", "causal", "device"}
 
 
 @click.command(
@@ -236,7 +236,7 @@ def _slowdown(
         answer = "no regression in this range: no commit changes what is built or imported"
         return Found(asked, "speed", Conclusion.NONE, answer, [], Cost())
     if cases:
-        options = options | {"device": cases[0].device}
+        options = options | {"device": cases[0].device, "operation": cases[0].operation}
     options = options | {"processes": processes_of(asked.project, options)}
     plan = Plan(**plan_options(options), candidates=[], launches=1, chosen=cases)
     _tell_plan(asked, options)

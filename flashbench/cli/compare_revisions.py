@@ -32,7 +32,16 @@ if TYPE_CHECKING:
 OLD, NEW = "A", "B"
 # With --resume the file says what to measure; only flags that do not change that are allowed.
 _OF_THE_GRID = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
-_OF_THE_GRID |= {"threads", "seed", "metric", "tolerance", "confidence", "processes", "workers"}
+_OF_THE_GRID |= {
+    "operation",
+    "threads",
+    "seed",
+    "metric",
+    "tolerance",
+    "confidence",
+    "processes",
+    "workers",
+}
 
 
 def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Report | None":

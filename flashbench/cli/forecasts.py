@@ -149,6 +149,8 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     speed = options["purpose"] == "speed"
     cases = [parse_case(text) for text in options["cases"]]
     device = cases[0].device if cases else device_of(options["device"])
+    if cases:
+        options = options | {"operation": cases[0].operation}
     plan = Plan(**plan_options(options), candidates=[], chosen=cases)
     known = _known(device, options)
     ends = _paired(project, plan, device, options, 2)
