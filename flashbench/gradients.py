@@ -4,6 +4,7 @@ Both keep q, k, v, the output and each row's log-sum-exp, and compute the gradie
 extension's backward. Neither has a second derivative.
 """
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,10 +57,11 @@ class _Attention(torch.autograd.Function):
         q, k, v, ctx.scoring = inputs
         out, lse = output
         ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)  # no zeros for lse
         ctx.save_for_backward(q, k, v, out, lse)
 
     @staticmethod
-    def backward(ctx: Any, dout: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dout: Tensor, _: None) -> tuple[Tensor | None, ...]:
         wanted = ctx.needs_input_grad[:3]
         if torch.is_grad_enabled():  # create_graph: differentiating again has to be refused
             inputs = (*ctx.saved_tensors, dout, ctx.scoring, wanted)
@@ -67,6 +69,10 @@ class _Attention(torch.autograd.Function):
         else:
             gradients = _backward(ctx.saved_tensors, dout, ctx.scoring, wanted)
         return (*gradients, None)
+
+
+# torch asks for the signature in every call: an answer that is ready saves a quarter of it.
+_Attention.forward.__signature__ = inspect.signature(_Attention.forward)  # type: ignore[attr-defined]
 
 
 class _Backward(torch.autograd.Function):
