@@ -23,7 +23,8 @@ from flashbench.stats.order import (
     widened,
 )
 from flashbench.stats.sequential import anytime_shift, anytime_shifts
-from flashbench.stats.shift import Shift, paired_shift, smallest_p, unpaired_shift
+from flashbench.stats.shift import Shift, paired_shift, smallest_p
+from flashbench.stats.unlike import unlike_shift
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ def _launch_correlation(compared: list[Pairing], until: int | None = None) -> fl
 def _shift(sides: tuple[FloatArray, ...], alpha: float) -> Shift:
     if len(sides) == 1:
         return paired_shift(sides[0], alpha)
-    return unpaired_shift(sides[0], sides[1], alpha)
+    return unlike_shift(sides[0], sides[1], alpha)
 
 
 def _allowing_for_order(

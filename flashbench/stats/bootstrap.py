@@ -89,14 +89,10 @@ def _rank_weights(
 
     At least `lower` of n drawn ranks are at most i with probability P(binomial(n, i / n) >= lower).
     """
+    from scipy.special import bdtrc  # 0.2 s
+
     rank = np.arange(1, n + 1)
-    log_choose = [_log_choose(n, k) for k in range(lower, n + 1)]
-    draws = np.arange(lower, n + 1)[:, None]
-    share = rank[:-1] / n
-    log_terms = (
-        np.array(log_choose)[:, None] + draws * np.log(share) + (n - draws) * np.log1p(-share)
-    )
-    at_most = np.concatenate((np.exp(log_terms).sum(axis=0), [1.0]))
+    at_most = bdtrc(lower - 1, n, rank / n)
     marginal = np.diff(at_most, prepend=0.0)
     joint = np.diag(marginal)
     if upper > lower:

@@ -22,8 +22,8 @@ SMALLEST = 1.5  # standard deviations of a point: histories drift by less withou
 _LIMIT = 4.0  # standard errors; of one series
 _NEAR = 64  # points of either side, or as many as the shorter one has
 # Added to the correlation of neighbours, which may be underestimated, in units of 1 / sqrt(points):
-# 1.5 standard errors.
-_DOUBT = 1.5
+# 1.75 standard errors.
+_DOUBT = 1.75
 _CLEAR = 8.0  # standard deviations: no such step comes of neighbours that are alike
 _LEAST_P = 1e-300
 

@@ -49,7 +49,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         place = places[index]
         if case == CASES[0]:
             return 0.5 * (1.06 if place >= 20 else 1.0) * (0.8 if place >= 50 else 1.0)
-        return 0.7 * (1.05 if place >= 70 else 1.0)
+        return 0.7 * (1.05 if place >= 68 else 1.0)
 
     results = root / ".asv" / "results"
     measure(results, [commits[place] for place in places], level)

@@ -1,0 +1,79 @@
+"""Two files whose spreads differ: how often is an unchanged family flagged, and what is seen?
+
+python experiments/unlike_spreads.py [families]       (seed 13; 64 cases, nominal 5 %)
+
+Both sides have the same centre of symmetry; B's spread is 1, 3 or 10 times A's.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from families import rate, trials_argument
+from simulated_noise import FloatArray, Noise, heavy_tailed, normal
+
+from flashbench.stats.shift import Shift, unpaired_shift
+from flashbench.stats.unlike import unlike_shift
+
+Method = Callable[[FloatArray, FloatArray, float], Shift]
+CASES = 64
+LEVEL = 0.05 / CASES
+SIZES = ((7, 7), (8, 8), (12, 12), (20, 20), (7, 20), (20, 7))
+
+
+def spiky(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """A tenth of the launches is 10 to 30 standard deviations late."""
+    late = rng.uniform(10, 30, shape)
+    return np.where(rng.random(shape) < 0.1, late, rng.standard_normal(shape))
+
+
+def flagged(
+    noise: Noise,
+    sizes: tuple[int, int],
+    spread: float,
+    families: int,
+    method: Method = unlike_shift,
+) -> int:
+    """Families in which any interval excludes "no change"."""
+    rng = np.random.default_rng(13)
+    count = 0
+    for _ in range(families):
+        old, new = noise(rng, (CASES, sizes[0])), spread * noise(rng, (CASES, sizes[1]))
+        count += any(seen(a, b, method) for a, b in zip(old, new, strict=True))
+    return count
+
+
+def power(noise: Noise, launches: int, change: float, deviation: float, trials: int) -> int:
+    """Changes that are seen where spreads are alike; change and deviation in percent."""
+    rng = np.random.default_rng(14)
+    old, new = deviation * noise(rng, (2, trials, launches))
+    return sum(seen(a, b + change) for a, b in zip(old, new, strict=True))
+
+
+def seen(old: FloatArray, new: FloatArray, method: Method = unlike_shift) -> bool:
+    shift = method(old, new, LEVEL)
+    return shift.low > 0 or shift.high < 0
+
+
+def main() -> None:
+    families = trials_argument(400)
+    print("| noise | launches of A, B | same spread | 3 times | 10 times | by ranks alone |")
+    print("|---|---|---|---|---|---|")
+    for noise in (normal, heavy_tailed, spiky):
+        for sizes in SIZES:
+            cells = [rate(flagged(noise, sizes, r, families), families) for r in (1, 3, 10)]
+            ranks = flagged(noise, sizes, 10, families, unpaired_shift)
+            cells.append(rate(ranks, families))
+            print(
+                f"| {noise.__name__} | {sizes[0]}, {sizes[1]} | {' | '.join(cells)} |", flush=True
+            )
+    trials = 5 * families
+    print("\n| noise | launches | 2 % | 5 % | twice the time |\n|---|---|---|---|---|")
+    for noise in (normal, spiky):
+        for launches in (7, 10, 12, 20):
+            sizes_seen = [power(noise, launches, c, 1.0, trials) for c in (2.0, 5.0, 69.3)]
+            cells = [rate(count, trials) for count in sizes_seen]
+            print(f"| {noise.__name__} | {launches} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
