@@ -120,7 +120,7 @@ def samples_needed(q: float, confidence: float = 0.95) -> int:
 def t_quantile(freedom: int, confidence: float) -> float:
     """t with P(|T| <= t) = confidence for Student's T, by bisection of the finite series for
     integer degrees of freedom (Abramowitz & Stegun 26.7.3-4), because `compare` would import
-    scipy.special for it, a third of its time."""
+    scipy.special for it, for 0.2 s."""
     low, high = 0.0, 1e6
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
