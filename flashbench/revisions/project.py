@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from flashbench import operations
-from flashbench.callables import OUR_CALLABLE, OURS, is_function
+from flashbench.callables import OPERATIONS, OUR_CALLABLE, OURS, is_function
 from flashbench.errors import InvalidInputError
 from flashbench.pyproject import find_pyproject, read_pyproject, table_of
 from flashbench.revisions import git
@@ -37,7 +36,7 @@ class Project:
     environment: tuple[str, ...] = ()  # environment variables that affect the build
     requires: tuple[str, ...] = ()
     directory: str = "."
-    operation: str = operations.DEFAULT  # what the callable computes
+    operation: str = OPERATIONS[0]  # what the callable computes
 
     @property
     def import_root(self) -> Path:
@@ -128,13 +127,13 @@ class _Reader:
             path=self._inside("path", self._table.get("path", ".")),
             sources=tuple(self._inside("sources", text) for text in self._texts("sources")),
             environment=self._texts("environment"),
-            operation=self._operation(self._table.get("operation", operations.DEFAULT)),
+            operation=self._operation(self._table.get("operation", OPERATIONS[0])),
         )
 
     def _operation(self, name: Any) -> str:
-        if isinstance(name, str) and (name in operations.BUILT_IN or is_function(name)):
+        if isinstance(name, str) and (name in OPERATIONS or is_function(name)):
             return name
-        raise self._bad("operation", f"must be {', '.join(operations.BUILT_IN)}, or module:name")
+        raise self._bad("operation", f"must be {', '.join(OPERATIONS)}, or module:name")
 
     def _texts(self, key: str) -> tuple[str, ...]:
         value = self._table.get(key, [])

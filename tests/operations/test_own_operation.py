@@ -8,6 +8,7 @@ import forks
 import pytest
 
 from flashbench import operations, runfile
+from flashbench.callables import OPERATIONS
 from flashbench.errors import InvalidInputError
 from flashbench.operations.of_project import Described, imported
 
@@ -93,3 +94,8 @@ def test_an_unknown_operation_has_words() -> None:
     assert known.parts(case)["batch"] == 1
     assert known.in_short(case) == "1,32 fp16 causal"
     assert operations.read_case("tests/test_x.py::test_y[1]") is None
+
+
+def test_settings_know_the_built_in_operations() -> None:
+    """The names that settings accept without importing any operation are those that there are."""
+    assert tuple(operations.BUILT_IN) == OPERATIONS
