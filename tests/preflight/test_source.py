@@ -11,13 +11,14 @@ from preflight.kernel_project import add_submodule, kernel_project
 from preflight.planted import DEFECTS, deleted
 from preflight.planted_builds import by_cmake
 from preflight.planted_includes import INCLUDES
+from preflight.planted_loads import LOADS
 from preflight.planted_make import MAKE, UNCLEAR, build_with_make
 from preflight.planted_marks import MARKS
 from revisions.repository import Repository
 
 from flashbench.preflight import Finding, run
 
-ALL_DEFECTS = DEFECTS | INCLUDES | MARKS | MAKE
+ALL_DEFECTS = DEFECTS | INCLUDES | MARKS | MAKE | LOADS
 
 
 def _found(root: Path) -> list[Finding]:
@@ -63,6 +64,15 @@ def test_what_only_make_evaluates_is_not_checked(project: Repository, text: str)
     project.commit("Compute names")
     assert _found(project.root) == []
     assert UNCLEAR[text] in _skipped(project.root)["listed sources"]
+
+
+def test_library_that_only_the_run_names(project: Repository) -> None:
+    """A path that a call gives is no finding, and not called ok."""
+    project.write("flash/api.py", "import torch\ntorch.ops.load_library(find())\nattention = 1\n")
+    project.commit("Find the library")
+    assert _found(project.root) == []
+    wanted = "flash/api.py:2 loads a library whose name only the run knows"
+    assert _skipped(project.root)["loaded libraries"] == wanted
 
 
 def test_variable_of_cmake(project: Repository) -> None:

@@ -12,6 +12,7 @@ from flashbench.preflight.source.conflicts import merge_conflict
 from flashbench.preflight.source.constants import macro_against_constant
 from flashbench.preflight.source.headers import header_not_in_git, missing_header
 from flashbench.preflight.source.instantiations import missing_instantiation
+from flashbench.preflight.source.libraries import library_not_built
 from flashbench.preflight.source.modules import wrong_module_name
 from flashbench.preflight.source.project import project_settings
 from flashbench.preflight.source.symbols import bound_but_not_built
@@ -82,4 +83,5 @@ CHECKS: tuple[Check[SourceTree], ...] = (
         "Python looks for PyInit_<name> and does not find it",
         _reading(wrong_module_name),
     ),
+    Check("loaded libraries", "the first call fails: cannot open shared object", library_not_built),
 )

@@ -16,14 +16,11 @@ from flashbench.preflight.source.functions import functions_of
 from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.in_git import absent_from_clone, how_to_get, outermost_untracked
 from flashbench.preflight.source.listings import listed
-from flashbench.preflight.source.python_modules import (
-    files_of,
-    lost_module,
-    packages_of,
-)
+from flashbench.preflight.source.python_modules import lost_module, packages_of
 from flashbench.preflight.source.references import (
     Reference,
     callable_of,
+    called_modules,
     references_of,
     settings_of,
 )
@@ -93,28 +90,15 @@ def _of_settings(tree: SourceTree) -> Iterator[Reference]:
 
 def _imported(tree: SourceTree) -> Iterator[Reference]:
     """Python modules that what is called imports, here or removed."""
-    packages, here = packages_of(tree), frozenset(tree.files)
-    project = settings_of(tree)
-    called = callable_of(tree, project) if project is not None else ""
-    above = [f"{folder}/__init__.py" for folder in PurePosixPath(called).parents]
-    todo = [called, *above] if called else packages.outermost()
-    seen = set(todo)
-    while todo:
-        for one in packages.imports_of(todo.pop()):
-            places = list(files_of(tree, one))
-            file = next((file for file in places if file in here), "")
-            if not file:
-                file = next((file for file in places if (tree.root / file).is_file()), "")
-            inits = (f"{folder}/__init__.py" for folder in packages.folders.get(one.package, ()))
-            reached = {file, *inits} - seen - {""}
-            todo += sorted(reached)
-            seen |= reached
-            if file and (file in (tree.committed or ()) or _is_written(tree, file)):
-                continue
-            if not file and packages.lacks(one):
-                file = lost_module(tree, one)
-            if file and not is_optional(tree.read(one.file).text, one.line):
-                yield Reference(f"{one.file}:{one.line}", one.file, file)
+    packages = packages_of(tree)
+    for one, answer in (pair for pairs in called_modules(tree).values() for pair in pairs):
+        file = answer
+        if file and (file in (tree.committed or ()) or _is_written(tree, file)):
+            continue
+        if not file and packages.lacks(one):
+            file = lost_module(tree, one)
+        if file and not is_optional(tree.read(one.file).text, one.line):
+            yield Reference(f"{one.file}:{one.line}", one.file, file)
 
 
 def _is_written(tree: SourceTree, file: str) -> bool:

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
-from flashbench.preflight.source.tree import SourceTree
+from flashbench.preflight.source.tree import SourceTree, is_test
 
 _WORD = re.compile(rf"[\w./+${{}}-]+(?:{'|'.join(map(re.escape, UNITS))})(?![\w.])")
 _HERE = re.compile(
@@ -59,7 +59,7 @@ def _is_unclear(name: str) -> bool:
 @lru_cache(maxsize=1)
 def _all_listed(tree: SourceTree) -> list[Listed]:
     found = dict[Listed, None]()
-    for file in filter(is_build, tree.build_files):
+    for file in (one for one in tree.build_files if is_build(one) or _compiles_itself(tree, one)):
         for where, name, line in _in(tree, file):
             plain = _HERE.sub("", name)
             if not plain.startswith(("/", "-")):
@@ -72,6 +72,11 @@ def is_build(file: str) -> bool:
     return name in ("setup.py", "CMakeLists.txt", "meson.build") or name.lower().endswith(
         ("makefile", ".cmake")
     )
+
+
+def _compiles_itself(tree: SourceTree, file: str) -> bool:
+    """Whether a module compiles units when it is imported or called."""
+    return file.endswith(".py") and not is_test(file) and "cpp_extension" in tree.read(file).text
 
 
 def _in(tree: SourceTree, file: str) -> Iterator[Listed]:

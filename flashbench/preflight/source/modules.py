@@ -51,8 +51,8 @@ def _defined(tree: SourceTree) -> Iterator[tuple[str, Finding]]:
             if "TORCH_EXTENSION_NAME" in name or macro or len(files) != 1:
                 continue
             (file,) = files
-            made = built_by(tree)[file]
-            if made.unknown or not made.modules or name in made.last:
+            made = built_by(tree).get(file)
+            if made is None or made.unknown or not made.modules or name in made.last:
                 continue
             other, where = next(iter(made.modules.items()))
             fix = f"write {other.rpartition('.')[2]} in place of {name}"

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from flashbench.errors import InvalidInputError
 from flashbench.preflight.source.listings import CMAKE_COMMAND, CMAKE_COMMENT
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
-from flashbench.preflight.source.python_modules import bound_names
+from flashbench.preflight.source.python_modules import Import, bound_names, files_of, packages_of
 from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, is_optional, script_of
 from flashbench.preflight.source.tree import SourceTree
@@ -114,6 +114,31 @@ def callable_of(tree: SourceTree, project: Project) -> str:
     module = project.callable.partition(":")[0].replace(".", "/")
     files = (f"{project.path}/{module}{end}" for end in (".py", "/__init__.py"))
     return next((os.path.normpath(one) for one in files if (tree.root / one).is_file()), "")
+
+
+@lru_cache(maxsize=1)
+def called_modules(tree: SourceTree) -> dict[str, list[tuple[Import, str]]]:
+    """Modules that what is called reaches, with the imports of each and the file that answers each,
+    "" for none. Without a callable, all that packages reach."""
+    packages, here = packages_of(tree), frozenset(tree.files)
+    project = settings_of(tree)
+    called = callable_of(tree, project) if project is not None else ""
+    above = [f"{folder}/__init__.py" for folder in PurePosixPath(called).parents]
+    todo = [called, *above] if called else packages.outermost()
+    found: dict[str, list[tuple[Import, str]]] = {file: [] for file in todo}
+    while todo:
+        module = todo.pop()
+        for one in packages.imports_of(module):
+            places = list(files_of(tree, one))
+            file = next((file for file in places if file in here), "")
+            if not file:
+                file = next((file for file in places if (tree.root / file).is_file()), "")
+            found[module].append((one, file))
+            inits = (f"{folder}/__init__.py" for folder in packages.folders.get(one.package, ()))
+            reached = {file, *inits} - found.keys() - {""}
+            todo += sorted(reached)
+            found |= {one: [] for one in reached}
+    return found
 
 
 def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:

@@ -42,9 +42,10 @@ class Text:
 
 @dataclass
 class SetupScript:
-    """A parsed setup.py."""
+    """A parsed setup.py. file: its path in texts made from `__file__`."""
 
     module: ast.Module
+    file: str = _FILE
     _stored: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
     _grown: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
     _returned: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
@@ -81,13 +82,18 @@ class SetupScript:
         """Names given to extensions."""
         return [text for entry in self._names for text in self._value(entry)]
 
+    def values(self, node: ast.expr) -> tuple[Text, ...]:
+        """Texts that an expression of the script may have."""
+        return self._value(node)
+
     def _call(self, node: ast.Call, parameters: dict[str, list[str]]) -> None:
         self._sources += [one.value for one in node.keywords if one.arg == "sources"]
-        called = _dotted(node.func)
+        called = dotted(node.func)
         if called.lower().endswith("extension"):
             named = [one.value for one in node.keywords if one.arg == "name"]
             self._names += named or node.args[:1]
-        if called.lower().endswith("extension") and len(node.args) > 1:
+        takes = called.lower().endswith("extension") or called.rpartition(".")[2] == "load"
+        if takes and len(node.args) > 1:
             self._sources.append(node.args[1])
         if called in parameters:
             for name, given in zip(parameters[called], node.args, strict=False):
@@ -166,7 +172,7 @@ class SetupScript:
             case ast.Attribute(value, "parents"):
                 return [_any(value)]
             case ast.Name("__file__"):
-                return [Text(_FILE, node.lineno)]
+                return [Text(self.file, node.lineno)]
             case ast.Name(name):
                 return self._named(name, node, depth)
         return [_any(node)]
@@ -188,7 +194,7 @@ class SetupScript:
         return self._known[name]
 
     def _called(self, node: ast.Call, depth: int) -> Iterable[Text]:
-        called = _dotted(node.func)
+        called = dotted(node.func)
         last = called.rpartition(".")[2]
         of = node.func.value if isinstance(node.func, ast.Attribute) else None
         if last == "dirname" and node.args:
@@ -250,7 +256,7 @@ class SetupScript:
             case ast.List() | ast.ListComp() | ast.Tuple():
                 return True
             case ast.Call():
-                last = _dotted(node.func).rpartition(".")[2]
+                last = dotted(node.func).rpartition(".")[2]
                 returned = self._returned.get(last, [])
                 return last in _GLOBS | {"list", "sorted", "listdir"} or any(
                     self._is_list(one, depth + 1) for one in returned if depth < _DEEPEST
@@ -307,12 +313,12 @@ def _wild(pattern: str) -> str:
     return re.sub(r"\*+|\?|\[[^\]]*\]", ANY, pattern)
 
 
-def _dotted(node: ast.expr) -> str:
+def dotted(node: ast.expr) -> str:
     match node:
         case ast.Name(name):
             return name
         case ast.Attribute(value, name):
-            return f"{_dotted(value)}.{name}"
+            return f"{dotted(value)}.{name}"
     return ""
 
 

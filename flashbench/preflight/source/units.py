@@ -17,7 +17,7 @@ from flashbench.preflight.source.in_git import (
     outermost_untracked,
 )
 from flashbench.preflight.source.listings import listed, unclear
-from flashbench.preflight.source.references import settings_of
+from flashbench.preflight.source.references import called_modules, settings_of
 from flashbench.preflight.source.setup_script import why_unreadable
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
@@ -85,10 +85,10 @@ def _all_absent(tree: SourceTree, found: list[str]) -> tuple[str, str] | None:
 
 
 def _severity(tree: SourceTree, file: str) -> Severity:
-    """Report an error for a build file that decides the build: at the root, or entered from
-    there."""
+    """Report an error for a build file that decides the build: at the root, entered from there, or
+    a module that what is called imports."""
     folder = PurePosixPath(file).parent
-    if folder == PurePosixPath():
+    if folder == PurePosixPath() or file in called_modules(tree):
         return "error"
     above = tree.read((folder.parent / "CMakeLists.txt").as_posix()).text
     entered = f"add_subdirectory({folder.name}" in above or _is_built_by_setup(tree, folder)

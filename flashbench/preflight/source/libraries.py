@@ -1,0 +1,103 @@
+"""A library that Python loads by its path is made by a build file or is in git."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from flashbench.preflight.finding import CannotCheck, Finding, in_short
+from flashbench.preflight.source.listings import is_build
+from flashbench.preflight.source.makefile import makefile_of
+from flashbench.preflight.source.python_modules import built
+from flashbench.preflight.source.references import called_modules
+from flashbench.preflight.source.setup_script import (
+    ANY,
+    UNREADABLE,
+    SetupScript,
+    Text,
+    dotted,
+    is_optional,
+)
+from flashbench.preflight.source.tree import SourceTree, is_test
+
+_LOADERS = ("load_library", "CDLL", "PyDLL", "LoadLibrary")
+_END = re.compile(r"\.so(?:\.\d+)*\Z")
+_TAG = re.compile(r"\.(?:abi3|cpython-)[^/]*\Z")
+# A target of CMake or Meson whose name only the build knows.
+_COMPUTED = re.compile(r"\b(?:add_library|OUTPUT_NAME|shared_library)\s*\(?\s*[\"']?[^\s)\"']*\$\{")
+
+
+def library_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
+    """Find `ctypes.CDLL` and `torch.ops.load_library` of a file below the project, in what is
+    called. A name without a folder is searched by the loader, and may be anyone's."""
+    doubts = list[str]()
+    for file in called_modules(tree):
+        for one in _loaded(tree, file):
+            where, name = f"{file}:{one.line}", one.text.rpartition("/")[2]
+            path = "/" in one.text and not one.text.startswith("/") and _END.search(name)
+            if ANY in name or not one.sure:
+                doubts.append(f"{where} loads a library whose name only the run knows")
+                continue
+            if not path or tree.ending(name) or _is_made(tree, name, file):
+                continue
+            if reason := built(tree).unknown if _computed(tree) else "":
+                doubts.append(f"{where} loads {name}; {reason}")
+            else:
+                made = sorted(built(tree).modules)[:5]
+                others = f"; they make {', '.join(made)}" if made else ""
+                found = f"loads {name}, which no build file makes{others}"
+                yield Finding(
+                    where, found, f"add a target of that name to the build, or correct {where}"
+                )
+    yield from in_short(doubts)
+
+
+def _loaded(tree: SourceTree, file: str) -> Iterator[Text]:
+    """Paths that a module loads, each with the line of the call; none that it can do without."""
+    text = tree.read(file).text
+    if not any(loader in text for loader in _LOADERS):
+        return
+    try:
+        script = SetupScript(ast.parse(text), file)
+    except UNREADABLE:
+        return
+    for node in ast.walk(script.module):
+        loader = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+        if not isinstance(node, ast.Call) or loader not in _LOADERS or not node.args:
+            continue
+        if is_optional(text, node.lineno):
+            continue
+        for one in script.values(node.args[0]):
+            if loader == "load_library" or ".so" in one.text:
+                yield Text(one.text, node.lineno, one.sure)
+
+
+def _is_made(tree: SourceTree, name: str, loader: str) -> bool:
+    """Whether a build file has a target of this name, or a script names the file."""
+    stem = re.escape(_TAG.sub("", _END.sub("", name)).removeprefix("lib"))
+    target = re.compile(
+        rf"\b(?:add_library|\w+_add_module|\w+_add_library|shared_library|shared_module|library)\s*\(\s*"
+        rf"['\"]?{stem}[\s'\")]|\bOUTPUT_NAME\s+\"?{stem}\b|\bname\s*=\s*[\"']{stem}[\"']"
+    )
+    literal = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
+    if stem in {re.escape(one) for one in built(tree).last}:
+        return True
+    for file in tree.build_files:
+        text = tree.read(file).text
+        if file == loader or is_test(file):
+            continue
+        if literal.search(text) or (not file.endswith(".py") and target.search(text)):
+            return True
+        if file.lower().endswith("makefile") and any(
+            one.rpartition("/")[2] == name
+            for rule in makefile_of(tree, file).rules
+            for one in rule.targets
+        ):
+            return True
+    return False
+
+
+def _computed(tree: SourceTree) -> bool:
+    files = (file for file in tree.build_files if is_build(file))
+    return any(
+        file.endswith(".py") or _COMPUTED.search(tree.read(file).text) is not None for file in files
+    )
