@@ -7,6 +7,7 @@ import cannot take the command line with it.
 import hashlib
 import importlib
 import re
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -145,8 +146,10 @@ def load(
     if candidate.baseline:
         known = operations.named(operation)
         found = known.load_baseline(backend_of(candidate.spec))
-        refusal = known.baseline_refuses
-        return Loaded(candidate, found.call, found.scope, refusal=refusal), BuildIdentity()
+        loaded = Loaded(candidate, found.call, found.scope, refusal=known.baseline_refuses)
+        # A project's operation may change between the launches of a run, as a candidate may.
+        module = sys.modules.get(type(known).__module__) if ":" in operation else None
+        return loaded, _identity(getattr(module, "__file__", None))
     if of_revision is not None:
         try:
             return of_revision(candidate), candidate.build

@@ -53,6 +53,21 @@ def test_the_page_holds_word_for_word(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "exceeds the bound" in faulty.stdout
 
 
+@pytest.mark.slow
+def test_another_definition_is_no_part_of_a_run(tmp_path: Path) -> None:
+    """A run is not resumed after the module of its operation changed."""
+    written(tmp_path)
+    words = "run --operation fb_ops:Rope --shape batch=1,heads=2,length=8,dim=16 --dtype fp32"
+    words += " --device cpu --samples 2 --min-sample 0.1ms --format none -o run.json"
+    words += " --candidate mine=ropes:rope --launches"
+    assert forks.run([*words.split(), "1"], tmp_path, {}).returncode == 0
+    module = tmp_path / "fb_ops.py"
+    module.write_text(module.read_text() + "# changed\n")
+    changed = forks.run([*words.split(), "2"], tmp_path, {})
+    assert changed.returncode == 2
+    assert "the build of candidate torch:eager changed" in changed.stderr
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
