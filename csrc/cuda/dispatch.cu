@@ -7,16 +7,17 @@
 #include <cuda_runtime.h>
 
 #include <cmath>
-#include <limits>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "../attention.h"
+#include "checks.h"
 #include "constants.h"
 #include "decode/forward.h"
 #include "device.h"
+#include "lse.h"
 #include "sm80/forward.h"
 #include "sm90/forward.h"
 
@@ -193,41 +194,25 @@ const Family& family_of(const Attention& problem, const Device& device) {
     return kSm80;
 }
 
+// The family that also writes lse. Scores and output do not differ, but their last bits may.
+const Family& family_with_lse(const Attention& problem, const Device& device) {
+#ifdef FLASHBENCH_CUDA_SM90
+    if (device.compute_capability == 90 && problem.scale > 0.0f && std::isfinite(problem.scale)) {
+        return problem.head_dim <= 128 ? kSm90 : kSm90Wide;
+    }
+#endif
+    static_cast<void>(problem);
+    static_cast<void>(device);
+    throw std::invalid_argument("gradients on CUDA need a GPU of compute capability 9.0, a build "
+                                "for sm_90a, and a positive and finite scale");
+}
+
 std::string joined(const std::vector<std::string>& names) {
     std::string text;
     for (const std::string& name : names) {
         text += (text.empty() ? "" : ", ") + name;
     }
     return text.empty() ? "none" : text;
-}
-
-void check_heads(int64_t heads, int64_t kv_heads) {
-    if (kv_heads < 1 || heads % kv_heads != 0) {
-        throw std::invalid_argument("heads (" + std::to_string(heads) +
-                                    ") must be a multiple of kv_heads (" +
-                                    std::to_string(kv_heads) + ")");
-    }
-}
-
-void check_lengths(int64_t q_len, int64_t k_len) {
-    // Positions are 32-bit in the kernels, with room for the last tile to reach past the end.
-    constexpr int64_t kMaxLength = std::numeric_limits<int>::max() - 1024;
-    if (q_len > kMaxLength || k_len > kMaxLength) {
-        throw std::invalid_argument("sequences longer than " + std::to_string(kMaxLength) +
-                                    " are not supported on CUDA");
-    }
-}
-
-void check_problem(const Attention& problem) {
-    if (problem.head_dim < kMinHeadDim || problem.head_dim > kMaxHeadDim ||
-        problem.head_dim % kChunkElements != 0) {
-        throw std::invalid_argument("head_dim " + std::to_string(problem.head_dim) +
-                                    " is not supported on CUDA: it must be a multiple of 8 from " +
-                                    std::to_string(kMinHeadDim) + " to " +
-                                    std::to_string(kMaxHeadDim));
-    }
-    check_heads(problem.heads, problem.kv_heads);
-    check_lengths(problem.q_len, problem.k_len);
 }
 
 }  // namespace
@@ -274,10 +259,19 @@ void attention(const Attention& problem, const Scratch& scratch, void* stream) {
                                  "; the CUDA kernels need 8.0 or later");
     }
     const ByMask parts = by_mask(problem);
+    const Scratch no_memory = [](int64_t) { return nullptr; };
     for (const Attention& part : {parts.unseeing, parts.seeing}) {
-        if (part.q_len > 0) {
-            family_of(part, device)
-                .of(part.dtype)(part, scratch, static_cast<cudaStream_t>(stream));
+        if (part.q_len == 0) {
+            continue;
+        }
+        const bool with_lse = part.lse != nullptr && part.k_len > 0;
+        const Family& family =
+            with_lse ? family_with_lse(part, device) : family_of(part, device);
+        // Kernels that divide their last tiles do not write lse.
+        family.of(part.dtype)(part, with_lse ? no_memory : scratch,
+                              static_cast<cudaStream_t>(stream));
+        if (part.lse != nullptr && part.k_len == 0) {
+            store_lse_of_no_keys(part, static_cast<cudaStream_t>(stream));
         }
     }
 }

@@ -99,6 +99,15 @@ __device__ __forceinline__ uint32_t ld_shared_32(uint32_t shared) {
     return value;
 }
 
+__device__ __forceinline__ float2 ld_shared_float2(uint32_t shared) {
+    float2 value;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];\n"
+                 : "=f"(value.x), "=f"(value.y)
+                 : "r"(shared)
+                 : "memory");
+    return value;
+}
+
 __device__ __forceinline__ void st_shared_32(uint32_t shared, uint32_t value) {
     asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(shared), "r"(value) : "memory");
 }

@@ -112,4 +112,12 @@ __device__ __forceinline__ void scatter_chunk(T* target, int64_t dim_stride, uin
     }
 }
 
+// The chunk of `row` from `column` on.
+template <typename T>
+__device__ __forceinline__ uint4 load_chunk(const Rows<const T>& rows, int row, int column) {
+    const T* source = rows.first + row * rows.seq_stride + column * rows.dim_stride;
+    return rows.vectors ? *reinterpret_cast<const uint4*>(source)
+                        : gather_chunk(source, rows.dim_stride);
+}
+
 }  // namespace flashbench::cuda

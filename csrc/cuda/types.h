@@ -23,6 +23,9 @@ struct Element<__half> {
         const __half2 pair = __floats2half2_rn(low, high);
         return *reinterpret_cast<const Pair*>(&pair);
     }
+    static __device__ __forceinline__ float2 unpack(Pair pair) {
+        return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+    }
 };
 
 template <>
@@ -33,6 +36,24 @@ struct Element<__nv_bfloat16> {
         const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
         return *reinterpret_cast<const Pair*>(&pair);
     }
+    static __device__ __forceinline__ float2 unpack(Pair pair) {
+        return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&pair));
+    }
 };
+
+// The sum of the products of two chunks.
+template <typename T>
+__device__ __forceinline__ float dot_of_chunks(uint4 a, uint4 b) {
+    const Pair left[4] = {a.x, a.y, a.z, a.w};
+    const Pair right[4] = {b.x, b.y, b.z, b.w};
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const float2 x = Element<T>::unpack(left[i]);
+        const float2 y = Element<T>::unpack(right[i]);
+        sum = fmaf(x.x, y.x, fmaf(x.y, y.y, sum));
+    }
+    return sum;
+}
 
 }  // namespace flashbench::cuda

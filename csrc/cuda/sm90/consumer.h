@@ -127,6 +127,9 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         if (is_part(work)) {
             store_part_statistics<Tile>(launch.tail, work.part, consumer, part.softmax);
         }
+        if (!Tile::kDivided && problem.lse != nullptr) {
+            store_group_lse(problem, work.batch, work.head, first_row_of(work), part.softmax);
+        }
     };
     const auto finish = [&](const Work& work, const float(&sums)[2]) {
         if (is_part(work)) {

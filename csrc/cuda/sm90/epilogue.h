@@ -29,15 +29,15 @@ __device__ __forceinline__ void transpose_4x4(Pair (&pairs)[4], int quad_lane) {
     }
 }
 
-// Divides by `sums`, spread over the lanes, and stores the 64 rows from `first_row` on.
-template <typename T, int count>
-__device__ __forceinline__ void store_group_rows(const float (&out)[count], const float (&sums)[2],
-                                                 const Rows<T>& rows, const RowState& state,
-                                                 int first_row) {
+// Multiplies by `weight(half)` of a lane's two rows and stores the 64 rows from `first_row` on.
+template <typename T, int count, typename Weight>
+__device__ __forceinline__ void store_weighted_rows(const float (&out)[count],
+                                                    const Weight& weight_of, const Rows<T>& rows,
+                                                    const RowState& state, int first_row) {
     const int quad_lane = state.lane % 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const float weight = 1.0f / quad_sum(sums[half]);
+        const float weight = weight_of(half);
         const int row = first_row + state.row_in_group(half);
         T* target = rows.first + row * rows.seq_stride;
         // Of 32 columns, each of a row's four lanes has two in every chunk of eight: exchange them so
@@ -63,6 +63,39 @@ __device__ __forceinline__ void store_group_rows(const float (&out)[count], cons
             }
         }
     }
+}
+
+// Divides by `sums`, spread over the lanes, and stores the 64 rows from `first_row` on.
+template <typename T, int count>
+__device__ __forceinline__ void store_group_rows(const float (&out)[count], const float (&sums)[2],
+                                                 const Rows<T>& rows, const RowState& state,
+                                                 int first_row) {
+    store_weighted_rows(
+        out, [&sums](int half) { return 1.0f / quad_sum(sums[half]); }, rows, state, first_row);
+}
+
+// Stores the natural logarithm of the sum of exp(scale * score) of each of the 64 rows.
+__device__ __forceinline__ void store_group_lse(const Attention& problem, int64_t batch,
+                                                int64_t head, int first_row,
+                                                const RowState& state) {
+    constexpr float kLn2 = 0.6931471805599453f;
+    float* const rows = problem.lse + (batch * problem.heads + head) * problem.lse_rows;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const float sum = quad_sum(state.row_sum[half]);
+        const int row = first_row + state.row_in_group(half);
+        if (state.lane % 4 == 0 && row < problem.q_len) {
+            rows[row] = state.row_base[half] * kLn2 + logf(sum);
+        }
+    }
+}
+
+// Multiplies by `scale` and stores the 64 rows from `first_row` on.
+template <typename T, int count>
+__device__ __forceinline__ void store_scaled_rows(const float (&out)[count], float scale,
+                                                  const Rows<T>& rows, const RowState& state,
+                                                  int first_row) {
+    store_weighted_rows(out, [scale](int) { return scale; }, rows, state, first_row);
 }
 
 }  // namespace flashbench::cuda::sm90

@@ -71,6 +71,17 @@ __device__ __forceinline__ void cp_async_bulk_tensor_4d(uint32_t shared, const C
         : "memory");
 }
 
+// Copies `bytes` from global to shared memory and reports them to `barrier`. Addresses and bytes must be
+// multiples of 16. Issued by one thread.
+__device__ __forceinline__ void cp_async_bulk(uint32_t shared, const void* global, int bytes,
+                                              uint32_t barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::
+            "r"(shared),
+        "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(barrier)
+        : "memory");
+}
+
 // Orders this thread's plain accesses of shared memory before what the copy engine and wgmma do
 // after the next barrier.
 __device__ __forceinline__ void fence_proxy_async() {
@@ -168,6 +179,38 @@ __device__ __forceinline__ void wgmma_commit_group() {
 template <int kPending>
 __device__ __forceinline__ void wgmma_wait_group() {
     asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
+}
+
+// --- global memory ---------------------------------------------------------------------------------
+
+// Adds four floats to global memory; the order among threads is not defined.
+__device__ __forceinline__ void red_add_128(float* target, float x, float y, float z, float w) {
+    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"l"(
+                     __cvta_generic_to_global(target)),
+                 "f"(x), "f"(y), "f"(z), "f"(w)
+                 : "memory");
+}
+
+__device__ __forceinline__ unsigned ld_acquire(const unsigned* source) {
+    unsigned value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n"
+                 : "=r"(value)
+                 : "l"(__cvta_generic_to_global(source))
+                 : "memory");
+    return value;
+}
+
+__device__ __forceinline__ void st_release(unsigned* target, unsigned value) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(__cvta_generic_to_global(target)),
+                 "r"(value)
+                 : "memory");
+}
+
+// Stores four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
+__device__ __forceinline__ void stmatrix_x4(uint32_t shared, const uint32_t* in) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(shared),
+                 "r"(in[0]), "r"(in[1]), "r"(in[2]), "r"(in[3])
+                 : "memory");
 }
 
 // --- conversions ---------------------------------------------------------------------------------

@@ -94,14 +94,17 @@ struct Wgmma;
 #define FB_WGMMA(T, type, n, size, a0, a1, a2, a3, a4)                                            \
     template <>                                                                                   \
     struct Wgmma<T, n> {                                                                          \
+        template <int a_transposed = 0, int b_transposed = 0>                                     \
         static __device__ __forceinline__ void ss(float (&d)[size], uint64_t a, uint64_t b,       \
                                                   bool accumulate) {                              \
             asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " a2                                   \
                          ", 0;\n"                                                                 \
                          "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type          \
-                         " {" FB_NAMES_##size "}, " a0 ", " a1 ", p, 1, 1, 0, 0;\n}\n"            \
+                         " {" FB_NAMES_##size "}, " a0 ", " a1 ", p, 1, 1, " a3 ", " a4            \
+                         ";\n}\n"                                                                 \
                          : FB_D##size                                                             \
-                         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                    \
+                         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(a_transposed),  \
+                           "n"(b_transposed));                                                    \
         }                                                                                         \
         static __device__ __forceinline__ void rs(float (&d)[size], const uint32_t* a,            \
                                                   uint64_t b) {                                   \

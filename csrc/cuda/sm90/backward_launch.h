@@ -1,0 +1,173 @@
+// Launches the backward kernels of a tile.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+
+#include "../../attention.h"
+#include "../constants.h"
+#include "../device.h"
+#include "../rows.h"
+#include "backward_kernel.h"
+#include "backward_rows.h"
+#include "tensor_map.h"
+
+namespace flashbench::cuda::sm90 {
+
+// The scratch memory of a call: lse and delta of every query, dq in fp32, and the turns of a
+// deterministic call.
+template <typename Tile>
+struct BackwardScratch {
+    float* lse;
+    float* delta;
+    float* dq;
+    unsigned* turns = nullptr;
+
+    BackwardScratch(const Scratch& scratch, int64_t tiles, bool deterministic) {
+        const int64_t rows = tiles * Tile::kQueries;
+        const int64_t parts = tiles * Tile::kConsumers;
+        const int64_t turn_words = deterministic ? parts : 0;
+        lse = static_cast<float*>(
+            scratch((2 * rows + parts * Tile::kQueryGradients + turn_words) * 4));
+        if (lse == nullptr) {
+            throw std::runtime_error("no GPU memory for the scratch space of the gradients");
+        }
+        delta = lse + rows;
+        dq = delta + rows;
+        if (deterministic) {
+            turns = reinterpret_cast<unsigned*>(dq + parts * Tile::kQueryGradients);
+        }
+    }
+};
+
+// Throws std::invalid_argument if TMA does not support the strides.
+template <typename Tile>
+void encode_backward_tensor_maps(const AttentionBackward& problem, BackwardLaunch& launch) {
+    const Attention& forward = problem.forward;
+    const auto encode = [&forward](CUtensorMap& map, const void* base, const Strides& strides,
+                                   int64_t heads, int64_t length, int rows) {
+        return encode_tensor_map({base, strides, forward.batch, heads, length, forward.head_dim,
+                                  forward.dtype, Tile::kBoxDims, rows},
+                                 map);
+    };
+    if (!encode(launch.query, forward.q, forward.q_strides, forward.heads, forward.q_len,
+                Tile::kQueries) ||
+        !encode(launch.dout, problem.dout, problem.dout_strides, forward.heads, forward.q_len,
+                Tile::kQueries) ||
+        !encode(launch.key, forward.k, forward.k_strides, forward.kv_heads, forward.k_len,
+                Tile::kKeys) ||
+        !encode(launch.value, forward.v, forward.v_strides, forward.kv_heads, forward.k_len,
+                Tile::kKeys)) {
+        throw std::invalid_argument("gradients on CUDA need q, k, v and dout with contiguous head "
+                                    "vectors, and addresses and strides of 16 bytes");
+    }
+}
+
+// A launch that may begin before the kernel before it has ended.
+template <typename... Parameters, typename... Arguments>
+void launch_overlapped(void (*kernel)(Parameters...), dim3 grid, int threads, int shared_bytes,
+                       cudaStream_t stream, const Arguments&... arguments) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = dim3(static_cast<unsigned>(threads));
+    config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+    config.stream = stream;
+    cudaLaunchAttribute overlap{};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &overlap;
+    config.numAttrs = 1;
+    check(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
+template <typename Tile>
+void launch_backward(const AttentionBackward& problem, const Scratch& scratch,
+                     cudaStream_t stream) {
+    const Attention& forward = problem.forward;
+    const int64_t heads = forward.batch * forward.heads;
+    const int64_t all_kv_heads = forward.batch * forward.kv_heads;
+    const int64_t query_tiles = (forward.q_len + Tile::kQueries - 1) / Tile::kQueries;
+    const int64_t key_blocks = (forward.k_len + Tile::kKeys - 1) / Tile::kKeys;
+    constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;
+    if (heads > kMaxGridRows || heads * query_tiles > kMost || all_kv_heads * key_blocks > kMost) {
+        throw std::invalid_argument("batch * heads, or that times a length, is too large for one "
+                                    "CUDA grid");
+    }
+    const auto in_vectors = [&forward](const void* base, const Strides& strides, int64_t count,
+                                       int64_t length) {
+        return moves_in_vectors(base, strides, forward.batch, count, length);
+    };
+
+    BackwardLaunch launch{};
+    encode_backward_tensor_maps<Tile>(problem, launch);
+    const BackwardScratch<Tile> memory(scratch, heads * query_tiles, problem.deterministic);
+    launch.lse = memory.lse;
+    launch.delta = memory.delta;
+    launch.dq = memory.dq;
+    launch.turns = memory.turns;
+    launch.dk = problem.dk;
+    launch.dv = problem.dv;
+    launch.dk_strides = problem.dk_strides;
+    launch.dv_strides = problem.dv_strides;
+    launch.heads = static_cast<int>(forward.heads);
+    launch.kv_heads = static_cast<int>(forward.kv_heads);
+    launch.group = static_cast<int>(forward.heads / forward.kv_heads);
+    launch.q_len = static_cast<int>(forward.q_len);
+    launch.k_len = static_cast<int>(forward.k_len);
+    launch.head_dim = static_cast<int>(forward.head_dim);
+    launch.query_tiles = static_cast<int>(query_tiles);
+    launch.key_blocks = static_cast<int>(key_blocks);
+    launch.all_kv_heads = static_cast<int>(all_kv_heads);
+    launch.section = heads_in_backward_section(forward, Tile::kHeadDim, all_kv_heads);
+    launch.causal = forward.causal;
+    // Positions further out hide nothing more, or everything.
+    launch.causal_offset = static_cast<int>(
+        std::clamp<int64_t>(forward.causal_offset, -forward.q_len, forward.k_len));
+    launch.scale = forward.scale;
+    launch.scale_log2 = forward.scale * kLog2E;
+    launch.dk_vectors =
+        in_vectors(problem.dk, problem.dk_strides, forward.kv_heads, forward.k_len);
+    launch.dv_vectors =
+        in_vectors(problem.dv, problem.dv_strides, forward.kv_heads, forward.k_len);
+
+    const dim3 query_grid(static_cast<unsigned>(query_tiles), static_cast<unsigned>(heads));
+    prepare_backward<Tile><<<query_grid, kRowThreads, 0, stream>>>(
+        problem, memory.lse, memory.delta, memory.dq, memory.turns,
+        in_vectors(forward.out, forward.out_strides, forward.heads, forward.q_len),
+        in_vectors(problem.dout, problem.dout_strides, forward.heads, forward.q_len));
+    check(cudaGetLastError());
+    allow_shared_bytes(reinterpret_cast<const void*>(backward<Tile>), BackwardShared<Tile>::kBytes,
+                       current_device());
+    launch_overlapped(backward<Tile>, dim3(static_cast<unsigned>(key_blocks * all_kv_heads)),
+                      Tile::kThreads, BackwardShared<Tile>::kBytes, stream, launch);
+    launch_overlapped(store_query_gradients<Tile>, query_grid, kRowThreads, 0, stream, problem,
+                      static_cast<const float*>(memory.dq),
+                      in_vectors(problem.dq, problem.dq_strides, forward.heads, forward.q_len));
+}
+
+// For each head dim.
+template <typename T>
+void backward_of(const AttentionBackward& problem, const Scratch& scratch, cudaStream_t stream) {
+    const int64_t head_dim = problem.forward.head_dim;
+    if (head_dim <= 64) {
+        launch_backward<BackwardTile<T, 64>>(problem, scratch, stream);
+    } else if (head_dim <= 80) {
+        launch_backward<BackwardTile<T, 80>>(problem, scratch, stream);
+    } else if (head_dim <= 96) {
+        launch_backward<BackwardTile<T, 96>>(problem, scratch, stream);
+    } else if (head_dim <= 112) {
+        launch_backward<BackwardTile<T, 112>>(problem, scratch, stream);
+    } else if (head_dim <= 128) {
+        launch_backward<BackwardTile<T, 128>>(problem, scratch, stream);
+    } else if (head_dim <= 192) {
+        launch_backward<BackwardTile<T, 192>>(problem, scratch, stream);
+    } else {
+        launch_backward<BackwardTile<T, 256>>(problem, scratch, stream);
+    }
+}
+
+}  // namespace flashbench::cuda::sm90

@@ -1,0 +1,103 @@
+// What goes before and after the backward kernel: delta and lse of the queries, and dq from its parts.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "../../attention.h"
+#include "../constants.h"
+#include "../rows.h"
+#include "../types.h"
+#include "backward_tile.h"
+#include "epilogue.h"
+
+namespace flashbench::cuda::sm90 {
+
+constexpr int kRowThreads = 256;
+
+// One block for each tile of queries of a head. Writes lse in powers of two and delta, and sets the
+// tile's part of dq and its turns to zero.
+template <typename Tile>
+__global__ void __launch_bounds__(kRowThreads)
+    prepare_backward(const AttentionBackward problem, float* lse, float* delta, float* dq,
+                     unsigned* turns, bool out_vectors, bool dout_vectors) {
+    using T = typename Tile::Type;
+    constexpr int kTileGradients = Tile::kConsumers * Tile::kQueryGradients;
+    constexpr int kLanes = Tile::kBoxes * Tile::kBoxDims / kChunkElements;  // of a row
+    const Attention& forward = problem.forward;
+    const int head = blockIdx.y % forward.heads;
+    const int batch = blockIdx.y / forward.heads;
+    const int64_t tile = static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x;
+    auto* vectors = reinterpret_cast<float4*>(dq + tile * kTileGradients);
+    for (int i = threadIdx.x; i < kTileGradients / 4; i += kRowThreads) {
+        vectors[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
+    if (turns != nullptr && threadIdx.x < Tile::kConsumers) {
+        turns[tile * Tile::kConsumers + threadIdx.x] = 0;
+    }
+    const Rows<const T> out = out_rows<const T>(forward, batch, head, out_vectors);
+    const Rows<const T> dout =
+        rows_of<const T>(problem.dout, problem.dout_strides, batch, head, forward.q_len,
+                         forward.head_dim, dout_vectors);
+    const int column = threadIdx.x % kLanes * kChunkElements;
+    for (int i = threadIdx.x / kLanes; i < Tile::kQueries; i += kRowThreads / kLanes) {
+        const int row = blockIdx.x * Tile::kQueries + i;
+        float sum = 0.0f;
+        if (row < forward.q_len && column < forward.head_dim) {
+            const uint4 a = load_chunk(out, row, column);
+            const uint4 b = load_chunk(dout, row, column);
+            sum = dot_of_chunks<T>(a, b);
+        }
+#pragma unroll
+        for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+            sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+        }
+        if (column == 0) {
+            float lse_of_row = INFINITY;  // exp(score - lse) is 0 then
+            if (row < forward.q_len && !(forward.causal && row + forward.causal_offset < 0)) {
+                const int64_t first =
+                    (static_cast<int64_t>(batch) * forward.heads + head) * forward.lse_rows;
+                lse_of_row = forward.lse[first + row] * kLog2E;
+            }
+            lse[tile * Tile::kQueries + i] = lse_of_row;
+            delta[tile * Tile::kQueries + i] = sum;
+        }
+    }
+}
+
+// One block for each tile of queries of a head: dq = scale * the sum of its parts.
+template <typename Tile>
+__global__ void __launch_bounds__(kRowThreads)
+    store_query_gradients(const AttentionBackward problem, const float* dq, bool dq_vectors) {
+    using T = typename Tile::Type;
+    const Attention& forward = problem.forward;
+    const int consumer = threadIdx.x / kWarpgroup;
+    const int thread = threadIdx.x % kWarpgroup;
+    const int64_t tile = static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x;
+    const auto* parts = reinterpret_cast<const float4*>(
+        dq + (tile * Tile::kConsumers + consumer) * Tile::kQueryGradients);
+    float values[Tile::kQueryDims / 2];
+#pragma unroll
+    for (int i = 0; i < Tile::kQueryDims / 2; i += 4) {
+        const float4 four = parts[i / 4 * kWarpgroup + thread];
+        values[i] = four.x;
+        values[i + 1] = four.y;
+        values[i + 2] = four.z;
+        values[i + 3] = four.w;
+    }
+    Rows<T> rows = rows_of<T>(problem.dq, problem.dq_strides, blockIdx.y / forward.heads,
+                              blockIdx.y % forward.heads, forward.q_len, forward.head_dim,
+                              dq_vectors);
+    const int first_dim = Tile::first_query_box(consumer) * Tile::kBoxDims;
+    rows.first += first_dim * rows.dim_stride;
+    rows.head_dim -= first_dim;
+    const int first_row = blockIdx.x * Tile::kQueries + Tile::first_query(consumer);
+    RowState state;
+    state.warp = thread / kWarpSize;
+    state.lane = thread % kWarpSize;
+    store_scaled_rows(values, forward.scale, rows, state, first_row);
+}
+
+}  // namespace flashbench::cuda::sm90

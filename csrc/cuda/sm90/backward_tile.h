@@ -1,0 +1,156 @@
+// The shape of a tile of the backward kernel, its layout in shared memory, and its barriers.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "../constants.h"
+#include "ptx.h"
+#include "tile.h"
+
+namespace flashbench::cuda::sm90 {
+
+// A block of threads keeps K and V of `kKeys` keys and walks over tiles of `kQueries` queries. Two
+// consumer warpgroups share the work: to head dim 128, each has 64 of the keys; above it, both have all 64
+// keys and compute the same scores, but each has half of the dims of dk, dv and dq.
+//
+// head_dim: the dims that scores sum over, a multiple of 16. Those past the tensor's are zeros.
+template <typename T, int head_dim>
+struct BackwardTile {
+    static_assert(head_dim % 16 == 0 && head_dim <= 256);
+    using Type = T;
+    static constexpr int kHeadDim = head_dim;
+    static constexpr bool kSplitDims = head_dim > 128;
+    static constexpr int kQueries = head_dim <= 64 ? 128 : 64;
+    static constexpr int kConsumers = 2;
+    static constexpr int kKeys = kSplitDims ? kGroupRows : kConsumers * kGroupRows;
+    // Whether the scores of the next tile are computed beside the gradients of this one. Wide tiles leave
+    // no registers for it.
+    static constexpr bool kPipelined = head_dim > 64 && !kSplitDims;
+    static constexpr int kQueryStages = kPipelined ? 3 : 2;
+    static constexpr int kStages = 2;  // of dO
+    static constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
+    static constexpr int kProducerRegisters = 24;
+    static constexpr int kConsumerRegisters = 240;
+
+    static constexpr int kBoxDims = 64;
+    static constexpr int kBoxes = kSplitDims ? 4 : (head_dim + kBoxDims - 1) / kBoxDims;
+    static constexpr int kSwizzleBytes = kBoxDims * kElementBytes;
+    static constexpr int kAtomBytes = 8 * kSwizzleBytes;
+    static constexpr int kQueryBoxBytes = kQueries * kSwizzleBytes;
+    static constexpr int kKeyBoxBytes = kKeys * kSwizzleBytes;
+    static constexpr int kQueryBytes = kBoxes * kQueryBoxBytes;  // of Q or dO, one stage
+    static constexpr int kKeyBytes = kBoxes * kKeyBoxBytes;      // of K or V
+    static constexpr int kRowBytes = kQueries * 4;               // of lse or delta, one stage
+    // dS, keys by queries, in boxes of 64 queries. Two buffers, taken in turns; if dims are split, two for
+    // each consumer.
+    static constexpr int kGradientBytes = kKeys * kQueries * kElementBytes;
+    static constexpr int kGradientBuffers = kSplitDims ? 4 : 2;
+
+    // What a consumer has of dk and dv, 64 keys by `kSumDims`, and of dq, 64 queries by `kQueryDims`.
+    static constexpr int kSumDims = kSplitDims ? 128 : head_dim;
+    static constexpr int kQueryDims = kSplitDims ? 128 : 64;
+    static constexpr int kQueryGradients = kGroupRows * kQueryDims;
+    static_assert(kConsumers * kQueryGradients == kQueries * kBoxes * kBoxDims);
+
+    // Where a consumer's part begins.
+    static __device__ __forceinline__ int first_key(int consumer) {
+        return kSplitDims ? 0 : consumer * kGroupRows;
+    }
+    static __device__ __forceinline__ int first_sum_box(int consumer) {
+        return kSplitDims ? 2 * consumer : 0;
+    }
+    static __device__ __forceinline__ int first_query(int consumer) {
+        return kBoxes == 1 ? consumer * kGroupRows : 0;
+    }
+    static __device__ __forceinline__ int first_query_box(int consumer) {
+        return kBoxes == 1 ? 0 : consumer * (kQueryDims / kBoxDims);
+    }
+};
+
+// A tile of queries: its index among those of its head, and of all heads.
+struct QueryTile {
+    int in_head;
+    int in_all;
+};
+
+// Shared memory: K, V, Q stages, dO stages, dS buffers, lse and delta of each stage, which tile is in each
+// Q stage, barriers.
+template <typename Tile>
+struct BackwardShared {
+    static constexpr int kStages = Tile::kStages;
+    static constexpr int kQueryStages = Tile::kQueryStages;
+    static constexpr int kAllStages = kStages + kQueryStages;
+    static constexpr int kTileBytes = 2 * Tile::kKeyBytes +
+                                      kAllStages * (Tile::kQueryBytes + Tile::kRowBytes) +
+                                      Tile::kGradientBuffers * Tile::kGradientBytes;
+    static constexpr int kBytes = kTileBytes + 8 * (kQueryStages + 2 + 2 * kAllStages);
+    static_assert(kBytes <= kMostSharedBytes);
+
+    uint32_t base;
+
+    __device__ __forceinline__ uint32_t key() const { return base; }
+    __device__ __forceinline__ uint32_t value() const { return base + Tile::kKeyBytes; }
+    __device__ __forceinline__ uint32_t query(int stage) const {
+        return base + 2 * Tile::kKeyBytes + stage * Tile::kQueryBytes;
+    }
+    __device__ __forceinline__ uint32_t dout(int stage) const {
+        return query(kQueryStages + stage);
+    }
+    __device__ __forceinline__ uint32_t gradients(int buffer) const {
+        return query(kAllStages) + buffer * Tile::kGradientBytes;
+    }
+    __device__ __forceinline__ uint32_t lse(int stage) const {
+        return gradients(Tile::kGradientBuffers) + stage * Tile::kRowBytes;
+    }
+    __device__ __forceinline__ uint32_t delta(int stage) const {
+        return lse(kQueryStages + stage);
+    }
+
+    // The QueryTile whose Q is in this stage.
+    __device__ __forceinline__ uint32_t query_tile(int stage) const {
+        return base + kTileBytes + stage * 8;
+    }
+
+    // "full": the data has arrived, lse with Q and delta with dO; "empty": every consumer is done with it.
+    __device__ __forceinline__ uint32_t key_full() const { return query_tile(kQueryStages); }
+    __device__ __forceinline__ uint32_t value_full() const { return key_full() + 8; }
+    __device__ __forceinline__ uint32_t query_full(int stage) const { return barrier(stage); }
+    __device__ __forceinline__ uint32_t query_empty(int stage) const {
+        return barrier(kQueryStages + stage);
+    }
+    __device__ __forceinline__ uint32_t dout_full(int stage) const {
+        return barrier(2 * kQueryStages + stage);
+    }
+    __device__ __forceinline__ uint32_t dout_empty(int stage) const {
+        return barrier(2 * kQueryStages + kStages + stage);
+    }
+
+    // Called by one thread before any other uses them.
+    __device__ __forceinline__ void init_barriers() const {
+        constexpr int kConsumerWarps = Tile::kConsumers * kWarpgroup / kWarpSize;
+        ptx::mbarrier_init(key_full(), 1);
+        ptx::mbarrier_init(value_full(), 1);
+        for (int stage = 0; stage < kQueryStages; ++stage) {
+            ptx::mbarrier_init(query_full(stage), 1);
+            ptx::mbarrier_init(query_empty(stage), kConsumerWarps);
+        }
+        for (int stage = 0; stage < kStages; ++stage) {
+            ptx::mbarrier_init(dout_full(stage), 1);
+            ptx::mbarrier_init(dout_empty(stage), kConsumerWarps);
+        }
+        ptx::fence_mbarrier_init();
+    }
+
+private:
+    __device__ __forceinline__ uint32_t barrier(int index) const {
+        return value_full() + 8 + index * 8;
+    }
+};
+
+// Names of bar_sync; 0 is __syncthreads.
+constexpr int kGradientsBarrier = 1;  // + 2 * buffer + consumer: its dS is in shared memory
+constexpr int kConsumerBarrier = 5;   // + consumer: its threads
+
+}  // namespace flashbench::cuda::sm90
