@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from flashbench import kernel_call
-from flashbench.kernel_call import Scoring
+from flashbench.scoring import Scoring
 from flashbench.supported import require_tensors
 from flashbench.tensor_memory import plain
 

@@ -4,46 +4,26 @@ The tensors are plain and fit together (`flashbench.torch_attention` has checked
 becomes an address and strides, checked against its storage, and outputs are made.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from flashbench import cuda_gradients
 from flashbench.extension import load
+from flashbench.scoring import Scoring
 from flashbench.tensor_memory import address_and_strides, plain, require_apart, require_new
 
 C = load()
-
-# The order is that of `enum class Dtype` in csrc/attention.h.
-DTYPE_CODES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """How q and k are scored: the mask and the scale (None: 1 / sqrt(head_dim))."""
-
-    causal: bool
-    bottom_right: bool
-    scale: float | None
-
-    def of(self, q: Tensor, k: Tensor) -> tuple[float, bool, int, int]:
-        """The extension's arguments from `scale` to `dtype`."""
-        q_len, head_dim = q.shape[2:]
-        return (
-            1 / math.sqrt(head_dim) if self.scale is None else float(self.scale),
-            self.causal,
-            k.shape[2] - q_len if self.bottom_right else 0,
-            DTYPE_CODES[q.dtype],
-        )
 
 
 def forward(
     q: Tensor, k: Tensor, v: Tensor, scoring: Scoring, *, with_lse: bool = False
 ) -> tuple[Tensor, Tensor | None]:
     """Attention and, if asked for, each row's log-sum-exp: fp32 (batch, heads, q_len)."""
+    if with_lse and q.is_cuda:
+        q, scoring = cuda_gradients.with_positive_scale(q, scoring)
     addresses, strides = _memory((("q", q), ("k", k), ("v", v)))
     made = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     out = _output("the output", made, q.shape, q.dtype, (q, k, v))
@@ -70,13 +50,30 @@ def backward(
 
     out, lse: of `forward`; dout: of out's shape and dtype, any strides.
     """
+    if q.is_cuda:
+        gradients = cuda_gradients.backward(_backward, q, k, v, out, lse, dout, scoring)
+        dq, dk, dv = (x if want else None for x, want in zip(gradients, wanted, strict=True))
+        return dq, dk, dv
+    return _backward(q, k, v, out, lse, dout, scoring, wanted)
+
+
+def _backward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    dout: Tensor,
+    scoring: Scoring,
+    wanted: Sequence[bool] = (True, True, True),
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     inputs = (q, k, v, out, dout)
     addresses, strides = _memory(
         zip(("q", "k", "v", "the output", "its gradient"), inputs, strict=True)
     )
     addresses.insert(4, Tensor.data_ptr(lse))
     gradients: list[Tensor | None] = [
-        torch.empty(x.shape, dtype=x.dtype, device=x.device) if want or q.is_cuda else None
+        torch.empty(x.shape, dtype=x.dtype, device=x.device) if want else None
         for x, want in zip((q, k, v), wanted, strict=True)
     ]
     for name, x, made in zip(("q", "k", "v"), (q, k, v), gradients, strict=True):
@@ -98,7 +95,7 @@ def backward(
         *scoring.of(q, k),
         deterministic,
     )
-    dq, dk, dv = (made if want else None for made, want in zip(gradients, wanted, strict=True))
+    dq, dk, dv = gradients
     return dq, dk, dv
 
 

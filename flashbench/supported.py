@@ -6,7 +6,8 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from flashbench.kernel_call import DTYPE_CODES, C
+from flashbench.kernel_call import C
+from flashbench.scoring import DTYPE_CODES
 from flashbench.tensor_memory import not_dense
 
 MIN_HEAD_DIM, MAX_HEAD_DIM, HEAD_DIM_STEP = 32, 256, 8

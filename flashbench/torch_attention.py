@@ -16,8 +16,8 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from flashbench import gradients, kernel_call
 from flashbench.kernel_call import C as _C
-from flashbench.kernel_call import Scoring
 from flashbench.masks import alignment
+from flashbench.scoring import Scoring
 from flashbench.supported import (
     HEAD_DIM_STEP,
     MAX_HEAD_DIM,

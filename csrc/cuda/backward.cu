@@ -39,9 +39,9 @@ void attention_backward(const AttentionBackward& problem, const Scratch& scratch
     const Attention& forward = problem.forward;
     const Backward backward = backward_of(forward.dtype);
     if (backward == nullptr || device_at(current_device()).compute_capability != 90) {
-        throw std::invalid_argument(std::string("gradients in ") + name_of(forward.dtype) +
-                                    " on CUDA need a GPU of compute capability 9.0 and a build "
-                                    "for sm_90a with that dtype");
+        throw std::invalid_argument(std::string("gradients on CUDA need a GPU of compute capability "
+                                                "9.0 and a build for sm_90a with ") +
+                                    name_of(forward.dtype));
     }
     if (forward.batch == 0 || forward.heads == 0 || forward.q_len == 0 || forward.k_len == 0) {
         throw std::invalid_argument("gradients on CUDA need at least one query and one key");

@@ -204,7 +204,7 @@ const Family& family_with_lse(const Attention& problem, const Device& device) {
     static_cast<void>(problem);
     static_cast<void>(device);
     throw std::invalid_argument("gradients on CUDA need a GPU of compute capability 9.0, a build "
-                                "for sm_90a, and a positive and finite scale");
+                                "for sm_90a, and a finite scale");
 }
 
 std::string joined(const std::vector<std::string>& names) {

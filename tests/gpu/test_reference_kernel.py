@@ -10,9 +10,10 @@ from torch import Tensor
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
-from flashbench import kernel_call, torch_attention
+from flashbench import torch_attention
 from flashbench.operations.attention import truth as reference
 from flashbench.operations.attention.operation import Causal
+from flashbench.scoring import DTYPE_CODES
 
 if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
@@ -31,7 +32,7 @@ def by_reference_kernel(q: Tensor, k: Tensor, v: Tensor, causal: Causal, scale: 
         *(x.stride() for x in (q, k, v, out)),
         scale,
         *for_extension(causal, q.shape[2], k.shape[2]),
-        kernel_call.DTYPE_CODES[q.dtype],
+        DTYPE_CODES[q.dtype],
         torch.cuda.current_stream().cuda_stream,
     )
     return out

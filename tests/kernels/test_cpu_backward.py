@@ -12,8 +12,8 @@ from torch import Tensor
 
 from flashbench import kernel_call
 from flashbench.extension import load
-from flashbench.kernel_call import Scoring
 from flashbench.operations.attention.operation import Causal
+from flashbench.scoring import Scoring
 
 _C = load()
 

@@ -34,7 +34,8 @@ struct BackwardScratch {
         lse = static_cast<float*>(
             scratch((2 * rows + parts * Tile::kQueryGradients + turn_words) * 4));
         if (lse == nullptr) {
-            throw std::runtime_error("no GPU memory for the scratch space of the gradients");
+            throw std::runtime_error("no scratch memory for the gradients: the GPU has none left, or "
+                                     "torch is older than 2.10");
         }
         delta = lse + rows;
         dq = delta + rows;

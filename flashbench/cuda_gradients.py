@@ -1,0 +1,75 @@
+"""What the backward kernels on CUDA devices leave to torch.
+
+They take at least one query and one key, a positive scale, queries that each see a key, and strides
+that the copy engine (TMA) can read.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flashbench.scoring import Scoring
+
+Gradients = tuple[Tensor, Tensor, Tensor]
+
+
+def with_positive_scale(q: Tensor, scoring: Scoring) -> tuple[Tensor, Scoring]:
+    """The same scores with a positive scale: its sign, or zero, becomes a factor of q."""
+    scale = scoring.scale_of(q)
+    if scale > 0 or not math.isfinite(scale):
+        return q, scoring
+    return (-q if scale else torch.zeros_like(q)), replace(scoring, scale=abs(scale) or 1.0)
+
+
+def backward(
+    kernels: Callable[..., Any],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    dout: Tensor,
+    scoring: Scoring,
+) -> Gradients:
+    """The gradients of q, k and v by `kernels`, of the same arguments."""
+    unseeing = max(-scoring.offset_of(q, k), 0) if scoring.causal else 0
+    if q.numel() == 0 or k.numel() == 0 or unseeing >= q.shape[2]:
+        return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+    if unseeing:
+        seeing = slice(unseeing, None)
+        dq = torch.zeros(q.shape, dtype=q.dtype, device=q.device)
+        dq[:, :, seeing], dk, dv = backward(
+            kernels,
+            q[:, :, seeing],
+            k,
+            v,
+            out[:, :, seeing],
+            lse[:, :, seeing].contiguous(),
+            dout[:, :, seeing],
+            scoring,
+        )
+        return dq, dk, dv
+    positive, positive_scoring = with_positive_scale(q, scoring)
+    inputs = (_readable(x) for x in (positive, k, v))
+    dq, dk, dv = kernels(*inputs, out, lse, _readable(dout), positive_scoring)
+    if positive is not q:
+        dq = -dq if scoring.scale_of(q) else torch.zeros_like(q)
+    return dq, dk, dv
+
+
+def _readable(x: Tensor) -> Tensor:
+    """x, or a copy of what TMA cannot read.
+
+    It takes contiguous head vectors, and addresses and strides that are multiples of 16 bytes.
+    """
+    chunk = 16 // x.element_size()
+    strides_fit = all(
+        size == 1 or (stride > 0 and stride % chunk == 0)
+        for size, stride in zip(x.shape[:3], x.stride()[:3], strict=True)
+    )
+    fits = x.stride(3) == 1 and strides_fit and x.data_ptr() % 16 == 0
+    return x if fits else x.clone(memory_format=torch.contiguous_format)
