@@ -200,14 +200,22 @@ PYBIND11_MODULE(_C, m) {
     };
     def_on_stream("cuda_attention", &flashbench::cuda_attention);
     def_on_stream("cuda_reference_attention", &flashbench::cuda::reference_attention);
+    // The bytes of scratch memory that cuda_attention_backward needs, with the same arguments.
+    m.def("cuda_attention_backward_scratch",
+          [](const NineAddresses& addresses, const Six& shape, const EightStrides& strides,
+             float scale, bool causal, int64_t causal_offset, int dtype, bool deterministic) {
+              return flashbench::cuda::attention_backward_scratch(
+                  backward_problem(addresses, shape, strides, scale, causal, causal_offset, dtype,
+                                   deterministic));
+          });
     m.def("cuda_attention_backward",
           [](const NineAddresses& addresses, const Six& shape, const EightStrides& strides,
              float scale, bool causal, int64_t causal_offset, int dtype, bool deterministic,
-             uintptr_t stream) {
-              flashbench::cuda_attention_backward(
+             uintptr_t scratch, uintptr_t stream) {
+              flashbench::cuda::attention_backward(
                   backward_problem(addresses, shape, strides, scale, causal, causal_offset, dtype,
                                    deterministic),
-                  reinterpret_cast<void*>(stream));
+                  reinterpret_cast<void*>(scratch), reinterpret_cast<void*>(stream));
           });
     m.def("cuda_attention_e4m3", &cuda_attention_e4m3);
 #endif

@@ -350,11 +350,6 @@ void cuda_attention(const Attention& problem, void* stream) {
     TorchScratch scratch(torch_objects.exchange, {dlpack::kCuda, cuda::current_device()});
     cuda::attention(problem, [&](int64_t bytes) { return scratch.get(bytes); }, stream);
 }
-
-void cuda_attention_backward(const AttentionBackward& problem, void* stream) {
-    TorchScratch scratch(torch_objects.exchange, {dlpack::kCuda, cuda::current_device()});
-    cuda::attention_backward(problem, [&](int64_t bytes) { return scratch.get(bytes); }, stream);
-}
 #endif
 
 void add_tensor_call(py::module_& module) {

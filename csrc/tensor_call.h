@@ -21,9 +21,8 @@ namespace flashbench {
 void add_tensor_call(pybind11::module_& module);
 
 #ifdef FLASHBENCH_CUDA
-// cuda::attention and cuda::attention_backward on the current device, with scratch memory from torch.
+// cuda::attention on the current device, with scratch memory from torch.
 void cuda_attention(const Attention& problem, void* stream);
-void cuda_attention_backward(const AttentionBackward& problem, void* stream);
 #endif
 
 }  // namespace flashbench

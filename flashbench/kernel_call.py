@@ -86,15 +86,14 @@ def _backward(
         addresses.append(Tensor.data_ptr(gradient))
         strides.append(Tensor.stride(gradient))
     deterministic = torch.are_deterministic_algorithms_enabled()
-    _call(
-        "attention_backward",
-        q,
-        addresses,
-        _shape(q, k),
-        strides,
-        *scoring.of(q, k),
-        deterministic,
-    )
+    arguments = (addresses, _shape(q, k), strides, *scoring.of(q, k), deterministic)
+    if q.is_cuda:
+        with torch.cuda.device(q.device):
+            size = C.cuda_attention_backward_scratch(*arguments)
+            scratch = torch.empty(size, dtype=torch.uint8, device=q.device)
+            _call("attention_backward", q, *arguments, Tensor.data_ptr(scratch))
+    else:
+        _call("attention_backward", q, *arguments)
     dq, dk, dv = gradients
     return dq, dk, dv
 

@@ -1,6 +1,7 @@
 // The host side of the gradients on CUDA devices: checks a problem and picks the kernels.
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -13,19 +14,17 @@ namespace flashbench::cuda {
 
 namespace {
 
-using Backward = void (*)(const AttentionBackward&, const Scratch&, cudaStream_t);
-
 // Null for a dtype that was not compiled in.
-Backward backward_of(Dtype dtype) {
+const sm90::BackwardKernels* kernels_of(Dtype dtype) {
 #ifdef FLASHBENCH_CUDA_SM90
 #ifdef FLASHBENCH_CUDA_FP16
     if (dtype == Dtype::fp16) {
-        return sm90::backward_fp16;
+        return &sm90::kBackwardFp16;
     }
 #endif
 #ifdef FLASHBENCH_CUDA_BF16
     if (dtype == Dtype::bf16) {
-        return sm90::backward_bf16;
+        return &sm90::kBackwardBf16;
     }
 #endif
 #endif
@@ -33,12 +32,10 @@ Backward backward_of(Dtype dtype) {
     return nullptr;
 }
 
-}  // namespace
-
-void attention_backward(const AttentionBackward& problem, const Scratch& scratch, void* stream) {
+const sm90::BackwardKernels& checked_kernels(const AttentionBackward& problem) {
     const Attention& forward = problem.forward;
-    const Backward backward = backward_of(forward.dtype);
-    if (backward == nullptr || device_at(current_device()).compute_capability != 90) {
+    const sm90::BackwardKernels* const kernels = kernels_of(forward.dtype);
+    if (kernels == nullptr || device_at(current_device()).compute_capability != 90) {
         throw std::invalid_argument(std::string("gradients on CUDA need a GPU of compute capability "
                                                 "9.0 and a build for sm_90a with ") +
                                     name_of(forward.dtype));
@@ -47,7 +44,17 @@ void attention_backward(const AttentionBackward& problem, const Scratch& scratch
         throw std::invalid_argument("gradients on CUDA need at least one query and one key");
     }
     check_problem(forward);
-    backward(problem, scratch, static_cast<cudaStream_t>(stream));
+    return *kernels;
+}
+
+}  // namespace
+
+int64_t attention_backward_scratch(const AttentionBackward& problem) {
+    return checked_kernels(problem).scratch_bytes(problem);
+}
+
+void attention_backward(const AttentionBackward& problem, void* scratch, void* stream) {
+    checked_kernels(problem).enqueue(problem, scratch, static_cast<cudaStream_t>(stream));
 }
 
 }  // namespace flashbench::cuda

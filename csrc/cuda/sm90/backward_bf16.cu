@@ -4,8 +4,6 @@
 
 namespace flashbench::cuda::sm90 {
 
-void backward_bf16(const AttentionBackward& problem, const Scratch& scratch, cudaStream_t stream) {
-    backward_of<__nv_bfloat16>(problem, scratch, stream);
-}
+const BackwardKernels kBackwardBf16 = backward_kernels<__nv_bfloat16>;
 
 }  // namespace flashbench::cuda::sm90

@@ -4,8 +4,6 @@
 
 namespace flashbench::cuda::sm90 {
 
-void backward_fp16(const AttentionBackward& problem, const Scratch& scratch, cudaStream_t stream) {
-    backward_of<__half>(problem, scratch, stream);
-}
+const BackwardKernels kBackwardFp16 = backward_kernels<__half>;
 
 }  // namespace flashbench::cuda::sm90

@@ -12,37 +12,41 @@
 #include "../constants.h"
 #include "../device.h"
 #include "../rows.h"
+#include "backward.h"
 #include "backward_kernel.h"
 #include "backward_rows.h"
 #include "tensor_map.h"
 
 namespace flashbench::cuda::sm90 {
 
+// Tiles of queries of a head.
+template <typename Tile>
+int64_t query_tiles_of(const Attention& forward) {
+    return (forward.q_len + Tile::kQueries - 1) / Tile::kQueries;
+}
+
 // The scratch memory of a call: lse and delta of every query, dq in fp32, and the turns of a
-// deterministic call.
+// deterministic call. All are words of four bytes.
 template <typename Tile>
 struct BackwardScratch {
     float* lse;
     float* delta;
     float* dq;
-    unsigned* turns = nullptr;
+    unsigned* turns;
 
-    BackwardScratch(const Scratch& scratch, int64_t tiles, bool deterministic) {
-        const int64_t rows = tiles * Tile::kQueries;
+    static int64_t words(int64_t tiles, bool deterministic) {
         const int64_t parts = tiles * Tile::kConsumers;
-        const int64_t turn_words = deterministic ? parts : 0;
-        lse = static_cast<float*>(
-            scratch((2 * rows + parts * Tile::kQueryGradients + turn_words) * 4));
-        if (lse == nullptr) {
-            throw std::runtime_error("no scratch memory for the gradients: the GPU has none left, or "
-                                     "torch is older than 2.10");
-        }
-        delta = lse + rows;
-        dq = delta + rows;
-        if (deterministic) {
-            turns = reinterpret_cast<unsigned*>(dq + parts * Tile::kQueryGradients);
-        }
+        return 2 * tiles * Tile::kQueries + parts * Tile::kQueryGradients +
+               (deterministic ? parts : 0);
     }
+
+    BackwardScratch(void* memory, int64_t tiles, bool deterministic)
+        : lse(static_cast<float*>(memory)),
+          delta(lse + tiles * Tile::kQueries),
+          dq(delta + tiles * Tile::kQueries),
+          turns(deterministic ? reinterpret_cast<unsigned*>(
+                                    dq + tiles * Tile::kConsumers * Tile::kQueryGradients)
+                              : nullptr) {}
 };
 
 // Throws std::invalid_argument if TMA does not support the strides.
@@ -86,12 +90,11 @@ void launch_overlapped(void (*kernel)(Parameters...), dim3 grid, int threads, in
 }
 
 template <typename Tile>
-void launch_backward(const AttentionBackward& problem, const Scratch& scratch,
-                     cudaStream_t stream) {
+void launch_backward(const AttentionBackward& problem, void* scratch, cudaStream_t stream) {
     const Attention& forward = problem.forward;
     const int64_t heads = forward.batch * forward.heads;
     const int64_t all_kv_heads = forward.batch * forward.kv_heads;
-    const int64_t query_tiles = (forward.q_len + Tile::kQueries - 1) / Tile::kQueries;
+    const int64_t query_tiles = query_tiles_of<Tile>(forward);
     const int64_t key_blocks = (forward.k_len + Tile::kKeys - 1) / Tile::kKeys;
     constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;
     if (heads > kMaxGridRows || heads * query_tiles > kMost || all_kv_heads * key_blocks > kMost) {
@@ -150,25 +153,48 @@ void launch_backward(const AttentionBackward& problem, const Scratch& scratch,
                       in_vectors(problem.dq, problem.dq_strides, forward.heads, forward.q_len));
 }
 
-// For each head dim.
-template <typename T>
-void backward_of(const AttentionBackward& problem, const Scratch& scratch, cudaStream_t stream) {
-    const int64_t head_dim = problem.forward.head_dim;
+// Calls `act` with the tile for a head dim.
+template <typename T, typename Act>
+auto with_backward_tile(int64_t head_dim, const Act& act) {
     if (head_dim <= 64) {
-        launch_backward<BackwardTile<T, 64>>(problem, scratch, stream);
-    } else if (head_dim <= 80) {
-        launch_backward<BackwardTile<T, 80>>(problem, scratch, stream);
-    } else if (head_dim <= 96) {
-        launch_backward<BackwardTile<T, 96>>(problem, scratch, stream);
-    } else if (head_dim <= 112) {
-        launch_backward<BackwardTile<T, 112>>(problem, scratch, stream);
-    } else if (head_dim <= 128) {
-        launch_backward<BackwardTile<T, 128>>(problem, scratch, stream);
-    } else if (head_dim <= 192) {
-        launch_backward<BackwardTile<T, 192>>(problem, scratch, stream);
-    } else {
-        launch_backward<BackwardTile<T, 256>>(problem, scratch, stream);
+        return act(BackwardTile<T, 64>{});
     }
+    if (head_dim <= 80) {
+        return act(BackwardTile<T, 80>{});
+    }
+    if (head_dim <= 96) {
+        return act(BackwardTile<T, 96>{});
+    }
+    if (head_dim <= 112) {
+        return act(BackwardTile<T, 112>{});
+    }
+    if (head_dim <= 128) {
+        return act(BackwardTile<T, 128>{});
+    }
+    if (head_dim <= 192) {
+        return act(BackwardTile<T, 192>{});
+    }
+    return act(BackwardTile<T, 256>{});
 }
+
+template <typename T>
+int64_t backward_scratch_bytes(const AttentionBackward& problem) {
+    return with_backward_tile<T>(problem.forward.head_dim, [&problem](auto tile) {
+        using Tile = decltype(tile);
+        const Attention& forward = problem.forward;
+        const int64_t tiles = query_tiles_of<Tile>(forward) * forward.batch * forward.heads;
+        return 4 * BackwardScratch<Tile>::words(tiles, problem.deterministic);
+    });
+}
+
+template <typename T>
+void enqueue_backward(const AttentionBackward& problem, void* scratch, cudaStream_t stream) {
+    with_backward_tile<T>(problem.forward.head_dim, [&](auto tile) {
+        launch_backward<decltype(tile)>(problem, scratch, stream);
+    });
+}
+
+template <typename T>
+constexpr BackwardKernels backward_kernels{backward_scratch_bytes<T>, enqueue_backward<T>};
 
 }  // namespace flashbench::cuda::sm90
