@@ -39,7 +39,7 @@ def test_no_candidate_has_the_name_of_a_baseline(text: str) -> None:
 
 def test_candidate_is_known_again_by_its_module() -> None:
     """By its source, or by its library; modules built into Python have no file."""
-    source = load(parse_candidate("flashbench.case:parse_shape"))[1]
+    source = load(parse_candidate("flashbench.operations.attention.shapes:parse_shape"))[1]
     assert (len(source.source_hash), source.library_hash) == (64, "")
     library = load(parse_candidate("msgspec._core:Struct"))[1]
     assert (library.source_hash, len(library.library_hash)) == ("", 64)

@@ -6,6 +6,7 @@ import pytest
 from revisions.repository import Prepared, fastattn
 
 from flashbench.builds import cache_directory
+from flashbench.measure.forks import Fresh
 from flashbench.measure.process import Worker
 from flashbench.measure.protocol import Done, Measure, Ready, Setup
 from flashbench.operations.attention.operation import attention_case
@@ -58,7 +59,9 @@ def copies() -> list[Path]:
 
 
 def loaded_files(worker: Worker) -> set[str]:
-    maps = Path(f"/proc/{worker._process.pid}/maps").read_text().splitlines()
+    assert isinstance(worker._process, Fresh)
+    pid = worker._process._process.pid
+    maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
     return {line.split(maxsplit=5)[5] for line in maps if "/fastattn/_kernels" in line}
 
 
