@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flashbench.case import Case
 from flashbench.launches import LaunchData, collect
+from flashbench.operations.attention.operation import mask_of, shape_of
 from flashbench.run_reader import load
 
 # What torch's matrix product and a copy reach on the H200 (docs/lab/cuda-kernels.md).
@@ -18,8 +19,7 @@ METRICS = ("graph", "gpu_warm", "gpu_cold", "wall")
 
 
 def name(case: Case) -> str:
-    s = case.shape
-    mask = case.mask.replace("_", " ")
+    s, mask = shape_of(case), mask_of(case).replace("_", " ")
     return f"{s.batch},{s.heads},{s.q_len},{s.head_dim} | {mask}"
 
 
