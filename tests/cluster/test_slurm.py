@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 TINY = [
     "--shape", "1,1,8,32", "--shape", "1,1,16,32", "--dtype", "fp32", "--threads", "1",
     "--min-sample", "0.1ms", "--samples", "2", "--device", "cpu", "--backends", "default",
-    "--candidate", "tests.fleet.counted:attention", "--format", "none",
+    "--candidate", "tests.fleet.counted:attention", "--workers", "fresh", "--format", "none",
 ]  # fmt: skip
 Environment = dict[str, str]
 

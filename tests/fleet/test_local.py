@@ -33,7 +33,8 @@ TINY = [
     "--shape", "1,1,8,32", "--shape", "1,1,16,32", "--dtype", "fp32", "--threads", "1",
     "--min-sample", "0.1ms", "--samples", "2", "--device", "cpu", "--backends", "default",
 ]  # fmt: skip
-COUNTED = ["--candidate", "tests.fleet.counted:attention"]
+# Started by themselves: the candidate kills the process that started its own.
+COUNTED = ["--candidate", "tests.fleet.counted:attention", "--workers", "fresh"]
 PLANNED = [Shard(1, 2, (0, 1)), Shard(2, 2, (2, 3))]  # as a planner assigns four cases
 
 
