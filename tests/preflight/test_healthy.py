@@ -7,6 +7,7 @@ import pytest
 from preflight.healthy import HEALTHY, called_in_bindings, setup_in_a_folder
 from preflight.healthy_conditions import CONDITIONS
 from preflight.kernel_project import add_submodule, kernel_project
+from preflight.planted_defines import HEALTHY_DEFINES
 from preflight.planted_includes import FOUND_ELSEWHERE
 from preflight.planted_loads import HEALTHY_LOADS
 from preflight.planted_make import HEALTHY_MAKE
@@ -17,7 +18,7 @@ from flashbench.preflight import run
 
 @pytest.mark.parametrize(
     "write",
-    [*HEALTHY, *CONDITIONS, *FOUND_ELSEWHERE, *HEALTHY_MAKE, *HEALTHY_LOADS],
+    [*HEALTHY, *CONDITIONS, *FOUND_ELSEWHERE, *HEALTHY_MAKE, *HEALTHY_LOADS, *HEALTHY_DEFINES],
     ids=lambda write: write.__name__,
 )
 def test_what_builds_is_no_error(tmp_path: Path, write: Callable[[Repository], None]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from preflight.kernel_project import add_submodule, kernel_project
 from preflight.planted import DEFECTS, deleted
 from preflight.planted_builds import by_cmake
+from preflight.planted_defines import ERRORS, UNDECIDED, WARNINGS
 from preflight.planted_includes import INCLUDES
 from preflight.planted_loads import LOADS
 from preflight.planted_make import MAKE, UNCLEAR, build_with_make
@@ -18,7 +19,7 @@ from revisions.repository import Repository
 
 from flashbench.preflight import Finding, run
 
-ALL_DEFECTS = DEFECTS | INCLUDES | MARKS | MAKE | LOADS
+ALL_DEFECTS = DEFECTS | INCLUDES | MARKS | MAKE | LOADS | ERRORS | WARNINGS
 
 
 def _found(root: Path) -> list[Finding]:
@@ -54,7 +55,18 @@ def test_each_defect_is_named_and_nothing_else(
     assert where in finding.where
     assert found in finding.found
     assert finding.fix
-    assert finding.severity == "error"
+    assert finding.severity == ("warning" if plant in WARNINGS else "error")
+
+
+@pytest.mark.parametrize("plant", UNDECIDED, ids=lambda plant: plant.__name__)
+def test_unit_left_out_that_only_a_compiler_can_judge(
+    project: Repository, plant: Callable[[Repository], str]
+) -> None:
+    """Members of classes, deduced and dispatched types: no finding, and not called ok."""
+    wanted = plant(project)
+    project.commit("Leave out a unit")
+    assert _found(project.root) == []
+    assert wanted in _skipped(project.root)["bindings against units"]
 
 
 @pytest.mark.parametrize("text", UNCLEAR)

@@ -10,6 +10,7 @@ from flashbench.preflight.finding import CannotCheck, Check, Finding, in_short
 from flashbench.preflight.source.clean_clone import file_not_in_git
 from flashbench.preflight.source.conflicts import merge_conflict
 from flashbench.preflight.source.constants import macro_against_constant
+from flashbench.preflight.source.defines import macros_of_the_build
 from flashbench.preflight.source.headers import header_not_in_git, missing_header
 from flashbench.preflight.source.instantiations import missing_instantiation
 from flashbench.preflight.source.libraries import library_not_built
@@ -67,6 +68,11 @@ CHECKS: tuple[Check[SourceTree], ...] = (
         "macros against constants",
         "the macro rewrites the constant's declaration into a syntax error",
         _reading(macro_against_constant),
+    ),
+    Check(
+        "macros of the build",
+        "what is measured depends on which of the builds made it, or nothing compiles",
+        _reading(macros_of_the_build),
     ),
     Check(
         "bindings against units",

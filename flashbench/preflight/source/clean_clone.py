@@ -15,6 +15,7 @@ from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.functions import functions_of
 from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.in_git import absent_from_clone, how_to_get, outermost_untracked
+from flashbench.preflight.source.left_out import INSTANTIATES
 from flashbench.preflight.source.listings import listed
 from flashbench.preflight.source.python_modules import lost_module, packages_of
 from flashbench.preflight.source.references import (
@@ -30,7 +31,6 @@ from flashbench.preflight.source.units import resolve
 from flashbench.revisions.project import TABLE
 
 _ENTERS = re.compile(r"\b(PYBIND11_MODULE|NB_MODULE|TORCH_LIBRARY\w*|PyInit_\w+)\b")
-_INSTANTIATES = re.compile(r"\btemplate\s+(?!<)[\w:<>,&*\s]*?\b(\w+)\s*[<(]")
 _WRITES = re.compile(r"\.write\(|write_(?:text|bytes)\(|open\([^)\n]*['\"]w|>\s*[\"$\w./{]*\.")
 
 
@@ -141,13 +141,13 @@ def _is_needed(tree: SourceTree, unit: str, local: set[str]) -> bool:
     module's own."""
     functions, source = functions_of(tree), tree.read(unit)
     names = {one.name for one in functions.defined(unit)}
-    names |= {match[1] for match in _INSTANTIATES.finditer(source.code)}
+    names |= {match[1] for match in INSTANTIATES.finditer(source.code)}
     if _ENTERS.search(source.code):
         return True
     build = build_of(tree)
     in_git = [one for one in build.files if one not in local]
     elsewhere = {one.name for file in in_git for one in functions.defined(file)}
-    wanted = (names - elsewhere) | {match[1] for match in _INSTANTIATES.finditer(source.code)}
+    wanted = (names - elsewhere) | {match[1] for match in INSTANTIATES.finditer(source.code)}
     return any(not wanted.isdisjoint(functions.words(file)) for file in in_git)
 
 

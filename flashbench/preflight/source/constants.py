@@ -22,7 +22,7 @@ def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:
     """
     files = (*tree.units, *tree.headers)
     macros = {define.name for file in files for define in tree.read(file).defines}
-    constants = {file: found for file in files if (found := _constants(tree, file, macros))}
+    constants = {file: found for file in files if (found := constants_of(tree, file, macros))}
     names = {name for found in constants.values() for name in found}
     reported = set()
     for unit in tree.units if names else ():
@@ -124,7 +124,7 @@ def _declared(text: str) -> Iterator["re.Match[str]"]:
             yield match
 
 
-def _constants(tree: SourceTree, file: str, macros: set[str]) -> dict[str, int]:
+def constants_of(tree: SourceTree, file: str, macros: set[str]) -> dict[str, int]:
     """Constants of a file that share a name with a macro, each with its line."""
     source = tree.read(file)
     found = {

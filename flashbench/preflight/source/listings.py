@@ -1,6 +1,7 @@
 """The units that build files name one by one."""
 
 import ast
+import contextlib
 import os
 import re
 from collections import defaultdict
@@ -20,13 +21,14 @@ _HERE = re.compile(
 )
 _OF_SOURCES = re.compile(r"sources?|srcs?|units", re.IGNORECASE)
 _LEFT_OUT = re.compile(r"exclu|skip|ignor|remov|generat|hip", re.IGNORECASE)
-CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]|#[^\n]*", re.DOTALL)
+_CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]|#[^\n]*", re.DOTALL)
 CMAKE_COMMAND = re.compile(r"\b(\w+)\s*\(((?:[^()]|\([^()]*\))*)\)")
 _CMAKE_LISTS = re.compile(
     r"(set|list|add_library|add_executable|target_sources|cuda_add_\w+|\w*_add_\w*(module|library))\Z",
     re.IGNORECASE,
 )
 _CMAKE_MAKES = re.compile(r"(add_custom_command|configure_file|file|execute_process)\Z", re.I)
+_CMAKE_FOLDERS = re.compile(r"\b(?:target_)?include_directories\s*\(([^()]*)\)", re.IGNORECASE)
 _SET = re.compile(r"\bset\s*\(\s*(\w+)\s+\"?([^\s\"()]+)\"?\s*\)", re.IGNORECASE)
 _LOOP = re.compile(r"\bforeach\s*\(\s*(\w+)\s+((?!(?:IN|RANGE)\b)[^()]*)\)", re.IGNORECASE)
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
@@ -50,6 +52,25 @@ def unclear(tree: SourceTree) -> Iterator[str]:
                 if needed and ANY in name:
                     shown = name.replace(ANY, "...")
                     yield f"{at.file}:{at.number} includes {shown}, which only make evaluates"
+
+
+def include_folders(tree: SourceTree) -> Iterator[Listed]:
+    """Yield the include directories below the project that setup.py and CMake name."""
+    values = _cmake_values(tree)
+    for file in tree.build_files:
+        if PurePosixPath(file).name == "setup.py":
+            with contextlib.suppress(*UNREADABLE):
+                for one in script_of(tree, file).folders():
+                    if one.sure and not _is_unclear(one.text):
+                        yield file, one.text, one.line
+        elif is_build(file) and file.endswith((".txt", ".cmake")):
+            text = without_comments(tree.read(file).text)
+            for command in _CMAKE_FOLDERS.finditer(text):
+                words = command[1].replace('"', "").split()
+                for name in (name for word in words for name in _evaluated(word, values)):
+                    plain = _HERE.sub("", name)
+                    if "/" in name and not _is_unclear(plain) and re.fullmatch(r"[\w./+-]+", plain):
+                        yield file, plain, text.count("\n", 0, command.start()) + 1
 
 
 def _is_unclear(name: str) -> bool:
@@ -116,9 +137,14 @@ def _in_python(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
     yield from sorted(seen, key=lambda one: one[1])
 
 
+def without_comments(text: str) -> str:
+    """The code of a CMake file, on its lines."""
+    return _CMAKE_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+
+
 def _in_cmake(text: str) -> Iterator[tuple[str, int]]:
     """Find what targets and source lists hold, except what another command writes."""
-    code = CMAKE_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    code = without_comments(text)
     made = {
         PurePosixPath(word).name
         for command in CMAKE_COMMAND.finditer(code)
@@ -144,7 +170,7 @@ def _cmake_values(tree: SourceTree) -> dict[str, list[str]]:
     given: dict[str, set[str]] = defaultdict(set)
     for file in tree.build_files:
         if file.endswith(("CMakeLists.txt", ".cmake")):
-            code = CMAKE_COMMENT.sub("", tree.read(file).text)
+            code = without_comments(tree.read(file).text)
             for name, value in (*_SET.findall(code), *_LOOP.findall(code)):
                 given[name].add(value)
     values = {name: next(iter(texts)).split() for name, texts in given.items() if len(texts) == 1}

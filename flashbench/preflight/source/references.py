@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.errors import InvalidInputError
-from flashbench.preflight.source.listings import CMAKE_COMMAND, CMAKE_COMMENT
+from flashbench.preflight.source.listings import CMAKE_COMMAND, without_comments
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
 from flashbench.preflight.source.python_modules import Import, bound_names, files_of, packages_of
 from flashbench.preflight.source.removed import removed_files
@@ -162,7 +162,7 @@ def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
 
 
 def _of_cmake(tree: SourceTree, file: str, text: str) -> Iterator[tuple[str, int, bool]]:
-    code = CMAKE_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    code = without_comments(text)
     depths = [
         (match.start(), -1 if match[1].lower().startswith("end") else 1)
         for match in re.finditer(r"(?im)^[ \t]*((?:end)?(?:if|function|macro|foreach))\s*\(", code)

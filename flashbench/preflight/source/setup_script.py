@@ -51,6 +51,7 @@ class SetupScript:
     _returned: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
     _sources: list[ast.expr] = field(default_factory=list)
     _names: list[ast.expr] = field(default_factory=list)
+    _folders: list[ast.expr] = field(default_factory=list)
     _busy: set[str] = field(default_factory=set)
     _known: dict[str, tuple[Text, ...]] = field(default_factory=dict)
 
@@ -78,6 +79,10 @@ class SetupScript:
         """Sources given to extensions."""
         return [text for entry in self._sources for text in self._value(entry)]
 
+    def folders(self) -> list[Text]:
+        """Include directories given to extensions."""
+        return [text for entry in self._folders for text in self._value(entry)]
+
     def modules(self) -> list[Text]:
         """Names given to extensions."""
         return [text for entry in self._names for text in self._value(entry)]
@@ -88,6 +93,7 @@ class SetupScript:
 
     def _call(self, node: ast.Call, parameters: dict[str, list[str]]) -> None:
         self._sources += [one.value for one in node.keywords if one.arg == "sources"]
+        self._folders += [one.value for one in node.keywords if one.arg == "include_dirs"]
         called = dotted(node.func)
         if called.lower().endswith("extension"):
             named = [one.value for one in node.keywords if one.arg == "name"]

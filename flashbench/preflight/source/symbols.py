@@ -20,6 +20,7 @@ from flashbench.preflight.source.functions import (
 )
 from flashbench.preflight.source.generated import written_by_a_generator
 from flashbench.preflight.source.in_git import how_to_get
+from flashbench.preflight.source.left_out import left_out_but_used
 from flashbench.preflight.source.removed import removed_units
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import units_without_source
@@ -85,7 +86,7 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
                 yield finding
             else:
                 doubts.append(finding)
-    yield from in_short(doubts)
+    yield from in_short([*doubts, *left_out_but_used(tree, reported)])
 
 
 def _finding(

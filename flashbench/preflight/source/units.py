@@ -16,8 +16,9 @@ from flashbench.preflight.source.in_git import (
     how_to_get,
     outermost_untracked,
 )
-from flashbench.preflight.source.listings import listed, unclear
+from flashbench.preflight.source.listings import include_folders, listed, unclear
 from flashbench.preflight.source.references import called_modules, settings_of
+from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.setup_script import why_unreadable
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
@@ -45,9 +46,28 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         elif lacks := _all_absent(tree, found):
             what, fix = lacks
             yield Finding(where, f"lists {found[0]}, which {what}", fix)
+    yield from _folders_not_found(tree)
     if unknown := build_of(tree).unknown:
         yield CannotCheck(f"{unknown}: --level build compiles it")
     yield from in_short(list(unclear(tree)))
+
+
+def _folders_not_found(tree: SourceTree) -> Iterator[Finding]:
+    """Report include directories that nothing makes: a compiler ignores them without a word."""
+    for file, name, line in include_folders(tree):
+        places = {_path(file, name), os.path.normpath(name)}
+        inside = any(
+            f"{one}/".startswith(f"{module}/") for one in places for module in tree.modules
+        )
+        elsewhere = name.startswith("/") or any(one.startswith("..") for one in places)
+        there = any((tree.root / one).is_dir() for one in places)
+        if there or inside or elsewhere or re.search(r"\bbuild|gen", name):
+            continue
+        below = tuple(f"{one}/" for one in places)
+        gone = next((one for one in removed_files(tree) if one.startswith(below)), "")
+        what, fix = how_to_get(tree, gone) if gone else ("", f"correct {name}, or remove it")
+        found = f"includes from {name}: no such folder" + (f", {what}" if what else "")
+        yield Finding(f"{file}:{line}", found, fix, "warning")
 
 
 def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[Finding]:

@@ -1,0 +1,124 @@
+"""Macros that build files define: the same value wherever a unit sees them, and no constant's name.
+
+Only literal definitions count, outside of conditions, of names that the sources use.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from flashbench.preflight.finding import CannotCheck, Finding, in_short
+from flashbench.preflight.source.compiled import build_of
+from flashbench.preflight.source.constants import constants_of
+from flashbench.preflight.source.listings import is_build, listed
+from flashbench.preflight.source.setup_script import is_optional
+from flashbench.preflight.source.tree import SourceTree, is_test
+from flashbench.preflight.source.units import resolve
+
+_COMMENT = re.compile(r"(?m)#[^\n]*")
+_FLAG = re.compile(r"(?<![\w-])-D\s?([A-Za-z_]\w*)(?:=([\w.+-]+))?(?=[\s\"',;)\]]|\Z)")
+_PAIR = re.compile(r"\(\s*[\"'](\w+)[\"']\s*,\s*[\"']?([\w.+-]+|None)[\"']?\s*\)")
+_OF_CMAKE = re.compile(r"\b(?:target|add)_compile_definitions\s*\(([^()]*)\)", re.IGNORECASE)
+_WORD = re.compile(r"(?<![\w$={.-])([A-Za-z_]\w*)=([\w.+-]+)(?=[\s\"]|\Z)")
+_BLOCK = re.compile(r"(?im)^[ \t]*(end)?(?:if\w*|function|macro|foreach)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class BuildDefine:
+    """`-DNAME=VALUE` in a build file; "1" without a value."""
+
+    file: str
+    line: int
+    name: str
+    value: str
+
+
+def macros_of_the_build(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
+    """Find `-D` definitions that rewrite a constant, or contradict each other."""
+    yield from _rewritten(tree)
+    yield from _contradicting(tree)
+
+
+def _rewritten(tree: SourceTree) -> Iterator[Finding]:
+    """Find a `-DWARP_SIZE=32` whose name a compiled file declares as a constant."""
+    defines = {one.name: one for one in _defines(tree)}
+    files = build_of(tree).files if defines else ()
+    for file in sorted(tree.closure_of(files)):
+        for name, line in constants_of(tree, file, set(defines)).items():
+            if name not in tree.read(file).asked_for:
+                one = defines[name]
+                found = f"-D{name}={one.value} rewrites the constant {name} of {file}:{line}"
+                fix = f"keep the constexpr in {file}, and remove -D{name}"
+                yield Finding(f"{one.file}:{one.line}", found, fix)
+
+
+def _contradicting(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
+    """Find a macro that two build files of the same unit define by different values. One file with
+    several values compiles variants."""
+    named: dict[str, dict[str, list[BuildDefine]]] = defaultdict(lambda: defaultdict(list))
+    for one in _defines(tree):
+        named[one.name][one.file].append(one)
+    doubts = list[str]()
+    for name, files in named.items():
+        values = {file: {one.value for one in found} for file, found in files.items()}
+        if len(set.union(*values.values())) < 2 or any(len(one) > 1 for one in values.values()):
+            continue
+        (first, *_), (other, *_) = sorted(files.values(), key=lambda found: found[0].file)[:2]
+        places = f"{other.file}:{other.line}", f"{first.file}:{first.line}"
+        found = f"defines {name}={other.value}, and {places[1]} defines {name}={first.value}"
+        both = _units(tree)[first.file] & _units(tree)[other.file]
+        if any(_uses(tree, unit, name) for unit in both):
+            yield Finding(places[0], found, "write the same value in both", "warning")
+        else:
+            doubts.append(f"{places[0]} {found}: for different units")
+    yield from in_short(doubts)
+
+
+@lru_cache(maxsize=1)
+def _defines(tree: SourceTree) -> tuple[BuildDefine, ...]:
+    """Definitions in build files of names that units or headers use."""
+    found = []
+    for file in tree.build_files:
+        if not is_build(file) or is_test(file):
+            continue
+        text = _COMMENT.sub("", tree.read(file).text)
+        matches = [*_FLAG.finditer(text)]
+        if file.endswith(".py") and (begun := text.find("define_macros")) >= 0:
+            matches += _PAIR.finditer(text, begun)
+        for command in _OF_CMAKE.finditer(text):
+            matches += _WORD.finditer(text, command.start(1), command.end(1))
+        for match in matches:
+            line = text.count("\n", 0, match.start()) + 1
+            opened = [
+                1 if one[1] is None else -1 for one in _BLOCK.finditer(text, 0, match.start())
+            ]
+            conditional = is_optional(text, line) if file.endswith(".py") else sum(opened) > 0
+            if not conditional:
+                found.append(BuildDefine(file, line, match[1], match[2] or "1"))
+    names = {one.name for one in found}
+    used = {name for name in names if any(_has(tree, file, name) for file in _sources(tree))}
+    return tuple(one for one in found if one.name in used)
+
+
+@lru_cache(maxsize=1)
+def _units(tree: SourceTree) -> dict[str, set[str]]:
+    """The units that each build file lists."""
+    units: dict[str, set[str]] = defaultdict(set)
+    for file, name, _ in listed(tree):
+        units[file].update(resolve(tree, file, name))
+    return units
+
+
+def _sources(tree: SourceTree) -> tuple[str, ...]:
+    return (*tree.units, *tree.headers)
+
+
+def _has(tree: SourceTree, file: str, name: str) -> bool:
+    code = tree.read(file).code
+    return name in code and re.search(rf"\b{name}\b", code) is not None
+
+
+def _uses(tree: SourceTree, unit: str, name: str) -> bool:
+    return any(_has(tree, file, name) for file in tree.closure(unit))

@@ -1,0 +1,50 @@
+"""What compiled files use of units that the build leaves out, where only a compiler can decide."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from flashbench.preflight.source.compiled import build_of
+from flashbench.preflight.source.functions import functions_of
+from flashbench.preflight.source.tree import SourceTree
+
+INSTANTIATES = re.compile(r"\btemplate\s+(?!<)[\w:<>,&*\s]*?\b(\w+)\s*[<(]")
+_REST = re.compile(r"[^;{}]*")
+
+
+def left_out_but_used(tree: SourceTree, reported: Iterable[str]) -> Iterator[str]:
+    """Name units left out of the build, but for those reported, that define a class's member or
+    instantiate a template which compiled files call: for types that they deduce or dispatch."""
+    build, functions = build_of(tree), functions_of(tree)
+    left_out = [unit for unit in tree.units if unit not in reported and build.leaves_out(unit)]
+    compiled = tree.closure_of(build.files) if left_out else ()
+    words = frozenset[str]().union(*map(functions.words, compiled))
+    made = {one.qualified for file in compiled for one in functions.defined(file)}
+    made |= {text for file in compiled for _, text in _instantiated(tree, file)}
+    for unit in left_out:
+        members = (
+            one.name
+            for one in functions.defined(unit)
+            if one.qualifier
+            and one.qualified not in made
+            and words.issuperset((one.name, one.qualifier[-1]))
+            and _calls_member(tree, compiled, one.name)
+        )
+        templates = (
+            name for name, text in _instantiated(tree, unit) if name in words and text not in made
+        )
+        if name := next(members, "") or next(templates, ""):
+            yield f"{unit} defines {name}, which compiled files use, and the build leaves it out"
+
+
+def _instantiated(tree: SourceTree, file: str) -> Iterator[tuple[str, str]]:
+    """Templates that a file instantiates explicitly: the name, and the text without namespaces."""
+    plain = tree.read(file).plain
+    for match in INSTANTIATES.finditer(plain) if "template" in plain else ():
+        rest = _REST.match(plain, match.end())
+        text = f"{match[0]}{rest[0] if rest else ''}"
+        yield match[1], re.sub(r"\w+\s*::|\s", "", text)
+
+
+def _calls_member(tree: SourceTree, files: Iterable[str], name: str) -> bool:
+    call = re.compile(rf"(?:\.|->|::)\s*{name}\s*\(")
+    return any(call.search(tree.read(file).plain) for file in files)
