@@ -55,11 +55,12 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
 def _folders_not_found(tree: SourceTree) -> Iterator[Finding]:
     """Report include directories that nothing makes: a compiler ignores them without a word."""
     for file, name, line in include_folders(tree):
-        places = {_path(file, name), os.path.normpath(name)}
+        # CMAKE_SOURCE_DIR may be any folder above.
+        places = {os.path.normpath(one / name) for one in PurePosixPath(file).parents}
         inside = any(
             f"{one}/".startswith(f"{module}/") for one in places for module in tree.modules
         )
-        elsewhere = name.startswith("/") or any(one.startswith("..") for one in places)
+        elsewhere = name.startswith("/") or _path(file, name).startswith("..")
         there = any((tree.root / one).is_dir() for one in places)
         if there or inside or elsewhere or re.search(r"\bbuild|gen", name):
             continue
