@@ -62,6 +62,8 @@ constexpr Family kDecode{FLASHBENCH_FP16(decode::forward_fp16),
 constexpr Family kSm90{FLASHBENCH_FP16(sm90::forward_fp16), FLASHBENCH_BF16(sm90::forward_bf16)};
 constexpr Family kSm90Wide{FLASHBENCH_FP16(sm90::forward_wide_fp16),
                            FLASHBENCH_BF16(sm90::forward_wide_bf16)};
+constexpr Family kSm90WithLse{FLASHBENCH_FP16(no_scratch<sm90::forward_with_lse_fp16>),
+                              FLASHBENCH_BF16(no_scratch<sm90::forward_with_lse_bf16>)};
 constexpr Family kSm90Split{FLASHBENCH_FP16(no_scratch<sm90::forward_split_fp16>),
                             FLASHBENCH_BF16(no_scratch<sm90::forward_split_bf16>)};
 constexpr Family kSm90Short{FLASHBENCH_FP16(no_scratch<sm90::forward_short_fp16>),
@@ -198,7 +200,7 @@ const Family& family_of(const Attention& problem, const Device& device) {
 const Family& family_with_lse(const Attention& problem, const Device& device) {
 #ifdef FLASHBENCH_CUDA_SM90
     if (device.compute_capability == 90 && problem.scale > 0.0f && std::isfinite(problem.scale)) {
-        return problem.head_dim <= 128 ? kSm90 : kSm90Wide;
+        return kSm90WithLse;
     }
 #endif
     static_cast<void>(problem);
@@ -259,7 +261,6 @@ void attention(const Attention& problem, const Scratch& scratch, void* stream) {
                                  "; the CUDA kernels need 8.0 or later");
     }
     const ByMask parts = by_mask(problem);
-    const Scratch no_memory = [](int64_t) { return nullptr; };
     for (const Attention& part : {parts.unseeing, parts.seeing}) {
         if (part.q_len == 0) {
             continue;
@@ -267,9 +268,7 @@ void attention(const Attention& problem, const Scratch& scratch, void* stream) {
         const bool with_lse = part.lse != nullptr && part.k_len > 0;
         const Family& family =
             with_lse ? family_with_lse(part, device) : family_of(part, device);
-        // Kernels that divide their last tiles do not write lse.
-        family.of(part.dtype)(part, with_lse ? no_memory : scratch,
-                              static_cast<cudaStream_t>(stream));
+        family.of(part.dtype)(part, scratch, static_cast<cudaStream_t>(stream));
         if (part.lse != nullptr && part.k_len == 0) {
             store_lse_of_no_keys(part, static_cast<cudaStream_t>(stream));
         }

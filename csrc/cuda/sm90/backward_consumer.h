@@ -78,6 +78,7 @@ struct BackwardConsumer {
         return shared.gradients(Tile::kSplitDims ? 2 * buffer + consumer : buffer);
     }
     __device__ __forceinline__ void release(uint32_t barrier) const {
+        __syncwarp();  // all lanes have read lse or delta
         if (lane == 0) {
             ptx::mbarrier_arrive(barrier);
         }

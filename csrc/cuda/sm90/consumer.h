@@ -127,7 +127,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         if (is_part(work)) {
             store_part_statistics<Tile>(launch.tail, work.part, consumer, part.softmax);
         }
-        if (!Tile::kDivided && problem.lse != nullptr) {
+        if constexpr (Tile::kWithLse) {
             store_group_lse(problem, work.batch, work.head, first_row_of(work), part.softmax);
         }
     };

@@ -34,6 +34,26 @@ constexpr Cost kCost64x128{{1.16, 0.7}, {1.10, 1.2}, 4.5};
 constexpr Cost kCost80x192{{1.40, 0.3}, {1.45, 2.05}, 5.5};
 constexpr Cost kCost80x128{{1.35, 0.6}, {1.40, 1.9}, 4.5};
 
+// Those that also store lse: fewer, as each is one more kernel to compile.
+template <typename T>
+void forward_with_lse(const Attention& problem, cudaStream_t stream) {
+    if (problem.head_dim <= 64) {
+        launch<typename Tile<T, 64, 2, 128>::WithLse>(problem, stream);
+    } else if (problem.head_dim <= 80) {
+        launch<typename Tile<T, 80, 2, 128>::WithLse>(problem, stream);
+    } else if (problem.head_dim <= 96) {
+        launch<typename Tile<T, 96, 2, 128>::WithLse>(problem, stream);
+    } else if (problem.head_dim <= 112) {
+        launch<typename Tile<T, 112, 2, 128>::WithLse>(problem, stream);
+    } else if (problem.head_dim <= 128) {
+        launch<typename Tile<T, 128, 2, 128>::WithLse>(problem, stream);
+    } else if (problem.head_dim <= 192) {
+        launch<typename Tile<T, 192, 2, 96>::WithLse>(problem, stream);
+    } else {
+        launch<typename Tile<T, 256, 2, 64>::WithLse>(problem, stream);
+    }
+}
+
 // Head dims to 128.
 template <typename T>
 void forward_narrow(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {

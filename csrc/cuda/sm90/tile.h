@@ -24,11 +24,15 @@ constexpr int kControlBytes = 512;
 // A tile of `consumers` warpgroups, 64 query rows each, by `keys` keys. K and V have
 // two buffers each. One more warpgroup fills them (the producer). head_dim: the dims that are
 // multiplied, a multiple of 16. `divided`: in launches with a divided tail (tail.h), never causal.
-template <typename T, int head_dim, int consumers, int keys, bool divided = false>
+// `with_lse`: also stores the log-sum-exp of each row, which costs others up to 4 % where they only ask.
+template <typename T, int head_dim, int consumers, int keys, bool divided = false,
+          bool with_lse = false>
 struct Tile {
     using Type = T;
     using Divided = Tile<T, head_dim, consumers, keys, true>;
+    using WithLse = Tile<T, head_dim, consumers, keys, false, true>;
     static constexpr bool kDivided = divided;
+    static constexpr bool kWithLse = with_lse;
     static constexpr int kHeadDim = head_dim;
     static constexpr int kConsumers = consumers;
     static constexpr int kRows = consumers * kGroupRows;
