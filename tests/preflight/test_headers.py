@@ -30,7 +30,7 @@ def namesake_elsewhere(project: Repository) -> str:
     for folder in ("csrc/sm80", "csrc/sm90"):
         project.write(f"{folder}/softmax.h", "#pragma once\n")
         project.write(f"{folder}/kernel.h", '#pragma once\n#include "softmax.h"\n')
-    project.commit("Two kernels")
+    _include(project, '#include "sm80/kernel.h"\n#include "sm90/kernel.h"')
     project.git("rm", "-q", "csrc/sm80/softmax.h")
     project.commit("Remove a header whose name another folder has")
     return "softmax.h"
@@ -44,7 +44,7 @@ def namesake_in_a_compiled_folder(project: Repository) -> str:
     project.write("csrc/sm80/kernel.h", '#pragma once\n#include "tile.h"\n')
     project.write("csrc/sm90/tile.h", "#pragma once\n")
     project.write("csrc/sm90/kernel.h", '#pragma once\n#include "tile.h"\n')
-    project.commit("Two kernels")
+    _include(project, '#include "sm80/kernel.h"\n#include "sm90/kernel.h"')
     project.git("rm", "-q", "csrc/sm90/tile.h")
     project.commit("Remove a header whose name a folder of units has")
     return "tile.h"
@@ -186,7 +186,7 @@ def test_one_lost_header_is_one_error(project: Repository) -> None:
     project.commit("More units")
     (project.root / "csrc/config.h").unlink()
     (finding,) = _found(project)
-    assert finding.where == "csrc/a.cu:1"
+    assert finding.where == "csrc/forward.h:2"  # the first that the build reads
     assert finding.found.endswith("; 3 more files need it")
     assert finding.fix == "git checkout -- csrc/config.h"
     project.git("rm", "-q", "csrc/config.h")
@@ -204,12 +204,25 @@ def test_header_in_a_repository_of_its_own(project: Repository) -> None:
     assert finding.fix.startswith("git -C third_party/tiles add -f local.h")
 
 
+@pytest.mark.parametrize("file", ["csrc/old.h", "tests/unit.cpp"])
+def test_header_of_what_no_build_reads(project: Repository, file: str) -> None:
+    """It is a warning, until a unit of the build includes the file."""
+    project.write(file, '#include "gone.h"\n')
+    project.commit("Leave a file that nothing compiles")
+    (finding,) = _found(project)
+    assert finding.severity == "warning"
+    assert finding.found.endswith("; no unit of the build includes this file")
+    _include(project, f'#include "../{file}"')
+    (finding,) = _found(project)
+    assert finding.severity == "error"
+
+
 def test_namesake_is_not_said_to_differ_in_case(project: Repository) -> None:
     """A header of the same name in another folder is no other spelling."""
     project.write("csrc/detail/copy.h", "#pragma once\n")
     project.write("csrc/detail/move.h", '#pragma once\n#include "../sm90/copy.h"\n')
     project.write("csrc/sm90/move.h", "#pragma once\n")
-    project.commit("Include a header of another folder")
+    _include(project, '#include "detail/move.h"')
     (finding,) = _found(project)
     assert finding.found == '#include "../sm90/copy.h": no such file, never in git'
 

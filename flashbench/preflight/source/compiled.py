@@ -50,6 +50,18 @@ class CompiledUnits:
         """Units the build may compile, and the units those include."""
         return frozenset(one for one in self.tree.closure_of(self.units) if one.endswith(UNITS))
 
+    @cached_property
+    def _read(self) -> frozenset[str] | None:
+        """Files that units include which something may compile; None if text does not tell."""
+        read = self.tree.closure_of([one for one in self.tree.units if not self.leaves_out(one)])
+        if self.unknown or not self.units or any(self.tree.read(one).computed for one in read):
+            return None
+        return frozenset(read)
+
+    def may_read(self, file: str) -> bool:
+        """Whether a compiler may read the unit or header."""
+        return self._read is None or file in self._read
+
     def leaves_out(self, file: str) -> bool:
         """Whether no build file names the unit, nor any script that may compile."""
         if self.unknown or not self.units or file in self.files or not file.endswith(UNITS):

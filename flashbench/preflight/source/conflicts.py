@@ -1,11 +1,13 @@
 """Marks of a merge that nobody finished, in sources and build files."""
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from flashbench.preflight.finding import Finding
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.tree import SourceTree
+from flashbench.revisions import git
 
 _BEGINS, _MIDDLE, _ENDS = "<<<<<<< ", "=======", ">>>>>>> "
 
@@ -15,9 +17,18 @@ def merge_conflict(tree: SourceTree) -> Iterator[Finding]:
     built = (file for file in tree.build_files if is_build(file) or file.endswith(".toml"))
     for file in (*tree.units, *tree.headers, *built):
         if line := conflict_line(tree, file):
-            yield Finding(
-                f"{file}:{line}", "has the marks of a merge conflict", f"git mergetool -- {file}"
-            )
+            fix = f"git mergetool -- {shlex.quote(file)}"
+            if not _is_unmerged(tree, file):  # the merge is over, and its tool has nothing to do
+                fix = f"edit {file}: keep one side, without the marks, and commit it"
+            yield Finding(f"{file}:{line}", "has the marks of a merge conflict", fix)
+
+
+def _is_unmerged(tree: SourceTree, file: str) -> bool:
+    """Whether git still knows both sides of a file."""
+    try:
+        return bool(git.listed(tree.root, "ls-files", "-z", "--unmerged", "--", file))
+    except git.GitError:
+        return False
 
 
 def conflict_line(tree: SourceTree, file: str) -> int:

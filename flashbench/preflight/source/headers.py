@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from flashbench.preflight.finding import CannotCheck, Finding, in_short
+from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
+from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.computed_includes import computed_includes
 from flashbench.preflight.source.cxx import Include
 from flashbench.preflight.source.generated import generated, may_be_fetched
@@ -16,6 +17,8 @@ from flashbench.preflight.source.providers import provider
 from flashbench.preflight.source.search_path import SearchPath, search_path_of
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
+
+UNREAD = "; no unit of the build includes this file"
 
 
 def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
@@ -57,7 +60,8 @@ def _by_header(
 
 def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) -> Finding:
     """Report a header once, at the first include that needs it."""
-    name, include = next((one for one in group if not one[1].conditional), group[0])
+    read = build_of(tree).may_read
+    name, include = min(group, key=lambda one: (not read(one[0]), one[1].conditional))
     kin = _other_case(tree, include.name)
     script = may_be_fetched(tree, include.name)
     others = len({file for file, _ in group} - {name})
@@ -71,9 +75,10 @@ def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) ->
         + (f", {what}" if what and not kin else "")
         + (f"; {kin} differs in case alone" if kin else "")
         + (f"; {script} may fetch it" if script else "")
+        + ("" if read(name) else UNREAD)
         + (f"; {others} more file{'s need' if others > 1 else ' needs'} it" if others else ""),
         fix,
-        "warning" if include.conditional or script else "error",
+        "warning" if include.conditional or script or not read(name) else "error",
     )
 
 
@@ -104,7 +109,21 @@ def header_not_in_git(tree: SourceTree) -> Iterator[Finding]:
             if (lacks := _lacks(tree, name, found)) is not None:
                 reported.add(found)
                 what, fix = lacks
-                yield Finding(f"{name}:{include.line}", f"{found} {what}", fix)
+                severity: Severity = "error"
+                if not any(build_of(tree).may_read(one) for one in _includers(tree, search, found)):
+                    what, severity = what + UNREAD, "warning"
+                yield Finding(f"{name}:{include.line}", f"{found} {what}", fix, severity)
+
+
+def _includers(tree: SourceTree, search: SearchPath, found: str) -> Iterator[str]:
+    """Files of git that include this header."""
+    name = PurePosixPath(found).name
+    for file in (*tree.units, *tree.headers):
+        if file in (tree.tracked or ()) and any(
+            one.name.endswith(name) and _found(tree, search, file, one) == found
+            for one in tree.read(file).includes
+        ):
+            yield file
 
 
 def _lacks(tree: SourceTree, includer: str, found: str) -> tuple[str, str] | None:

@@ -27,7 +27,8 @@ from flashbench.preflight.source.units import units_without_source
 
 _BINDS = re.compile(r"\b(PYBIND11_MODULE|TORCH_LIBRARY\w*|NB_MODULE|PyInit_\w+|PyModuleDef)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_IN_MACRO = re.compile(r"\b([A-Z][A-Z0-9_]{2,})\s*\([^;{}]*\Z")
+# A macro's call that is open where the text ends.
+_IN_MACRO = re.compile(r"\b([A-Z][A-Z0-9_]{2,})\s*\((?:[^;{}()]|\([^;{}()]*\)|\()*\Z")
 # Folders of third-party code, whose libraries are linked.
 _VENDORED = re.compile(
     r"(^|/)(third[_-]?party|3rd[_-]?party|external|extern|vendor(ed)?|deps|dependencies|contrib)/",
@@ -102,10 +103,12 @@ def _finding(
         return Finding(
             where, found, f"add {unit} to the sources of the build", _severity(tree, user, name)
         )
-    gone = "" if wanted.nearly else _removed_holder(tree, wanted.one)
+    # A namesake in another scope says less than the unit that was removed.
+    overloaded = any(is_in_scope(wanted.one, other) for _, other in wanted.nearly)
+    gone = "" if overloaded else _removed_holder(tree, wanted.one)
     if (reason := _may_be_defined(tree, name)) is not None:
         return f"{name}: {reason}" if by_binding else None
-    if wanted.nearly:
+    if wanted.nearly and not gone:
         file, other = wanted.nearly[0]
         at = f"{file}:{tree.read(file).line_of(other.place)}"
         if is_in_scope(wanted.one, other):
