@@ -8,7 +8,9 @@ from dataclasses import replace
 import torch
 from torch.nn.attention.bias import CausalVariant
 
+from flashbench import kernel_call
 from flashbench.fp8 import attention_e4m3, quantize_e4m3
+from flashbench.scoring import Scoring
 from flashbench.torch_attention import _C, attention
 
 CASES = [
@@ -73,6 +75,24 @@ def e4m3() -> None:
             attention_e4m3(quantized, **mask)
 
 
+# The tiles of csrc/cuda/sm90/backward_launch.h, with groups, last tiles and more than one block.
+GRADIENT_CASES = [(4, 2, 200, 290, head_dim) for head_dim in (64, 80, 96, 112, 128, 192, 256)]
+
+
+def gradients() -> None:
+    """Forward and backward, in any order of blocks and in turns."""
+    for heads, kv_heads, q_len, k_len, head_dim in GRADIENT_CASES:
+        q, dout = torch.randn(2, 1, heads, q_len, head_dim, dtype=torch.bfloat16).cuda()
+        k, v = torch.randn(2, 1, kv_heads, k_len, head_dim, dtype=torch.bfloat16).cuda()
+        for scoring in (Scoring(False, False, None), Scoring(True, True, None)):
+            for deterministic in (False, True):
+                torch.use_deterministic_algorithms(deterministic)
+                out, lse = kernel_call.forward(q, k, v, scoring, with_lse=True)
+                assert lse is not None
+                kernel_call.backward(q, k, v, out, lse, dout, scoring)
+    torch.use_deterministic_algorithms(False)
+
+
 def main() -> None:
     torch.manual_seed(0)
     for dtype in (torch.float16, torch.bfloat16):
@@ -92,6 +112,8 @@ def main() -> None:
                     attention(q, k.cuda(), k.cuda(), **options)
     if _C.has_cuda_e4m3() and torch.cuda.get_device_capability() == (9, 0):
         e4m3()
+    if "90a" in _C.build_info()["cuda_archs"] and torch.cuda.get_device_capability() == (9, 0):
+        gradients()
     torch.cuda.synchronize()
     print("done")
 
