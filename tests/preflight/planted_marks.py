@@ -22,6 +22,18 @@ def conflict_in_settings(project: Repository) -> None:
     _conflict(project, "pyproject.toml", 'callable = "flash.api:attention"')
 
 
+def conflict_in_a_module(project: Repository) -> None:
+    project.write("flash/tables.py", "TABLE = 1\n")
+    project.write("flash/__init__.py", "from flash.tables import TABLE\n")
+    _conflict(project, "flash/tables.py", "TABLE = 1")
+
+
+def module_that_python_cannot_read(project: Repository) -> None:
+    project.write("flash/__init__.py", "from flash.tables import TABLE\n")
+    project.write("flash/tables.py", "def table(:\n")
+    project.commit("A slip of the pen")
+
+
 def renamed_by_cmake(project: Repository) -> None:
     project.write(
         "csrc/CMakeLists.txt",
@@ -56,6 +68,12 @@ MARKS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     conflict_in_a_header: ("merge conflicts", "csrc/config.h:2", "merge conflict"),
     conflict_in_setup: ("merge conflicts", "setup.py:7", "merge conflict"),
     conflict_in_settings: ("merge conflicts", "pyproject.toml:5", "merge conflict"),
+    conflict_in_a_module: ("merge conflicts", "flash/tables.py:1", "merge conflict"),
+    module_that_python_cannot_read: (
+        "project settings",
+        "flash/tables.py:1",
+        "Python cannot read it",
+    ),
     renamed_by_cmake: (
         "module name",
         "csrc/bindings.cpp:12",

@@ -163,6 +163,13 @@ def test_fix_of_a_failed_build(subject: BuildSubject, status: str, reason: str, 
     assert fix in next_step.fix(subject, _built(status, reason))
 
 
+def test_fix_of_an_import_that_hangs(subject: BuildSubject) -> None:
+    """A longer limit does not help what was built and does not load."""
+    built = _built("timeout", "loading took longer than 20 s")
+    built.build.status = "built"
+    assert "faulthandler" in next_step.fix(subject, built)
+
+
 @pytest.mark.parametrize(
     ("tool", "fix"),
     [("cmake", "pip install cmake"), ("make", "apt-get install make"), ("bazel", "install bazel")],

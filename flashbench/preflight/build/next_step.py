@@ -61,6 +61,10 @@ def fix(subject: BuildSubject, built: "Built") -> str:
             return say(subject, found)
     if not built.kept:
         return "correct this machine, and the same command tries again"
+    if built.status == "timeout" and built.build.status == "built":
+        name = subject.project.callable.partition(":")[0]
+        import_it = f"import faulthandler; faulthandler.dump_traceback_later(10); import {name}"
+        return f"python -c '{import_it}'  # says where the import hangs"
     if built.status == "timeout":
         return "flashbench preflight --level build --timeout 1h"
     purpose = "build" if built.build.status != "built" else "load"

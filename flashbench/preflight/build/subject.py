@@ -63,16 +63,24 @@ class BuildSubject:
     def built(self) -> "Built":
         """HEAD from a clean export, built and imported; CannotCheck without settings or git."""
         from flashbench.builds import cache_directory
+        from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS
         from flashbench.errors import FlashbenchError
         from flashbench.revisions import resolve
+        from flashbench.revisions.check import Checker
         from flashbench.revisions.prepare import prepare
 
         try:
             head = resolve(self.project.repository, "HEAD")
             # What was missing at the last failure may be installed now.
-            return prepare(
-                self.project, head, cache_directory(), timeout=self.timeout, retry_failed=True
-            )
+            with Checker(min(self.timeout, PROBE_TIMEOUT_SECONDS)) as checker:
+                return prepare(
+                    self.project,
+                    head,
+                    cache_directory(),
+                    timeout=self.timeout,
+                    retry_failed=True,
+                    checker=checker,
+                )
         except FlashbenchError as error:
             raise CannotCheck(str(error)) from None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from flashbench.preflight.finding import Finding
 from flashbench.preflight.source.listings import is_build
+from flashbench.preflight.source.references import called_modules
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 
@@ -15,7 +16,8 @@ _BEGINS, _MIDDLE, _ENDS = "<<<<<<< ", "=======", ">>>>>>> "
 def merge_conflict(tree: SourceTree) -> Iterator[Finding]:
     """Find the first conflict of each file."""
     built = (file for file in tree.build_files if is_build(file) or file.endswith(".toml"))
-    for file in (*tree.units, *tree.headers, *built):
+    files = dict.fromkeys((*tree.units, *tree.headers, *built, *called_modules(tree)))
+    for file in files:
         if line := conflict_line(tree, file):
             fix = f"git mergetool -- {shlex.quote(file)}"
             if not _is_unmerged(tree, file):  # the merge is over, and its tool has nothing to do

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterator
 
@@ -11,7 +12,9 @@ from flashbench.preflight.source.conflicts import conflict_line
 from flashbench.preflight.source.in_git import how_to_get
 from flashbench.preflight.source.makefile import MAKEFILES
 from flashbench.preflight.source.python_modules import bound_names, built
+from flashbench.preflight.source.references import called_modules
 from flashbench.preflight.source.removed import removed_files
+from flashbench.preflight.source.setup_script import is_optional, why_unreadable
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions.project import TABLE, Project, parse
 
@@ -38,6 +41,7 @@ def project_settings(tree: SourceTree) -> Iterator[Finding]:
     yield from _sources(tree, project, missing)
     if (tree.root / project.path).is_dir():
         yield from _callable(tree, project)
+        yield from _unreadable(tree)
     elif not project.build or not _may_be_made(tree, project.path):
         yield Finding(
             f"pyproject.toml {TABLE} path",
@@ -80,6 +84,24 @@ def _callable(tree: SourceTree, project: Project) -> Iterator[Finding]:
         what, fix = _missing(tree, gone)
         found = f"{project.callable}: no module {module}.py below {project.path}{what}"
         yield Finding(where, found, fix)
+
+
+def _unreadable(tree: SourceTree) -> Iterator[Finding]:
+    """Find the modules that the callable's import reaches and that Python cannot parse."""
+    reached = called_modules(tree)
+    optional = {
+        file
+        for pairs in reached.values()
+        for one, file in pairs
+        if is_optional(tree.read(one.file).text, one.line)
+    }
+    for file in sorted(reached.keys() - optional):
+        if not (tree.root / file).is_file() or conflict_line(tree, file):
+            continue
+        if (broken := why_unreadable(tree, file)) is not None:
+            line, why = broken
+            fix = f"python -m py_compile {shlex.quote(file)}"
+            yield Finding(f"{file}:{line}", f"Python cannot read it: {why}", fix)
 
 
 def _is_built(tree: SourceTree, project: Project, dotted: str) -> bool:
