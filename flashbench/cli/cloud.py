@@ -155,6 +155,7 @@ def fetch(name: str) -> int:
     if order.record.code is not None:
         return _printed(order)
     if order.record.machine is not None and not order.answers():
+        order.deliver()
         raise NotMeasuredError(f"{name} does not answer; {order.where()}")
     return _awaited(order)
 
@@ -320,6 +321,7 @@ def _agree(order: "Order", *, yes: bool) -> None:
     machine = order.record.machine
     assert machine is not None
     if order.begun and order.left < sky.SHORTEST_LIFE:
+        order.deliver()
         raise NotMeasuredError(f"its time is over; {order.where()}")
     task = order.write_tasks(machine)[1]
     sky.call(sky.dry_run(machine.name, task))

@@ -11,11 +11,11 @@ import msgspec
 
 from flashbench.cloud import record as records
 from flashbench.cloud import sky
-from flashbench.cloud.follow import Follower, collect
+from flashbench.cloud.follow import Follower, collect, take_home
 from flashbench.cloud.job import Limits, RemoteJob
 from flashbench.cloud.record import Record
-from flashbench.cloud.remote import ConnectionLostError
-from flashbench.errors import NotMeasuredError
+from flashbench.cloud.remote import ConnectionLostError, Status
+from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import remove_tree, replace_file
 
 # Seconds without a connection after which a spot machine counts as reclaimed, and any other, once
@@ -52,15 +52,16 @@ class Order:
             machine = replace(machine, life=min(machine.life, self.left))
             for file in self.results.glob("*.json"):
                 shutil.copy(file, self.payload / "earlier" / file.name)
-        self.begun = True
+        first, self.begun = not self.begun, True
         for task in self.write_tasks(machine):
             try:
                 sky.call(sky.launch(machine.name, task))
             except BaseException:
                 # SkyPilot keeps a machine that failed half way, for inspection.
                 self.tell(f"removing {machine.name}, which did not start")
+                if first:  # of a later machine the results so far are kept, for another try
+                    (self.record.place / "job.json").unlink()
                 sky.call(sky.down(machine.name), quiet=True)
-                (self.record.place / "job.json").unlink()
                 raise
 
     def answers(self) -> bool:
@@ -95,21 +96,11 @@ class Order:
     def finish(self) -> int:
         """Wait for the job, download its results, end its machine; returns the job's exit code."""
         record, machine = self.record, self.record.machine
-        while True:
-            patience = self.left + _OUT_OF_REACH_SECONDS
-            spot = machine is not None and machine.spot
-            follower = Follower(
-                record.remote,
-                self.tell,
-                _TAKEN_SECONDS if spot else max(patience, _TAKEN_SECONDS),
-                self.results if spot else None,
-            )
-            try:
-                status = follower.wait()
-                break
-            except ConnectionLostError as error:
-                if not spot or not self._again():
-                    raise NotMeasuredError(f"{error}; {self.where()}") from None
+        try:
+            status = self._wait()
+        except NotMeasuredError:
+            self.deliver()
+            raise
         code, where = collect(record, status, self.tell)
         self.record = msgspec.structs.replace(record, code=code, measured_on=where)
         self.record.save()
@@ -121,27 +112,63 @@ class Order:
         remove_tree(self.payload)
         return code
 
-    def _again(self) -> bool:
-        """Resume on another spot machine, from the results so far, within the time left."""
+    def _wait(self) -> Status:
+        """Wait for the job's end, on one spot machine after another."""
         machine = self.record.machine
-        assert machine is not None
+        spot = machine is not None and machine.spot
+        while True:
+            patience = max(self.left + _OUT_OF_REACH_SECONDS, _TAKEN_SECONDS)
+            follower = Follower(
+                self.record.remote,
+                self.tell,
+                _TAKEN_SECONDS if spot else patience,
+                self.results if spot else None,
+            )
+            try:
+                return follower.wait()
+            except ConnectionLostError as error:
+                try:
+                    if not spot:
+                        raise
+                    self._again()
+                except NotMeasuredError as why:
+                    self.tell(str(error))
+                    raise NotMeasuredError(f"{why}; {self.where()}") from None
+
+    def _again(self) -> None:
+        """Resume on another spot machine, from the results so far, within the time left."""
         left = self.left
         if left < sky.SHORTEST_LIFE:
-            self.tell(f"the spot machine is gone, and {left} s are too few for another")
-            return False
+            raise NotMeasuredError(
+                f"the spot machine is gone, and {left} s are too few for another"
+            )
         self.tell(f"the spot machine is gone; going on with another, for {left} s at the most")
         self.begin()
-        return True
+
+    def deliver(self) -> None:
+        """Take the run file of a job that did not end to its requested path, as far as it came
+        home."""
+        fetched = self.results / self.record.result
+        if not self.record.result or not fetched.is_file():
+            return
+        try:
+            take_home(fetched, Path(self.record.run_file), self.tell)
+        except InvalidInputError as error:
+            self.tell(f"warning: {error}")
 
     def where(self) -> str:
-        """Where the results of an unreachable machine may be."""
-        machine = self.record.machine
-        again = f"flashbench cloud fetch {self.record.name}"
-        if machine is not None and machine.bucket:
-            return f"what it kept is in {machine.bucket}/{machine.name}"
-        if machine is not None:
-            return f"see `sky status`; its results, if it is there: {again}"
-        return f"its results, when it answers: {again}"
+        """Where the results of an unreachable machine may be, and how to go on."""
+        machine, name, place = self.record.machine, self.record.name, self.record.place
+        came = f"what came home is in {self.results}; " if any(self.results.glob("*")) else ""
+        if machine is None:
+            return f"{came}its results, when it answers: flashbench cloud fetch {name}"
+        if machine.bucket:
+            came += f"what it kept is in {machine.bucket}/{name}; "
+        elif not came:
+            came = f"see `sky status`; its results, if it is there: flashbench cloud fetch {name}; "
+        if self.left < sky.SHORTEST_LIFE:
+            return f"{came}to measure again, with this run file: rm -r {place}"
+        return f"{came}the same `cloud run` tries again"
 
 
 def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:

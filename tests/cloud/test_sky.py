@@ -229,41 +229,87 @@ def test_a_machine_that_fails_to_start_is_removed(
     assert not list(Path(os.environ["XDG_STATE_HOME"]).rglob("job.json"))
 
 
-@needs_sshd
-def test_a_spot_machine_that_is_taken_away_is_replaced(
-    fake: Path,
-    rented: Machine,
-    project: Repository,
-    sent: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Another machine resumes from the results so far, within the remaining limits."""
+@pytest.fixture
+def reclaimed(
+    fake: Path, rented: Machine, project: Repository, monkeypatch: pytest.MonkeyPatch
+) -> Machine:
+    """The rented machine, of which the first is lost with its disk once results came home."""
     monkeypatch.setattr(order, "_TAKEN_SECONDS", 1.0)
     wait = order.Follower.wait
 
     def lose(follower: order.Follower) -> object:
-        """Of the first machine: its results so far come home, then it is gone with its disk."""
-        if not (fake / "lost").exists():
-            (fake / "lost").touch()
-            until(lambda: "compare" in said(rented))
-            assert follower.pull is not None
-            follower.pull.mkdir(exist_ok=True)
-            shutil.copy(rented.home / "sample.json", follower.pull / "out.json")
-            rented.kill()
-            until(lambda: removed(rented.home / "sky_workdir"))
-            try:
-                return wait(follower)
-            finally:
-                rented.start()
-        return wait(follower)
+        if (fake / "lost").exists():
+            return wait(follower)
+        (fake / "lost").touch()
+        until(lambda: "compare" in said(rented))
+        assert follower.pull is not None
+        follower.pull.mkdir(exist_ok=True)
+        shutil.copy(rented.home / "sample.json", follower.pull / "out.json")
+        rented.kill()
+        until(lambda: removed(rented.home / "sky_workdir"))
+        if (fake / "full").exists():
+            (fake / "full").rename(fake / "fail")
+        try:
+            return wait(follower)
+        finally:
+            rented.start()
 
     monkeypatch.setattr(order.Follower, "wait", lose)
-    options = ["--gpu", "L4", "--spot", "--yes", "--time-limit", "1h", *sent]
-    assert flashbench("cloud", "run", *options, *COMPARE) == 3
+    return rented
+
+
+SPOT = ["--gpu", "L4", "--spot", "--yes", "--time-limit", "1h"]
+
+
+@needs_sshd
+def test_a_spot_machine_that_is_taken_away_is_replaced(
+    fake: Path, reclaimed: Machine, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another machine resumes from the results so far, within the remaining limits."""
+    assert flashbench("cloud", "run", *SPOT, *sent, *COMPARE) == 3
     assert calls(fake) == [*START, *START[1:], "down --yes"]
     assert "going on with another" in capsys.readouterr().err
-    assert (rented.home / "sky_workdir" / "earlier" / "out.json").exists()
+    assert (reclaimed.home / "sky_workdir" / "earlier" / "out.json").exists()
+
+
+@needs_sshd
+def test_results_survive_a_spot_machine_that_cannot_be_replaced(
+    fake: Path, reclaimed: Machine, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What came home is delivered and kept; the same command tries again and resumes from it."""
+    (fake / "full").write_text("--detach-run no capacity")
+    command = ["cloud", "run", *SPOT, *sent, *COMPARE]
+    assert flashbench(*command) == 4
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "no capacity" in error
+    assert "the same `cloud run` tries again" in error
+    assert len(load(Path("out.json")).launches) == 2
+    (job,) = Path(os.environ["XDG_STATE_HOME"]).rglob("job.json")
+    assert f"what came home is in {job.parent / 'results'}" in error
+    assert flashbench("cloud", "fetch", job.parent.name) == 4
+    (fake / "fail").unlink()
+    assert flashbench(*command) == 3
+    assert (reclaimed.home / "sky_workdir" / "earlier" / "out.json").exists()
+
+
+@needs_sshd
+def test_results_survive_a_spot_machine_lost_near_the_time_limit(
+    reclaimed: Machine,
+    sent: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No other machine is rented for less than 20 minutes: what came home is delivered."""
+    monkeypatch.setattr(order.Order, "left", property(lambda self: 600))
+    assert flashbench("cloud", "run", *SPOT, *sent, *COMPARE) == 4
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "600 s are too few for another" in error
+    assert "what came home is in " in error
+    assert len(load(Path("out.json")).launches) == 2
+    Path("out.json").unlink()
+    assert flashbench("cloud", "run", *SPOT, *sent, *COMPARE) == 4
+    assert "its time is over; what came home is in" in capsys.readouterr().err
+    assert Path("out.json").exists()
 
 
 @pytest.mark.parametrize(
