@@ -3,6 +3,7 @@
 import shlex
 import sys
 import time
+from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -238,6 +239,9 @@ def _machine(options: dict[str, Any]) -> "Rental":
             f"--time-limit: a rented machine needs {SHORTEST_LIFE // 60}m or more, to start, to "
             "measure and to end"
         )
+    hourly = most and floor(most * 3600 / life * 1e4) / 1e4  # never more than the limit
+    if most and not hourly:
+        raise InvalidInputError("--money-limit: less than 0.0001 an hour buys no machine; raise it")
     return Rental(
         name="",
         gpu=options["gpu"],
@@ -247,7 +251,7 @@ def _machine(options: dict[str, Any]) -> "Rental":
         infra=options["infra"],
         image=options["image"],
         bucket=options["bucket"].rstrip("/"),
-        most_hourly=most and round(most * 3600 / life, 4),
+        most_hourly=hourly,
         # A spot machine cannot be stopped everywhere; another keeps its disk until it is fetched.
         down=bool(options["down"] or options["bucket"] or options["spot"]),
     )

@@ -20,8 +20,8 @@ _RUN_FILE = {
     "gate": "--run-file",
 }
 # Options that measure nothing, or start other machines themselves.
-_AT_HOME = {"cloud", "show", "merge", "record", "history", "publish", "report"}
-_OF_THE_TREE = {"run", "preflight", "info", "profile"}
+_AT_HOME = {"cloud", "show", "merge", "record", "history", "publish", "report", "plan", "profile"}
+_OF_THE_TREE = {"run", "preflight", "info"}
 _ELSEWHERE = {"slurm", "resume", "force"}
 
 

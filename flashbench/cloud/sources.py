@@ -20,6 +20,12 @@ from flashbench.revisions.revision import WORKTREE, Revision, is_shallow, resolv
 _TREE = ".tree"
 # The name of a ref in a revision's text: `main` in main~3 and main^{commit}.
 _NAME = re.compile(r"[^~^@:]+")
+# Files that people keep beside their sources, and that no build needs.
+_CREDENTIALS = re.compile(
+    r"(^|/)(\.env[^/]*|\.netrc|\.pypirc|id_(rsa|dsa|ecdsa|ed25519)[^/]*|[^/]*\.(pem|key|p12|pfx)"
+    r"|credentials[^/]*|\.(aws|ssh|azure|kube|gnupg)/.*)$",
+    re.IGNORECASE,
+)
 
 
 def write_bundle(repository: Path, head: str, texts: Sequence[str], target: Path) -> None:
@@ -82,9 +88,21 @@ def write_worktree(repository: Path, target: Path) -> str:
         tree = Path(folder) / _TREE
         if not export(repository, resolve(repository, WORKTREE), tree).dirty:
             return ""
+        _refuse_credentials(repository, tree)
         with tarfile.open(target, "w") as tar:
             tar.add(tree, ".")
         return _content(tree)
+
+
+def _refuse_credentials(repository: Path, tree: Path) -> None:
+    """InvalidInputError if the tree has an untracked file that looks like credentials."""
+    listed = git.ask(repository, "ls-files", "-z", "--others", "--exclude-standard", "--full-name")
+    for name in map(os.fsdecode, filter(None, listed.split(b"\0"))):
+        if _CREDENTIALS.search(name) and os.path.lexists(tree / name):
+            raise InvalidInputError(
+                f"{name}: looks like credentials, and would be sent with the working tree; "
+                "add it to .gitignore"
+            )
 
 
 def _content(tree: Path) -> str:

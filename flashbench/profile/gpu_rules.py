@@ -20,7 +20,7 @@ Counters = Mapping[str, float]
 
 def of_kernel(counters: Counters) -> Bottleneck:
     """The first matching rule: idle SMs, the busiest unit, issue slots, stall reasons."""
-    for rule in (_idle_sms, _busiest_unit, _issue, _stall):
+    for rule in (_idle_sms, _busiest_unit, _uncounted, _issue, _stall):
         if found := rule(counters):
             return found
     top = sorted((unit for unit in _UNITS if unit in counters), key=lambda unit: -counters[unit])
@@ -82,16 +82,22 @@ class _Unit:
 
 
 def _hits(counters: Counters) -> str:
-    return f"L2 hits {counters.get('l2_hits', 0):.0f} %"
+    hits = counters.get("l2_hits")
+    return "L2 hits not counted" if hits is None else f"L2 hits {hits:.0f} %"
 
 
 def _memory_bytes(counters: Counters) -> str:
-    moved = counters.get("dram_read", 0) + counters.get("dram_write", 0)
-    return f"{moved / 1e6:.4g} MB moved"
+    read, written = counters.get("dram_read"), counters.get("dram_write")
+    if read is None or written is None:
+        return "bytes moved not counted"
+    return f"{(read + written) / 1e6:.4g} MB moved"
 
 
 def _issued(counters: Counters) -> str:
-    return f"instructions issued in {counters.get('issue', 0):.0f} % of cycles"
+    issue = counters.get("issue")
+    if issue is None:
+        return "issued instructions not counted"
+    return f"instructions issued in {issue:.0f} % of cycles"
 
 
 def _conflict_share(counters: Counters) -> float:
@@ -162,15 +168,26 @@ def _busiest_unit(counters: Counters) -> Bottleneck | None:
     share, unit = max((counters.get(unit, 0.0), unit) for unit in _UNITS)
     if share < BUSY:
         return None
-    if unit == "l2" and counters.get("dram", 0.0) >= BUSY:
+    if unit == "l2":
         # L2's number includes what it fetches from memory.
-        share, unit = counters["dram"], "dram"
+        if "dram" not in counters:
+            return None
+        if counters["dram"] >= BUSY:
+            share, unit = counters["dram"], "dram"
     found = _UNITS[unit]
     evidence = (f"{found.name} {share:.0f} % of peak", found.beside(counters))
     if unit == "shared_share" and _conflict_share(counters) >= CONFLICTS:
         steps = ("swizzle or pad the layout", "ldmatrix in place of single loads")
         return Bottleneck("bank conflicts", evidence, steps)
     return Bottleneck(found.name, evidence, found.next)
+
+
+def _uncounted(counters: Counters) -> Bottleneck | None:
+    """Unknown if a unit was not counted that would explain what the rules after this one see."""
+    missing = [_UNITS[unit].name for unit in ("dram", "l2", "tensor") if unit not in counters]
+    return (
+        Bottleneck(UNKNOWN, tuple(f"{name}: not counted" for name in missing)) if missing else None
+    )
 
 
 def _issue(counters: Counters) -> Bottleneck | None:

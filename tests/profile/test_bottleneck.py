@@ -114,12 +114,25 @@ def test_unknown_is_an_answer() -> None:
     assert of_kernel({}).name == UNKNOWN
 
 
+@pytest.mark.parametrize(("counter", "name"), [("tensor", "tensor cores"), ("dram", "memory")])
+def test_what_was_not_counted_is_said(counter: str, name: str) -> None:
+    """Without a deciding counter the bottleneck is unknown, and no number is made up beside it."""
+    kernel = {"dram": 40.0, "l2": 85.0, "tensor": 20.0, "warp_latency": 10.0, "stall_wait": 5.0}
+    if counter == "tensor":
+        kernel["l2"] = 40.0
+    found = of_kernel({unit: value for unit, value in kernel.items() if unit != counter})
+    assert found.name == UNKNOWN
+    assert f"{name}: not counted" in found.because
+    assert of_kernel(kernel | {"dram": BUSY}).because[1] == "bytes moved not counted"
+
+
 def test_the_limits_are_those_stated() -> None:
     """A unit bounds from 70 % of its peak on; below, what warps wait for does."""
-    waits = {"warp_latency": 10.0, "stall_barrier": 5.0, "issue": 20.0}
+    idle = {"dram": 10.0, "l2": 10.0, "tensor": 10.0}
+    waits = idle | {"warp_latency": 10.0, "stall_barrier": 5.0, "issue": 20.0}
     assert of_kernel(waits | {"xu": BUSY}).name == "exponentials"
     assert of_kernel(waits | {"xu": BUSY - 0.1}).name == "barriers"
-    busy = {"issue": gpu_rules.ISSUE, "alu": 60.0, "warp_latency": 10.0, "stall_barrier": 5.0}
+    busy = waits | {"issue": gpu_rules.ISSUE, "alu": 60.0}
     assert of_kernel(busy).name == "instruction issue"
 
 
