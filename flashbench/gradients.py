@@ -1,4 +1,4 @@
-"""Attention that torch can differentiate: in eager mode, and as operators of compiled graphs.
+"""Attention that torch can differentiate, in eager mode; `torch_operators` is for compiled graphs.
 
 Both keep q, k, v, the output and each row's log-sum-exp, and compute the gradients by the
 extension's backward. Neither has a second derivative.
@@ -14,10 +14,9 @@ from torch.autograd.function import FunctionCtx
 
 from flashbench import kernel_call
 from flashbench.scoring import Scoring
-from flashbench.supported import require_tensors
 from flashbench.tensor_memory import plain
 
-_NO_SECOND_DERIVATIVE = (
+NO_SECOND_DERIVATIVE = (
     "flashbench.attention has no second derivative; differentiate once, without create_graph, or "
     "use torch's scaled_dot_product_attention with the MATH backend"
 )
@@ -35,9 +34,10 @@ def attention(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring) -> Tensor:
     return out  # type: ignore[no-any-return]
 
 
-def _backward(
+def backward(
     tensors: Sequence[Tensor], dout: Tensor, scoring: Scoring, wanted: Sequence[bool]
 ) -> Gradients:
+    """The gradients of q, k and v; tensors: q, k, v, the output and its log-sum-exp."""
     q, k, v, out, lse = tensors
     dout = plain("the output's gradient", dout).resolve_neg()
     return kernel_call.backward(q, k, v, out, lse, dout, scoring, wanted)
@@ -67,7 +67,7 @@ class _Attention(torch.autograd.Function):
             inputs = (*ctx.saved_tensors, dout, ctx.scoring, wanted)
             gradients = _Backward.apply(*inputs)  # type: ignore[no-untyped-call]
         else:
-            gradients = _backward(ctx.saved_tensors, dout, ctx.scoring, wanted)
+            gradients = backward(ctx.saved_tensors, dout, ctx.scoring, wanted)
         return (*gradients, None)
 
 
@@ -81,7 +81,7 @@ class _Backward(torch.autograd.Function):
     @staticmethod
     def forward(*inputs: Any) -> Gradients:
         *tensors, dout, scoring, wanted = inputs
-        return _backward(tensors, dout, scoring, wanted)
+        return backward(tensors, dout, scoring, wanted)
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Gradients) -> None:
@@ -89,91 +89,4 @@ class _Backward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: FunctionCtx, *_: Tensor) -> None:
-        raise RuntimeError(_NO_SECOND_DERIVATIVE)
-
-
-@torch.library.custom_op("flashbench::attention", mutates_args=())
-def operator(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    causal: bool,
-    bottom_right: bool,
-    scale: float | None,
-    enable_gqa: bool,
-    with_lse: bool,
-) -> tuple[Tensor, Tensor]:
-    """The output, and the log-sum-exp of each row (without elements unless asked for)."""
-    require_tensors(q, k, v, enable_gqa)
-    out, lse = kernel_call.forward(q, k, v, Scoring(causal, bottom_right, scale), with_lse=with_lse)
-    return out, torch.empty(0, device=q.device) if lse is None else lse
-
-
-@operator.register_fake
-def _(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    causal: bool,
-    bottom_right: bool,
-    scale: float | None,
-    enable_gqa: bool,
-    with_lse: bool,
-) -> tuple[Tensor, Tensor]:
-    require_tensors(q, k, v, enable_gqa)
-    shape = q.shape[:3] if with_lse else (0,)
-    return q.new_empty(q.shape), q.new_empty(shape, dtype=torch.float32)
-
-
-@torch.library.custom_op("flashbench::attention_backward", mutates_args=())
-def backward_operator(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    dout: Tensor,
-    causal: bool,
-    bottom_right: bool,
-    scale: float | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of q, k and v."""
-    scoring = Scoring(causal, bottom_right, scale)
-    dq, dk, dv = _backward((q, k, v, out, lse), dout, scoring, (True, True, True))
-    assert dq is not None
-    assert dk is not None
-    assert dv is not None
-    return dq, dk, dv
-
-
-@backward_operator.register_fake
-def _(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    dout: Tensor,
-    causal: bool,
-    bottom_right: bool,
-    scale: float | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, *ctx.scoring, _, _ = inputs
-    ctx.save_for_backward(q, k, v, *output)
-
-
-def _operator_backward(ctx: Any, dout: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    gradients = backward_operator(*ctx.saved_tensors, dout, *ctx.scoring)
-    return (*gradients, *[None] * 5)
-
-
-def _refuse(ctx: Any, *_: Tensor) -> None:
-    raise RuntimeError(_NO_SECOND_DERIVATIVE)
-
-
-operator.register_autograd(_operator_backward, setup_context=_keep)
-backward_operator.register_autograd(_refuse)
+        raise RuntimeError(NO_SECOND_DERIVATIVE)

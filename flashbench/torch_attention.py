@@ -134,6 +134,8 @@ def _compiled_attention(
     enable_gqa: bool,
 ) -> Tensor:
     """Attention as one operator of torch.compile's graph."""
+    from flashbench import torch_operators
+
     if q.dim() == 3 and k.dim() == 3 and v.dim() == 3:
         q, k, v = (x.unsqueeze(0) for x in (q, k, v))
         return _compiled_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa).squeeze(0)
@@ -141,7 +143,7 @@ def _compiled_attention(
     mask = alignment(attn_mask, is_causal, q, k)
     scale = None if scale is None else float(scale)
     with_lse = gradients.are_wanted(q, k, v)
-    out: Tensor = gradients.operator(q, k, v, *mask, scale, enable_gqa, with_lse)[0]
+    out: Tensor = torch_operators.operator(q, k, v, *mask, scale, enable_gqa, with_lse)[0]
     return out
 
 

@@ -9,7 +9,7 @@ from backward_truth import of_sdpa, ours
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from flashbench import attention, gradients, quantize_e4m3
+from flashbench import attention, quantize_e4m3, torch_operators
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -119,7 +119,7 @@ def test_no_second_derivative(inputs: Inputs) -> None:
     _assert_same(found, ours(q, k, v, dout, True))
     with pytest.raises(RuntimeError, match=r"flashbench\.attention has no second derivative"):
         torch.autograd.grad(found[0].sum(), q)
-    out = gradients.operator(q, k, v, True, False, None, True, True)[0]
+    out = torch_operators.operator(q, k, v, True, False, None, True, True)[0]
     found = torch.autograd.grad(out, (q, k, v), dout, create_graph=True)
     with pytest.raises(RuntimeError, match=r"flashbench\.attention has no second derivative"):
         torch.autograd.grad(found[1].sum(), k)
@@ -170,11 +170,11 @@ def test_compiling_refuses_by_name(fresh_dynamo: None) -> None:
 def test_the_operators_keep_torchs_contract(inputs: Inputs) -> None:
     """torch's own check of custom operators: schema, fake tensors, autograd, dynamic shapes."""
     q, k, v, dout = inputs
-    torch.library.opcheck(gradients.operator, (q, k, v, True, True, 0.2, True, True))
+    torch.library.opcheck(torch_operators.operator, (q, k, v, True, True, 0.2, True, True))
     with torch.no_grad():
-        out, lse = gradients.operator(q, k, v, True, False, None, True, True)
+        out, lse = torch_operators.operator(q, k, v, True, False, None, True, True)
     tensors = (x.detach() for x in (q, k, v, out, lse, dout))
-    torch.library.opcheck(gradients.backward_operator, (*tensors, True, False, None))
+    torch.library.opcheck(torch_operators.backward_operator, (*tensors, True, False, None))
 
 
 def test_fp8_has_no_gradients() -> None:

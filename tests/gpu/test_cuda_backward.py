@@ -43,7 +43,7 @@ def ours(
     try:
         return gradients_of(q, k, v, dout, causal, scale)
     except ValueError as error:
-        if "gradients" not in str(error):
+        if not str(error).startswith("gradients on CUDA need a GPU of compute capability 9.0"):
             raise
         pytest.skip(str(error))
 

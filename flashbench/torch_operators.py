@@ -1,0 +1,102 @@
+"""Attention and its gradients as operators of torch.compile's graphs.
+
+Imported when the first graph is traced, not before: operators are registered for the whole process,
+which two revisions that share one must not do (`flashbench.revisions.traces`).
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flashbench import kernel_call
+from flashbench.gradients import NO_SECOND_DERIVATIVE, backward
+from flashbench.scoring import Scoring
+from flashbench.supported import require_tensors
+
+
+@torch.library.custom_op("flashbench::attention", mutates_args=())
+def operator(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool,
+    bottom_right: bool,
+    scale: float | None,
+    enable_gqa: bool,
+    with_lse: bool,
+) -> tuple[Tensor, Tensor]:
+    """The output, and the log-sum-exp of each row (without elements unless asked for)."""
+    require_tensors(q, k, v, enable_gqa)
+    out, lse = kernel_call.forward(q, k, v, Scoring(causal, bottom_right, scale), with_lse=with_lse)
+    return out, torch.empty(0, device=q.device) if lse is None else lse
+
+
+@operator.register_fake
+def _(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool,
+    bottom_right: bool,
+    scale: float | None,
+    enable_gqa: bool,
+    with_lse: bool,
+) -> tuple[Tensor, Tensor]:
+    require_tensors(q, k, v, enable_gqa)
+    shape = q.shape[:3] if with_lse else (0,)
+    return q.new_empty(q.shape), q.new_empty(shape, dtype=torch.float32)
+
+
+@torch.library.custom_op("flashbench::attention_backward", mutates_args=())
+def backward_operator(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    dout: Tensor,
+    causal: bool,
+    bottom_right: bool,
+    scale: float | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v."""
+    scoring = Scoring(causal, bottom_right, scale)
+    dq, dk, dv = backward((q, k, v, out, lse), dout, scoring, (True, True, True))
+    assert dq is not None
+    assert dk is not None
+    assert dv is not None
+    return dq, dk, dv
+
+
+@backward_operator.register_fake
+def _(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    dout: Tensor,
+    causal: bool,
+    bottom_right: bool,
+    scale: float | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    q, k, v, *ctx.scoring, _, _ = inputs
+    ctx.save_for_backward(q, k, v, *output)
+
+
+def _operator_backward(ctx: Any, dout: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    gradients = backward_operator(*ctx.saved_tensors, dout, *ctx.scoring)
+    return (*gradients, *[None] * 5)
+
+
+def _refuse(ctx: Any, *_: Tensor) -> None:
+    raise RuntimeError(NO_SECOND_DERIVATIVE)
+
+
+operator.register_autograd(_operator_backward, setup_context=_keep)
+backward_operator.register_autograd(_refuse)
