@@ -15,16 +15,15 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from flashbench.parallel import spread
 from flashbench.stats.lasting import FEWEST_POINTS, lasts
 from flashbench.stats.order import inflation, widened
+from flashbench.stats.outliers import noise_of_differences, without_outliers
 from flashbench.stats.shift import Shift, unpaired_shift
 
 FloatArray = NDArray[np.float64]
@@ -32,12 +31,7 @@ FloatArray = NDArray[np.float64]
 SHORTEST = 4  # points of a level, at least
 FEWEST = 2 * SHORTEST  # points of a series that can show a change, at least
 LEAST_NOISE = 1e-3  # on a log scale; smaller changes than 0.1 % are no news
-_REACH = (
-    SHORTEST - 1
-)  # window of the median that replaces outliers, in which a level is the majority
-_OUTLIER = 3.5  # standard deviations from that median
-_KEPT = 0.75  # of the differences
-_KEPT_MEAN = 0.5148  # mean of the smaller 75 % of a standard normal's absolute values
+_REACH = SHORTEST - 1  # of the median that replaces outliers: a level is the majority in its window
 _MAX_CORRELATION = 0.9
 _TOO_FEW, _ENOUGH = 10, 20  # points that show no correlation at all, and all of it
 _RECENT = range(5, 11)  # points at the end that are searched separately
@@ -156,26 +150,6 @@ def _shuffled(residuals: FloatArray, rng: np.random.Generator) -> FloatArray:
     return np.concatenate([blocks[index] for index in rng.permutation(len(blocks))])[:length]
 
 
-def _noise_of_differences(values: FloatArray) -> float:
-    """Standard deviation of a point, from the smaller three quarters of the differences of
-    neighbours, which exclude steps and outliers. Not from their median, which is 0 on ticks."""
-    differences = np.sort(np.abs(np.diff(values)))
-    share = _KEPT * len(differences)
-    # Few differences: a step must not be among those that are kept.
-    kept = differences[: int(share) if len(values) < _ENOUGH else math.ceil(share)]
-    return float(kept.mean()) / _KEPT_MEAN / math.sqrt(2)
-
-
-def _without_outliers(values: FloatArray, noise: float) -> FloatArray:
-    width = 2 * _REACH + 1
-    medians = np.empty_like(values)
-    medians[_REACH : len(values) - _REACH] = np.sort(sliding_window_view(values, width))[:, _REACH]
-    for place in (*range(_REACH), *range(len(values) - _REACH, len(values))):
-        # Not np.median, which takes ten times as long for seven numbers.
-        medians[place] = median(values[max(0, place - _REACH) : place + _REACH + 1].tolist())
-    return np.where(np.abs(values - medians) > _OUTLIER * noise, medians, values)
-
-
 class _Asked(NamedTuple):
     """Of every series alike."""
 
@@ -194,9 +168,9 @@ class _Search:
     """The iterative search for a series' levels, which depend on the noise and vice versa."""
 
     def __init__(self, values: FloatArray, price: float) -> None:
-        noise = max(_noise_of_differences(values), LEAST_NOISE)
+        noise = max(noise_of_differences(values, few=len(values) < _ENOUGH), LEAST_NOISE)
         self.values = values
-        self.cleaned = _without_outliers(values, noise)
+        self.cleaned = without_outliers(values, noise, _REACH)
         self.cost = price * penalty(len(values))
         self.cuts: list[int] | None = None
         self.used = self.scale = self.noise = noise
