@@ -13,7 +13,7 @@ from types import FrameType
 
 from flashbench.cost.learn import learn
 from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
-from flashbench.measure.forks import Forks
+from flashbench.measure.forks import GPU_DRIVERS, Forks
 from flashbench.measure.plan import Plan
 from flashbench.measure.progress import Progress
 from flashbench.measure.remaining import Settled
@@ -70,7 +70,7 @@ def measure(
             "or measure into a new file"
         )
     if plan.workers == "auto":
-        usual: Workers = "forked" if Forks.possible else "fresh"
+        usual = _usual_workers(plan.device)
         plan = replace(plan, workers=resumed.settings.workers if resumed else usual)
     before = [launch.index for launch in resumed.launches] if resumed is not None else []
     scheduler = Scheduler(plan, path, progress, resumed, settled, check=check)
@@ -89,6 +89,12 @@ def measure(
         scheduler.saving.end(outcome.run)
     outcome.over_budget = scheduler.over_budget
     return outcome
+
+
+def _usual_workers(device: str) -> Workers:
+    """Forks for CPUs. On GPUs they have not been shown to resemble processes that start fresh."""
+    on_gpu = device == "cuda" or (device == "auto" and any(path.exists() for path in GPU_DRIVERS))
+    return "forked" if Forks.possible and not on_gpu else "fresh"
 
 
 def _run(scheduler: Scheduler, outcome: RunEnd) -> None:

@@ -12,11 +12,11 @@ from flashbench.case import DTYPES
 from flashbench.cli.measuring import tell
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.extension import BuildInfo, Kernel, build_info, cpu_peaks, kernels, load
+from flashbench.measure.forks import GPU_DRIVERS
 
 if TYPE_CHECKING:
     from flashbench.machine import Ceilings
 
-_GPU_DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # the second in WSL
 CUDA_DTYPES = ("fp16", "bf16")  # the units that csrc/cuda has
 
 
@@ -100,7 +100,7 @@ def _ceilings() -> "list[Ceilings]":
     stderr."""
     from flashbench.profile import ceilings
 
-    devices = ["cpu", *(["cuda"] if any(path.exists() for path in _GPU_DRIVERS) else [])]
+    devices = ["cpu", *(["cuda"] if any(path.exists() for path in GPU_DRIVERS) else [])]
     found = []
     for device in devices:
         try:

@@ -20,6 +20,9 @@ _BOOTSTRAP = (
 WORKER = _BOOTSTRAP.format("worker", "sys.path[0] = ''; ")
 SERVER = _BOOTSTRAP.format("fork_server", "")
 
+# Present where a GPU may be measured; the second in WSL.
+GPU_DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
+
 
 class WorkerProcess(Protocol):
     """What a `Worker` needs of its process."""
