@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
                                              (cluster - 1) * own_quads * Tile::kQuadBytes);
     }
     if (launch.partial_values != nullptr) {
-        asm volatile("griddepcontrol.launch_dependents;\n");
+        sm90::ptx::griddepcontrol_launch_dependents();
     }
 #endif
     // The last key that the lane's row of `half` (0 or 1) sees, if causal.

@@ -28,6 +28,7 @@
 #include "../../attention.h"
 #include "../constants.h"
 #include "../device.h"
+#include "../overlapped.h"
 #include "../rows.h"
 #include "kernel.h"
 #include "merge_kernel.h"
@@ -147,9 +148,7 @@ void launch_masked(const Attention& problem, const Scratch& scratch, cudaStream_
     if (arguments.partial_values != nullptr) {
         // Chips with clusters also have griddepcontrol: the second kernel's blocks start while the first
         // kernel ends, and wait for it.
-        cudaLaunchAttribute overlap;
-        overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        overlap.val.programmaticStreamSerializationAllowed = 1;
+        cudaLaunchAttribute overlap = overlap_attribute();
         launch_kernel(reinterpret_cast<const void*>(merge_partials<T, Tile::kHeadDim>),
                       dim3(static_cast<unsigned>(batch_heads * rows)), kMergeThreads, 0,
                       cluster > 1 ? &overlap : nullptr, arguments, stream);

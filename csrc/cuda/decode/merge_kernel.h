@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kMergeThreads)
     const float4* values =
         reinterpret_cast<const float4*>(launch.partial_values) + first * kRowQuads + quad_index;
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+    sm90::ptx::griddepcontrol_wait();
 #endif
     const Quad own = add_quads(
         (parts - share + kShares - 1) / kShares, [&](int i) { return statistics[i * kShares]; },

@@ -59,7 +59,7 @@ __device__ __forceinline__ void produce_backward(const BackwardLaunch& launch,
     load_keys(launch.key, shared.key(), shared.key_full());
     load_keys(launch.value, shared.value(), shared.value_full());
     // lse, delta and the zeros in dq are written by the kernel before this one.
-    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+    ptx::griddepcontrol_wait();
 
     Ring<Tile::kQueryStages> query;
     Ring<Tile::kStages> dout;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x == 0) {
         shared.init_barriers();
     }
-    asm volatile("griddepcontrol.launch_dependents;\n");
+    ptx::griddepcontrol_launch_dependents();
     __syncthreads();
     // The same in all lanes: the shuffle makes it provably warp-uniform.
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / kWarpgroup, 0);

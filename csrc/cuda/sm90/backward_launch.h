@@ -11,6 +11,7 @@
 #include "../../attention.h"
 #include "../constants.h"
 #include "../device.h"
+#include "../overlapped.h"
 #include "../rows.h"
 #include "backward.h"
 #include "backward_kernel.h"
@@ -70,23 +71,6 @@ void encode_backward_tensor_maps(const AttentionBackward& problem, BackwardLaunc
         throw std::invalid_argument("gradients on CUDA need q, k, v and dout with contiguous head "
                                     "vectors, and addresses and strides of 16 bytes");
     }
-}
-
-// A launch that may begin before the kernel before it has ended.
-template <typename... Parameters, typename... Arguments>
-void launch_overlapped(void (*kernel)(Parameters...), dim3 grid, int threads, int shared_bytes,
-                       cudaStream_t stream, const Arguments&... arguments) {
-    cudaLaunchConfig_t config{};
-    config.gridDim = grid;
-    config.blockDim = dim3(static_cast<unsigned>(threads));
-    config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
-    config.stream = stream;
-    cudaLaunchAttribute overlap{};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &overlap;
-    config.numAttrs = 1;
-    check(cudaLaunchKernelEx(&config, kernel, arguments...));
 }
 
 template <typename Tile>

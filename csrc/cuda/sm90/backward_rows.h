@@ -12,6 +12,7 @@
 #include "../types.h"
 #include "backward_tile.h"
 #include "epilogue.h"
+#include "ptx.h"
 
 namespace flashbench::cuda::sm90 {
 
@@ -24,7 +25,7 @@ __global__ void __launch_bounds__(kRowThreads)
     prepare_backward(const AttentionBackward problem, float* lse, float* delta, float* dq,
                      unsigned* turns, bool out_vectors, bool dout_vectors) {
     using T = typename Tile::Type;
-    asm volatile("griddepcontrol.launch_dependents;\n");
+    ptx::griddepcontrol_launch_dependents();
     constexpr int kTileGradients = Tile::kConsumers * Tile::kQueryGradients;
     constexpr int kLanes = Tile::kBoxes * Tile::kBoxDims / kChunkElements;  // of a row
     const Attention& forward = problem.forward;
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(kRowThreads)
     const int thread = threadIdx.x % kWarpgroup;
     const int64_t tile = static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x;
     // This kernel is launched before the one that adds to dq has ended.
-    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+    ptx::griddepcontrol_wait();
     const auto* parts = reinterpret_cast<const float4*>(
         dq + (tile * Tile::kConsumers + consumer) * Tile::kQueryGradients);
     float values[Tile::kQueryDims / 2];

@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         shared.init_barriers();
     }
     if constexpr (Tile::kDivided) {
-        asm volatile("griddepcontrol.launch_dependents;\n");
+        ptx::griddepcontrol_launch_dependents();
     }
     __syncthreads();
     // The same in all lanes: the shuffle makes it provably warp-uniform.

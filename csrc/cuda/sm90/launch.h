@@ -11,6 +11,7 @@
 #include "../../attention.h"
 #include "../constants.h"
 #include "../device.h"
+#include "../overlapped.h"
 #include "../rows.h"
 #include "kernel.h"
 #include "sections.h"
@@ -89,17 +90,10 @@ void launch_full(const Attention& problem, const Scratch& scratch, cudaStream_t 
     launch_forward<Divided>(arguments, rounds.sms, stream);
 
     // The second kernel's blocks start while the first kernel ends, and wait for it.
-    cudaLaunchAttribute overlap{};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(rounds.tail() * Tile::kConsumers),
-                          (Tile::kHeadDim + kMergeDims - 1) / kMergeDims);
-    config.blockDim = dim3(kWarpgroup);
-    config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = 1;
-    check(cudaLaunchKernelEx(&config, merge_tail<Divided>, arguments));
+    launch_overlapped(merge_tail<Divided>,
+                      dim3(static_cast<unsigned>(rounds.tail() * Tile::kConsumers),
+                           (Tile::kHeadDim + kMergeDims - 1) / kMergeDims),
+                      kWarpgroup, 0, stream, arguments);
 }
 
 // A tile's time on an H200, in microseconds: `block` per block of keys, plus `tile`.

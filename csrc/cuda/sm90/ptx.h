@@ -88,6 +88,18 @@ __device__ __forceinline__ void fence_proxy_async() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
 
+// --- kernels that overlap (../overlapped.h) -------------------------------------------------------
+
+// Waits until the kernel before this one has ended and its writes are visible.
+__device__ __forceinline__ void griddepcontrol_wait() {
+    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+}
+
+// The kernel after this one may start once every block has called this or ended.
+__device__ __forceinline__ void griddepcontrol_launch_dependents() {
+    asm volatile("griddepcontrol.launch_dependents;\n");
+}
+
 // --- clusters: blocks that reach each other's shared memory ---------------------------------------
 
 __device__ __forceinline__ int cluster_ctarank() {

@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "../ptx.h"
 #include "../rows.h"
 #include "epilogue.h"
+#include "ptx.h"
 #include "tail.h"
 #include "tile.h"
 #include "tile_scheduler.h"
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kWarpgroup) merge_tail(const __grid_constant__
     const auto statistics_of = [&](int share) {
         return tail.statistics[group_of(share) * kWarpgroup + threadIdx.x];
     };
-    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+    ptx::griddepcontrol_wait();
     float base[2] = {-INFINITY, -INFINITY};
     for (int share = first_share; share <= last_share; ++share) {
         const float4 part = statistics_of(share);
