@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.preflight.source.cxx import UNITS
+from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.references import missing_references
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
@@ -131,7 +132,7 @@ def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
         return
     text = _NOT_COMPILING.sub("", _COMMENT.sub("", text))
     if found := _FOLDER.search(text):
-        yield ANY, text.count("\n", 0, found.start()) + 1
+        yield ANY, line_of(text, found.start())
     here = _HERE if file.endswith("CMakeLists.txt") else _LIST_DIR
     for match in _WORD.finditer(text):
         word = match[0]

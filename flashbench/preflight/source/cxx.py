@@ -5,6 +5,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
+from flashbench.preflight.source.lines import line_of
+
 UNITS = (".cpp", ".cc", ".cxx", ".c", ".cu")
 HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc")
 
@@ -189,7 +191,7 @@ class SourceText:
 
     def line_of(self, place: int) -> int:
         """Line number of the character at `place` of `plain`."""
-        return self.plain.count("\n", 0, place) + 1
+        return line_of(self.plain, place)
 
     @cached_property
     def _directives(self) -> list[tuple[int, str, str, tuple[str, ...]]]:

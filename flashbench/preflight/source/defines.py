@@ -12,6 +12,7 @@ from functools import lru_cache
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.constants import constants_of
+from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build, listed
 from flashbench.preflight.source.setup_script import is_optional
 from flashbench.preflight.source.tree import SourceTree, is_test
@@ -90,7 +91,7 @@ def _defines(tree: SourceTree) -> tuple[BuildDefine, ...]:
         for command in _OF_CMAKE.finditer(text):
             matches += _WORD.finditer(text, command.start(1), command.end(1))
         for match in matches:
-            line = text.count("\n", 0, match.start()) + 1
+            line = line_of(text, match.start())
             opened = [
                 1 if one[1] is None else -1 for one in _BLOCK.finditer(text, 0, match.start())
             ]

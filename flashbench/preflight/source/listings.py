@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.preflight.source.cxx import UNITS
+from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
@@ -70,7 +71,7 @@ def include_folders(tree: SourceTree) -> Iterator[Listed]:
                 for name in (name for word in words for name in _evaluated(word, values)):
                     plain = _HERE.sub("", name)
                     if "/" in name and not _is_unclear(plain) and re.fullmatch(r"[\w./+-]+", plain):
-                        yield file, plain, text.count("\n", 0, command.start()) + 1
+                        yield file, plain, line_of(text, command.start())
 
 
 def _is_unclear(name: str) -> bool:
@@ -160,7 +161,7 @@ def _in_cmake(text: str) -> Iterator[tuple[str, int]]:
             continue
         for word in _WORD.finditer(command[2]):
             if PurePosixPath(word[0]).name not in made:
-                yield word[0], code.count("\n", 0, command.start(2) + word.start()) + 1
+                yield word[0], line_of(code, command.start(2) + word.start())
 
 
 @lru_cache(maxsize=1)

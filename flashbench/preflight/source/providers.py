@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.tree import SourceTree, is_test
 
@@ -33,7 +34,7 @@ def provider(tree: SourceTree, name: str) -> str:
     word = re.compile(rf"(?<![\w-]){spelled}(?![\w-])", re.IGNORECASE)
     for file, text in _texts(tree):
         if found := word.search(text):
-            return f"{file}:{_line(text, found)} names {folder}"
+            return f"{file}:{line_of(text, found.start())} names {folder}"
     return _outside(tree)
 
 
@@ -42,7 +43,7 @@ def _outside(tree: SourceTree) -> str:
     """The first place of a build file that takes headers from outside of the project."""
     for file, text in _texts(tree):
         if is_build(file) and (found := _TAKES.search(text)):
-            return f"{file}:{_line(text, found)} takes headers from elsewhere"
+            return f"{file}:{line_of(text, found.start())} takes headers from elsewhere"
     return ""
 
 
@@ -50,7 +51,3 @@ def _texts(tree: SourceTree) -> Iterator[tuple[str, str]]:
     for file in tree.files:
         if (is_build(file) or _NAMES_PACKAGES.search(file)) and not is_test(file):
             yield file, _COMMENT.sub("", tree.read(file).text)
-
-
-def _line(text: str, found: "re.Match[str]") -> int:
-    return text.count("\n", 0, found.start()) + 1

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
+from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
@@ -86,16 +87,16 @@ def _built(tree: SourceTree, file: str) -> BuiltModules:
     found = [*_CMAKE.finditer(text), *_MESON.finditer(text)]
     unclear = unclear or next((match for match in found if "$" in match[1]), None)
     modules = {
-        renamed.get(str(match[1]), str(match[1])): f"{file}:{_line(text, match)}"
+        renamed.get(str(match[1]), str(match[1])): f"{file}:{line_of(text, match.start())}"
         for match in found
         if "$" not in match[1]
     }
-    reason = f"{file}:{_line(text, unclear)} may make a module of another name" if unclear else ""
+    reason = (
+        f"{file}:{line_of(text, unclear.start())} may make a module of another name"
+        if unclear
+        else ""
+    )
     return BuiltModules(modules, reason)
-
-
-def _line(text: str, match: "re.Match[str]") -> int:
-    return text.count("\n", 0, match.start()) + 1
 
 
 class Packages:

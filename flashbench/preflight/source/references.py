@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.errors import InvalidInputError
+from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import CMAKE_COMMAND, without_comments
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
 from flashbench.preflight.source.python_modules import Import, bound_names, files_of, packages_of
@@ -79,7 +80,7 @@ def _entries(tree: SourceTree) -> Iterator[Reference]:
             folders = re.findall(r"[\"']([\w./-]+)[\"']", text)
             for lists in dict.fromkeys(_lists_of(folder) for folder in (".", *folders)):
                 if lists in removed_files(tree) or (tree.root / lists).is_file():
-                    yield Reference(f"{file}:{_line_of(text, 'cmake')}", file, lists)
+                    yield Reference(f"{file}:{_first_line_with(text, 'cmake')}", file, lists)
                     break
 
 
@@ -158,7 +159,7 @@ def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
     elif name == "meson.build":
         for match in _MESON.finditer(text):
             last = "/meson.build" if match[0].startswith("subdir") else ""
-            yield _beside(file, match[1] + last), _line(text, match.start()), False
+            yield _beside(file, match[1] + last), line_of(text, match.start()), False
 
 
 def _of_cmake(tree: SourceTree, file: str, text: str) -> Iterator[tuple[str, int, bool]]:
@@ -184,7 +185,7 @@ def _of_cmake(tree: SourceTree, file: str, text: str) -> Iterator[tuple[str, int
         if kind == "configure_file" and _is_written(code, words[0]):
             continue
         conditional = sum(step for at, step in depths if at < command.start()) > 0
-        yield named, _line(code, command.start()), conditional
+        yield named, line_of(code, command.start()), conditional
 
 
 def _cmake_path(tree: SourceTree, file: str, word: str) -> str | None:
@@ -301,9 +302,5 @@ def _beside(file: str, name: str) -> str:
     return os.path.normpath(PurePosixPath(file).parent / name)
 
 
-def _line(text: str, place: int) -> int:
-    return text.count("\n", 0, place) + 1
-
-
-def _line_of(text: str, word: str) -> int:
-    return _line(text, max(0, text.lower().find(word)))
+def _first_line_with(text: str, word: str) -> int:
+    return line_of(text, max(0, text.lower().find(word)))
