@@ -21,7 +21,6 @@ _RUN_FILE = {
 }
 # Options that measure nothing, or start other machines themselves.
 _AT_HOME = {"cloud", "show", "merge", "record", "history", "publish", "report", "plan", "profile"}
-_OF_THE_TREE = {"run", "preflight", "info"}
 _ELSEWHERE = {"slurm", "resume", "force"}
 
 

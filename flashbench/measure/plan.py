@@ -9,6 +9,7 @@ from typing import Literal
 from flashbench import operations
 from flashbench.case import DEFAULT_DTYPES, Case, DtypeName
 from flashbench.effort import PASSES
+from flashbench.measure.protocol import Setup
 from flashbench.operations import Options, Sizes
 from flashbench.runfile import Candidate, Pair, Processes, Workers
 
@@ -55,6 +56,23 @@ class Plan:
         dtypes = self.dtypes or DEFAULT_DTYPES[device]
         options = operation.options if self.options is None else self.options
         return operation.grid(self.shapes, dtypes, options, device)
+
+    def setup(self, candidates: list[Candidate]) -> Setup:
+        """What a worker has to know before it measures these candidates."""
+        return Setup(
+            device=self.device,
+            candidates=candidates,
+            backends=self.backends,
+            threads=self.threads,
+            samples=self.samples,
+            min_sample_seconds=self.min_sample_seconds,
+            metrics=None if self.metrics is None else list(self.metrics),
+            import_roots=dict(self.import_roots),
+            repository=self.repository,
+            import_root=self.import_root,
+            operation=self.operation,
+            operation_root=operations.named(self.operation).import_root,
+        )
 
 
 def derive_seed(*parts: object) -> int:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flashbench import operations
 from flashbench.case import Case
 from flashbench.cost.spent import saved_seconds
 from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
@@ -26,7 +25,6 @@ from flashbench.measure.protocol import (
     Inspection,
     Measure,
     Ready,
-    Setup,
 )
 from flashbench.measure.remaining import Remaining, Settled
 from flashbench.measure.retries import Retries
@@ -312,22 +310,8 @@ class Scheduler:
             self._worker = (
                 Crew(timeout, order, self._forks) if paired else Worker(timeout, self._forks)
             )
-            setup = Setup(
-                device=self.plan.device,
-                candidates=usable,
-                backends=self.plan.backends,
-                threads=self.plan.threads,
-                samples=self.plan.samples,
-                min_sample_seconds=self.plan.min_sample_seconds,
-                metrics=None if self.plan.metrics is None else list(self.plan.metrics),
-                import_roots=dict(self.plan.import_roots),
-                repository=self.plan.repository,
-                import_root=self.plan.import_root,
-                operation=self.plan.operation,
-                operation_root=operations.named(self.plan.operation).import_root,
-            )
             try:
-                ready = self._worker.ask(setup, self._seconds.left())
+                ready = self._worker.ask(self.plan.setup(usable), self._seconds.left())
             except WorkerDiedError as died:
                 self._end_worker()
                 if died.status == "over_budget":

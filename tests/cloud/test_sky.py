@@ -13,8 +13,6 @@ from cloud.machine import SSHD, Machine
 from revisions.repository import Repository
 
 from flashbench.cloud import order, sky
-from flashbench.cloud.sources import write_worktree
-from flashbench.errors import InvalidInputError
 from flashbench.runfile import load
 
 HERE = Path(__file__).parent
@@ -357,21 +355,6 @@ def test_a_command_that_makes_no_sense_there_is_refused_here(
     sent = ["--gpu", "L4", "--wheel", "w.whl", "--no-preflight"]
     assert flashbench("cloud", "run", *sent, "--", *command) == 2
     assert says in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", [".env", ".env.local", "keys/id_rsa", "a.PEM", ".aws/credentials"])
-def test_untracked_credentials_are_not_sent(name: str, project: Repository, tmp_path: Path) -> None:
-    """A file that git ignores, or has, is the user's decision; another is refused."""
-    file = project.root / name
-    file.parent.mkdir(exist_ok=True)
-    file.write_text("secret")
-    target = tmp_path / "worktree.tar"
-    with pytest.raises(InvalidInputError, match="looks like credentials"):
-        write_worktree(project.root, target)
-    assert not target.exists()
-    (project.root / ".gitignore").write_text(f"/{name}\n")
-    assert write_worktree(project.root, target)
-    assert b"secret" not in target.read_bytes()
 
 
 def test_without_skypilot_it_says_what_to_install(
