@@ -113,14 +113,19 @@ def test_skypilot_reads_the_tasks_as_they_are_meant(tmp_path: Path) -> None:
     for name, task in tasks.items():
         files.append(tmp_path / f"{name}.yaml")
         files[-1].write_text(sky.to_yaml(task))
+    rsync = tmp_path / "bin" / "rsync"  # SkyPilot asks its version even for a dry run
+    rsync.parent.mkdir()
+    rsync.write_text('#!/bin/sh\n[ "$*" = --version ]\n')
+    rsync.chmod(0o755)
     done = subprocess.run(
         [str(SKYPILOT), str(HERE / "sky_oracle.py"), *map(str, files)],
         capture_output=True,
         text=True,
-        env=os.environ | {"HOME": str(tmp_path)},
+        env=os.environ
+        | {"HOME": str(tmp_path), "PATH": f"{os.environ['PATH']}{os.pathsep}{rsync.parent}"},
     )
     lines = [line[line.index("{") :] for line in done.stdout.splitlines() if '{"name"' in line]
-    assert len(lines) == len(files), done.stderr[-2000:]
+    assert len(lines) == len(files), (done.stdout + done.stderr)[-2000:]
     found = dict(zip(tasks, map(json.loads, lines), strict=True))
     for gpu in sky.GPUS:
         assert found[gpu]["accelerators"] == {gpu: 1}
