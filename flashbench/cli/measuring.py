@@ -98,21 +98,22 @@ def price_options(options: dict[str, Any], machine: str = "") -> dict[str, Any]:
     """
     rate = rate_of(options, machine)
     budget = options["budget"]
-    currency = rate.currency if rate else ""
     return {
         "budget_seconds": None if budget is None else seconds_of(budget, rate),
         "hourly_rate": rate and rate.hourly,
-        "currency": currency or (budget.currency if isinstance(budget, Money) else ""),
+        "currency": rate.currency if rate else "",
         "price": rate.source if rate else "",
     }
 
 
 def rate_of(options: dict[str, Any], machine: str = "") -> DevicePrice | None:
-    """--hourly-rate, else the price of the machine in the settings, else None. machine: as of
-    `price_options`."""
+    """--hourly-rate, in the currency of --budget if it has none, else the price of the machine in
+    the settings, else None. machine: as of `price_options`."""
     given: Money | None = options["hourly_rate"]
     if given is not None:
-        return DevicePrice(given.amount, given.currency)
+        budget = options.get("budget")
+        other = budget.currency if isinstance(budget, Money) else ""
+        return DevicePrice(given.amount, given.currency or other)
     prices = read_prices(Path.cwd())
     if not prices or options.get("slurm"):  # there the machine is another
         return None

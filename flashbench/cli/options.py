@@ -107,6 +107,13 @@ grid_options = together(
     ),
 )
 
+hourly_rate_option = click.option(
+    "--hourly-rate",
+    type=HourlyRate(),
+    help="Price of an hour of the device, e.g. 2.50usd.  [default: that of its name in "
+    "[tool.flashbench.prices]]",
+)
+
 # Samples, threads, seed, budget and time-out.
 effort_options = together(
     click.option(
@@ -135,12 +142,7 @@ effort_options = together(
         show_default=True,
         help="For one candidate's check, or one block of its samples.",
     ),
-    click.option(
-        "--hourly-rate",
-        type=HourlyRate(),
-        help="Price of an hour of the device, e.g. 2.50usd.  [default: that of its name in "
-        "[tool.flashbench.prices]]",
-    ),
+    hourly_rate_option,
 )
 
 

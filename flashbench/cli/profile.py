@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.candidates import OURS, is_function, parse_candidate, parse_candidates
-from flashbench.cli.measuring import tell
-from flashbench.cli.options import FORMATS, build_timeout_option, retry_build_option
+from flashbench.cli.measuring import rate_of, tell
+from flashbench.cli.options import (
+    FORMATS,
+    build_timeout_option,
+    hourly_rate_option,
+    retry_build_option,
+)
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, Duration, PathType
 from flashbench.errors import Exit, InvalidInputError
@@ -64,6 +69,7 @@ _DEFAULT = "WORKTREE"
     show_default=True,
     help="For one step: a launch, or the replays of one call.",
 )
+@hourly_rate_option
 @build_timeout_option
 @retry_build_option
 @click.option(
@@ -105,7 +111,6 @@ def command(case: str, output: Path | None, format_: str, **options: Any) -> int
 
 def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     """Profile the case, and keep the document and its picture."""
-    from flashbench.cost.money import price_of, read_prices
     from flashbench.machine import identify
     from flashbench.profile import model
     from flashbench.profile.collect import How, collect
@@ -133,7 +138,7 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     )
     found = collect(case, asked, how, ["flashbench", *sys.argv[1:]])
     device, _ = identify(found.environment, case.device)
-    rate = price_of(read_prices(Path.cwd()), device)
+    rate = rate_of(options, device)
     if rate is not None:
         found.hourly_rate, found.currency, found.price = rate.hourly, rate.currency, rate.source
     try:

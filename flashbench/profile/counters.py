@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 _ACTIVE = ".avg.pct_of_peak_sustained_active"
 _ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 
+_MOST_PERCENT = 110.0
+
 # Stall reasons by ncu's names. Shares are of the cycles between two of a warp's instructions.
 STALLS = {
     "long_scoreboard": "global or local memory",
@@ -109,8 +111,19 @@ def wanted(known: Collection[str]) -> list[str]:
 
 def read(values: Mapping[str, float]) -> dict[str, float]:
     """Our counters from ncu's numbers for one kernel, as far as it has them."""
-    found = {
-        counter: next((values[name] for name in names if name in values), None)
-        for counter, names in NAMES.items()
-    }
-    return {counter: value for counter, value in found.items() if value is not None}
+    found = {}
+    for counter, names in NAMES.items():
+        known = [_plausible(name, values[name]) for name in names if name in values]
+        value = next((one for one in known if one is not None), None)
+        if value is not None:
+            found[counter] = value
+    return found
+
+
+def _plausible(name: str, value: float) -> float | None:
+    """A percentage a little above 100 is 100: a later replay counted more than the one that it is
+    divided by. One far above, or a negative number, is no measurement."""
+    percent = ".pct" in name or name.endswith("_pct")
+    if value < 0 or (percent and value > _MOST_PERCENT):
+        return None
+    return min(value, 100.0) if percent else value

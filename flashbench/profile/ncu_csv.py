@@ -38,7 +38,7 @@ def parse(text: str, name: str) -> list[KernelRow]:
     Raises InvalidInputError if it is not ncu's CSV.
     """
     try:
-        rows = list(csv.reader(text.splitlines()))
+        rows = list(csv.reader(text.removeprefix("\ufeff").splitlines()))
     except csv.Error as error:
         raise InvalidInputError(f"{name}: not a CSV of ncu: {error}") from None
     start = next((at for at, row in enumerate(rows) if _KERNEL in row and "ID" in row), None)

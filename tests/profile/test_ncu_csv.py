@@ -57,6 +57,21 @@ def test_no_csv_of_ncu(text: str) -> None:
         parse(text, "x.csv")
 
 
+def test_a_byte_order_mark_is_no_part_of_the_header() -> None:
+    """As Windows' shells and editors write it."""
+    (row,) = parse('\ufeff"ID","Kernel Name","a.pct"\n"","","%"\n"0","k","12"\n', "x")
+    assert row.values["a.pct"] == 12
+
+
+def test_impossible_percentages() -> None:
+    """A little above 100 is 100; far above, or below 0, is unknown, as another name may know."""
+    newer, older = counters.NAMES["tensor"]
+    (hits,), (l2,) = counters.NAMES["l2_hits"], counters.NAMES["l2"]
+    found = counters.read({newer: 250.0, older: 40.0, hits: 101.5, l2: 1e6})
+    assert found == {"tensor": 40.0, "l2_hits": 100.0}
+    assert counters.read({newer: -3.0, counters.NAMES["grid"][0]: 132.0}) == {"grid": 132.0}
+
+
 def test_decimal_commas() -> None:
     """Where one number can only have a decimal comma, all of the file have one."""
     text = '"ID","Kernel Name","a.pct","b.sum"\n"","","%","byte"\n"0","k","12,34","1.234.567"\n'

@@ -116,9 +116,11 @@ def test_with_perf(place: Path, flashbench: Flashbench) -> None:
     perf = place / "bin" / "perf"
     perf.write_text(PERF)
     perf.chmod(0o755)
-    done = flashbench("profile", CASE, *MINE, "--format", "json")
+    done = flashbench("profile", CASE, *MINE, "--format", "json", "--hourly-rate", "3.60usd")
     assert done.returncode == Exit.PASS, done.stderr
-    (subject,) = model.load(place / "p.json").subjects
+    profile = model.load(place / "p.json")
+    (subject,) = profile.subjects
+    assert (profile.hourly_rate, profile.currency) == (3.6, "usd")
     assert subject.without == ""
     assert subject.counters["instructions"] == 2 * subject.counters["cycles"]
     assert "L1-dcache-load-misses" not in subject.counters
