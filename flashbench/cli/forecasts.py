@@ -51,7 +51,8 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
     device = device_of(options["device"])
     plan = Plan(**plan_options(options), candidates=parse_candidates(texts or [OURS]))
     cases, done, launches = plan.cases(device), 0, options["launches"]
-    if (file := options["resume"] or options["output"]) is not None and file.is_file():
+    file = options["resume"] or options["output"]
+    if options["resume"] or (file is not None and file.is_file()):
         there = load(file)
         cases, done = list(there.cases), sum(launch.complete for launch in there.launches)
         if options["resume"] and not is_given(context, "launches"):

@@ -74,21 +74,30 @@ class Forecast:
         """Whether the budget is likely spent before the end."""
         return self.budget_seconds is not None and self.counted.likely > self.budget_seconds
 
+    @property
+    def left(self) -> float:
+        """Seconds of the budget after the builds that it pays for."""
+        assert self.budget_seconds is not None
+        return self.budget_seconds - (self.builds.likely if self.builds_count else 0.0)
+
+    @property
+    def ends_before_measuring(self) -> bool:
+        """Whether builds and the first start of workers likely spend the budget."""
+        work, known = self.work, self.known
+        start = known.start(work.processes, work.candidates) if work and known else 0.0
+        return self.budget_seconds is not None and self.left <= start
+
     def launches_that_fit(self) -> int | None:
         """Launches of all cases that fit the budget; None if unknown."""
         if self.work is None or self.known is None or self.budget_seconds is None:
             return None
-        return launches_within(self._left(), self.work, self.known)
+        return launches_within(self.left, self.work, self.known)
 
     def cases_that_fit(self) -> list[Case] | None:
         """Cases that fit with all their launches; None if unknown."""
         if self.work is None or self.known is None or self.budget_seconds is None:
             return None
-        return cases_within(self._left(), self.work, self.known)
-
-    def _left(self) -> float:
-        assert self.budget_seconds is not None
-        return self.budget_seconds - (self.builds.likely if self.builds_count else 0.0)
+        return cases_within(self.left, self.work, self.known)
 
 
 def measuring_parts(work: Work, known: Experience) -> list[Part]:

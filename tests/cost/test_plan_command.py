@@ -71,6 +71,27 @@ def test_text_is_what_it_was(plan: Plan) -> None:
     assert found.stdout == TEXT
 
 
+@pytest.mark.parametrize(
+    ("budget", "says"),
+    [
+        ("1s", "over --budget 1s: starting workers would spend it, and nothing would be measured"),
+        ("3s", "over --budget 3s: 3 s of it would be measured"),
+        ("0.01usd", "over --budget 0.01usd: builds and starting workers would spend it"),
+    ],
+)
+def test_a_budget_below_a_start_measures_nothing(plan: Plan, budget: str, says: str) -> None:
+    """A worker starts in two seconds."""
+    shown = plan("run", *TWO, "--hourly-rate", "36", "--budget", budget).stdout
+    assert says in shown
+    assert ("fits: " in shown) == (budget == "3s")
+
+
+def test_a_rate_has_the_currency_of_the_budget(plan: Plan) -> None:
+    """If it names none itself; a plan without a budget in money shows none."""
+    assert "cost eur" in plan("run", *TWO, "--hourly-rate", "18", "--budget", "1eur").stdout
+    assert "at 18.00 an hour" in plan("run", *TWO, "--hourly-rate", "18").stdout
+
+
 def test_json_has_the_numbers(plan: Plan, tmp_path: Path) -> None:
     """For programs: estimates with ranges; nothing was written but the plan."""
     before = sorted(tmp_path.rglob("*"))
@@ -123,6 +144,7 @@ def test_shares_end_sooner_and_cost_more(plan: Plan) -> None:
         (["run", "--budget", "0.50abc"], "is no currency"),
         (["run", "--budget", "1usd", "--hourly-rate", "1eur"], "one currency"),
         (["run", "--nonsense"], "--nonsense"),
+        (["run", "--resume", "gone.json"], "gone.json: cannot be read: No such file"),
         (["compare", "a.json", "b.json"], "nothing to plan"),
         (["run", "--gpus", "2", "--shard", "1/2"], "do not go together"),
         (["bisect", "--good", "x", "--for", "build", "--launches", "3"], "is for --for speed"),
