@@ -1,11 +1,15 @@
-"""How a function to measure and what it computes are named: `module:function`, our own, and the
-built-in operations. Needs Python alone, as preflight does."""
+"""How a function to measure, what it computes and its cases are named: `module:function`, our own,
+the built-in operations, and what settings may say of cases. Needs Python alone, as preflight
+does."""
 
 import re
 
 OURS = "flashbench"
 OUR_CALLABLE = "flashbench:attention"  # the same as a function, of any revision
 OPERATIONS = ("attention", "rms-norm", "layer-norm", "softmax", "matmul")  # the first by default
+MASK_REQUESTS = ("both", "causal", "full", "bottom_right")
+# In which order q, k, v lie in memory; their dimensions are those of the first all the same.
+LAYOUTS = ("bhsd", "bshd", "sbhd")
 _SPEC = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 

@@ -240,7 +240,10 @@ class RunFile(msgspec.Struct, kw_only=True):
 
 def version_for(cases: Sequence[Case]) -> int:
     """The oldest schema version that can hold these cases, which older flashbenches read."""
-    return 1 if all(case.operation == operations.DEFAULT for case in cases) else 2
+    known = (
+        case.operation == operations.DEFAULT and "layout" not in case.options for case in cases
+    )
+    return 1 if all(known) else 2
 
 
 _Document = TypeVar("_Document", bound=RunFile)

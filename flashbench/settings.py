@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from flashbench import project_cases
 from flashbench.errors import InvalidInputError
 from flashbench.pyproject import find_pyproject, read_pyproject, table_of
 
@@ -42,6 +43,10 @@ def defaults(command: click.Command, path: Path, commands: Sequence[str] = ()) -
                 f"{where} has no setting {key!r}; settings are {', '.join(sorted(options))}"
             )
         found[option.name] = _as_written(option, value, f"{where} {key}")
+    for key, value in project_cases.read(path, document).given.items():
+        option = options.get(key)
+        if option is not None and option.name is not None:
+            found.setdefault(option.name, value)
     return found
 
 
@@ -91,14 +96,17 @@ class SettingsCommand(click.Command):
             setting = _setting(error)
             if setting is None:
                 raise
+            assert path is not None
+            own = table_of(path, read_pyproject(path), self.table)
+            table = self.table if setting in own else project_cases.NAME
             raise InvalidInputError(
-                f"{path}: [tool.flashbench.{self.table}] {setting}: {error.message}"
+                f"{path}: [tool.flashbench.{table}] {setting}: {error.message}"
             ) from None
 
 
 def _require_known_tables(path: Path, document: dict[str, Any], commands: Sequence[str]) -> None:
     """A misspelt table would silently have no effect."""
-    known = sorted([*commands, "prices", "project"])
+    known = sorted([*commands, project_cases.NAME, "prices", "project"])
     found = document.get("tool", {})
     ours = found.get("flashbench", {}) if isinstance(found, dict) else {}
     for name in ours if isinstance(ours, dict) else ():

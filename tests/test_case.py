@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashbench.callables import LAYOUTS
 from flashbench.case import DTYPES, Case
 from flashbench.errors import InvalidInputError
 from flashbench.operations import parse_case
@@ -16,10 +17,11 @@ small = st.integers(1, 9)
 shapes = st.builds(lambda b, g, ratio, q, k, d: Shape(b, g * ratio, g, q, k, d), *([small] * 6))
 masks = st.sampled_from([(False, False), (True, False), (True, True)])
 cases = st.builds(
-    lambda shape, dtype, mask: attention_case(shape, dtype, mask[0], "cpu", mask[1]),
+    lambda shape, dtype, m, layout: attention_case(shape, dtype, m[0], "cpu", m[1], layout),
     shapes,
     st.sampled_from(DTYPES),
     masks,
+    st.sampled_from(LAYOUTS),
 )
 
 

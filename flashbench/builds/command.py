@@ -22,7 +22,7 @@ class Command:
     """Runs `command` in `directory` of the copy, and keeps what it creates or changes under `path`.
 
     directory: relative to the checkout; path and sources: relative to `directory`. No command:
-    there is nothing to build.
+    there is nothing to build. adapter: the hash of what each checkout was given besides its own.
     """
 
     command: tuple[str, ...]
@@ -31,12 +31,14 @@ class Command:
     sources: tuple[str, ...]
     variables: Sequence[str]
     requires: Sequence[str] = ()
+    adapter: str = ""
 
     @property
     def key(self) -> Sequence[object]:
         # Extensions that include torch's headers are of one torch.
         torch = toolchain.installed("torch")
-        return ("command", self.command, self.directory, self.path, torch)
+        given = (self.adapter,) if self.adapter else ()
+        return ("command", self.command, self.directory, self.path, torch, *given)
 
     def source_hash(self, checkout: Path) -> str:
         """The hash of the files that determine the build; a missing source is hashed as missing."""

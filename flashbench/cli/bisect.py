@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from flashbench.case import Case
     from flashbench.revisions.many import Preparer
 
-_OF_SPEED = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
+_OF_SPEED = {"presets", "shapes", "dtypes", "causal", "layout", "device", "samples"}
 _OF_SPEED |= {"operation", "threads", "seed", "timeout", "launches", "metric", "tolerance"}
 _OF_SPEED |= {"confidence", "processes", "workers", "resume", "force"}
-_OF_GRID = {"operation", "presets", "shapes", "dtypes", "causal", "device"}
+_OF_GRID = {"operation", "presets", "shapes", "dtypes", "causal", "layout", "device"}
 
 
 @click.command(

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 OLD, NEW = "A", "B"
 # With --resume the file says what to measure; only flags that do not change that are allowed.
-_OF_THE_GRID = {"presets", "shapes", "dtypes", "causal", "device", "samples", "min_sample"}
+_OF_THE_GRID = {"presets", "shapes", "dtypes", "causal", "layout", "device", "samples"}
 _OF_THE_GRID |= {
+    "min_sample",
     "operation",
     "threads",
     "seed",

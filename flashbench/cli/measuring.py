@@ -76,7 +76,7 @@ def plan_options(options: dict[str, Any]) -> dict[str, Any]:
         "operation": operation.name,
         "shapes": chosen_shapes(options, operation),
         "dtypes": options["dtypes"] or None,
-        "options": operation.requested(options["causal"]),
+        "options": operation.requested(options["causal"], options["layout"]),
         "device": options["device"],
         "samples": options["samples"],
         "seed": options["seed"],

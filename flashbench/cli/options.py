@@ -5,6 +5,7 @@ from collections.abc import Callable
 import click
 
 from flashbench import operations
+from flashbench.callables import LAYOUTS, MASK_REQUESTS
 from flashbench.case import DTYPES
 from flashbench.cli.operation import chosen
 from flashbench.cli.parameter_types import (
@@ -93,10 +94,18 @@ grid_options = together(
     ),
     click.option(
         "--causal",
-        type=click.Choice(["both", "causal", "full", "bottom_right"]),
+        type=click.Choice(MASK_REQUESTS),
         default="both",
         show_default=True,
         help="With the causal mask, without it, or both; or aligned at the bottom right.",
+    ),
+    click.option(
+        "--layout",
+        type=click.Choice(LAYOUTS),
+        default=LAYOUTS[0],
+        show_default=True,
+        help="Order of q, k, v in memory: bshd is (batch, length, heads, head dim). They are "
+        "passed as views in the usual order.",
     ),
     click.option(
         "--device",

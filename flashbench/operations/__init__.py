@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from flashbench.baseline_names import title
+from flashbench.callables import LAYOUTS
 from flashbench.case import DTYPES, Case, DtypeName
 from flashbench.errors import InvalidInputError
 from flashbench.operations.attention.operation import ATTENTION as ATTENTION
@@ -34,7 +35,8 @@ _ANY = re.compile(
 _OTHERS = "|".join(name for name in BUILT_IN if name != DEFAULT)
 _WITHIN = re.compile(
     r"\b(?:"
-    rf"b\d+-h\d+(?:-g\d+)?-q\d+(?:-k\d+)?-d\d+-(?:fp32|fp16|bf16)-(?:{'|'.join(MASKS)})|"
+    rf"b\d+-h\d+(?:-g\d+)?-q\d+(?:-k\d+)?-d\d+-(?:fp32|fp16|bf16)-(?:{'|'.join(MASKS)})"
+    rf"(?:-(?:{'|'.join(LAYOUTS[1:])}))?|"
     rf"(?:{_OTHERS})(?:-[a-z]{{1,20}}\d{{1,15}}){{1,9}}-(?:fp32|fp16|bf16)"
     r")-(?:cpu|cuda)\b"
 )

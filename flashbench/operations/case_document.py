@@ -7,8 +7,14 @@ import re
 
 import msgspec
 
+from flashbench.callables import LAYOUTS
 from flashbench.case import Case, DtypeName
-from flashbench.operations.attention.operation import ATTENTION, attention_case, mask_of
+from flashbench.operations.attention.operation import (
+    ATTENTION,
+    attention_case,
+    layout_of,
+    mask_of,
+)
 from flashbench.operations.attention.shapes import Shape
 from flashbench.operations.operation import case_id
 
@@ -25,6 +31,7 @@ class _OfAttention(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     causal: bool
     device: str
     bottom_right: bool = False
+    layout: str = LAYOUTS[0]
 
     def __post_init__(self) -> None:
         if self.bottom_right and not self.causal:
@@ -64,7 +71,8 @@ def encode_case(value: object) -> object:
     if value.operation == ATTENTION.name:
         mask = mask_of(value)
         shape, causal = Shape(**value.sizes), mask != "full"
-        return _OfAttention(shape, value.dtype, causal, value.device, mask == "bottom_right")
+        place = value.device, mask == "bottom_right", layout_of(value)
+        return _OfAttention(shape, value.dtype, causal, *place)
     return _Any(
         operation=value.operation,
         sizes=value.sizes,
@@ -103,6 +111,4 @@ def _decoded(document: object) -> Case:
             exponentials=found.exponentials,
         )
     written = _OF_ATTENTION.decode(content)
-    return attention_case(
-        written.shape, written.dtype, written.causal, written.device, written.bottom_right
-    )
+    return attention_case(*msgspec.structs.astuple(written))

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from flashbench.callables import LAYOUTS
 from flashbench.case import BYTES_PER_ELEMENT, Case, DtypeName
 from flashbench.errors import InvalidInputError
 
@@ -97,10 +98,11 @@ class Operation:
             raise InvalidInputError(f"{self.name} has no preset {name!r}; presets are {known}")
         return [sizes for text in self.presets[name] for sizes in self.parse(text)]
 
-    def requested(self, causal: str) -> Sequence[Options]:
-        """The options of a grid. causal: as of the flag, which is for attention."""
-        if causal != "both":
-            raise InvalidInputError(f"--causal {causal} is for attention, not for {self.name}")
+    def requested(self, causal: str, layout: str) -> Sequence[Options]:
+        """The options of a grid. causal, layout: as of the flags, which are for attention."""
+        for flag, value, usual in (("causal", causal, "both"), ("layout", layout, LAYOUTS[0])):
+            if value != usual:
+                raise InvalidInputError(f"--{flag} {value} is for attention, not for {self.name}")
         return self.options
 
     def case(
@@ -160,10 +162,9 @@ class Operation:
         """Exponentials that the definition needs."""
         return 0
 
-    def trials(self, dtype: DtypeName, device: str) -> list[list[Case]]:
-        """Small cases to check a callable on: of each list, the first that it accepts."""
-        shapes = self.preset("tiny")
-        return [[self.case(one, dtype, device, wish) for one in shapes] for wish in self.options]
+    def tried(self) -> Sequence[Sizes]:
+        """Small shapes to check a callable on, the first of them that it accepts."""
+        return self.preset("tiny")
 
     # Words, for people.
 

@@ -151,6 +151,7 @@ class Checker:
             "cases": list(cases),
             "operation": operation.name,
             "operation_root": operation.import_root,
+            "wanted": operation.cases.given,
             "timeout": self.timeout,
         }
         for _ in range(_TRIES):

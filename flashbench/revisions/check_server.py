@@ -172,6 +172,7 @@ def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> N
         os._exit(0)
     say(error=None)
     if request["correct"]:
+        from flashbench import project_cases
         from flashbench.revisions.correctness import check_named, check_small
 
         try:
@@ -180,7 +181,11 @@ def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> N
             say(error=str(error))
             os._exit(0)
         spec, cases = request["spec"], request["cases"]
-        found = check_named(call, spec, cases) if cases else check_small(call, spec, operation)
+        wanted = project_cases.of_flags(request["wanted"])
+        if cases:
+            found = check_named(call, spec, cases)
+        else:
+            found = check_small(call, spec, operation, wanted)
         taken = bool(found.right) and not (cases and found.refused)
         refusal = "" if taken else found.refusal
         say(wrong=found.wrong, refused=refusal, checked=found.summary)

@@ -15,12 +15,15 @@ from typing import Any
 import torch
 
 from flashbench import operations
+from flashbench.callables import LAYOUTS
 from flashbench.candidates import Loaded, reason
-from flashbench.case import DEFAULT_DTYPES, Case, DtypeName
+from flashbench.case import DEFAULT_DTYPES, DTYPES, Case, DtypeName
 from flashbench.measure.checks import WrongError, check_candidate
 from flashbench.measure.problem import Problem
 from flashbench.operations import parse_case
 from flashbench.operations.operation import Operation
+from flashbench.project_cases import ANY, ProjectCases
+from flashbench.revisions.computed import shapes
 from flashbench.runfile import Candidate
 
 # Tried if a device's default dtypes are all refused.
@@ -89,17 +92,28 @@ def check_named(call: Callable[..., Any], spec: str, names: Sequence[str]) -> Ch
 
 
 def check_small(
-    call: Callable[..., Any], spec: str, operation: Operation = operations.ATTENTION
+    call: Callable[..., Any],
+    spec: str,
+    operation: Operation = operations.ATTENTION,
+    wanted: ProjectCases = ANY,
 ) -> Checked:
-    """Check each of the operation's trials on every device here, at the first case that the
-    callable accepts."""
+    """Check each dtype and option, such as a mask, on every device here, at the first shape that
+    the callable accepts. wanted: the cases of the settings, the smallest first; without any, small
+    ones of the operation."""
+    options = operation.requested(wanted.causal or "both", wanted.layout or LAYOUTS[0])
+    tried = shapes(operation, wanted)
     found = Checked()
     for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
         taken = len(found.right)
-        for dtypes in (DEFAULT_DTYPES[device], _LAST_DTYPES[device]):
+        asked = tuple(dtype for dtype in DTYPES if dtype in wanted.dtype)
+        for dtypes in (asked,) if asked else (DEFAULT_DTYPES[device], _LAST_DTYPES[device]):
             if len(found.right) > taken or found.wrong:
                 break
-            tries = [tried for dtype in dtypes for tried in operation.trials(dtype, device)]
+            tries = [
+                [operation.case(one, dtype, device, wish) for one in tried]
+                for dtype in dtypes
+                for wish in options
+            ]
             of_device = _checked(call, spec, tries)
             found.right += of_device.right
             found.refused |= of_device.refused

@@ -10,7 +10,7 @@ from flashbench.builds.builder import find, key_of
 from flashbench.builds.scratch import scratch
 from flashbench.cost.estimate import Seconds
 from flashbench.cost.store import CostRecords
-from flashbench.revisions import git, ledger
+from flashbench.revisions import adapter, git, ledger
 from flashbench.revisions.export import UnreadableError, export, lacks
 from flashbench.revisions.fingerprint import contents_of
 from flashbench.revisions.prepare import recipe_of
@@ -41,6 +41,7 @@ def _missing(project: Project, revision: Revision, cache: Path) -> str:
         with ExitStack() as at_end:
             checkout = at_end.enter_context(scratch(cache)) / "everything"
             export(project.repository, revision, checkout)
+            adapter.put_into(project, checkout)
             sources = recipe.source_hash(checkout)
         return "" if find(cache, key_of(recipe, sources, tools)) else sources
     contents = contents_of(project, revision.commit)

@@ -26,11 +26,11 @@ from flashbench.builds.recipe import OwnExtension, Recipe
 from flashbench.builds.scratch import scratch
 from flashbench.cost import store
 from flashbench.errors import NotMeasuredError, is_out_of_files
-from flashbench.revisions import git, ledger
+from flashbench.revisions import adapter, git, ledger
 from flashbench.revisions import import_root as roots
 from flashbench.revisions.built import Built
 from flashbench.revisions.check import Checker
-from flashbench.revisions.computed import of_project
+from flashbench.revisions.computed import WhatIsComputed, of_project
 from flashbench.revisions.export import Exported, UnreadableError, export, lacks
 from flashbench.revisions.fingerprint import Contents, contents_of
 from flashbench.revisions.import_root import ImportRecord
@@ -60,6 +60,7 @@ def prepare(
     check; none: small ones. Raises NotMeasuredError if the cache cannot be written, StoppedError
     after `running.stop_all`.
     """
+    computed = of_project(project)
     try:
         cache.mkdir(parents=True, exist_ok=True)
         # A cache inside a working tree is not part of it.
@@ -69,7 +70,7 @@ def prepare(
         with ExitStack() as at_end:
             checker = checker or at_end.enter_context(Checker())
             work = _Preparation(
-                project, revision, cache, checker, stage, retry_failed, timeout, cases
+                project, revision, cache, checker, computed, stage, retry_failed, timeout, cases
             )
             began = time.monotonic()
             built = work.run(at_end)
@@ -160,6 +161,7 @@ def recipe_of(project: Project) -> Recipe:
         path=project.path,
         sources=project.sources,
         variables=project.environment,
+        adapter=adapter.digest(project),
         # For a build by make or a script, these may be only what pip would need.
         requires=project.requires if project.build[:1] in (("python",), ("python3",)) else (),
     )
@@ -173,6 +175,7 @@ class _Preparation:
     revision: Revision
     cache: Path
     checker: Checker
+    computed: WhatIsComputed
     stage: Stage
     retry_failed: bool
     timeout: float
@@ -201,7 +204,7 @@ class _Preparation:
             retry_failed=self.retry_failed,
             cases=self.cases,
             tree=str(self.project.repository),
-            operation=of_project(self.project),
+            operation=self.computed,
         )
         self.tried = self.tried or not record.reused
         if record.status == "undefined symbol" and not record.reused:
@@ -243,6 +246,7 @@ class _Preparation:
             checkout = self._checkout()
             wanted = contents.is_importable if contents else lambda name: True
             self.exported = export(project.repository, self.revision, checkout, wanted)
+            adapter.put_into(project, checkout)
             self.notes = self._noted(self.exported)
         else:
             checkout = self._directory / "everything"
@@ -257,6 +261,7 @@ class _Preparation:
         checkout = self._directory / "everything"
         if not checkout.is_dir():
             self.exported = export(self.project.repository, self.revision, checkout)
+            adapter.put_into(self.project, checkout)
             self.notes = self._noted(self.exported)
         return checkout
 
@@ -276,10 +281,15 @@ class _Preparation:
 
     def _built(self, made: Build, found: ImportRecord, import_root: Path | None) -> Built:
         status, reason = found.status, found.reason
-        result = found.results.get(roots.named(self.cases, of_project(self.project)))
+        result = found.results.get(roots.named(self.cases, self.computed))
         if status == "built" and self.stage == "correct":
             status, reason = (result.status, result.reason) if result else ("unchecked", "")
         checked = result.checked if result else ""
+        failed = status not in ("built", "unchecked", "wrong result")
+        commit = "" if self.revision.worktree else self.revision.commit
+        if failed and commit and (advice := adapter.advice(self.project, commit, reason)):
+            first, *rest = reason.split("\n")
+            reason = "\n".join([f"{first}; {advice}", *rest])
         ours = self.project.build is None
         return Built(
             project=self.project,

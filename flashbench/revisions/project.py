@@ -6,11 +6,13 @@ from typing import Any
 
 from flashbench.callables import OPERATIONS, OUR_CALLABLE, OURS, is_function
 from flashbench.errors import InvalidInputError
+from flashbench.project_cases import ANY, ProjectCases
+from flashbench.project_cases import read as read_cases
 from flashbench.pyproject import find_pyproject, read_pyproject, table_of
 from flashbench.revisions import git
 
 TABLE = "[tool.flashbench.project]"
-_KEYS = ("callable", "build", "path", "sources", "environment", "operation")
+_KEYS = ("callable", "build", "path", "sources", "environment", "operation", "adapter")
 _EXAMPLE = (
     f'add {TABLE} with callable = "module:function" and '
     'build = ["python", "setup.py", "build_ext", "--inplace"]'
@@ -24,6 +26,7 @@ class Project:
     build: an argument list; None is flashbench's own extension, built out of its tree.
     operation: of flashbench/operations, or `module:name` in the working tree.
     path, sources: relative to `directory`, with forward slashes. No sources: all files count.
+    adapter: a file or folder of the working tree, at the same place in every revision; "": none.
     requires: [build-system] requires, packages that a Python build needs. directory: the folder of
     pyproject.toml, relative to the repository root; the build runs there.
     """
@@ -37,6 +40,8 @@ class Project:
     requires: tuple[str, ...] = ()
     directory: str = "."
     operation: str = OPERATIONS[0]  # what the callable computes
+    adapter: str = ""
+    cases: ProjectCases = ANY  # what it is measured and checked on
 
     @property
     def import_root(self) -> Path:
@@ -86,7 +91,8 @@ def _tables(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _project(file: Path, document: dict[str, Any], table: dict[str, Any], *, ours: bool) -> Project:
-    return replace(_Reader(file, table).project(ours), requires=_requires(document))
+    found = _Reader(file, table).project(ours)
+    return replace(found, requires=_requires(document), cases=read_cases(file, document))
 
 
 def _in_git(project: Project, file: Path) -> Project:
@@ -128,6 +134,9 @@ class _Reader:
             sources=tuple(self._inside("sources", text) for text in self._texts("sources")),
             environment=self._texts("environment"),
             operation=self._operation(self._table.get("operation", OPERATIONS[0])),
+            adapter=self._inside("adapter", self._table["adapter"])
+            if "adapter" in self._table
+            else "",
         )
 
     def _operation(self, name: Any) -> str:

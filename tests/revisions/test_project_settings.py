@@ -15,6 +15,9 @@ build = ["make", "-j1"]
 """
 
 
+CASES = "[tool.flashbench.cases]\n"
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
@@ -68,6 +71,11 @@ def test_our_own_repository_needs_none(root: Path) -> None:
         (GOOD + 'sources = "csrc"', "sources: must be a list"),
         (GOOD + 'sources = ["../other"]', "sources: '../other' must be a path inside"),
         (GOOD + "environment = [1]", "environment: must be a list"),
+        (GOOD + 'adapter = "../fb.py"', "adapter: '../fb.py' must be a path inside"),
+        (GOOD + CASES + 'mask = "full"', "mask: is no setting; settings are shape, preset"),
+        (GOOD + CASES + 'shape = "1,1,8,8"', "shape: must be a list of strings"),
+        (GOOD + CASES + 'dtype = ["fp64"]', "dtype: 'fp64' is not one of fp32, fp16, bf16"),
+        (GOOD + CASES + "layout = 5", "layout: must be a string"),
     ],
 )
 def test_mistakes_name_file_and_key(root: Path, text: str, words: str) -> None:

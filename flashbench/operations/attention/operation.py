@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from flashbench.callables import LAYOUTS
 from flashbench.case import DTYPES, Case, DtypeName
 from flashbench.errors import InvalidInputError
 from flashbench.operations.attention import sdpa, words
@@ -23,7 +24,10 @@ _MAX_SCORES = 2**22  # that the math backend may write to memory
 
 
 class AttentionForward(Operation):
-    """q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim), N(0, 1)."""
+    """q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim), N(0, 1).
+
+    With another layout they are views of memory in that order: of "bshd", (batch, length, heads,
+    head_dim)."""
 
     name = "attention"
     sizes = Shape.__struct_fields__
@@ -42,12 +46,14 @@ class AttentionForward(Operation):
     def preset(self, name: str) -> list[Sizes]:
         return [shape.sizes for shape in PRESETS[name]]
 
-    def requested(self, causal: str) -> Sequence[Options]:
-        return self.options if causal == "both" else [{"mask": causal}]
+    def requested(self, causal: str, layout: str) -> Sequence[Options]:
+        found = self.options if causal == "both" else [{"mask": causal}]
+        return [{**one, **_laid_out(layout)} for one in found]
 
     def id(self, sizes: Sizes, dtype: DtypeName, device: str, options: Options) -> str:
         """Such as `b1-h8-q512-d64-fp16-causal-cpu`: `g<kv heads>` appears with grouped-query
-        heads, `k<key length>` if it differs from q's."""
+        heads, `k<key length>` if it differs from q's, the layout after the mask if it is not the
+        usual one."""
         s = Shape(**sizes)
         parts = [f"b{s.batch}", f"h{s.heads}"]
         if s.kv_heads != s.heads:
@@ -55,16 +61,21 @@ class AttentionForward(Operation):
         parts.append(f"q{s.q_len}")
         if s.k_len != s.q_len:
             parts.append(f"k{s.k_len}")
-        parts += [f"d{s.head_dim}", dtype, options["mask"], device]
+        parts += [f"d{s.head_dim}", dtype, *options.values(), device]
         return "-".join(parts)
 
     def parse_id(self, text: str) -> Case:
         """Read a case id; InvalidInputError with the accepted form."""
-        shape, *rest = text.rsplit("-", 3)
+        usual, layout = text, LAYOUTS[0]
+        for other in LAYOUTS[1:]:
+            if f"-{other}-" in text:
+                usual, layout = text.replace(f"-{other}-", "-"), other
+        shape, *rest = usual.rsplit("-", 3)
         if len(rest) == 3 and rest[0] in DTYPES and rest[1] in MASKS:
             dtype: DtypeName = next(name for name in DTYPES if name == rest[0])
             if rest[2] in ("cpu", "cuda"):
-                return self.case(parse_shape(shape).sizes, dtype, rest[2], {"mask": rest[1]})
+                options = {"mask": rest[1], **_laid_out(layout)}
+                return self.case(parse_shape(shape).sizes, dtype, rest[2], options)
         raise InvalidInputError(
             f"invalid case {text[:100]!r}; write it as in tables, such as "
             "b1-h8-q512-d64-fp16-full-cpu"
@@ -103,11 +114,13 @@ class AttentionForward(Operation):
             "head_dim": case.sizes["head_dim"],
             "dtype": case.dtype,
             "mask": mask_of(case),
+            "layout": layout_of(case),
             "device": case.device,
         }
 
     def order(self, case: Case) -> tuple[object, ...]:
-        return (*case.sizes.values(), case.dtype, MASKS.index(mask_of(case)), case.device)
+        place = MASKS.index(mask_of(case)), LAYOUTS.index(layout_of(case))
+        return (*case.sizes.values(), case.dtype, *place, case.device)
 
     def in_words(self, case: Case) -> str:
         return words.in_words(case)
@@ -133,9 +146,8 @@ class AttentionForward(Operation):
     def family(self, case: Case, *, strict: bool) -> tuple[str, ...]:
         return words.family(case, strict=strict)
 
-    def trials(self, dtype: DtypeName, device: str) -> list[list[Case]]:
-        shapes = [Shape(1, 2, 2, length, length, head_dim).sizes for length, head_dim in _TRIED]
-        return [[self.case(one, dtype, device, wish) for one in shapes] for wish in self.options]
+    def tried(self) -> Sequence[Sizes]:
+        return [Shape(1, 2, 2, length, length, head_dim).sizes for length, head_dim in _TRIED]
 
     def import_ahead(self) -> None:
         import flashbench.operations.attention.truth  # noqa: F401
@@ -155,7 +167,10 @@ class AttentionForward(Operation):
 
         def normal(heads: int, length: int) -> "Tensor":
             size = (s.batch, heads, length, s.head_dim)
-            return torch.randn(size, generator=random, device=case.device).to(dtype)
+            drawn = torch.randn(size, generator=random, device=case.device).to(dtype)
+            order = tuple(map(LAYOUTS[0].index, layout_of(case)))
+            back = tuple(map(layout_of(case).index, LAYOUTS[0]))
+            return drawn.permute(order).contiguous().permute(back)
 
         keywords: dict[str, object] = {"is_causal": mask_of(case) == "causal"}
         if mask_of(case) == "bottom_right":
@@ -218,12 +233,21 @@ ATTENTION = AttentionForward()
 
 
 def attention_case(
-    shape: Shape, dtype: DtypeName, causal: bool, device: str, bottom_right: bool = False
+    shape: Shape,
+    dtype: DtypeName,
+    causal: bool,
+    device: str,
+    bottom_right: bool = False,
+    layout: str = LAYOUTS[0],
 ) -> Case:
-    """A case of attention. Raises ValueError for bottom_right without causal."""
+    """A case of attention. Raises ValueError for bottom_right without causal, and for a layout that
+    is not one of `LAYOUTS`."""
     if bottom_right and not causal:
         raise ValueError("bottom_right is for causal cases alone")
-    return ATTENTION.case(shape.sizes, dtype, device, {"mask": MASKS[causal + bottom_right]})
+    if layout not in LAYOUTS:
+        raise ValueError(f"a layout is one of {', '.join(LAYOUTS)}")
+    options = {"mask": MASKS[causal + bottom_right], **_laid_out(layout)}
+    return ATTENTION.case(shape.sizes, dtype, device, options)
 
 
 def shape_of(case: Case) -> Shape:
@@ -234,6 +258,16 @@ def shape_of(case: Case) -> Shape:
 def mask_of(case: Case) -> str:
     """One of `MASKS`."""
     return case.options["mask"]
+
+
+def layout_of(case: Case) -> str:
+    """One of `LAYOUTS`."""
+    return case.options.get("layout", LAYOUTS[0])
+
+
+def _laid_out(layout: str) -> Options:
+    """The usual layout is not said: cases without layouts keep their ids."""
+    return {} if layout == LAYOUTS[0] else {"layout": layout}
 
 
 def masks(causal: Iterable[Causal]) -> list[Options]:

@@ -25,7 +25,8 @@ def in_words(case: Case) -> str:
     if shape.k_len != shape.q_len:
         length = f"{_count(shape.q_len, 'query', 'queries')}, {_count(shape.k_len, 'key')}"
     parts = [f"batch {shape.batch}", heads, length, f"head dim {shape.head_dim}"]
-    return ", ".join([*parts, case.dtype, _MASKS[case.options["mask"]]])
+    words = [*parts, case.dtype, _MASKS[case.options["mask"]]]
+    return ", ".join([*words, *_layout(case, "{} in memory")])
 
 
 def in_short(case: Case) -> str:
@@ -33,8 +34,8 @@ def in_short(case: Case) -> str:
     shape = Shape(**case.sizes)
     text = f"{shape.batch},{shape.heads},{shape.q_len},{shape.head_dim}"
     if (shape.kv_heads, shape.k_len) != (shape.heads, shape.q_len):
-        text = case.id.rsplit("-", 3)[0]
-    return f"{text} {case.dtype} {mask(case)}"
+        text = case.id.partition(f"-{case.dtype}-")[0]
+    return " ".join([text, case.dtype, mask(case), *_layout(case)])
 
 
 def grid_in_words(cases: Sequence[Case]) -> str:
@@ -48,6 +49,7 @@ def grid_in_words(cases: Sequence[Case]) -> str:
             f"head dim {listed([str(d) for d in sorted({s.head_dim for s in shapes})])}",
             listed(sorted({case.dtype for case in cases})),
             f"masks: {listed(sorted({mask(case) for case in cases}))}",
+            *sorted({text for case in cases for text in _layout(case, "{} in memory")}),
         ]
     )
 
@@ -57,7 +59,13 @@ def family(case: Case, *, strict: bool) -> tuple[str, ...]:
     s = Shape(**case.sizes)
     queries = "" if s.q_len == s.k_len else f"q{s.q_len}" if s.q_len < 32 else "queries < keys"
     exactly = f"b{s.batch} h{s.heads}" + f" g{s.kv_heads}" * (s.kv_heads != s.heads)
-    return mask(case), f"d{s.head_dim}", queries, exactly * strict
+    alike = " ".join([mask(case), *_layout(case)])
+    return alike, f"d{s.head_dim}", queries, exactly * strict
+
+
+def _layout(case: Case, text: str = "{}") -> list[str]:
+    """Nothing for the usual one."""
+    return [text.format(case.options["layout"])] if "layout" in case.options else []
 
 
 def _count(number: int, one: str, many: str = "") -> str:
