@@ -8,18 +8,17 @@ if TYPE_CHECKING:
     from flashbench.cloud.remote_command import RemoteCommand
     from flashbench.cloud.sky import Rental
 
-_PLANNED = ("run", "compare", "bisect", "backfill")
-
 
 def plan_there(wanted: "RemoteCommand", record: "Record") -> list[str]:
     """The plan of the command, by what came home from such machines before, in a few lines."""
     from flashbench.cli import forecasts
+    from flashbench.cli.plan import PLANNED
     from flashbench.cloud.record import measured_on
     from flashbench.cloud.sky import AROUND_SECONDS, BOOT_SECONDS
     from flashbench.views import plan
 
     name, options, machine = wanted.words[0], wanted.context.params, record.machine
-    if name not in _PLANNED:
+    if name not in PLANNED:
         return []
     device, processor = ("cuda", machine.gpu) if machine else measured_on(record.ssh)
     there = {"on": processor or record.remote.host.rpartition("@")[2]}

@@ -10,7 +10,7 @@ from flashbench.cli.output import deliver
 from flashbench.errors import Exit
 from flashbench.settings import SettingsCommand
 
-_PLANNED = {
+PLANNED = {
     "run": "What `flashbench run` would take.",
     "compare": "What `flashbench compare` of two revisions would take.",
     "bisect": "What `flashbench bisect` would take.",
@@ -24,10 +24,10 @@ class _Plans(click.Group):
     """The commands that can be planned, each with its own options, read when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_PLANNED)
+        return list(PLANNED)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _PLANNED:
+        if cmd_name not in PLANNED:
             return None
         planned: click.Command = import_module(f"flashbench.cli.{cmd_name}").command
         return _plan_of(planned)
@@ -54,7 +54,7 @@ def _plan_of(planned: click.Command) -> click.Command:
         planned.name,
         callback=command,
         params=[*(one for one in planned.params if one.name not in _REPORT), asked],
-        help=f"{_PLANNED[str(planned.name)]} All its options are taken; no file is written, and "
+        help=f"{PLANNED[str(planned.name)]} All its options are taken; no file is written, and "
         "nothing is built or measured.",
     )
 

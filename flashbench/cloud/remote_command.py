@@ -11,17 +11,30 @@ from click.core import ParameterSource
 from flashbench.errors import InvalidInputError
 from flashbench.revisions.revision import WORKTREE
 
-# The option that names the run file, which the command also resumes.
-_RUN_FILE = {
-    "run": "--output",
-    "backfill": "--output",
-    "compare": "--run-file",
-    "aa": "--run-file",
-    "gate": "--run-file",
+
+@dataclass(frozen=True)
+class _Command:
+    """A command that measures. run_file: the option of its run file, which it also resumes, ""
+    without one. revisions: its parameters that name revisions; if fewer than `all_named` are given,
+    it measures the working tree."""
+
+    run_file: str = ""
+    revisions: tuple[str, ...] = ()
+    all_named: int = 0
+
+
+_COMMANDS = {
+    "run": _Command("--output", all_named=1),
+    "compare": _Command("--run-file", ("a", "b"), all_named=2),
+    "gate": _Command("--run-file", ("revision",)),
+    "aa": _Command("--run-file", all_named=1),
+    "bisect": _Command(revisions=("good", "bad")),
+    "backfill": _Command("--output", ("revisions",)),
+    "build": _Command(revisions=("revisions",), all_named=1),
+    "preflight": _Command(all_named=1),
+    "info": _Command(all_named=1),
 }
-# Options that measure nothing, or start other machines themselves.
-_AT_HOME = {"cloud", "show", "merge", "record", "history", "publish", "report", "plan", "profile"}
-_ELSEWHERE = {"slurm", "resume", "force"}
+_REFUSED = {"slurm", "resume", "force"}  # options that start other machines, or name files of ours
 
 
 @dataclass(frozen=True)
@@ -47,27 +60,27 @@ def parse(group: click.Group, context: click.Context, words: Sequence[str]) -> R
     if not words:
         raise InvalidInputError("no command; write one after --, as in -- compare main HEAD")
     name, *rest = words
-    command = group.get_command(context, name)
-    if command is None or name in _AT_HOME:
-        raise InvalidInputError(f"{name!r} is no command to run on another machine")
-    flag = _RUN_FILE.get(name, "")
+    known, command = _COMMANDS.get(name), group.get_command(context, name)
+    if known is None or command is None:
+        raise InvalidInputError(
+            f"{name!r} is no command to run on another machine; those are {', '.join(_COMMANDS)}"
+        )
     inner = command.make_context(name, list(rest), parent=context)
     options = inner.params
-    key = flag.removeprefix("--").replace("-", "_")
+    key = known.run_file.removeprefix("--").replace("-", "_")
     for parameter in command.params:
         _refuse_files(parameter, inner, key)
-    given = options.get(key) if flag else None
-    texts = _texts(options)
-    tree = _needs_worktree(name, options, texts)
+    given = options.get(key)
+    texts = _texts(options, known.revisions)
     gate = ""
     if name == "compare" and options.get("a"):
         gate = options["b"] or WORKTREE
     return RemoteCommand(
         words=[name, *_without(rest, command, key)],
-        flag=flag,
+        flag=known.run_file,
         run_file=given if isinstance(given, Path) else None,
         texts=[text for text in texts if text not in (WORKTREE, ".")],
-        worktree=tree,
+        worktree=len(texts) < known.all_named or WORKTREE in texts or "." in texts,
         gate=gate,
         budget="budget" in options and options["budget"] is None,
         context=inner,
@@ -78,40 +91,22 @@ def _refuse_files(parameter: click.Parameter, inner: click.Context, run_file: st
     name = parameter.name or ""
     if inner.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name == run_file:
         return
-    value = inner.params.get(name)
-    if (
-        name in _ELSEWHERE
-        or isinstance(value, Path)
-        or type(parameter.type).__name__
-        in (
-            "ReportFile",
-            "PathType",
-        )
-    ):
+    is_file = type(parameter.type).__name__ in ("ReportFile", "PathType")
+    if name in _REFUSED or is_file or isinstance(inner.params.get(name), Path):
         raise InvalidInputError(
             f"{parameter.opts[0]} names something of this machine; drop it: a run file comes home, "
             "is resumed by the same command, and its table goes to stdout"
         )
 
 
-def _texts(options: dict[str, Any]) -> list[str]:
-    """The arguments, with the ends of ranges separated."""
+def _texts(options: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """The revisions named by these parameters, with the ends of ranges separated."""
     found = []
-    for name in ("a", "b", "revision", "revisions", "good", "bad"):
+    for name in names:
         value = options.get(name) or ()
         for text in [value] if isinstance(value, str) else value:
             found += [end for end in str(text).split("..") if end] or [str(text)]
     return found
-
-
-def _needs_worktree(name: str, options: dict[str, Any], texts: Sequence[str]) -> bool:
-    if WORKTREE in texts or "." in texts:
-        return True
-    if name == "compare":
-        return options["b"] is None
-    return name in ("run", "preflight", "info", "profile") or (
-        name in ("aa", "build") and not texts
-    )
 
 
 def _without(rest: Sequence[str], command: click.Command, key: str) -> list[str]:
