@@ -231,8 +231,10 @@ def _choose_machine(context: click.Context, options: dict[str, Any]) -> None:
 
 
 def _machine(options: dict[str, Any]) -> "Rental":
-    from flashbench.cloud.sky import SHORTEST_LIFE, Rental
+    from flashbench.cloud.sky import SHORTEST_LIFE, Rental, split_bucket
 
+    if options["bucket"]:
+        split_bucket(options["bucket"])
     life, most = int(options["time_limit"]), options["money_limit"]
     if life < SHORTEST_LIFE:
         raise InvalidInputError(
@@ -278,8 +280,22 @@ def _job(wanted: "RemoteCommand", options: dict[str, Any]) -> "RemoteJob":
         extras=f"[{','.join(extras)}]" if extras else "",
         off=options["shutdown"],
         wheels=find_wheels(options["wheels"]),
-        earlier=[run_file] if run_file is not None and run_file.exists() else [],
+        earlier=[run_file] if run_file is not None and _is_intact(run_file) else [],
     )
+
+
+def _is_intact(run_file: Path) -> bool:
+    """Whether a run file can be resumed there; says so if it is damaged."""
+    from flashbench.run_reader import load
+
+    if not run_file.is_file():
+        return False
+    try:
+        load(run_file)
+    except InvalidInputError as error:
+        tell(f"warning: {error}; it is not sent, and set aside once the job's results are here")
+        return False
+    return True
 
 
 def _called(wanted: "RemoteCommand") -> str:

@@ -1,6 +1,6 @@
 """Wait for a remote job and download its results."""
 
-import shutil
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,9 +10,10 @@ from flashbench.cloud.record import Record
 from flashbench.cloud.remote import ConnectionLostError, Remote, Status
 from flashbench.cost.learn import learn
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
+from flashbench.files import replace_file
 from flashbench.fleet.merge import lost
 from flashbench.machine import identify
-from flashbench.runfile import load
+from flashbench.runfile import RunFile, load
 
 _FIRST_POLL, _LONGEST_POLL = 0.5, 15.0
 _PULL_SECONDS = 60.0
@@ -78,7 +79,11 @@ def collect(record: Record, status: Status, tell: Tell) -> tuple[int, tuple[str,
     record.remote.fetch(place)
     where = "", ""
     if record.result:
-        where = take_home(place / record.result, Path(record.run_file), tell)
+        fetched = place / record.result
+        there = fetched.is_file()
+        where = take_home(fetched, Path(record.run_file), tell)
+        if there and not fetched.is_file():
+            code, why = Exit.NOT_MEASURED, why or "the run file is damaged there"
     if why:
         tell(f"{record.remote.host}: {why}")
     return code if code in list(Exit) else Exit.NOT_MEASURED, where
@@ -86,26 +91,43 @@ def collect(record: Record, status: Status, tell: Tell) -> tuple[int, tuple[str,
 
 def take_home(fetched: Path, target: Path, tell: Tell) -> tuple[str, str]:
     """Move a run file to its requested path, unless the file there has results that it lacks, and
-    learn from it what such a machine takes; returns its device and the device's name."""
-    if not fetched.is_file():
+    learn from it what such a machine takes; returns its device and the device's name. A damaged
+    file is set aside, here or there."""
+    run = intact(fetched, tell) if fetched.is_file() else None
+    if run is None:
         tell(f"warning: no run file came back; what was said is in {fetched.parent}")
         return "", ""
-    run = load(fetched)
     device = run.cases[0].device if run.cases else ""
     where = device, identify(run.environment, device)[0] if device else ""
-    sent: set[int] = set()
-    if target.exists():
-        try:
-            before = load(target)
-            sent = {launch.index for launch in before.launches}
-            missing = lost(before, run)
-        except InvalidInputError:
-            missing = 1
-        if missing:
-            tell(f"warning: {target} has other results, and stays; those of the job: {fetched}")
-            return where
-    learn(run, before=sent)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(fetched, target)
+    before = intact(target, tell) if target.exists() else None
+    if before is not None and lost(before, run):
+        tell(f"warning: {target} has other results, and stays; those of the job: {fetched}")
+        return where
+    learn(run, before={launch.index for launch in before.launches} if before else ())
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(target, fetched.read_bytes())
+    except OSError as error:
+        raise InvalidInputError(
+            f"{target}: cannot be written: {error.strerror}; the run file is {fetched}"
+        ) from None
     tell(f"{target}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")
     return where
+
+
+def intact(path: Path, tell: Tell) -> RunFile | None:
+    """A run file; None if it is damaged, as by a copy that was cut short. It is then set aside,
+    because every later try would fail at it. Raises InvalidInputError for what is no file."""
+    try:
+        return load(path)
+    except InvalidInputError as error:
+        if not path.is_file():
+            raise
+        aside = path.with_name(f"{path.name}.damaged")
+        count = 1
+        while os.path.lexists(aside):
+            count += 1
+            aside = path.with_name(f"{path.name}.damaged-{count}")
+        path.rename(aside)
+        tell(f"warning: {error}; it is now {aside}")
+        return None

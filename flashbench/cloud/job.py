@@ -12,6 +12,7 @@ from flashbench.files import remove_tree, replace_file
 from flashbench.revisions.revision import resolve
 
 _SCRIPTS = ("job.sh", "measure.sh")
+FETCH_SECONDS = 300  # that a machine which is shut down waits for its results to be fetched
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class RemoteJob:
     those that the command names; worktree: whether it needs the working tree. folder: of
     pyproject.toml in the repository. gate: the revision to gate first, "" for none. budget:
     whether the command takes a --budget that was not given. python: the one on the machine, "" for
-    any. extras: of the wheel. off: shut the machine down at the end. earlier: run files to resume.
+    any. extras: of the wheel. off: shut the machine down once the results are fetched, or not
+    fetched for FETCH_SECONDS. earlier: run files to resume.
     """
 
     repository: Path
@@ -71,7 +73,7 @@ class RemoteJob:
             "budget": "yes" if self.budget else "",
             "python": self.python,
             "extras": self.extras,
-            "off": "yes" if self.off else "",
+            "off": FETCH_SECONDS if self.off else "",
         }
         return f"{_assigned(values)}command=({self._typed()})\n"
 

@@ -6,6 +6,7 @@
 # Started again, it does nothing.
 set -u
 cd "$(dirname "$0")" || exit 4
+here=$PWD
 umask 077
 exec 9>lock
 if ! flock -n 9 || [ -e ended ]; then
@@ -22,6 +23,8 @@ cp -n earlier/* results/ 2>/dev/null # run files of a machine that was taken awa
 # whole life is paid for, not this job alone.
 [ -s until ] || echo $(($(date +%s) + seconds)) >until
 end=$(cat until)
+power_off() { sudo -n shutdown -h "$1" || shutdown -h "$1"; }
+[ -z "$off" ] || power_off "+$(((end - $(date +%s) + grace + off) / 60 + 10))" # should this job be killed
 if [ "$life" -gt 0 ] && [ -r "$HOME/.flashbench-born" ]; then
     died=$(($(cat "$HOME/.flashbench-born") + life))
     [ "$died" -lt "$end" ] && end=$died
@@ -58,5 +61,12 @@ esac
 timeout 300 bash -c "$(declare -f keep); bucket=$(printf %q "$bucket"); keep" ||
     why="${why:+$why; }the bucket did not take the results"
 printf '%s %s\n' "$code" "$why" >ended.new && mv ended.new ended
-[ -z "$off" ] || sudo -n shutdown -h now || shutdown -h now
+if [ -n "$off" ]; then # home removes the folder once it has the results
+    exec 9>&-
+    while [ "$off" -gt 0 ] && [ -d "$here" ]; do
+        sleep 1
+        off=$((off - 1))
+    done
+    power_off now
+fi
 exit "$code"

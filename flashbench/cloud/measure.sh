@@ -13,7 +13,8 @@ fail() {
 
 step "installing flashbench"
 command -v git >/dev/null || fail "this machine has no git; install it, or take another --image"
-for name in ${python:-python3 python3.13 python3.12 python3.11 python}; do
+names=(python3 python3.13 python3.12 python3.11 python)
+for name in "${python:-${names[@]}}"; do
     found=$(command -v "$name") &&
         "$found" -c 'import sys; sys.exit(sys.version_info < (3, 11))' && break
     found=
@@ -63,6 +64,13 @@ if [ -n "$requires" ]; then
     (cd "$results/.." && printf '%s\n' "$requires" >requires.txt && pip install -r requires.txt) ||
         fail "what the build needs could not be installed"
 fi
+
+# A copy that was cut short, of a machine that went away or in a bucket, is not worth the job.
+for file in "$results"/*.json; do
+    [ -e "$file" ] || continue
+    "$flashbench" show "$file" >/dev/null 2>&1
+    [ $? -ne 2 ] || { mv "$file" "$file.damaged" && step "$(basename "$file") is damaged, and set aside"; }
+done
 
 if [ -n "$gate" ]; then
     step "gating $gate"

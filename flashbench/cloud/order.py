@@ -11,7 +11,7 @@ import msgspec
 
 from flashbench.cloud import record as records
 from flashbench.cloud import sky
-from flashbench.cloud.follow import Follower, collect, take_home
+from flashbench.cloud.follow import Follower, collect, intact, take_home
 from flashbench.cloud.job import Limits, RemoteJob
 from flashbench.cloud.record import Record
 from flashbench.cloud.remote import ConnectionLostError, Status
@@ -51,7 +51,8 @@ class Order:
         if self.begun:
             machine = replace(machine, life=min(machine.life, self.left))
             for file in self.results.glob("*.json"):
-                shutil.copy(file, self.payload / "earlier" / file.name)
+                if intact(file, self.tell) is not None:
+                    shutil.copy(file, self.payload / "earlier" / file.name)
         first, self.begun = not self.begun, True
         for task in self.write_tasks(machine):
             try:
@@ -108,7 +109,10 @@ class Order:
             sky.call(sky.down(machine.name), quiet=True)
             self.tell(f"{machine.name} is removed")
         else:
-            record.remote.remove()
+            try:
+                record.remote.remove()
+            except NotMeasuredError as error:  # the results are here
+                self.tell(f"warning: the job's folder stays there: {error}")
         remove_tree(self.payload)
         return code
 

@@ -13,6 +13,7 @@ renting a machine whose life would cost more than the limit.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,10 @@ IDLE_MINUTES = 5
 BOOT_SECONDS, AROUND_SECONDS = 300, IDLE_MINUTES * 60 + 60 + 60
 SHORTEST_LIFE = 1200
 MOUNT = "/flashbench-bucket"
+# Schemes of SkyPilot's buckets, and how many names after them say which: Azure's have the account
+# first, IBM's the region.
+_BUCKETS = {"s3": 1, "gs": 1, "r2": 1, "oci": 1, "nebius": 1, "cw": 1, "https": 2, "cos": 2}
+_NAME = re.compile(r"[\w.+=@ -]*[\w+=@-]")  # not ".", "..", nor an empty one
 WORKDIR = "sky_workdir"  # in the home directory of the machine
 _NO_CLOUD = ("NoCloudAccessError", "No cloud access", "No enabled cloud", "No cloud is enabled")
 
@@ -94,7 +99,7 @@ class Rental:
             "workdir": str(payload),
         }
         if self.bucket:
-            store = "/".join(self.bucket.split("/")[:3])
+            store, _ = split_bucket(self.bucket)
             found["file_mounts"] = {MOUNT: {"source": store, "mode": "MOUNT"}}
         return found | {"run": "bash ./job.sh\n"}
 
@@ -103,8 +108,20 @@ class Rental:
         """The results' folder on the machine; "" without a bucket."""
         if not self.bucket:
             return ""
-        inside = "/".join(self.bucket.split("/")[3:]).strip("/")
-        return "/".join(filter(None, (MOUNT, inside, self.name)))
+        return "/".join(filter(None, (MOUNT, split_bucket(self.bucket)[1], self.name)))
+
+
+def split_bucket(url: str) -> tuple[str, str]:
+    """The URL of a bucket and the folder in it. InvalidInputError for one that SkyPilot would
+    refuse once a machine is up."""
+    scheme, _, rest = url.partition("://")
+    names, count = rest.strip("/").split("/"), _BUCKETS.get(scheme, 0)
+    if not count or len(names) < count or not all(map(_NAME.fullmatch, names)):
+        raise InvalidInputError(
+            f"--bucket {url!r} names no bucket; write one as s3://mine/runs, with one of "
+            f"{', '.join(_BUCKETS)}"
+        )
+    return f"{scheme}://{'/'.join(names[:count])}", "/".join(names[count:])
 
 
 def to_yaml(task: Mapping[str, Any], indent: str = "") -> str:

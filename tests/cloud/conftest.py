@@ -54,7 +54,7 @@ def machine(server: Machine) -> Machine:
     run = make_run(np.random.default_rng(0), cases=make_cases(2), launches=2, samples=3)
     save(run, server.home / "sample.json")
     (server.home / "seconds").write_text("0.1")
-    for name in ("said", "bad"):
+    for name in ("said", "bad", "off"):
         (server.home / name).unlink(missing_ok=True)
     shutil.rmtree(server.home / "flashbench-cloud", ignore_errors=True)
     return server

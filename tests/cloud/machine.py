@@ -29,8 +29,14 @@ class Machine:
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {root}/host\n"
             f"AuthorizedKeysFile {root}/authorized\nPidFile none\nUsePAM no\nStrictModes no\n"
             f"PasswordAuthentication no\nPermitRootLogin yes\nForceCommand cd {self.home} && "
-            f'HOME={self.home} exec sh -c "$SSH_ORIGINAL_COMMAND"\n'
+            f'HOME={self.home} PATH={root}/bin:$PATH exec sh -c "$SSH_ORIGINAL_COMMAND"\n'
         )
+        (root / "bin").mkdir()
+        for name in ("sudo", "shutdown"):  # it notes when it would end, and which jobs it has then
+            (root / "bin" / name).write_text(
+                '#!/bin/sh\necho "$0" "$@": $(ls ~/flashbench-cloud) >>~/off\n'
+            )
+            (root / "bin" / name).chmod(0o755)
         self.config = root / "ssh_config"
         self.config.write_text(
             f"Host machine\n  HostName 127.0.0.1\n  Port {self.port}\n  IdentityFile {root}/user\n"

@@ -2,6 +2,7 @@
 as many seconds as another says. It saves a run file at its end or at SIGTERM, as flashbench does.
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -19,6 +20,12 @@ def save(*signalled: object) -> None:
 
 
 def main() -> None:
+    if WORDS[0] == "show":
+        try:
+            json.loads(pathlib.Path(WORDS[1]).read_bytes())
+        except ValueError:
+            sys.exit(2)
+        return
     with (HOME / "said").open("a") as said:
         print(WORDS[0], pathlib.Path("NOTES").read_text().strip(), *WORDS[1:3], file=said)
     if WORDS[0] == "gate":

@@ -96,6 +96,20 @@ def test_what_the_limits_leave_for_the_job() -> None:
     assert "shutdown -h +55 " in machine.armed()["run"]
 
 
+@pytest.mark.parametrize(
+    ("url", "store", "inside"),
+    [
+        ("s3://mine", "s3://mine", ""),
+        ("gs://mine/my runs/é", "gs://mine", "my runs/é"),
+        ("https://me.blob.core.windows.net/runs/a", "https://me.blob.core.windows.net/runs", "a"),
+        ("cos://us-east/mine/a/b", "cos://us-east/mine", "a/b"),
+    ],
+)
+def test_a_bucket_and_the_folder_in_it(url: str, store: str, inside: str) -> None:
+    """By the scheme: some have a region or an account before the bucket."""
+    assert sky.split_bucket(url) == (store, inside)
+
+
 @pytest.mark.skipif(not SKYPILOT.exists(), reason="no SkyPilot here (make cloud)")
 def test_skypilot_reads_the_tasks_as_they_are_meant(tmp_path: Path) -> None:
     """Its parser finds the limits, its optimizer the GPUs, its dry run passes, and a machine that
@@ -325,6 +339,10 @@ def test_results_survive_a_spot_machine_lost_near_the_time_limit(
         (["--ssh", "-oProxyCommand=x"], "names no host"),
         (["--gpu", "L4", "--time-limit", "10m"], "needs 20m or more"),
         (["--gpu", "L4", "--wheel", "none.whl"], "no wheel is there"),
+        (["--gpu", "L4", "--bucket", "mine/runs"], "--bucket 'mine/runs' names no bucket"),
+        (["--gpu", "L4", "--bucket", "s3://"], "names no bucket"),
+        (["--gpu", "L4", "--bucket", "s3://mine/../yours"], "names no bucket"),
+        (["--gpu", "L4", "--bucket", "https://account.example"], "names no bucket"),
     ],
 )
 def test_a_wrong_option_is_one_line(

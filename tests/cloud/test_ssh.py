@@ -17,6 +17,7 @@ from cloud.machine import SSHD, Machine
 from revisions.repository import Repository
 from synthetic import make_cases, make_run
 
+from flashbench.cloud import job
 from flashbench.runfile import load, save
 
 pytestmark = [
@@ -126,6 +127,73 @@ def test_the_limit_of_time_holds_without_home(
     assert len(load(Path("out.json")).launches) == 2
 
 
+def powered_off(machine: Machine) -> str:
+    """What the machine noted when it was shut down."""
+    file = machine.home / "off"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return next((line for line in lines if " now:" in line), "")
+
+
+def test_shutdown_waits_for_the_results_to_be_fetched(
+    machine: Machine, project: Repository, sent: list[str]
+) -> None:
+    """It ends once all is home; that it will end is arranged before it measures."""
+    assert flashbench(*words(machine, sent, "--shutdown"), *COMPARE) == 3
+    assert len(load(Path("out.json")).launches) == 2
+    until(lambda: powered_off(machine))
+    armed, ended = (machine.home / "off").read_text().splitlines()
+    assert "sudo -n shutdown -h +7" in armed  # an hour, and what comes around it
+    assert ended.endswith("sudo -n shutdown -h now:")  # without a job
+
+
+def test_shutdown_waits_in_vain_for_a_home_that_is_gone(
+    machine: Machine, project: Repository, sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine still ends; on again, it has the results."""
+    monkeypatch.setattr(job, "FETCH_SECONDS", 1)
+    assert flashbench(*words(machine, sent, "--shutdown", "--no-wait"), *COMPARE) == 0
+    until(lambda: powered_off(machine))
+    name = job_of(machine).name
+    assert powered_off(machine).endswith(f"sudo -n shutdown -h now: {name}")
+    assert flashbench("cloud", "fetch", name) == 3
+    assert len(load(Path("out.json")).launches) == 2
+
+
+def test_a_run_file_cut_short_is_set_aside_everywhere(
+    machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here it is not sent; there it does not end the job; what comes home takes its place."""
+    Path("out.json").write_text('{"format": "flashb')
+    command = words(machine, sent, "--no-wait", "--no-gate")
+    (machine.home / "seconds").write_text("1")
+    assert flashbench(*command, *COMPARE) == 0
+    assert "it is not sent" in capsys.readouterr().err
+    until(lambda: "compare" in said(machine))
+    found = job_of(machine)
+    subprocess.run(["pkill", "-KILL", "-s", (found / "pid").read_text().strip()], check=True)
+    until(lambda: not alive(found))
+    (found / "results" / "out.json").write_text('{"format": "flashb')
+    assert flashbench(*words(machine, sent, "--no-gate"), *COMPARE) == 3
+    assert "out.json.damaged" in capsys.readouterr().err
+    assert len(load(Path("out.json")).launches) == 2
+    assert Path("out.json.damaged").read_text() == '{"format": "flashb'
+    (state,) = Path(os.environ["XDG_STATE_HOME"]).rglob("job.json")
+    assert (state.parent / "results" / "out.json.damaged").exists()
+
+
+def test_a_run_file_that_comes_home_damaged_is_no_result(
+    machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 4, once and every time; what came is kept."""
+    (machine.home / "sample.json").write_text('{"format": "flashb')
+    for _ in range(2):
+        assert flashbench(*words(machine, sent), *COMPARE) == 4
+    said = capsys.readouterr().err
+    assert "the run file is damaged there" in said
+    assert "to measure again: rm -r " in said
+    assert not Path("out.json").exists()
+
+
 def test_sshd_killed_in_the_middle_ends_nothing(
     machine: Machine, project: Repository, sent: list[str]
 ) -> None:
@@ -153,10 +221,10 @@ def test_a_machine_that_restarts_resumes_the_job(
     (machine.home / "seconds").write_text("3600")
     command = [*words(machine, sent, "--no-gate"), *COMPARE]
     name = kill_home_while_it_measures(machine, command)
-    job = job_of(machine)
-    subprocess.run(["pkill", "-KILL", "-s", (job / "pid").read_text().strip()], check=True)
-    until(lambda: not alive(job))
-    (job / "results" / "out.json").write_bytes((machine.home / "sample.json").read_bytes())
+    found = job_of(machine)
+    subprocess.run(["pkill", "-KILL", "-s", (found / "pid").read_text().strip()], check=True)
+    until(lambda: not alive(found))
+    (found / "results" / "out.json").write_bytes((machine.home / "sample.json").read_bytes())
     assert flashbench("cloud", "fetch", name) == 4
     assert "the job died" in capsys.readouterr().err
     (machine.home / "seconds").write_text("0")
@@ -192,10 +260,10 @@ def test_stop_ends_a_job_that_saves_what_it_has(
     (machine.home / "seconds").write_text("3600")
     assert flashbench(*words(machine, sent, "--no-wait"), *COMPARE) == 0
     until(lambda: "compare" in said(machine))
-    job = job_of(machine)
-    assert flashbench("cloud", "stop", job.name) == 0
+    found = job_of(machine)
+    assert flashbench("cloud", "stop", found.name) == 0
     assert len(load(Path("out.json")).launches) == 2
-    assert not job.exists()
+    assert not found.exists()
 
 
 def test_a_run_file_at_home_with_other_results_stays(
