@@ -5,12 +5,12 @@ import pytest
 from synthetic import make_cases, make_run
 
 from flashbench.cli.options import VERDICTS
-from flashbench.cli.show import document
 from flashbench.errors import InvalidInputError
 from flashbench.render import render
 from flashbench.table import Document
 from flashbench.verdict import Outcome
 from flashbench.views.arrange import Arrangement, arranged
+from flashbench.views.of_run import document
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,11 @@ import pytest
 from synthetic import make_cases, make_run
 
 from flashbench.cli.options import FORMATS
-from flashbench.cli.show import document
 from flashbench.render import render
 from flashbench.report import report_one
 from flashbench.runfile import Candidate, Result, RunFile
 from flashbench.views import speedup
+from flashbench.views.of_run import document
 
 
 @pytest.fixture

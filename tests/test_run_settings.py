@@ -7,11 +7,10 @@ from pathlib import Path
 import forks
 import pytest
 
-from flashbench.cli.measuring import new_run_file
 from flashbench.cli.run import command
 from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError
-from flashbench.measure.claim import claimed
+from flashbench.measure.claim import claimed, new_run_file
 from flashbench.pyproject import find_pyproject
 from flashbench.settings import defaults
 

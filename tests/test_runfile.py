@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from synthetic import make_cases, make_run
 
 from flashbench import run_reader, runfile
-from flashbench.cli.show import render
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.runfile import VERSION, RunFile, decode, load, save
+from flashbench.views.of_run import render
 
 
 def _document() -> dict[str, object]:

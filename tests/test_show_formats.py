@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from synthetic import make_cases, make_run
 
 from flashbench.cli.options import FORMATS
-from flashbench.cli.show import document, render
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import GRID
 from flashbench.render import render as render_document
 from flashbench.render.escape import markdown, printable, spreadsheet
 from flashbench.render.terminal import Terminal
 from flashbench.runfile import Result, RunFile
+from flashbench.views.of_run import document, render
 
 HOSTILE = [
     "\x1b]0;owned\x07\x1b[31mred",

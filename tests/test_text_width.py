@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
-from flashbench.cli.show import document
 from flashbench.render import render
 from flashbench.render.terminal import Terminal
 from flashbench.table import Column, Document, name_column, text_cell
 from flashbench.views.frame import grouped
+from flashbench.views.of_run import document
 
 HERE = Path(__file__).parent
 INPUTS = [

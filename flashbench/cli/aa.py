@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import new_run_file, plan_options, processes_of, tell
+from flashbench.cli.measuring import plan_options, tell
 from flashbench.cli.options import (
     build_timeout_option,
     effort_options,
@@ -23,6 +23,8 @@ from flashbench.cli.parameter_types import Count, Fraction, PathType
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import continued, interrupted, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
+from flashbench.measure.claim import new_run_file
+from flashbench.revisions.project import processes_for
 from flashbench.runfile import BuildIdentity, Candidate, Pair
 from flashbench.settings import SettingsCommand
 
@@ -164,8 +166,9 @@ def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -
     }
     if resumed is not None:
         return replace(plan_to_resume(resumed, options["resume"]), **both)
+    processes = processes_for(find(Path.cwd()), options["processes"])
     return Plan(
-        **plan_options(options | {"processes": processes_of(find(Path.cwd()), options)}),
+        **plan_options(options | {"processes": processes}),
         metrics=[],
         pair=Pair(
             old=OLD, new=NEW, tolerance=options["tolerance"], confidence=options["confidence"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.building import preparer_of, seconds_of
-from flashbench.cli.measuring import after_builds, new_run_file, plan_options, processes_of, tell
+from flashbench.cli.building import preparer_of
+from flashbench.cli.measuring import after_builds, plan_options, tell
 from flashbench.cli.options import (
     build_timeout_option,
     effort_options,
@@ -25,7 +25,9 @@ from flashbench.cli.run_file import continued, run_file
 from flashbench.damage import damage
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.inputs import read_input
+from flashbench.measure.claim import new_run_file
 from flashbench.metric import METRICS
+from flashbench.revisions.project import processes_for
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     from flashbench.history import machines
     from flashbench.measure.progress import make_progress
     from flashbench.revisions import git, read
+    from flashbench.revisions.built import seconds_of
     from flashbench.run import measure, signals_ignored
 
     project = read(Path.cwd())
@@ -176,7 +179,7 @@ def _plan(options: dict[str, Any], project: "Project", builds: "list[Built]") ->
 
     names = {built.revision.commit: candidate_of(built) for built in builds}
     return Plan(
-        **plan_options(options | {"processes": processes_of(project, options)}),
+        **plan_options(options | {"processes": processes_for(project, options["processes"])}),
         candidates=[built.candidate(names[built.revision.commit]) for built in builds],
         import_roots={names[built.revision.commit]: str(built.require()) for built in builds},
         repository=str(project.repository),

@@ -15,7 +15,6 @@ from flashbench.cli.measuring import (
     is_given,
     plan_options,
     price_options,
-    processes_of,
     rate_of,
     refuse_given,
     tell,
@@ -35,6 +34,7 @@ from flashbench.cli.parameter_types import Count, Fraction
 from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.metric import METRICS
+from flashbench.revisions.project import processes_for
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def _slowdown(
         return Found(asked, "speed", Conclusion.NONE, answer, [], Cost())
     if cases:
         options = options | {"device": cases[0].device, "operation": cases[0].operation}
-    options = options | {"processes": processes_of(asked.project, options)}
+    options = options | {"processes": processes_for(asked.project, options["processes"])}
     plan = Plan(**plan_options(options), candidates=[], launches=1, chosen=cases)
     _tell_plan(asked, options)
     ends = preparer.prepare([asked.good, asked.bad], "correct")

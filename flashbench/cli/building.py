@@ -1,6 +1,6 @@
 """Build revisions for commands that measure them, and report on stderr."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,29 +26,17 @@ def build_revision(
 ) -> "Built":
     """Build and import one revision once, whatever the outcome. label: its name in messages; stage:
     how far to check it."""
-    from flashbench.builds import cache_directory
-    from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS
-    from flashbench.revisions.check import Checker
-    from flashbench.revisions.prepare import prepare
+    from flashbench.revisions.announced import build_one
 
-    timeout = options["build_timeout"]
-    tell(f"{label} = {revision.label}: building, for at most {timeout:g} s")
-    with Checker(min(timeout, PROBE_TIMEOUT_SECONDS)) as checker:
-        built = prepare(
-            project,
-            revision,
-            cache_directory(),
-            stage=stage,
-            retry_failed=options["retry_build"],
-            timeout=timeout,
-            checker=checker,
-        )
-    for note in built.outcome.notes:
-        tell(f"{label}: {note}")
-    how = "built before" if built.build.reused else f"built in {built.build.seconds:.0f} s"
-    if built.import_root is not None:
-        tell(f"{label}: {how}")
-    return built
+    return build_one(
+        project,
+        revision,
+        label,
+        tell,
+        stage=stage,
+        timeout=options["build_timeout"],
+        retry_failed=options["retry_build"],
+    )
 
 
 def preparer_of(
@@ -72,12 +60,6 @@ def preparer_of(
         cases=cases,
         still=tell_still(timeout, flag),
     )
-
-
-def seconds_of(builds: "Iterable[Built]") -> float:
-    """Seconds that the builds made by this call took; revisions may share one."""
-    made = {built.build.key: built.build for built in builds if not built.build.reused}
-    return sum((one.seconds for one in made.values()), 0.0)
 
 
 def build_working_tree(project: "Project", options: dict[str, Any]) -> "Built":
@@ -115,6 +97,8 @@ def of_project(
     fleet: from `spread`; Slurm tasks build where they measure.
     """
     from flashbench.revisions import find
+    from flashbench.revisions.announced import callable_of
+    from flashbench.revisions.built import seconds_of
 
     say = (lambda text: None) if options["child"] else tell
     project = find(Path.cwd())
@@ -155,15 +139,6 @@ def of_project(
         build_seconds=seconds_of(built.values()),
     )
     return after_builds(plan, options)
-
-
-def callable_of(project: "Project") -> "Candidate":
-    """The project's callable, as a candidate."""
-    from flashbench.candidates import OUR_CALLABLE, OURS, name_of
-    from flashbench.runfile import Candidate
-
-    name = OURS if project.callable == OUR_CALLABLE else name_of(project.callable)
-    return Candidate(name=name, spec=project.callable)
 
 
 def _of_working_tree(run: "RunFile") -> "list[Candidate]":

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.building import build_revision, seconds_of
 from flashbench.cli.measuring import (
     after_builds,
-    new_run_file,
     plan_options,
-    processes_of,
     refuse_given,
     tell,
 )
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import continued, resumed_plan, run_file
 from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.measure.claim import new_run_file
 from flashbench.revisions import WORKTREE
-from flashbench.revisions.built import side_by_side
+from flashbench.revisions.built import seconds_of, side_by_side
+from flashbench.revisions.project import processes_for
 from flashbench.runfile import Pair
 
 if TYPE_CHECKING:
@@ -97,31 +96,28 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
 
 def _build(options: dict[str, Any]) -> dict[str, "Built"]:
     """Both revisions, built. Tries both even if one fails, to report all errors at once."""
-    from flashbench.revisions import read, resolve
+    from flashbench.revisions import read
+    from flashbench.revisions.announced import build_all
 
     try:
         project = read(Path.cwd())
     except InvalidInputError as error:
         raise InvalidInputError(f"{options['a']}: neither a file nor a revision: {error}") from None
-    texts = {OLD: options["a"], NEW: options["b"] or WORKTREE}
-    revisions = {name: resolve(project.repository, text) for name, text in texts.items()}
-    builds = {
-        name: build_revision(project, revision, name, options)
-        for name, revision in revisions.items()
-    }
-    failed = [
-        f"{name} = {built.headline}" for name, built in builds.items() if built.import_root is None
-    ]
-    if failed:
-        raise NotMeasuredError("; ".join(failed))
-    return builds
+    return build_all(
+        project,
+        {OLD: options["a"], NEW: options["b"] or WORKTREE},
+        tell,
+        timeout=options["build_timeout"],
+        retry_failed=options["retry_build"],
+    )
 
 
 def _plan(options: dict[str, Any], builds: dict[str, "Built"]) -> "Plan":
     from flashbench.run import Plan
 
+    processes = processes_for(builds[OLD].project, options["processes"])
     return Plan(
-        **plan_options(options | {"processes": processes_of(builds[OLD].project, options)}),
+        **plan_options(options | {"processes": processes}),
         **side_by_side(builds),
         build_seconds=seconds_of(builds.values()),
         launches=options["launches"],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.candidates import OURS, baselines, parse_candidates
-from flashbench.cli.measuring import device_of, is_given, plan_options, processes_of, rate_of
+from flashbench.cli.measuring import device_of, is_given, plan_options, rate_of
 from flashbench.cost import store
 from flashbench.cost.estimate import Seconds, Work, slowest_share
 from flashbench.cost.forecast import Forecast, Part, measuring_parts, parts_until_decided, source
@@ -20,6 +20,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.machine import name_of
 from flashbench.measure.plan import Plan
 from flashbench.metric import metrics_of
+from flashbench.revisions.project import processes_for
 from flashbench.shard import cases_of_shard
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def _paired(
     metrics: int = 1,
 ) -> Work:
     """Launches of these revisions with SDPA, one beside all of them or one beside each."""
-    paired = processes_of(project, options) == "paired"
+    paired = processes_for(project, options["processes"]) == "paired"
     processes = revisions if paired else 1
     return Work(
         cases=plan.cases(device),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.building import build_revision, seconds_of
-from flashbench.cli.measuring import after_builds, new_run_file, plan_options, rate_of, tell
+from flashbench.cli.building import build_revision
+from flashbench.cli.measuring import after_builds, plan_options, rate_of, tell
 from flashbench.cli.options import (
     FORMATS,
     build_timeout_option,
@@ -23,6 +23,7 @@ from flashbench.cli.report_file import ReportFile, refuse_run_file
 from flashbench.cli.run_file import continued, interrupted, run_file
 from flashbench.cost.spent import Spent
 from flashbench.errors import InvalidInputError
+from flashbench.measure.claim import new_run_file
 from flashbench.metric import METRICS
 from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
@@ -133,6 +134,7 @@ def _levels(
     from flashbench.gate import built_level, correct_level, resources_level, speed_level
     from flashbench.preflight.build.refused import refused_launches
     from flashbench.revisions import read, resolve
+    from flashbench.revisions.built import seconds_of
 
     project = read(Path.cwd())
     chosen = resolve(project.repository, revision)
@@ -165,7 +167,7 @@ def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":
     """Measure the candidate against SDPA into a run file that is kept."""
     from flashbench.measure.progress import make_progress
     from flashbench.report import report_one
-    from flashbench.revisions.built import side_by_side
+    from flashbench.revisions.built import seconds_of, side_by_side
     from flashbench.run import Plan, measure
 
     plan = Plan(

@@ -20,16 +20,7 @@ from flashbench.render.escape import printable
 
 if TYPE_CHECKING:
     from flashbench.measure.plan import Plan
-    from flashbench.revisions import Project
     from flashbench.revisions.revision import Revision
-
-
-def processes_of(project: "Project | None", options: dict[str, Any]) -> str:
-    """Whether a project's revisions share a process. Process-wide state cannot be enumerated, so by
-    default only code known to leave none shares one. project None: flashbench's own kernel."""
-    asked: str = options["processes"]
-    is_foreign = project is not None and project.build is not None
-    return "paired" if asked == "auto" and is_foreign else asked
 
 
 def chosen_shapes(options: dict[str, Any], operation: Operation) -> list[Sizes]:
@@ -37,19 +28,6 @@ def chosen_shapes(options: dict[str, Any], operation: Operation) -> list[Sizes]:
     presets = options["presets"] or (() if options["shapes"] else ("headline",))
     shapes = [shape for preset in presets for shape in operation.preset(preset)]
     return shapes + [shape for text in options["shapes"] for shape in operation.parse(text)]
-
-
-def new_run_file(prefix: str) -> Path:
-    """A new file for an unnamed run: `prefix` and the time in UTC; never one that another process
-    is about to write."""
-    from flashbench.measure.claim import lock_of
-
-    name = f"{prefix}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    path, count = Path(f"{name}.json"), 1
-    while path.exists() or lock_of(path).exists():
-        count += 1
-        path = Path(f"{name}-{count}.json")
-    return path
 
 
 def tell(text: str) -> None:

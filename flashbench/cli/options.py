@@ -7,7 +7,6 @@ import click
 from flashbench import operations
 from flashbench.callables import LAYOUTS, MASK_REQUESTS
 from flashbench.case import DTYPES
-from flashbench.cli.operation import chosen
 from flashbench.cli.parameter_types import (
     BudgetType,
     Count,
@@ -19,6 +18,7 @@ from flashbench.cli.parameter_types import (
 from flashbench.cli.report_file import ReportFile
 from flashbench.errors import InvalidInputError
 from flashbench.metric import METRICS
+from flashbench.operations.chosen import chosen
 
 TABLES = ("text", "markdown", "csv", "json")
 FORMATS = (*TABLES, "github", "junit")

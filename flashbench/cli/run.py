@@ -12,7 +12,7 @@ from flashbench.baseline_names import is_default
 from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.cli.building import of_project
 from flashbench.cli.fleet import FREE_OF_FLEET, fleet_options, measure_on_fleet, spread
-from flashbench.cli.measuring import is_given, new_run_file, plan_options, refuse_given, tell
+from flashbench.cli.measuring import is_given, plan_options, refuse_given, tell
 from flashbench.cli.options import (
     FORMATS,
     build_timeout_option,
@@ -26,6 +26,7 @@ from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, PathType
 from flashbench.cli.run_file import FREE_ON_RESUME, continued, resumed_plan, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
+from flashbench.measure.claim import new_run_file
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def _finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
     if outcome.interrupted or outcome.failed:
         return Exit.NOT_MEASURED
     if format_ != "none":
-        from flashbench.cli.show import document
+        from flashbench.views.of_run import document
 
         deliver(document(run), format_, None)
     return _exit_code(run)

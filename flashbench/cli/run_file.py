@@ -11,9 +11,9 @@ import click
 
 from flashbench import machine
 from flashbench.cli.measuring import is_given, price_options, tell
-from flashbench.cli.operation import chosen
 from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.operations.chosen import chosen
 
 if TYPE_CHECKING:
     from flashbench.measure.plan import Plan

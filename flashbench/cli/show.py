@@ -1,7 +1,7 @@
 """`flashbench show`: print the table of a run file, in any format."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -9,42 +9,9 @@ from flashbench.cli.options import arrangement_options, report_options
 from flashbench.cli.output import arranged, deliver, judging_options
 from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit
-from flashbench.runfile import RunFile
 from flashbench.settings import SettingsCommand
 
-if TYPE_CHECKING:
-    from flashbench.table import Document
-
 VIEWS = ("speedup", "detail")
-
-
-def document(
-    run: RunFile,
-    *,
-    view: str = "speedup",
-    plot: bool = False,
-    metric: str | None = None,
-    against: str = "sdpa",
-    tolerance: float = 0.01,
-    alpha: float = 0.05,
-) -> "Document":
-    """The table of `run`; view "speedup" has the verdicts, "detail" the percentiles. plot: with
-    the distribution of times beside them. Raises InvalidInputError.
-    """
-    from flashbench.report import report_one
-    from flashbench.views import detail, speedup
-
-    report = report_one(run, metric=metric, against=against, tolerance=tolerance, alpha=alpha)
-    if view == "detail":
-        return detail.document(report, plot=plot)
-    return speedup.document(report)
-
-
-def render(run: RunFile, output_format: str = "text", **options: Any) -> str:
-    """`document` as text in a format of flashbench.render."""
-    from flashbench.render import render as render_document
-
-    return render_document(document(run, **options), output_format)
 
 
 @click.command(
@@ -68,6 +35,7 @@ def render(run: RunFile, output_format: str = "text", **options: Any) -> str:
 def command(file: Path, view: str, plot: bool, **options: Any) -> int:
     from flashbench.other_tools.detect import is_foreign
     from flashbench.run_reader import load
+    from flashbench.views.of_run import document
 
     if is_foreign(file):
         from flashbench.other_tools.read import read

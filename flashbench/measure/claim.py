@@ -4,6 +4,7 @@ replaced without --force."""
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from flashbench import locks
@@ -45,6 +46,17 @@ def claimed(
             tell(f"{path}: its file system has no locks: let no other process write it meanwhile")
         remove_leftovers(target)
         yield None if force else _held(path, target, flag)
+
+
+def new_run_file(prefix: str) -> Path:
+    """A new file for an unnamed run: `prefix` and the time in UTC; never one that another process
+    is about to write."""
+    name = f"{prefix}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    path, count = Path(f"{name}.json"), 1
+    while path.exists() or lock_of(path).exists():
+        count += 1
+        path = Path(f"{name}-{count}.json")
+    return path
 
 
 def lock_of(target: Path) -> Path:

@@ -1,6 +1,6 @@
 """A prepared revision: the outcome, and its callable."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,3 +84,9 @@ def side_by_side(builds: Mapping[str, Built]) -> dict[str, Any]:
         "repository": str(next(iter(builds.values())).project.repository),
         "backends": "default",
     }
+
+
+def seconds_of(builds: Iterable[Built]) -> float:
+    """Seconds that the builds made by this call took; revisions may share one."""
+    made = {built.build.key: built.build for built in builds if not built.build.reused}
+    return sum((one.seconds for one in made.values()), 0.0)

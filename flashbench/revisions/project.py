@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from flashbench.callables import OPERATIONS, OUR_CALLABLE, OURS, is_function
 from flashbench.errors import InvalidInputError
@@ -10,6 +10,9 @@ from flashbench.project_cases import ANY, ProjectCases
 from flashbench.project_cases import read as read_cases
 from flashbench.pyproject import find_pyproject, read_pyproject, table_of
 from flashbench.revisions import git
+
+if TYPE_CHECKING:
+    from flashbench.runfile import Processes
 
 TABLE = "[tool.flashbench.project]"
 _KEYS = ("callable", "build", "path", "sources", "environment", "operation", "adapter")
@@ -161,3 +164,13 @@ class _Reader:
 
     def _bad(self, key: str, why: str) -> InvalidInputError:
         return InvalidInputError(f"{self._file}: {TABLE} {key}: {why}")
+
+
+def processes_for(
+    project: Project | None, asked: "Literal['auto'] | Processes"
+) -> "Literal['auto'] | Processes":
+    """Whether a project's revisions share a process; asked: "auto", "shared" or "paired".
+    Process-wide state cannot be enumerated, so by default only code known to leave none shares one.
+    project None: flashbench's own kernel."""
+    is_foreign = project is not None and project.build is not None
+    return "paired" if asked == "auto" and is_foreign else asked
