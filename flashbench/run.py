@@ -5,6 +5,7 @@ measured is in the file.
 """
 
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -135,6 +136,8 @@ def _handled(
     numbers: Sequence[signal.Signals],
     handler: Callable[[int, FrameType | None], None] | signal.Handlers,
 ) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only that one may
+        numbers = ()
     previous = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

@@ -29,6 +29,7 @@ ALLOWED = {
     "views": "bisect builds cost gate history operations other_tools preflight profile render "
     "revisions stats",
     "reports": "cost operations render stats views",
+    "api": "cost measure operations other_tools render reports revisions views",
     "site": "builds cost history operations other_tools profile render revisions views",
     "pytest_plugin": "measure operations other_tools",
     "cloud": "cost fleet render revisions",

@@ -12,7 +12,7 @@ from flashbench.comparison import Comparison
 from flashbench.cost.spent import Spent
 from flashbench.errors import FlashbenchError, InvalidInputError, NotMeasuredError, UnprovenError
 from flashbench.files import remove_tree
-from flashbench.measure.progress import Progress
+from flashbench.measure.progress import Progress, Silent
 from flashbench.measure.saving import NotSavedError
 from flashbench.report import Report, report_builds
 from flashbench.revisions import Built
@@ -35,13 +35,6 @@ class SpentError(Exception):
 
 class CutShortError(Exception):
     """Ctrl-C was pressed; the measurements are in the run files."""
-
-
-class Silent(Progress):
-    """No progress for single launches: the bisection reports it better."""
-
-    def note(self, text: str) -> None:
-        pass
 
 
 @contextlib.contextmanager

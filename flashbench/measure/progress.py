@@ -32,6 +32,13 @@ class Progress:
         print(f"flashbench: {printable(text)}", file=sys.stderr, flush=True)
 
 
+class Silent(Progress):
+    """Prints nothing: the caller reports it better, or wants nothing."""
+
+    def note(self, text: str) -> None:
+        pass
+
+
 class BarProgress(Progress):
     """For a terminal: rich's bar, with what is measured now and the time left."""
 

@@ -1,50 +1,64 @@
 """Figures on paper: matplotlib draws the same panels as svg.py, as PDF or PNG."""
 
 import io
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from flashbench.errors import InvalidInputError
 from flashbench.render.escape import printable
 from flashbench.reports.figure import Area, Axis, Dots, Figure, Line, Mark, Panel, Rule
 from flashbench.reports.svg import LIGHT, MOST_LABEL, MOST_TITLE, shortened
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Sheet
+
 _MARKERS = ("o", "s", "D", "^", "v", "x")
 _PANEL, _HEIGHT, _PIXEL = 3.5, 2.4, 1 / 110  # inches
-_DPI = 200
+_DPI, _SCREEN_DPI = 200, 110
 
 
-def require() -> None:
-    """Require matplotlib; InvalidInputError names what to install."""
+def require(what: str = "PDF and PNG") -> None:
+    """Require matplotlib; InvalidInputError names what to install. what: needs it."""
     try:
         import matplotlib  # noqa: F401 (only whether it is there)
     except ImportError:
         raise InvalidInputError(
-            "PDF and PNG need matplotlib: pip install 'flashbench[figures]'; --format svg needs "
-            "nothing"
+            f"{what} need matplotlib: pip install 'flashbench[figures]'; `flashbench report "
+            "--format svg` needs nothing"
         ) from None
 
 
 def draw(figure: Figure, form: Literal["pdf", "png"], columns: int = 2) -> bytes:
     """The figure as a file."""
+    metadata = {"CreationDate": None} if form == "pdf" else {"Software": None}
+    out = io.BytesIO()
+    sheet(figure, columns).savefig(out, format=form, dpi=_DPI, metadata=metadata)
+    return out.getvalue()
+
+
+def sheet(figure: Figure, columns: int = 2) -> "Sheet":
+    """The figure as one of matplotlib's, which a notebook shows without pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Sheet
+    from matplotlib.figure import Figure as Blank
+
+    class NewSheet(Blank):
+        def _repr_png_(self) -> bytes:
+            out = io.BytesIO()
+            self.savefig(out, format="png", dpi=_SCREEN_DPI)
+            return out.getvalue()
 
     columns = max(1, min(columns, len(figure.panels)))
     lines = [figure.panels[i : i + columns] for i in range(0, len(figure.panels), columns)]
     heights = [max(map(_height, line)) for line in lines]
-    sheet = Sheet(figsize=(columns * _PANEL, sum(heights) + 0.6), layout="constrained")
-    FigureCanvasAgg(sheet)
-    grid = sheet.add_gridspec(len(lines), columns, height_ratios=heights)
+    made = NewSheet(figsize=(columns * _PANEL, sum(heights) + 0.6), layout="constrained")
+    FigureCanvasAgg(made)
+    grid = made.add_gridspec(len(lines), columns, height_ratios=heights)
     for number, line in enumerate(lines):
         for place, panel in enumerate(line):
-            _panel(sheet.add_subplot(grid[number, place]), panel)
-    sheet.suptitle(_plain(figure.title), fontsize=10)
+            _panel(made.add_subplot(grid[number, place]), panel)
+    made.suptitle(_plain(figure.title), fontsize=10)
     handles = [_key(series, name) for series, name in enumerate(figure.series)]
-    sheet.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=7, frameon=False)
-    metadata = {"CreationDate": None} if form == "pdf" else {"Software": None}
-    out = io.BytesIO()
-    sheet.savefig(out, format=form, dpi=_DPI, metadata=metadata)
-    return out.getvalue()
+    made.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=7, frameon=False)
+    return made
 
 
 def _height(panel: Panel) -> float:

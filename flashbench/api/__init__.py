@@ -1,0 +1,1 @@
+"""What `import flashbench` offers besides functions: the same as the commands, in a notebook."""

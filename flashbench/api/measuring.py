@@ -1,0 +1,177 @@
+"""Measure from Python: `flashbench.measure`."""
+
+import shlex
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from flashbench import operations
+from flashbench.api.cases import Cases, Causal, Layout, plan_of_cases
+from flashbench.api.run import Run
+from flashbench.callables import OURS
+from flashbench.candidates import baselines, parse_candidate, parse_candidates
+from flashbench.case import DtypeName
+from flashbench.errors import InvalidInputError
+from flashbench.measure.claim import claimed, new_run_file
+from flashbench.measure.plan import Plan
+from flashbench.measure.progress import Progress, Silent, make_progress
+from flashbench.measure.same_plan import require_same
+from flashbench.operations.chosen import chosen
+from flashbench.revisions import WORKTREE, find, resolve
+from flashbench.revisions.announced import build_one, callable_of
+from flashbench.revisions.built import seconds_of
+from flashbench.run import RunEnd
+from flashbench.run import measure as measure_plan
+from flashbench.runfile import RunFile
+
+Callables = Sequence[str | Callable[..., Any]] | Mapping[str, str | Callable[..., Any]]
+
+
+def measure(
+    candidates: Callables | None = None,
+    cases: Cases | None = None,
+    *,
+    operation: str | None = None,
+    dtypes: Sequence[DtypeName] | None = None,
+    causal: Causal | None = None,
+    layout: Layout | None = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    backends: str = "auto",
+    launches: int = 10,
+    samples: int = 40,
+    min_sample: float | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    timeout: float = 60.0,
+    budget: float | None = None,
+    path: str | Path | None = None,
+    force: bool = False,
+    progress: bool = True,
+) -> Run:
+    """Measure candidates beside the baselines, as `flashbench run` does, and return the run.
+
+    candidates: functions, or `module:function`, perhaps as `name=module:function` or by name in a
+    mapping; each launch is a process of its own that imports them, so a function must stand in a
+    module, not in a notebook's cell. None: what `flashbench run` measures here: the callable of
+    the project, built from the working tree, else flashbench's own attention. []: the baselines
+    alone. cases: presets ("tiny", "headline"), shapes ("1,8,512,64", "rows=64,dim=128"), or ids as
+    in tables; None, as of dtypes, causal and layout: those of [tool.flashbench.cases], else the
+    headline. min_sample, timeout, budget: seconds; the rest as the options of `flashbench run`.
+
+    path: the run file, saved as it grows, by default bench-<date>-<time>.json; one with the same
+    plan is resumed, any other refused, or replaced with `force`. progress: print it on stderr.
+
+    Ctrl-C raises KeyboardInterrupt with the file's name: what was measured is in it. Raises
+    InvalidInputError, and NotMeasuredError if nothing could be measured. A candidate that crashes
+    or is wrong raises nothing: the run says so.
+    """
+    told = make_progress() if progress else Silent()
+    known = operations.named(chosen(operation))
+    baselines("cpu", backends, known.name)  # reject an unknown name before all else
+    plan = Plan(
+        **plan_of_cases(known, cases, dtypes, causal, layout, device),
+        **_of_candidates(candidates, told.note),
+        backends=backends,
+        launches=launches,
+        samples=samples,
+        min_sample_seconds=min_sample,
+        seed=seed,
+        threads=threads,
+        timeout_seconds=timeout,
+        budget_seconds=budget,
+        operation=known.name,
+    )
+    file = new_run_file("bench") if path is None else Path(path)
+    with measuring(file, plan, told, force=force) as (resumed, plan):
+        return finished(measure_plan(plan, file, told, resumed, check=True), file)
+
+
+@contextmanager
+def measuring(
+    file: Path, plan: Plan, progress: Progress, *, force: bool
+) -> "Iterator[tuple[RunFile | None, Plan]]":
+    """The run to resume, if any, and its plan, while holding the file against other processes."""
+    with claimed(file, "path=", force=force, tell=progress.note) as resumed:
+        if resumed is not None:
+            require_same(resumed, plan, file, "path=", called="candidates")
+            plan = replace(plan, device=resumed.cases[0].device)
+        yield resumed, plan
+
+
+def finished(end: RunEnd, file: Path) -> Run:
+    """The run; KeyboardInterrupt if it was interrupted, NotMeasuredError if it is empty."""
+    run = Run(end.measured(), file)
+    if end.interrupted:
+        raise KeyboardInterrupt(
+            f"interrupted; {run.launches} launches are kept: flashbench.load({str(file)!r}); the "
+            f"same call with path={str(file)!r} resumes"
+        )
+    return run
+
+
+def _of_candidates(candidates: Callables | None, tell: Callable[[str], None]) -> dict[str, Any]:
+    """The fields of a Plan that say whom to measure."""
+    project = find(Path.cwd())
+    root = "" if project is None else str(project.import_root)
+    if candidates is not None:
+        named = _named(candidates)
+        texts = [f"{name}={_spec(one)}" if name else _spec(one) for name, one in named]
+        given = [one for _, one in named if not isinstance(one, str)]
+        return {"candidates": parse_candidates(texts), "import_root": root or _root(given)}
+    if project is None:
+        return {"candidates": [parse_candidate(OURS)]}
+    tree = resolve(project.repository, WORKTREE)
+    built = build_one(project, tree, project.callable, tell)
+    name = callable_of(project).name
+    return {
+        "import_roots": {name: str(built.require())},
+        "candidates": [built.candidate(name)],
+        "import_root": root,
+        "build_seconds": seconds_of([built]),
+    }
+
+
+def _named(candidates: Callables) -> list[tuple[str, str | Callable[..., Any]]]:
+    """Names, "" where none is given, and callables."""
+    if isinstance(candidates, str):
+        raise InvalidInputError(f"candidates must be a list: [{candidates!r}]")
+    if isinstance(candidates, Mapping):
+        return list(candidates.items())
+    return [("", one) for one in candidates]
+
+
+def _root(functions: Sequence[Callable[..., Any]]) -> str:
+    """Where the modules of functions were found, if a new process would not look there."""
+    usual = {str(Path.cwd()), *map(str, sysconfig.get_paths().values())}
+    found = set()
+    for one in functions:
+        module = sys.modules[one.__module__]
+        depth = one.__module__.count(".") + hasattr(module, "__path__")
+        if file := getattr(module, "__file__", None):
+            found.add(str(Path(file).absolute().parents[depth]))
+    others = sorted(found - usual)
+    if len(others) > 1:
+        raise InvalidInputError(
+            f"candidates from {others[0]} and {others[1]}: a worker searches one folder besides "
+            "the installed packages; measure from a folder with both"
+        )
+    return others[0] if others else ""
+
+
+def _spec(one: str | Callable[..., Any]) -> str:
+    """`module:function` of a function, if a worker can import it by that."""
+    if isinstance(one, str):
+        return one
+    module, name = getattr(one, "__module__", None), getattr(one, "__qualname__", "")
+    if module == "__main__" or not module or not name.isidentifier():
+        called = name or type(one).__name__
+        raise InvalidInputError(
+            f"{shlex.quote(called)} cannot be imported by another process, where each launch runs: "
+            "put it into a module (in a notebook: %%writefile my_kernels.py) and name it as "
+            '"my_kernels:function"'
+        )
+    return f"{module}:{name}"

@@ -1,0 +1,114 @@
+"""Run: what was measured into one run file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from flashbench.api.shown import Shown, View, dataframe
+from flashbench.api.verdicts import Verdicts
+from flashbench.cost.spent import Spent
+from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE, report_one
+from flashbench.run_reader import load as read
+from flashbench.runfile import RunFile
+from flashbench.table import Document
+from flashbench.tally import counted, fate
+from flashbench.views.of_run import document
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from flashbench.reports.figure import Figure
+
+
+class Run(Shown):
+    """A run file: every sample of every launch, and how it was measured."""
+
+    def __init__(self, file: RunFile, path: Path) -> None:
+        """Use `measure` or `load`."""
+        self.file = file
+        self.path = path
+
+    @property
+    def cases(self) -> list[str]:
+        """The ids of its cases."""
+        return [case.id for case in self.file.cases]
+
+    @property
+    def candidates(self) -> list[str]:
+        """The names of its candidates, without the baselines."""
+        return [one.name for one in self.file.candidates if not one.baseline]
+
+    @property
+    def launches(self) -> int:
+        """How many launches it has, the last perhaps unfinished."""
+        return len(self.file.launches)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every launch of the plan is there."""
+        done = sum(launch.complete for launch in self.file.launches)
+        return done >= self.file.settings.launches
+
+    def compare(
+        self,
+        *,
+        against: Literal["sdpa", "best"] = "sdpa",
+        metric: str | None = None,
+        tolerance: float | None = None,
+        confidence: float | None = None,
+    ) -> Verdicts:
+        """Judge each candidate against the default baseline, or the best one; of two revisions B
+        against A. tolerance (0.01 is 1 %) and confidence (0.95) default to those that a comparison
+        of revisions was decided by. Two runs: `flashbench.compare(a, b)`. Raises NotMeasuredError
+        if there is nothing to compare."""
+        pair = self.file.pair
+        alpha = DEFAULT_ALPHA if pair is None else 1 - pair.confidence
+        limit = DEFAULT_TOLERANCE if pair is None else pair.tolerance
+        return Verdicts(
+            report_one(
+                self.file,
+                metric=metric or (pair and pair.metric) or None,
+                against=against,
+                tolerance=limit if tolerance is None else tolerance,
+                alpha=alpha if confidence is None else 1 - confidence,
+            )
+        )
+
+    def to_dataframe(self, view: View | Literal["samples"] = "speedup") -> "DataFrame":
+        """As of `Shown`; view "samples" has a row for each sample: `case`, `candidate`, `launch`,
+        `block`, `metric` and `seconds` of a call."""
+        if view != "samples":
+            return super().to_dataframe(view)
+        columns: dict[str, list[object]] = {
+            name: [] for name in ("case", "candidate", "launch", "block", "metric", "seconds")
+        }
+        for launch in self.file.launches:
+            for result in launch.results:
+                for timing in result.timings:
+                    count = len(timing.seconds)
+                    columns["case"] += [result.case] * count
+                    columns["candidate"] += [result.candidate] * count
+                    columns["launch"] += [launch.index] * count
+                    columns["block"] += timing.block or [0] * count
+                    columns["metric"] += [timing.metric] * count
+                    columns["seconds"] += timing.seconds
+        return dataframe(columns)
+
+    def document(self, view: View = "speedup") -> Document:
+        """As of `Shown`."""
+        return document(self.file, view=view)
+
+    def figures(self) -> "list[Figure]":
+        """As of `Shown`: those of `flashbench report`."""
+        from flashbench.reports.chapter import figures
+
+        return figures(report_one(self.file), ())
+
+    def __repr__(self) -> str:
+        results = [result for launch in self.file.launches for result in launch.results]
+        words = f"{self.launches} launches, {counted(map(fate, results))}"
+        return f"<Run {self.path}: {words}; {Spent.of(self.file).line}>"
+
+
+def load(path: str | Path) -> Run:
+    """Read a run file. Nothing in it is executed or imported. Raises InvalidInputError."""
+    return Run(read(Path(path)), Path(path))

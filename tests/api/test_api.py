@@ -1,0 +1,229 @@
+"""`import flashbench`: measure, compare, load, and what notebooks show."""
+
+import contextlib
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+
+import flashbench
+from flashbench.errors import Exit
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+GOLDEN = ROOT / "tests" / "golden"
+CASE = "b1-h2-q32-d16-fp32-full-cpu"
+QUICK: dict[str, Any] = {
+    "dtypes": ["fp32"],
+    "causal": "full",
+    "device": "cpu",
+    "samples": 4,
+    "min_sample": 2e-4,
+    "progress": False,
+}
+
+
+@pytest.fixture(scope="module")
+def kernels() -> ModuleType:
+    """A module in a folder that only this process's path has, as after sys.path.insert."""
+    spec = importlib.util.spec_from_file_location("kernels_for_api", HERE / "kernels_for_api.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, kernels: ModuleType) -> flashbench.Run:
+    """Two launches of two candidates, one of which aborts."""
+    folder = tmp_path_factory.mktemp("api")
+    both = {"mine": kernels.plain, "dying": kernels.crash}
+    with contextlib.chdir(folder):
+        return flashbench.measure(both, "1,2,32,16", launches=2, path=folder / "run.json", **QUICK)
+
+
+def test_a_crash_kills_a_worker_and_no_notebook(run: flashbench.Run) -> None:
+    """A candidate that aborts is a row with the reason; the other has its times."""
+    mine, dying = run.compare()
+    assert (mine.case, mine.candidate, mine.outcome) == (CASE, "mine", "UNDECIDED")
+    assert mine.speedup is not None
+    assert (dying.outcome, dying.reason) == ("NOT MEASURED", "crashed: killed by SIGABRT")
+    assert run.compare().exit_code() == Exit.NOT_MEASURED
+    assert run.compare().exit_code(["not-measured"]) == Exit.UNDECIDED
+    assert not run.compare().passed
+    assert (run.cases, run.candidates, run.launches) == ([CASE], ["mine", "dying"], 2)
+    assert run.complete
+
+
+def test_the_same_call_resumes_and_another_is_refused(
+    run: flashbench.Run, kernels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with the same plan is completed, none is replaced; `force` replaces."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "run.json"
+    path.write_bytes(run.path.read_bytes())
+    with pytest.raises(flashbench.InvalidInputError, match=r"other candidates.*path="):
+        flashbench.measure([], "1,2,32,16", launches=2, path=path, **QUICK)
+    both = {"mine": kernels.plain, "dying": kernels.crash}
+    more = flashbench.measure(both, "1,2,32,16", launches=3, path=path, **QUICK)
+    assert more.launches == 3
+    assert more.to_dataframe("samples").query("launch < 2").equals(run.to_dataframe("samples"))
+
+
+def test_tables_are_those_of_the_commands(run: flashbench.Run) -> None:
+    """Text, CSV and a DataFrame have the same numbers."""
+    loaded = flashbench.load(run.path)
+    assert loaded.table() == run.table() == str(run)
+    header, first, *_ = loaded.table("csv").splitlines()
+    frame = loaded.to_dataframe()
+    assert list(frame.columns) == header.split(",")
+    written = dict(zip(header.split(","), first.split(","), strict=True))
+    assert frame["sdpa_us"][0] == pytest.approx(float(written["sdpa_us"]))
+    assert frame["speedup"].isna().tolist() == [False, True]
+    samples = loaded.to_dataframe("samples")
+    assert set(samples["candidate"]) == {"sdpa", "sdpa:math", "mine"}
+    assert len(samples) == 2 * 3 * 4
+    assert {"p50_us", "p99_us"} <= set(loaded.to_dataframe("detail").columns)
+    assert "2 launches" in repr(loaded)
+
+
+class _Texts(HTMLParser):
+    """The tags and texts of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_a_notebook_shows_an_escaped_table(run: flashbench.Run, tmp_path: Path) -> None:
+    """Names in a file are text, whatever they hold."""
+    name = "<script>alert(1)</script>"
+    path = tmp_path / "named.json"
+    path.write_text(run.path.read_text().replace('"mine"', msgspec.json.encode(name).decode()))
+    found = _Texts(flashbench.load(path).compare()._repr_html_())
+    assert found.tags == {"div", "p", "b", "br", "table", "thead", "tbody", "tr", "th", "td"}
+    assert name in found.texts
+
+
+def test_two_runs_are_compared_over_the_baseline() -> None:
+    """Runs, paths and texts mean the same; the figure and its absence are told."""
+    a, b = GOLDEN / "a.json", GOLDEN / "b.json"
+    with pytest.raises(flashbench.InvalidInputError, match=r"the GPU differs.*different-machine"):
+        flashbench.compare(a, flashbench.load(GOLDEN / "gpu.json"))
+    judged = flashbench.compare(a, flashbench.load(b))
+    assert judged.table() == flashbench.compare(str(a), str(b)).table()
+    assert {row.outcome for row in judged} > {"SLOWER", "SAME"}
+    assert judged.exit_code() == Exit.REGRESSION
+    assert judged.plot()._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(flashbench.InvalidInputError, match=r"no figure 'nonesuch'.*speedups"):
+        judged.plot("nonesuch")
+
+
+@pytest.mark.parametrize(
+    ("candidates", "cases", "why"),
+    [
+        ([lambda q: q], "tiny", r"cannot be imported by another process.*%%writefile"),
+        ("a:b", "tiny", r"must be a list: \['a:b'\]"),
+        ([], [], "no cases"),
+        ([], ["tiny", CASE], "an id names the whole case"),
+        ([], CASE.replace("fp32", "fp64"), "invalid case"),
+        ([], "hugest", "invalid shape 'hugest'"),
+        (["a b"], "tiny", "invalid candidate"),
+    ],
+)
+def test_wrong_arguments_are_one_line(candidates: Any, cases: Any, why: str) -> None:
+    """They are refused before anything is started."""
+    with pytest.raises(flashbench.InvalidInputError, match=why) as error:
+        flashbench.measure(candidates, cases)
+    assert "\n" not in str(error.value)
+
+
+def test_missing_packages_are_named(run: flashbench.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without pandas or matplotlib the error says what to install."""
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(flashbench.InvalidInputError, match="pip install pandas"):
+        run.to_dataframe()
+    with pytest.raises(flashbench.InvalidInputError, match=r"pip install 'flashbench\[figures\]'"):
+        run.plot()
+
+
+_INTERRUPTED = """
+import flashbench
+try:
+    flashbench.measure([], "1,2,32,16", launches=500, path="kept.json", dtypes=["fp32"],
+                       device="cpu", samples=4, min_sample=2e-4)
+except KeyboardInterrupt as said:
+    print(said)
+print(repr(flashbench.load("kept.json")), flashbench.load("kept.json").complete)
+"""
+
+
+def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
+    """SIGINT, as a notebook's stop button sends it, names the file; the process goes on."""
+    shell = subprocess.Popen(
+        [sys.executable, "-i", "-c", _INTERRUPTED],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert shell.stderr is not None
+    while "launch 2 of" not in (line := shell.stderr.readline()):
+        assert line, "it ended"
+    shell.send_signal(signal.SIGINT)
+    out, _ = shell.communicate("print(6 * 7)\n", timeout=60)
+    said, shown, answer = out.splitlines()
+    assert "are kept: flashbench.load('kept.json'); the same call with path='kept.json'" in said
+    assert shown.startswith("<Run kept.json: ")
+    assert shown.endswith(" False")
+    assert answer == "42"
+
+
+def test_a_thread_may_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signals belong to the main thread; a notebook's executor has others."""
+    monkeypatch.chdir(tmp_path)
+    found: list[flashbench.Run] = []
+
+    def measure() -> None:
+        found.append(flashbench.measure([], "1,2,32,16", launches=1, path="t.json", **QUICK))
+
+    thread = threading.Thread(target=measure)
+    thread.start()
+    thread.join()
+    assert [one.launches for one in found] == [1]
+
+
+def test_the_import_is_cheap_and_the_names_are_public() -> None:
+    """`import flashbench` loads no package; `__all__` is what docs/python-api.md lists."""
+    code = (
+        "import sys, flashbench; "
+        "print([name for name in ('msgspec', 'numpy', 'torch') if name in sys.modules]); "
+        "import flashbench.measure.plan; print(flashbench.measure.__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\nflashbench.api.measuring\n"
+    page = (ROOT / "docs/python-api.md").read_text()
+    assert [name for name in flashbench.__all__ if f"`{name}" not in page] == []
+    assert all(hasattr(flashbench, name) for name in flashbench.__all__)
