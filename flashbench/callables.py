@@ -6,7 +6,15 @@ import re
 
 OURS = "flashbench"
 OUR_CALLABLE = "flashbench:attention"  # the same as a function, of any revision
-OPERATIONS = ("attention", "rms-norm", "layer-norm", "softmax", "matmul")  # the first by default
+OPERATIONS = (  # the first by default
+    "attention",
+    "attention-backward",
+    "attention-forward-backward",
+    "rms-norm",
+    "layer-norm",
+    "softmax",
+    "matmul",
+)
 MASK_REQUESTS = ("both", "causal", "full", "bottom_right")
 # In which order q, k, v lie in memory; their dimensions are those of the first all the same.
 LAYOUTS = ("bhsd", "bshd", "sbhd")

@@ -25,9 +25,7 @@ from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.runfile import BuildIdentity, Candidate
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    Attention = Callable[..., Tensor]
+    from flashbench.operations.operation import Output
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 # Warnings to ignore: headings, and those about backends that we disabled.
@@ -101,7 +99,7 @@ def baselines(device: str, backends: str, operation: str = operations.DEFAULT) -
 class Loaded:
     """A candidate ready to be called.
 
-    call(q, k, v, is_causal=..., [enable_gqa=True]) -> Tensor. `scope()` is entered around the timed
+    call: with the signature of its operation. `scope()` is entered around the timed
     calls, so selecting SDPA's backend costs none of their time. disproof(call), for a built
     revision: makes a call and returns the evidence that it ran other code, "" without any.
     """
@@ -109,9 +107,9 @@ class Loaded:
     def __init__(
         self,
         candidate: Candidate,
-        call: "Attention",
+        call: "Callable[..., Output]",
         scope: Callable[[], AbstractContextManager[None]] = nullcontext,
-        disproof: "Callable[[Callable[[], Tensor]], str] | None" = None,
+        disproof: "Callable[[Callable[[], Output]], str] | None" = None,
         refusal: Callable[[Exception], bool] = lambda error: False,
     ) -> None:
         self.candidate = candidate

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flashbench import operations
 from flashbench.cli.measuring import after_builds, tell, tell_still
 from flashbench.errors import InvalidInputError
-from flashbench.operations import DEFAULT
 
 if TYPE_CHECKING:
     from flashbench.revisions import Built, Project, Revision
@@ -109,7 +109,8 @@ def of_project(
         for candidate in plan.candidates if project else ():
             say(f"measuring {candidate.name} = {candidate.spec}, as it is imported here")
     elif project is None:
-        if plan.operation != DEFAULT:
+        wanted = operations.named(plan.operation)
+        if operations.DEFAULT not in (wanted.name, wanted.candidates_of):
             raise InvalidInputError(
                 f"nothing to measure: flashbench has no {plan.operation} of its own; name one with "
                 "--candidate name=module:function, or measure torch alone with --baseline-only"

@@ -10,7 +10,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from flashbench.measure.clock import Call
+from flashbench.measure.clock import Call, Output
 from flashbench.measure.problem import Problem
 from flashbench.runfile import Correctness
 
@@ -46,7 +46,7 @@ def check_candidate(
     return correctness, first_call_seconds
 
 
-def check_output(problem: Problem, out: Tensor, sign: int, when: str = "") -> Correctness:
+def check_output(problem: Problem, out: Output, sign: int, when: str = "") -> Correctness:
     """The error of an output, or WrongError."""
     _check_kind(problem, out, when)
     check = problem.check(out, sign)
@@ -72,11 +72,20 @@ def _check_kind(problem: Problem, out: object, when: str = "") -> None:
 
     Applied to every output: one that is lazy only when timed would be computed by the check.
     """
+    parts = problem.parts(out)
+    if len(parts) != len(problem.names or parts):
+        names = ", ".join(problem.names)
+        raise WrongError(f"{when}returned {type(out).__name__}, not a tuple of {names}")
+    for name, part, dtype in zip(problem.names or [""], parts, problem.dtypes, strict=True):
+        _check_tensor(problem, part, dtype, f"{when}{name}{': ' * bool(name)}")
+
+
+def _check_tensor(problem: Problem, out: object, dtype: torch.dtype, when: str) -> None:
     if type(out) is not Tensor:
         raise WrongError(f"{when}returned {type(out).__name__}, not a plain torch.Tensor")
     if out.layout != torch.strided or out.is_conj() or out.is_neg():
         raise WrongError(f"{when}returned a lazy or sparse tensor, not computed values")
-    dtype, device = problem.dtype, problem.inputs[0].device
+    device = problem.inputs[0].device
     if out.dtype != dtype or out.device != device:
         raise WrongError(
             f"{when}returned {out.dtype} on {out.device}, expected {dtype} on {device}"
@@ -89,8 +98,13 @@ def _storage(x: Tensor) -> int:
     return x.untyped_storage().data_ptr()
 
 
+def _share_memory(problem: Problem, a: Output, b: Output) -> bool:
+    """Whether a result of one output lies where one of the other lies."""
+    return not {*map(_storage, problem.parts(a))}.isdisjoint(map(_storage, problem.parts(b)))
+
+
 def _check_after_change(
-    problem: Problem, call: Call, first: Tensor, synchronize: Callable[[], None]
+    problem: Problem, call: Call, first: Output, synchronize: Callable[[], None]
 ) -> None:
     """Call again after the inputs changed in place, while the first output is still held.
 
@@ -106,9 +120,9 @@ def _check_after_change(
     problem.flip()
     second = call()
     _check_kind(problem, second, "after the inputs changed in place: ")
-    seen = second.clone() if on_gpu else second
+    seen = _copied(second) if on_gpu else second
     synchronize()
-    if _storage(second) == _storage(first):
+    if _share_memory(problem, second, first):
         raise WrongError("returns the same memory again while its earlier output is still held")
     if problem.check(seen, problem.sign).correct:
         return
@@ -116,8 +130,12 @@ def _check_after_change(
         raise WrongError(
             "correct only after a synchronization: its work is not ordered on the current stream"
         )
-    if torch.equal(second, first):
+    if all(map(torch.equal, problem.parts(second), problem.parts(first))):
         raise WrongError(
             "returned its earlier output again after the inputs changed in place: cached"
         )
     check_output(problem, seen, problem.sign, "after the inputs changed in place: ")
+
+
+def _copied(out: Output) -> Output:
+    return tuple(x.clone() for x in out) if isinstance(out, tuple) else out.clone()

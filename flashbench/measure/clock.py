@@ -7,7 +7,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-Call = Callable[[], Tensor]
+Output = Tensor | tuple[Tensor, ...]  # one result, or several
+Call = Callable[[], Output]
 
 
 class MetricUnavailableError(Exception):
@@ -23,7 +24,7 @@ class Sampler(Protocol):
 
     calls: int
     sample_seconds: float
-    last: Tensor
+    last: Output
 
     def block(self, samples: int) -> list[float]:
         """Take samples back to back, after one untimed call; seconds per call."""

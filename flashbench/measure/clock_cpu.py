@@ -4,10 +4,8 @@ import math
 from itertools import repeat
 from time import perf_counter, sleep
 
-from torch import Tensor
-
 from flashbench.effort import MAX_METRIC_SECONDS
-from flashbench.measure.clock import Call, Sampler, no_garbage_collection
+from flashbench.measure.clock import Call, Output, Sampler, no_garbage_collection
 from flashbench.metric import metrics_of
 
 # A call counts as warm when this many in a row do not beat the best before them by 5 %.
@@ -38,7 +36,7 @@ class CpuClock:
 class _WallSampler:
     def __init__(self, call: Call, min_sample_seconds: float) -> None:
         self._call = call
-        self.last: Tensor = call()
+        self.last: Output = call()
         seconds = self._warm_up()
         self.calls = max(1, math.ceil(min_sample_seconds / seconds))
         # Single calls can only mislead upwards, by a disturbance: a whole sample decides.

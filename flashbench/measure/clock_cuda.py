@@ -11,10 +11,15 @@ from functools import partial
 from time import perf_counter
 
 import torch
-from torch import Tensor
 
 from flashbench.effort import MAX_METRIC_SECONDS
-from flashbench.measure.clock import Call, MetricUnavailableError, Sampler, no_garbage_collection
+from flashbench.measure.clock import (
+    Call,
+    MetricUnavailableError,
+    Output,
+    Sampler,
+    no_garbage_collection,
+)
 from flashbench.metric import metrics_of
 
 # Operations queued behind one spin kernel; the driver's queue holds about a thousand.
@@ -117,7 +122,7 @@ class _Warmed:
         self._clock = clock
         self._call = call
         for _ in range(_WARM_UP_CALLS):
-            self.last: Tensor = call()
+            self.last: Output = call()
         torch.cuda.synchronize()
         start = perf_counter()
         for _ in range(_WARM_UP_CALLS):
@@ -217,6 +222,8 @@ class _GraphSampler(_Warmed):
     def __init__(self, clock: CudaClock, call: Call) -> None:
         super().__init__(clock, call)
         self._graph = torch.cuda.CUDAGraph()
+        # Captured is the stream of the call before: what a call prepares may be tied to its stream.
+        self._side = torch.cuda.Stream()
         self.calls = 1
         self._capture()
         span = self._replay(2)[-1]
@@ -227,14 +234,13 @@ class _GraphSampler(_Warmed):
         self.sample_seconds = max(self.calls * span, 20e-6)
 
     def _capture(self) -> None:
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
+        self._side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._side):
             self.last = self._call()  # allocates its workspace outside the capture
-        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.current_stream().wait_stream(self._side)
         torch.cuda.synchronize()
         try:
-            with torch.cuda.graph(self._graph):
+            with torch.cuda.graph(self._graph, stream=self._side):
                 for _ in range(self.calls):
                     self.last = self._call()
         except torch.OutOfMemoryError:

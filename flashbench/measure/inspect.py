@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from flashbench import operations
 from flashbench.candidates import Loaded
 from flashbench.case import Case
 from flashbench.measure.clock import Call
@@ -24,13 +25,10 @@ def inspect_case(
     """Run each candidate a few times on a case that it is known to support."""
     found: dict[str, Inspected] = {}
     with torch.no_grad():
-        inputs = inputs_of(case, seed)
+        operation, inputs = operations.of(case), inputs_of(case, seed)
         for loaded in candidates:
             tell(loaded.name, "memory and kernels")
-
-            def call(loaded: Loaded = loaded) -> torch.Tensor:
-                return loaded.call(*inputs.tensors, **inputs.keywords)
-
+            call = operation.bind(loaded.call, inputs)
             with loaded.scope():
                 call()
                 found[loaded.name] = (

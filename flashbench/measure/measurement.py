@@ -6,11 +6,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from time import monotonic
 
 import torch
-from torch import Tensor
 
 from flashbench.candidates import Loaded, reason
 from flashbench.case import Case
@@ -18,7 +16,7 @@ from flashbench.effort import affordable_samples, split_samples
 from flashbench.errors import InvalidInputError
 from flashbench.measure import torch_settings
 from flashbench.measure.checks import WrongError, check_candidate, check_inputs, check_output
-from flashbench.measure.clock import Clock, MetricUnavailableError, Sampler
+from flashbench.measure.clock import Call, Clock, MetricUnavailableError, Output, Sampler
 from flashbench.measure.clock_cpu import CpuClock
 from flashbench.measure.environment import throttled
 from flashbench.measure.plan import derive_seed, passes
@@ -57,7 +55,7 @@ class _Subject:
 
     loaded: Loaded
     result: Result
-    call: Callable[[], Tensor]
+    call: Call
     timings: dict[str, Timing] = field(default_factory=dict)
     unavailable: set[str] = field(default_factory=set)
 
@@ -157,11 +155,7 @@ def _measure(
                 result.status, result.reason = status, f"inputs and reference: {_line(error)}"
             return
         subjects = [
-            _Subject(
-                loaded,
-                result,
-                partial(loaded.call, *problem.inputs, **problem.keywords),
-            )
+            _Subject(loaded, result, problem.bind(loaded.call))
             for loaded, result in zip(candidates, results, strict=True)
         ]
         for subject in subjects:
@@ -207,7 +201,7 @@ def _prove(subject: _Subject, problem: Problem, clock: Clock) -> None:
     if disproof is None or subject.result.status not in ("ok", "wrong"):
         return
     with _failures_of(subject, problem, clock), subject.loaded.scope():
-        if why := disproof(subject.call):
+        if why := disproof(problem.bind(subject.loaded.call)):  # with what it prepares
             subject.fail("error", f"{NOT_ITS_OWN}: {why}")
 
 
@@ -295,7 +289,7 @@ def _keep(
             timing.block += [block] * len(seconds)
 
 
-def _check_timed(problem: Problem, out: Tensor, sign: int, metric: str) -> None:
+def _check_timed(problem: Problem, out: Output, sign: int, metric: str) -> None:
     check_output(problem, out, sign, f"the output of the timed calls ({metric}): ")
     check_inputs(problem)
 

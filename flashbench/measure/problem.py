@@ -1,5 +1,7 @@
-"""The inputs of a case and their correct result."""
+"""The inputs of a case and their correct results."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,6 +10,7 @@ from torch import Tensor
 
 from flashbench import operations
 from flashbench.case import Case
+from flashbench.measure.clock import Call, Output
 from flashbench.measure.plan import derive_seed
 from flashbench.operations import error_rule
 from flashbench.operations.operation import Inputs
@@ -41,7 +44,8 @@ class Problem:
         self._original = tuple(x.clone() for x in self.inputs)
         self.sign = 1
         results = self._operation.baseline_results(case, self._inputs)
-        self._shape, self.dtype = results[0].shape, results[0].dtype
+        first = self.parts(results[0])
+        self._shapes, self.dtypes = [x.shape for x in first], [x.dtype for x in first]
         self._rows = self._rows_to_check(full_check, seed)
         self._answers = {1: self._answer(results)}
         if not self._operation.change_negates:
@@ -49,6 +53,19 @@ class Problem:
             changed = self._operation.baseline_results(case, self._inputs)
             self._answers[-1] = self._answer(changed)
             self.flip()
+
+    def bind(self, call: Callable[..., Output]) -> Call:
+        """A candidate's call with these inputs, as it is timed."""
+        return self._operation.bind(call, self._inputs)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the results; empty if there is one, which needs none."""
+        return self._operation.results
+
+    def parts(self, out: Any) -> tuple[Any, ...]:
+        """The results in what a call returned."""
+        return out if self.names and isinstance(out, tuple) else (out,)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -85,22 +102,32 @@ class Problem:
         self.sign = 1
 
     def poison(self) -> None:
-        """Leave NaN where the allocator will look first for memory of the output's size.
+        """Leave NaN where the allocator will look first for memory of the results' sizes.
 
         malloc has many places for small blocks, so more of those are filled.
         """
-
-        def stale() -> Tensor:
-            return torch.full(self._shape, torch.nan, dtype=self.dtype, device=self.case.device)
-
-        number = 3 if self._shape.numel() * self.dtype.itemsize > 1 << 20 else 32
-        blocks = [stale() for _ in range(number)]
+        blocks = [
+            torch.full(shape, torch.nan, dtype=dtype, device=self.case.device)
+            for shape, dtype in zip(self._shapes, self.dtypes, strict=True)
+            for _ in range(3 if shape.numel() * dtype.itemsize > 1 << 20 else 32)
+        ]
         del blocks
 
-    def check(self, out: Tensor, sign: int) -> error_rule.Accuracy:
-        """Compare an output that was computed with `sign`, by the operation's rule."""
-        if out.shape != self._shape:
-            expected = tuple(self._shape)
+    def check(self, out: Output, sign: int) -> error_rule.Accuracy:
+        """Compare an output that was computed with `sign`, by the operation's rule: the accuracy
+        of the first wrong result, or else of the one nearest to its bound."""
+        found = []
+        for place, part in enumerate(self.parts(out)):
+            accuracy = self._check_one(part, place, sign)
+            if not accuracy.correct:
+                named = f"{self.names[place]}: " if self.names else ""
+                return replace(accuracy, reason=named + accuracy.reason)
+            found.append(accuracy)
+        return max(found, key=lambda one: one.max_error / one.bound if one.bound else 0.0)
+
+    def _check_one(self, out: Tensor, place: int, sign: int) -> error_rule.Accuracy:
+        if out.shape != self._shapes[place]:
+            expected = tuple(self._shapes[place])
             return error_rule.Accuracy(
                 float("inf"), 0.0, f"shape {tuple(out.shape)}, expected {expected}"
             )
@@ -109,7 +136,7 @@ class Problem:
         selected = self._select(out)
         if sign not in self._answers:
             selected, sign = -selected, 1
-        expected_rows, baseline = self._answers[sign]
+        expected_rows, baseline = self._answers[sign][place]
         return error_rule.check(
             selected, expected_rows, baseline, partial(self._operation.rounding, self.case)
         )
@@ -118,7 +145,7 @@ class Problem:
         dimension = self._operation.row_dimension
         if dimension is None:
             return None
-        work, length = self._operation.truth_work(self.case), self._shape[dimension]
+        work, length = self._operation.truth_work(self.case), self._shapes[0][dimension]
         if full and (self.case.device != "cpu" or work <= _MAX_CPU_WORK):
             return None
         if length <= SAMPLED_ROWS:
@@ -134,10 +161,15 @@ class Problem:
             return out
         return out.index_select(dimension, self._rows.to(out.device))
 
-    def _answer(self, results: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """The truth of the inputs as they are, and the baseline's result farthest from it."""
-        expected = self._operation.truth(self.case, self._inputs, self._rows)
-        found = [self._select(result) for result in results]
-        if len(found) == 1:
-            return expected, found[0]
-        return expected, max(found, key=lambda out: (out - expected).abs().max().item())
+    def _answer(self, results: list[Output]) -> list[tuple[Tensor, Tensor]]:
+        """Of each result: the truth of the inputs as they are, and the baseline's that is farthest
+        from it."""
+        truth = self.parts(self._operation.truth(self.case, self._inputs, self._rows))
+        answers = []
+        for place, expected in enumerate(truth):
+            found = [self._select(self.parts(result)[place]) for result in results]
+            distances = [0.0]
+            if len(found) > 1:
+                distances = [float((one - expected).abs().max()) for one in found]
+            answers.append((expected, found[distances.index(max(distances))]))
+        return answers

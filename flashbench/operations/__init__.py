@@ -8,6 +8,7 @@ from flashbench.baseline_names import title
 from flashbench.callables import LAYOUTS
 from flashbench.case import DTYPES, Case, DtypeName
 from flashbench.errors import InvalidInputError
+from flashbench.operations.attention.backward import AttentionBackward, AttentionForwardBackward
 from flashbench.operations.attention.operation import ATTENTION as ATTENTION
 from flashbench.operations.attention.operation import MASKS
 from flashbench.operations.layer_norm import LayerNorm
@@ -22,7 +23,16 @@ from flashbench.operations.softmax import Softmax
 
 DEFAULT = ATTENTION.name
 BUILT_IN: dict[str, Operation] = {
-    one.name: one for one in (ATTENTION, RmsNorm(), LayerNorm(), Softmax(), Matmul())
+    one.name: one
+    for one in (
+        ATTENTION,
+        AttentionBackward(),
+        AttentionForwardBackward(),
+        RmsNorm(),
+        LayerNorm(),
+        Softmax(),
+        Matmul(),
+    )
 }
 # What rows of cases can be sorted and grouped by, where a table has none yet.
 PARTS = tuple(ATTENTION.parts(ATTENTION.parse_id("b1-h1-q1-d32-fp32-full-cpu")))
@@ -32,11 +42,12 @@ _ANY = re.compile(
     r"(?P<name>[a-z][a-z0-9.-]*?)(?P<sizes>(?:-[a-z_]+[0-9]{1,15})+)-(?P<dtype>fp32|fp16|bf16)"
     r"(?P<options>(?:-[a-z_]+)*)-(?P<device>cpu|cuda)"
 )
-_OTHERS = "|".join(name for name in BUILT_IN if name != DEFAULT)
+_OF_ATTENTION = "|".join(name for name in BUILT_IN if name.startswith(f"{DEFAULT}-"))
+_OTHERS = "|".join(name for name in BUILT_IN if not name.startswith(DEFAULT))
 _WITHIN = re.compile(
     r"\b(?:"
-    rf"b\d+-h\d+(?:-g\d+)?-q\d+(?:-k\d+)?-d\d+-(?:fp32|fp16|bf16)-(?:{'|'.join(MASKS)})"
-    rf"(?:-(?:{'|'.join(LAYOUTS[1:])}))?|"
+    rf"(?:(?:{_OF_ATTENTION})-)?b\d+-h\d+(?:-g\d+)?-q\d+(?:-k\d+)?-d\d+-(?:fp32|fp16|bf16)"
+    rf"-(?:{'|'.join(MASKS)})(?:-(?:{'|'.join(LAYOUTS[1:])}))?|"
     rf"(?:{_OTHERS})(?:-[a-z]{{1,20}}\d{{1,15}}){{1,9}}-(?:fp32|fp16|bf16)"
     r")-(?:cpu|cuda)\b"
 )
@@ -92,7 +103,7 @@ def parse_case(text: str) -> Case:
     """
     for operation in (*BUILT_IN.values(), *of_projects.values()):
         if operation is not ATTENTION and text.startswith(f"{label(operation.name)}-"):
-            return _parse_id(operation, text)
+            return operation.parse_id(text)
     return ATTENTION.parse_id(text)
 
 
@@ -116,21 +127,3 @@ def read_case(text: str) -> Case | None:
     options = {f"option{place}": word for place, word in enumerate(found["options"].split("-")[1:])}
     numbers = {one[1]: int(one[2]) for one in sizes if one}
     return Case(found["name"], numbers, dtype, found["device"], id=text, options=options)
-
-
-def _parse_id(operation: Operation, text: str) -> Case:
-    sizes, *rest = text.removeprefix(f"{label(operation.name)}-").rsplit("-", 2)
-    found = [_SIZE.fullmatch(part) for part in sizes.split("-")]
-    named = {match[1]: int(match[2]) for match in found if match}
-    if len(rest) == 2 and rest[0] in DTYPES and rest[1] in ("cpu", "cuda") and all(found):
-        dtype: DtypeName = next(name for name in DTYPES if name == rest[0])
-        if tuple(named) == operation.sizes and min(named.values()) > 0:
-            case = operation.case(named, dtype, rest[1])
-            if case.id == text:
-                return case
-    example = "-".join(
-        [label(operation.name), *(f"{name}1024" for name in operation.sizes), "fp16-cpu"]
-    )
-    raise InvalidInputError(
-        f"invalid case {text[:100]!r}; write it as in tables, such as {example}"
-    )

@@ -7,8 +7,10 @@ import re
 
 import msgspec
 
+from flashbench import operations
 from flashbench.callables import LAYOUTS
 from flashbench.case import Case, DtypeName
+from flashbench.errors import InvalidInputError
 from flashbench.operations.attention.operation import (
     ATTENTION,
     attention_case,
@@ -104,7 +106,7 @@ def _decoded(document: object) -> Case:
             found.sizes,
             found.dtype,
             found.device,
-            id=case_id(found.operation, found.sizes, found.dtype, found.device, found.options),
+            id=_id_of(found),
             options=found.options,
             flops=found.flops,
             bytes=found.bytes,
@@ -112,3 +114,21 @@ def _decoded(document: object) -> Case:
         )
     written = _OF_ATTENTION.decode(content)
     return attention_case(*msgspec.structs.astuple(written))
+
+
+def _id_of(found: _Any) -> str:
+    """Raises ValueError for sizes or options that a built-in operation does not have."""
+    known = operations.BUILT_IN.get(found.operation)
+    words = (found.sizes, found.dtype, found.device, found.options)
+    if known is None:
+        return case_id(found.operation, *words)
+    refusal = ValueError(f"not the sizes and options of {found.operation}")
+    if tuple(found.sizes) != tuple(known.sizes):
+        raise refusal
+    try:
+        case = known.parse_id(known.id(*words))
+    except InvalidInputError as error:
+        raise ValueError(str(error)) from None
+    if case.options != found.options:
+        raise refusal
+    return case.id

@@ -10,8 +10,8 @@ from flashbench.pyproject import find_pyproject, read_pyproject, table_of
 def chosen(name: str | None, *, of_revisions: bool = False) -> str:
     """The operation that a flag or else the project names, known from now on.
 
-    of_revisions: the project's must be it, by which revisions are checked. Raises
-    InvalidInputError.
+    of_revisions: the project's, by which revisions are checked, must be it or have the same
+    candidates. Raises InvalidInputError.
     """
     file = find_pyproject(Path.cwd())
     table = {} if file is None else table_of(file, read_pyproject(file), "project")
@@ -19,7 +19,8 @@ def chosen(name: str | None, *, of_revisions: bool = False) -> str:
     if not isinstance(wanted, str):
         raise InvalidInputError(f"{file}: [tool.flashbench.project] operation: must be a string")
     own = table.get("operation", operations.DEFAULT)
-    if of_revisions and wanted != own:
+    kin = operations.BUILT_IN.get(wanted)
+    if of_revisions and wanted != own and (kin is None or kin.candidates_of != own):
         raise InvalidInputError(
             f'revisions are checked as {own}; set operation = "{wanted}" in '
             "[tool.flashbench.project] of pyproject.toml instead"

@@ -7,18 +7,25 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flashbench.callables import LAYOUTS
-from flashbench.case import BYTES_PER_ELEMENT, Case, DtypeName
+from flashbench.case import BYTES_PER_ELEMENT, DTYPES, Case, DtypeName
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    Output = Tensor | tuple[Tensor, ...]
+
 Sizes = Mapping[str, int]
 Options = Mapping[str, str]
+_ID = re.compile(  # without its label
+    rf"(?P<sizes>[a-z_0-9-]+)-(?P<dtype>{'|'.join(DTYPES)})(?P<options>(-[a-z_]+)*)-(?P<device>cpu|cuda)"
+)
+_SIZE = re.compile(r"([a-z_]+)([0-9]{1,15})")
 _TOKEN = re.compile(r"(?:(?P<name>[a-z_][a-z0-9_]*)=)?(?P<value>[0-9]{1,15})")
 NO_OPTIONS: Options = {}
 _MOST_SHAPES = 100_000
@@ -36,7 +43,7 @@ class Inputs:
 class Baseline:
     """What candidates are measured against. scope: entered around its calls, at no cost of time."""
 
-    call: "Callable[..., Tensor]"
+    call: "Callable[..., Output]"
     scope: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
@@ -60,6 +67,10 @@ class Operation:
     row_dimension: int | None = None
     # Whether `change` negates the result, so that the truth need not be computed again.
     change_negates: bool = False
+    # The names of the results if a call returns a tuple of several; each is checked by itself.
+    results: tuple[str, ...] = ()
+    # Another operation whose candidates are those of this one too.
+    candidates_of: str = ""
 
     # Without torch.
 
@@ -141,6 +152,22 @@ class Operation:
     def id(self, sizes: Sizes, dtype: DtypeName, device: str, options: Options) -> str:
         """Name of a case in files, tables and flags, such as rms-norm-rows64-dim128-fp16-cpu."""
         return case_id(self.name, sizes, dtype, device, options)
+
+    def parse_id(self, text: str) -> Case:
+        """Read a case id; InvalidInputError with the accepted form."""
+        found = _ID.fullmatch(text.removeprefix(f"{label(self.name)}-"))
+        values = {} if found is None else {n: int(v) for n, v in _SIZE.findall(found["sizes"])}
+        if found and tuple(values) == self.sizes and min(values.values()) > 0:
+            dtype: DtypeName = next(name for name in DTYPES if name == found["dtype"])
+            for options in self.options:
+                case = self.case(values, dtype, found["device"], options)
+                if case.id == text:
+                    return case
+        named = [f"{name}1024" for name in self.sizes]
+        example = "-".join([label(self.name), *named, "fp16", *self.options[0].values(), "cpu"])
+        raise InvalidInputError(
+            f"invalid case {text[:100]!r}; write it as in tables, such as {example}"
+        )
 
     def counts(self, sizes: Sizes, options: Options) -> tuple[int, int, int]:
         """Operations, elements and exponentials."""
@@ -229,7 +256,12 @@ class Operation:
         """Torch's own implementation, to be called as candidates are."""
         raise NotImplementedError
 
-    def truth(self, case: Case, inputs: Inputs, rows: "Tensor | None" = None) -> "Tensor":
+    def bind(self, call: "Callable[..., Output]", inputs: Inputs) -> "Callable[[], Output]":
+        """What is timed: a candidate's call with these inputs. What it prepares in its first call,
+        or the first one on a CUDA stream, is not timed."""
+        return partial(call, *inputs.tensors, **inputs.keywords)
+
+    def truth(self, case: Case, inputs: Inputs, rows: "Tensor | None" = None) -> "Output":
         """The result in float64. rows: only those of `row_dimension`, ascending."""
         raise NotImplementedError
 
@@ -248,9 +280,9 @@ class Operation:
 
         return of_largest(expected, dtype)
 
-    def baseline_results(self, case: Case, inputs: Inputs) -> "list[Tensor]":
+    def baseline_results(self, case: Case, inputs: Inputs) -> "list[Output]":
         """Results in the case's dtype; the one farthest from the truth says what error is usual."""
-        return [self.load_baseline("").call(*inputs.tensors, **inputs.keywords)]
+        return [self.bind(self.load_baseline("").call, inputs)()]
 
     def load_baseline(self, backend: str) -> Baseline:
         """One of `backends`; "": the default."""

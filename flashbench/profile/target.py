@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 import flashbench
+from flashbench import operations
 from flashbench.case import Case
 from flashbench.inputs import read_input
 from flashbench.measure.protocol import Setup
@@ -64,10 +65,7 @@ def main(path: str, marks: Sequence[str] = ()) -> None:
         loaded = load_one(job.setup, job.candidate, job.case.device)
         with torch.no_grad(), loaded.scope():
             inputs = inputs_of(job.case, job.seed)
-
-            def call() -> object:
-                return loaded.call(*inputs.tensors, **inputs.keywords)
-
+            call = operations.of(job.case).bind(loaded.call, inputs)
             for _ in range(_WARM_UP_CALLS):
                 call()
             if job.case.device == "cuda":

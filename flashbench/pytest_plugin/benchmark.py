@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 import torch
 from pytest_benchmark.fixture import BenchmarkFixture
-from torch import Tensor
 
 from flashbench.baseline_names import is_baseline_name
 from flashbench.candidates import reason
 from flashbench.effort import affordable_samples, split_samples
 from flashbench.measure import torch_settings
 from flashbench.measure.checks import WrongError, check_candidate, check_inputs, check_output
-from flashbench.measure.clock import Call, MetricUnavailableError
+from flashbench.measure.clock import Call, MetricUnavailableError, Output
 from flashbench.measure.environment import throttled
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.other_tools.pytest_benchmark import EXTRA
@@ -28,7 +27,7 @@ class OurBenchmark(BenchmarkFixture):
     samples: int
     metric: str
 
-    def __call__(self, function_to_benchmark: Any, *args: Any, **kwargs: Any) -> Tensor:
+    def __call__(self, function_to_benchmark: Any, *args: Any, **kwargs: Any) -> Output:
         """Check the function's output, time the function, and return the output.
 
         Fails the test if the result is wrong; skips it if the case is not supported.
@@ -61,7 +60,7 @@ class OurBenchmark(BenchmarkFixture):
         rounds: int = 1,
         warmup_rounds: int = 0,
         iterations: int = 1,
-    ) -> Tensor:
+    ) -> Output:
         """As `benchmark(target, *args, **kwargs)`: our clock chooses rounds, iterations and
         warm-up."""
         if setup or teardown:
@@ -85,7 +84,7 @@ class OurBenchmark(BenchmarkFixture):
                 raise
             raise pytest.skip.Exception(f"not supported: {reason(error, caught)}") from None
 
-    def _time(self, call: Call) -> tuple[list[float], int, Tensor]:
+    def _time(self, call: Call) -> tuple[list[float], int, Output]:
         """(seconds per call of each sample, calls per sample, the output of the last call)."""
         problem, clock = self.prepared.problem, clock_of(self._device)
         seconds: list[float] = []
@@ -113,18 +112,18 @@ class OurBenchmark(BenchmarkFixture):
             pytest.skip(f"the GPU throttled during all {dropped} blocks: nothing was measured")
         return seconds, sampler.calls, sampler.last
 
-    def _hand_over(self, seconds: list[float], out: Tensor) -> Tensor:
+    def _hand_over(self, seconds: list[float], out: Output) -> Output:
         """Pass the samples to pytest-benchmark through the timer, one per round."""
         rounds = iter(seconds)
         timer = self._timer
 
-        def show() -> Tensor:
+        def show() -> Output:
             for sample in rounds:
                 timer.show(sample)
                 break
             return out
 
-        result: Tensor = BenchmarkFixture.pedantic(
+        result: Output = BenchmarkFixture.pedantic(
             self, show, setup=timer.reset, rounds=max(1, len(seconds))
         )
         return result

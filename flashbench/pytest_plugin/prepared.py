@@ -1,12 +1,11 @@
 """The values of the fixtures: a case with its inputs, and a candidate to call on it."""
 
 import os
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from flashbench import operations
 from flashbench.baseline_names import backend_of, is_baseline_name
@@ -14,7 +13,7 @@ from flashbench.candidates import Loaded, load, parse_candidate
 from flashbench.case import Case, DtypeName
 from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import NotMeasuredError
-from flashbench.measure.clock import Clock
+from flashbench.measure.clock import Call, Clock, Output
 from flashbench.measure.measurement import make_clock
 from flashbench.measure.plan import derive_seed
 from flashbench.measure.problem import Problem
@@ -36,11 +35,17 @@ class Prepared:
         self.inputs = problem.inputs
         self.keywords: dict[str, Any] = problem.keywords
 
-    def __call__(self) -> Tensor:
+    def __call__(self) -> Output:
         if self.loaded is None:
             pytest.fail("no candidate to call: the marker names no `candidates`", False)
         with torch.no_grad(), self.loaded.scope():
-            return self.loaded.call(*self.inputs, **self.keywords)
+            return self.call()
+
+    @cached_property
+    def call(self) -> Call:
+        """The candidate's call, without the scope."""
+        assert self.loaded is not None
+        return self.problem.bind(self.loaded.call)
 
 
 class Attention(Prepared):
@@ -86,11 +91,10 @@ def clock_of(device: str) -> Clock:
     return make_clock(device, MIN_SAMPLE_SECONDS[device])
 
 
-def call_of(prepared: Prepared, function: object, *args: Any, **kwargs: Any) -> partial[Tensor]:
+def call_of(prepared: Prepared, function: object, *args: Any, **kwargs: Any) -> Call:
     """The call that `benchmark(function, ...)` times, without the fixture's overhead."""
     if function is prepared:
-        assert prepared.loaded is not None
-        return partial(prepared.loaded.call, *prepared.problem.inputs, **prepared.keywords)
+        return prepared.call
     assert callable(function)
     return partial(function, *args, **kwargs)
 

@@ -9,7 +9,6 @@ undefined name, is not a refusal.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -188,9 +187,8 @@ def _problem_with(case: Case, loaded: Loaded) -> str:
     synchronize = torch.cuda.synchronize if case.device == "cuda" else lambda: None
     with torch.no_grad():
         problem = Problem(case, seed=0, full_check=True)
-        call = partial(loaded.call, *problem.inputs, **problem.keywords)
         try:
-            check_candidate(problem, call, synchronize)
+            check_candidate(problem, problem.bind(loaded.call), synchronize)
         except WrongError as error:
             return str(error)
         except (Exception, SystemExit) as error:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
+from flashbench import operations
 from flashbench.candidates import Loaded, baselines, load
 from flashbench.case import Case
 from flashbench.measure.clock import MetricUnavailableError
@@ -56,6 +57,27 @@ def test_all_metrics_of_every_backend() -> None:
         for timing in result.timings:
             assert len(timing.seconds) == len(timing.block) == 16
             assert all(1e-7 < seconds < 1 for seconds in timing.seconds)
+
+
+@pytest.mark.parametrize("name", ["attention-backward", "attention-forward-backward"])
+def test_gradients_have_all_metrics(name: str) -> None:
+    """Gradients of SDPA, of its backends and of ours are right in all metrics; a graph holds the
+    backward's kernels alone, unless the forward is part of the operation."""
+    operation = operations.named(name)
+    case = operation.case(CASE.sizes, "fp16", "cuda", {"mask": "causal"})
+    wanted = [*baselines("cuda", "auto", name), Candidate(name="flashbench", spec="flashbench")]
+    loaded = [load(candidate, operation=name)[0] for candidate in wanted]
+    clock = make_clock("cuda", 100e-6)
+    found = measure_case(case, loaded, clock, Options(samples=16, seed=1))
+    assert {result.status for result in found} <= {"ok", "unsupported"}
+    assert found[0].status == "ok", found[0].reason
+    for result in found:
+        if result.status == "unsupported":  # ours, on a GPU before Hopper
+            assert result.candidate != "sdpa"
+            continue
+        assert [t.metric for t in result.timings] == ["wall", "gpu_warm", "gpu_cold", "graph"]
+        assert not result.reason
+        assert 0.3 < median(result, "graph") / median(result, "gpu_warm") < 1.3
 
 
 def test_metrics_agree_with_each_other() -> None:

@@ -1,8 +1,11 @@
-"""Every operation: right candidates pass, and each way to look fast without the work is caught."""
+"""Every operation: right candidates pass, and each way to look fast without the work is caught.
+
+A fault changes what a call returns. Of the operations with gradients, it changes the forward and
+the gradients of a candidate.
+"""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -16,7 +19,8 @@ from flashbench.measure.checks import WrongError, check_candidate
 from flashbench.measure.problem import Problem
 from flashbench.operations import Operation
 
-Call = Callable[..., Tensor]
+Call = Callable[..., Any]
+Out = TypeVar("Out", Tensor, tuple[Tensor, ...])
 EVERY = pytest.mark.parametrize("operation", operations.BUILT_IN.values(), ids=operations.BUILT_IN)
 
 
@@ -24,7 +28,7 @@ EVERY = pytest.mark.parametrize("operation", operations.BUILT_IN.values(), ids=o
 def cases(draw: st.DrawFn, operation: Operation) -> Case:
     """Small cases of an operation."""
     dtype, options = draw(st.sampled_from(DTYPES)), draw(st.sampled_from(operation.options))
-    if operation is operations.ATTENTION:
+    if operation.name.startswith("attention"):
         return operation.case(draw(st.sampled_from(operation.tried()[:4])), dtype, "cpu", options)
     sizes = {name: draw(st.integers(8, 64)) for name in operation.sizes}
     return operation.case(sizes, dtype, "cpu", options)
@@ -33,10 +37,42 @@ def cases(draw: st.DrawFn, operation: Operation) -> Case:
 def checked(operation: Operation, case: Case, make: Callable[[Call], Call], seed: int) -> None:
     """Check a candidate that `make` builds from torch's own; WrongError if it is wrong."""
     torch.set_num_threads(1)
-    problem = Problem(case, seed, full_check=True)
-    candidate = make(operation.load_baseline("").call)
-    call = partial(candidate, *problem.inputs, **problem.keywords)
-    check_candidate(problem, call, lambda: None)
+    baseline = operation.load_baseline("").call
+    candidate = differentiable(make, baseline) if operation.results else make(baseline)
+    with torch.no_grad():
+        problem = Problem(case, seed, full_check=True)
+        check_candidate(problem, problem.bind(candidate), lambda: None)
+
+
+def differentiable(make: Callable[[Call], Call], attention: Call) -> Call:
+    """Attention with a forward and a backward that `make` builds from torch's own."""
+
+    def gradients(q: Tensor, k: Tensor, v: Tensor, dout: Tensor, **words: Any) -> Any:
+        with torch.enable_grad():
+            leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+            return torch.autograd.grad(attention(*leaves, **words), leaves, dout)
+
+    made_forward, made_gradients = make(attention), make(gradients)
+
+    def call(*qkv: Tensor, **words: Any) -> Any:
+        class Made(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, *qkv: Tensor) -> Any:
+                ctx.save_for_backward(*qkv)
+                return made_forward(*qkv, **words)
+
+            @staticmethod
+            def backward(ctx: Any, dout: Tensor) -> Any:
+                return made_gradients(*ctx.saved_tensors, dout, **words)
+
+        return Made.apply(*qkv)  # type: ignore[no-untyped-call]
+
+    return call
+
+
+def each(change: Callable[[Tensor], Tensor], out: Out) -> Out:
+    """Change the result, or each of several."""
+    return tuple(map(change, out)) if isinstance(out, tuple) else change(out)
 
 
 @EVERY
@@ -47,35 +83,45 @@ def test_the_baseline_is_right(operation: Operation, data: st.DataObject, seed: 
     checked(operation, data.draw(cases(operation)), lambda call: call, seed)
 
 
+def like(call: Call, results: Callable[[tuple[Tensor, ...]], Any]) -> Call:
+    """A call that returns the first of `results(inputs)`, or as many as the real one."""
+
+    def answer(*inputs: Tensor, **words: Any) -> Any:
+        out, found = call(*inputs, **words), results(inputs)
+        return tuple(found[: len(out)]) if isinstance(out, tuple) else found[0]
+
+    return answer
+
+
 def zeros(call: Call) -> Call:
     """Computes nothing."""
-    return lambda *inputs, **words: torch.zeros_like(call(*inputs, **words))
+    return lambda *inputs, **words: each(torch.zeros_like, call(*inputs, **words))
 
 
 def an_input(call: Call) -> Call:
     """Returns what it was given."""
-    return lambda *inputs, **words: inputs[0]
+    return like(call, lambda inputs: inputs)
 
 
 def copied_input(call: Call) -> Call:
     """Returns a copy of what it was given."""
-    return lambda *inputs, **words: inputs[0].clone()
+    return like(call, lambda inputs: [x.clone() for x in inputs])
 
 
 def stale_memory(call: Call) -> Call:
     """Returns new memory as it is."""
-    return lambda *inputs, **words: torch.empty_like(call(*inputs, **words))
+    return lambda *inputs, **words: each(torch.empty_like, call(*inputs, **words))
 
 
 def cached(call: Call) -> Call:
     """Computes once for each place in memory, and then copies that answer."""
-    known: dict[int, Tensor] = {}
+    known: dict[int, Any] = {}
 
-    def answer(*inputs: Tensor, **words: Any) -> Tensor:
+    def answer(*inputs: Tensor, **words: Any) -> Any:
         place = sum(x.data_ptr() for x in inputs)
         if place not in known:
             known[place] = call(*inputs, **words)
-        return known[place].clone()
+        return each(torch.clone, known[place])
 
     return answer
 
@@ -84,10 +130,12 @@ def same_memory(call: Call) -> Call:
     """Writes every result to one place."""
     kept: list[Tensor] = []
 
-    def answer(*inputs: Tensor, **words: Any) -> Tensor:
+    def answer(*inputs: Tensor, **words: Any) -> Any:
         out = call(*inputs, **words)
-        kept[:] = kept or [torch.empty_like(out)]
-        return kept[0].copy_(out)
+        results = out if isinstance(out, tuple) else (out,)
+        kept[:] = kept or map(torch.empty_like, results)
+        same = tuple(place.copy_(x) for place, x in zip(kept, results, strict=True))
+        return same if isinstance(out, tuple) else same[0]
 
     return answer
 
@@ -95,12 +143,14 @@ def same_memory(call: Call) -> Call:
 def lower_precision(call: Call) -> Call:
     """Computes in a narrower type and stores in the one asked for."""
 
-    def answer(*inputs: Tensor, **words: Any) -> Tensor:
+    def coarse(x: Tensor) -> Tensor:
+        largest = x.abs().max()
+        return ((x / largest).to(torch.float8_e5m2).to(x.dtype) * largest).to(x.dtype)
+
+    def answer(*inputs: Tensor, **words: Any) -> Any:
         if inputs[0].dtype == torch.float32:
-            return call(*(x.bfloat16() for x in inputs), **words).float()
-        out = call(*inputs, **words)
-        largest = out.abs().max()
-        return ((out / largest).to(torch.float8_e5m2).to(out.dtype) * largest).to(out.dtype)
+            return each(Tensor.float, call(*(x.bfloat16() for x in inputs), **words))
+        return each(coarse, call(*inputs, **words))
 
     return answer
 
@@ -108,18 +158,17 @@ def lower_precision(call: Call) -> Call:
 def half_the_rows(call: Call) -> Call:
     """Leaves out the last rows."""
 
-    def answer(*inputs: Tensor, **words: Any) -> Tensor:
-        out = call(*inputs, **words)
-        out[..., out.shape[-2] // 2 :, :] = 0
-        return out
+    def half(x: Tensor) -> Tensor:
+        x[..., x.shape[-2] // 2 :, :] = 0
+        return x
 
-    return answer
+    return lambda *inputs, **words: each(half, call(*inputs, **words))
 
 
 def changes_its_inputs(call: Call) -> Call:
     """Leaves its inputs other than it found them."""
 
-    def answer(*inputs: Tensor, **words: Any) -> Tensor:
+    def answer(*inputs: Tensor, **words: Any) -> Any:
         out = call(*inputs, **words)
         inputs[0].zero_()
         return out

@@ -54,7 +54,7 @@ def test_a_norm_is_measured_shown_and_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--operation nope", "operations are attention, rms-norm"),
+        ("--operation nope", "operations are attention, attention-backward"),
         ("--operation rms-norm --shape rows=4", "dim is missing"),
         ("--operation rms-norm --shape rows=4,dim=0", "'dim=0' is not a size"),
         ("--operation rms-norm --shape rows=4,dim=8,rows=5", "rows appears twice"),

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from flashbench.operations.operation import Output
+
 # Mask requests: none, causal aligned at the top left, causal aligned at the bottom right. The
 # causal mask hides key j from query i where j > i, or, at the bottom right, j > i + k_len - q_len.
 Causal = bool | Literal["bottom_right"]
@@ -36,7 +38,7 @@ class AttentionForward(Operation):
     baseline = "sdpa"
     backends: Mapping[str, Sequence[str]] = sdpa.OFFERED
     auto_backends: Mapping[str, Sequence[str]] = sdpa.AUTO
-    row_dimension = 2
+    row_dimension: int | None = 2
     change_negates = True
 
     def parse(self, text: str) -> list[Sizes]:
@@ -76,9 +78,9 @@ class AttentionForward(Operation):
             if rest[2] in ("cpu", "cuda"):
                 options = {"mask": rest[1], **_laid_out(layout)}
                 return self.case(parse_shape(shape).sizes, dtype, rest[2], options)
+        example = self.id(PRESETS["headline"][0].sizes, "fp16", "cpu", self.options[0])
         raise InvalidInputError(
-            f"invalid case {text[:100]!r}; write it as in tables, such as "
-            "b1-h8-q512-d64-fp16-full-cpu"
+            f"invalid case {text[:100]!r}; write it as in tables, such as {example}"
         )
 
     def flops(self, sizes: Sizes, options: Options) -> int:
@@ -182,7 +184,7 @@ class AttentionForward(Operation):
         q = normal(s.heads, s.q_len)
         return Inputs((q, normal(s.kv_heads, s.k_len), normal(s.kv_heads, s.k_len)), keywords)
 
-    def truth(self, case: Case, inputs: Inputs, rows: "Tensor | None" = None) -> "Tensor":
+    def truth(self, case: Case, inputs: Inputs, rows: "Tensor | None" = None) -> "Output":
         import torch
 
         from flashbench.operations.attention.truth import attention
@@ -210,7 +212,7 @@ class AttentionForward(Operation):
 
         return rounding(expected, dtype)
 
-    def baseline_results(self, case: Case, inputs: Inputs) -> "list[Tensor]":
+    def baseline_results(self, case: Case, inputs: Inputs) -> "list[Output]":
         """SDPA's by its default, and of small fp32 problems by its math backend too.
 
         An error in fp32 is a few roundings, so with few numbers one implementation may be right by
@@ -221,7 +223,7 @@ class AttentionForward(Operation):
         if case.dtype == "fp32" and s.batch * s.heads * s.q_len * s.k_len <= _MAX_SCORES:
             math = sdpa.load("math")
             with math.scope():
-                found.append(math.call(*inputs.tensors, **inputs.keywords))
+                found.append(self.bind(math.call, inputs)())
         return found
 
     def change(self, tensors: "Sequence[Tensor]") -> None:

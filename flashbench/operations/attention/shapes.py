@@ -92,6 +92,26 @@ CHUNKS = (
     Shape(1, 16, 4, 512, 8192, 256),
 )
 
+# Gradients: square shapes of the grid, other head dims, grouped heads.
+GRADIENTS = (
+    _square(1, 8, 512, 64),
+    _square(8, 12, 197, 64),
+    _square(4, 16, 1024, 64),
+    _square(1, 16, 4096, 64),
+    _square(1, 16, 16384, 64),
+    _square(4, 16, 1024, 128),
+    _square(2, 16, 2048, 128),
+    _square(1, 16, 4096, 128),
+    _square(4, 32, 4096, 128),
+    _square(1, 16, 16384, 128),
+    Shape(1, 32, 8, 4096, 4096, 128),
+    _square(2, 24, 4096, 96),
+    _square(2, 16, 4096, 80),
+    _square(2, 16, 4096, 112),
+    _square(2, 8, 4096, 192),
+    _square(1, 8, 4096, 256),
+)
+
 PRESETS: dict[str, tuple[Shape, ...]] = {
     "tiny": (_square(1, 1, 32, 64), _square(1, 8, 32, 64)),
     "small": (_square(1, 1, 128, 64), _square(1, 8, 128, 64), _square(4, 8, 128, 64)),
