@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
+from flashbench import operations
 from flashbench.cost.learn import learn
 from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
 from flashbench.measure.forks import GPU_DRIVERS, Forks
@@ -73,6 +74,7 @@ def measure(
     if plan.workers == "auto":
         usual = _usual_workers(plan.device)
         plan = replace(plan, workers=resumed.settings.workers if resumed else usual)
+    plan = _warmed_up(plan, progress)
     before = [launch.index for launch in resumed.launches] if resumed is not None else []
     scheduler = Scheduler(plan, path, progress, resumed, settled, check=check)
     outcome = RunEnd(None)
@@ -94,8 +96,28 @@ def measure(
 
 def _usual_workers(device: str) -> Workers:
     """Forks for CPUs. On GPUs they have not been shown to resemble processes that start fresh."""
-    on_gpu = device == "cuda" or (device == "auto" and any(path.exists() for path in GPU_DRIVERS))
-    return "forked" if Forks.possible and not on_gpu else "fresh"
+    return "forked" if Forks.possible and not _may_be_gpu(device) else "fresh"
+
+
+def _may_be_gpu(device: str) -> bool:
+    return device == "cuda" or (device == "auto" and any(path.exists() for path in GPU_DRIVERS))
+
+
+def _warmed_up(plan: Plan, progress: Progress) -> Plan:
+    """Let built revisions compile what they compile when called; adds the seconds to the builds."""
+    if not plan.import_roots:
+        return plan
+    from flashbench.revisions.warm_up import Calls, compiling, warm_up
+
+    specs = {one.name: one.spec for one in plan.candidates}
+    places = {name: Path(place) for name, place in plan.import_roots.items()}
+    named = {place: specs[name] for name, place in places.items() if name in specs}
+    if not (found := compiling(named)):
+        return plan
+    cases = plan.cases("cuda" if _may_be_gpu(plan.device) else "cpu")
+    root = operations.named(plan.operation).import_root
+    calls = Calls([case.id for case in cases], plan.threads, plan.operation, root)
+    return replace(plan, build_seconds=plan.build_seconds + warm_up(found, calls, progress.note))
 
 
 def _run(scheduler: Scheduler, outcome: RunEnd) -> None:

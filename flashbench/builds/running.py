@@ -36,7 +36,9 @@ def environment() -> dict[str, str]:
     found = dict(os.environ)
     # cmake and ninja are Python packages: find them even if the environment is not activated.
     tools = str(Path(sys.executable).parent)
-    found["PATH"] = os.pathsep.join([tools, found.get("PATH", os.defpath)])
+    path = found.get("PATH", os.defpath)
+    if path.partition(os.pathsep)[0] != tools:
+        found["PATH"] = os.pathsep.join([tools, path])
     found |= {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # compilers report in the words that we read
     found["PYTHONDONTWRITEBYTECODE"] = "1"  # nothing is written into the checkout
     return found

@@ -31,7 +31,7 @@ def build_one(
     """Build and import one revision once, whatever the outcome. label: its name in messages; stage:
     how far to check it; timeout: seconds of the build."""
     tell(f"{label} = {revision.label}: building, for at most {timeout:g} s")
-    with Checker(min(timeout, PROBE_TIMEOUT_SECONDS)) as checker:
+    with Checker(min(timeout, PROBE_TIMEOUT_SECONDS), timeout) as checker:
         built = prepare(
             project,
             revision,

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import flashbench
 from flashbench.builds import diagnosis, running
+from flashbench.builds.builder import TIMEOUT_SECONDS
 from flashbench.builds.content import libraries
 from flashbench.builds.diagnosis import Status
 from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS, signal_name
@@ -47,13 +48,25 @@ class CallResult(NamedTuple):
     checked: str = ""
 
 
+class LoadResult(NamedTuple):
+    """The result of importing a callable. compilers: modules that it imported to compile."""
+
+    status: Status
+    reason: str = ""
+    compilers: tuple[str, ...] = ()
+
+
 class Checker:
     """Checks import roots, one after another. Use as a context manager; the server starts when
     needed."""
 
-    def __init__(self, timeout: float = PROBE_TIMEOUT_SECONDS) -> None:
-        """timeout: seconds that a revision may take to load, and as many for its calls."""
+    def __init__(
+        self, timeout: float = PROBE_TIMEOUT_SECONDS, compiling: float = TIMEOUT_SECONDS
+    ) -> None:
+        """timeout: seconds that a revision may take to load, and as many for its calls. compiling:
+        seconds for both while torch compiles an extension of it."""
         self.timeout = timeout
+        self.compiling = max(timeout, compiling)
         self._server: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -77,18 +90,20 @@ class Checker:
             self._server.stdout.close()
             self._server = None
 
-    def loads(self, import_root: Path, spec: str, log: Path, tree: str = "") -> tuple[Status, str]:
-        """("built", "") if `module:function` can be imported from an import root, else how it fails
-        and why. log: a file to write, for what the import prints. tree: the working tree, of which
-        nothing may be imported on the way. Raises NotMeasuredError if it needs torch, and there is
-        none."""
+    def loads(self, import_root: Path, spec: str, log: Path, tree: str = "") -> LoadResult:
+        """Status "built" if `module:function` can be imported from an import root, else how it
+        fails and why. log: a file to write, for what the import prints. tree: the working tree, of
+        which nothing may be imported on the way. Raises NotMeasuredError if it needs torch, and
+        there is none."""
         reply = self._ask(import_root, spec, log, tree, correct=False)
         if "error" not in reply:
-            return self._ended(reply, log, "loading", "import error")
+            return LoadResult(*self._ended(reply, log, "loading", "import error"))
         error = reply["error"]
         if error and _NO_TORCH in error:  # the machine lacks it, whatever the sources are
             raise NotMeasuredError(f"{_NO_TORCH}; install it: python -m pip install torch")
-        return _status(error, import_root, spec) if error else ("built", "")
+        if error:
+            return LoadResult(*_status(error, import_root, spec))
+        return LoadResult("built", "", tuple(str(reply.get("compilers") or "").split()))
 
     def computes(
         self,
@@ -116,6 +131,29 @@ class Checker:
             return CallResult("unchecked", str(reply.get("refused") or "it named no case"))
         return CallResult("built", "", checked)
 
+    def warms_up(
+        self,
+        import_root: Path,
+        spec: str,
+        log: Path,
+        cases: Sequence[str],
+        threads: int | None,
+        operation: WhatIsComputed = ATTENTION,
+    ) -> None:
+        """Call the importable callable once on each of these cases, whatever it returns or raises,
+        so that it compiles what it compiles then. threads: of torch; None: its default."""
+        with contextlib.suppress(NotMeasuredError):  # no such device: launches say so
+            self._ask(
+                import_root,
+                spec,
+                log,
+                "",
+                correct=False,
+                cases=cases,
+                operation=operation,
+                warm={"threads": threads},
+            )
+
     def _ended(
         self, reply: dict[str, Any], log: Path, what: str, status: Status
     ) -> tuple[Status, str]:
@@ -141,6 +179,7 @@ class Checker:
         correct: bool,
         cases: Sequence[str] = (),
         operation: WhatIsComputed = ATTENTION,
+        warm: dict[str, int | None] | None = None,
     ) -> dict[str, Any]:
         request = {
             "import_root": str(import_root),
@@ -153,6 +192,8 @@ class Checker:
             "operation_root": operation.import_root,
             "wanted": operation.cases.given,
             "timeout": self.timeout,
+            "compiling": self.compiling,
+            "warm": warm,
         }
         for _ in range(_TRIES):
             answer, code = self._answer(json.dumps(request).encode() + b"\n")
@@ -179,7 +220,7 @@ class Checker:
         with contextlib.suppress(OSError), running.stoppable(server.pid):
             server.stdin.write(request)
             server.stdin.flush()
-            answer = self._line(server, _ANSWERING_SECONDS + 3 * self.timeout)
+            answer = self._line(server, _ANSWERING_SECONDS + self.compiling + 2 * self.timeout)
         if answer.endswith(b"\n"):
             return answer, 0
         self.close()

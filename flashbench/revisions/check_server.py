@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from flashbench.builds.keeper import adopt_orphans, kill_descendants
 from flashbench.builds.supervise import Log
 from flashbench.parent import end_with
+from flashbench.revisions import jit
 
 if TYPE_CHECKING:
     from flashbench.operations import Operation
@@ -25,7 +26,8 @@ _STEP_SECONDS = 0.05
 _CHUNK = 1 << 16
 _LONGEST = 5000  # characters of an error; JSON makes 12 bytes of one at the most, in all a chunk
 
-_WORDS = ("error", "wrong", "refused", "checked", "absent")
+_WORDS = ("error", "wrong", "refused", "checked", "absent", "compilers")
+_threads = 1  # torch's own choice
 _answers = -1  # for the answers, out of a revision's reach
 
 
@@ -55,6 +57,8 @@ def _import_ahead() -> None:
     with contextlib.suppress(ImportError):
         import torch
 
+        global _threads
+        _threads = torch.get_num_threads()
         torch.set_num_threads(1)
         from flashbench import operations
         from flashbench.revisions import correctness  # noqa: F401
@@ -93,7 +97,7 @@ def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
         os._exit(1)
     os.close(writer)
     os.close(printer)
-    messages, code = _watch(child, reader, prints, log, request["timeout"])
+    messages, code = _watch(child, reader, prints, log, request)
     log.end()
     os.close(reader)
     os.close(prints)
@@ -107,13 +111,15 @@ def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
 
 
 def _watch(
-    child: int, reader: int, prints: int, log: Log, timeout: float
+    child: int, reader: int, prints: int, log: Log, request: dict[str, Any]
 ) -> tuple[bytes, int | None]:
     """The child's messages, and its exit code (negative: a signal; None: stopped)."""
     messages = b""
     opened = {reader, prints}
+    timeout, import_root = request["timeout"], Path(request["import_root"])
     end = time.monotonic() + timeout
     last = end + timeout  # of the import and the calls, which are reported one after the other
+    compiled = time.monotonic() + request["compiling"]
     code: int | None = None
     while True:
         ready, _, _ = select.select([*opened, 0], [], [], _STEP_SECONDS)
@@ -133,7 +139,9 @@ def _watch(
             code = os.waitstatus_to_exitcode(status)
             break
         if time.monotonic() > end:
-            break
+            if time.monotonic() > compiled or not jit.is_compiling(import_root):
+                break
+            end = last = time.monotonic() + timeout
     kill_descendants()  # and what it started
     for pipe in opened:
         os.set_blocking(pipe, False)
@@ -162,6 +170,8 @@ def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> N
     from flashbench.errors import InvalidInputError, NotMeasuredError
     from flashbench.revisions.load import load_callable
 
+    jit.keep(Path(request["import_root"]))
+    before = jit.compilers()
     try:
         call = load_callable(Path(request["import_root"]), request["spec"], request["tree"]).call
     except NotMeasuredError as error:
@@ -170,15 +180,18 @@ def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> N
     if not _have_devices(request["cases"]):
         say(absent="cuda")
         os._exit(0)
-    say(error=None)
-    if request["correct"]:
+    say(error=None, compilers=" ".join(sorted(jit.compilers() - before)))
+    if request["correct"] or request["warm"]:
         from flashbench import project_cases
-        from flashbench.revisions.correctness import check_named, check_small
+        from flashbench.revisions.correctness import call_each, check_named, check_small
 
         try:
             operation = _operation(request["operation"], request["operation_root"])
         except InvalidInputError as error:
             say(error=str(error))
+            os._exit(0)
+        if request["warm"]:
+            call_each(call, request["cases"], request["warm"]["threads"] or _threads)
             os._exit(0)
         spec, cases = request["spec"], request["cases"]
         wanted = project_cases.of_flags(request["wanted"])

@@ -6,6 +6,7 @@ reported, and a callable that accepts nothing is unchecked, never correct. A bug
 undefined name, is not a refusal.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from flashbench.callables import LAYOUTS
 from flashbench.candidates import Loaded, reason
 from flashbench.case import DEFAULT_DTYPES, DTYPES, Case, DtypeName
 from flashbench.measure.checks import WrongError, check_candidate
-from flashbench.measure.problem import Problem
+from flashbench.measure.problem import Problem, inputs_of
 from flashbench.operations import parse_case
 from flashbench.operations.operation import Operation
 from flashbench.project_cases import ANY, ProjectCases
@@ -88,6 +89,15 @@ def check_named(call: Callable[..., Any], spec: str, names: Sequence[str]) -> Ch
     for case, raised in found.failed.items():
         found.wrong = found.wrong or f"{case.id}: raises {raised}"
     return found
+
+
+def call_each(call: Callable[..., Any], names: Sequence[str], threads: int) -> None:
+    """Call it once on each named case, and leave what it raises to whoever calls it next."""
+    torch.set_num_threads(threads)
+    for name in names:
+        inputs = inputs_of(parse_case(name), seed=0)
+        with torch.no_grad(), contextlib.suppress(Exception):
+            call(*inputs.tensors, **inputs.keywords)
 
 
 def check_small(

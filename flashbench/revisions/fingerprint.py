@@ -90,11 +90,14 @@ def _importable(project: Project, there: set[bytes]) -> Callable[[bytes], bool]:
     root = os.fsencode(_root(project))
     prefix = b"" if root == b"." else root + b"/"
     package = os.fsencode(project.callable.partition(":")[0].partition(".")[0])
+    compiled_later = _sources(project) if project.build == () else []
     chosen: dict[bytes, bool] = {}
 
     def importable(name: bytes) -> bool:
         if not name.startswith(prefix):
             return False
+        if compiled_later and _below(name, compiled_later):
+            return True
         top, slash, _ = name.removeprefix(prefix).partition(b"/")
         if not slash:
             return not is_document(os.fsdecode(top))

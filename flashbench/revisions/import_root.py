@@ -16,6 +16,7 @@ from flashbench.builds.delivered import copy_delivered
 from flashbench.builds.recipe import read_log
 from flashbench.errors import NotMeasuredError
 from flashbench.files import remove_tree, replace_file
+from flashbench.revisions import jit
 from flashbench.revisions.check import Checker
 from flashbench.revisions.computed import ATTENTION, WhatIsComputed
 from flashbench.revisions.fingerprint import is_document
@@ -47,6 +48,8 @@ class ImportRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True
     loaded: bool = False  # whether `status` was tried
     environment: str = ""
     limit: float = 0.0  # of a time-out: the seconds that it was allowed
+    compilers: tuple[str, ...] = ()  # modules that it imported to compile, perhaps when called
+    warm: tuple[str, ...] = ()  # cases and threads for which it was called, to compile
     results: dict[str, CheckResult] = {}
     # Not stored: nothing was tried for this call; whether it is an answer about the sources.
     reused: bool = False
@@ -89,7 +92,7 @@ def put_together(project: Project, checkout: Path, scratch: Path, made: Build, c
 
 def is_whole(directory: Path) -> bool:
     """Whether an import root is in place, with the library it was created with."""
-    record = _read(directory)
+    record = read(directory)
     if record is None:
         return False
     with contextlib.suppress(OSError):
@@ -119,7 +122,7 @@ def checked(
     names, gpus = named(cases, operation), _gpus()
 
     def known() -> ImportRecord:
-        record = _read(directory)
+        record = read(directory)
         if record is None:
             raise FileNotFoundError(f"{directory} was removed while it was in use")
         return record
@@ -146,6 +149,8 @@ def checked(
         return checker.timeout if status == "timeout" else 0.0
 
     pruning.touch(directory)
+    with contextlib.suppress(OSError):
+        jit.release(import_root)
     record = known()
     if not is_to_load(record) and not is_to_compute(record):  # also where nothing can be written
         return msgspec.structs.replace(record, reused=True)
@@ -153,7 +158,7 @@ def checked(
         record = known()
         log, why = directory / "log.txt", []
         if is_to_load(record):
-            status, reason = checker.loads(import_root, spec, log, tree)
+            status, reason, compilers = checker.loads(import_root, spec, log, tree)
             why.append(reason)
             record = msgspec.structs.replace(
                 record,
@@ -162,6 +167,8 @@ def checked(
                 loaded=True,
                 environment=here,
                 limit=limit_of(status),
+                compilers=compilers,
+                warm=(),
                 results={},
             )
         if is_to_compute(record):
@@ -191,10 +198,19 @@ def located(directory: Path, record: ImportRecord, checkout: Path, made: Build) 
     return found
 
 
-def _read(directory: Path) -> ImportRecord | None:
+def read(directory: Path) -> ImportRecord | None:
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return _RECORD.decode((directory / "site.json").read_bytes())
     return None
+
+
+def note_warm(directory: Path, named: Sequence[str]) -> None:
+    """Record that the callable was called for these, to compile. Raises OSError."""
+    with locks.exclusive(directory.with_name(f"{directory.name}.lock")):
+        if record := read(directory):
+            warm = tuple(dict.fromkeys([*record.warm, *named]))
+            found = msgspec.structs.replace(record, warm=warm)
+            replace_file(directory / "site.json", msgspec.json.encode(found))
 
 
 def _gpus() -> str:
@@ -210,7 +226,8 @@ def _copy_files(project: Project, checkout: Path, target: Path) -> None:
     """Copy what can be imported into the import root.
 
     Directories that are not packages (sources, documentation) are left out, unless the callable's
-    module is in them; so are documents. `fingerprint.py` knows the same rule for the names in git.
+    module is in them, or they are sources of a project without a build, which compiles them when it
+    is imported; so are documents. `fingerprint.py` knows the same rule for the names in git.
     """
     package = project.callable.partition(":")[0].partition(".")[0]
     target.mkdir()
@@ -226,6 +243,16 @@ def _copy_files(project: Project, checkout: Path, target: Path) -> None:
                 _replace_links(_real(entry), target / entry.name, everything)
         elif not is_document(entry.name):
             shutil.copy2(entry, target / entry.name, follow_symlinks=inside and entry.is_file())
+    for source in project.sources if project.build == () else ():  # compiled when it is imported
+        place = _real(everything / project.directory / source)
+        if place.is_relative_to(root) and place.exists():
+            copy = target / place.relative_to(root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if place.is_dir():
+                shutil.copytree(place, copy, symlinks=True, dirs_exist_ok=True)
+                _replace_links(place, copy, everything)
+            else:
+                shutil.copy2(place, copy)
 
 
 def _replace_links(root: Path, target: Path, everything: Path) -> None:

@@ -14,7 +14,7 @@ from flashbench.builds.content import libraries, library_hash
 from flashbench.candidates import Loaded
 from flashbench.errors import NotMeasuredError
 from flashbench.inputs import reason
-from flashbench.revisions import elf, outside
+from flashbench.revisions import elf, jit, outside
 from flashbench.revisions.isolated_imports import IsolatedModules
 from flashbench.revisions.proof import Witness, mapped_files
 from flashbench.runfile import Candidate
@@ -74,17 +74,24 @@ def load_copy(
     """Load a candidate from a new copy of its import root in `copies`, as each launch does.
 
     The copy's place in memory and on disk is then new in each launch instead of sticking to one
-    revision. alone: no other revision is loaded in this process. Raises NotMeasuredError as
-    `load_callable`, and if the libraries of the copy are not those that were built.
+    revision. If it compiled extensions itself, these are rewritten instead: torch would compile
+    them again for another path. alone: no other revision is loaded in this process. Raises
+    NotMeasuredError as `load_callable`, and if the libraries of the copy are not those that were
+    built.
     """
-    place = Path(tempfile.mkdtemp(dir=copies)) / "site"
-    try:
-        shutil.copytree(directory, place, symlinks=True)
-    except (OSError, shutil.Error) as error:
-        raise NotMeasuredError(f"the built revision cannot be copied: {reason(error)}") from None
+    if not alone:
+        return _loaded(_copied(directory, copies), copies, candidate, alone=False, tree=tree)
+    jit.keep(directory)
+    if not jit.is_compiled_in_place(directory):
+        return _loaded(_copied(directory, copies), copies, candidate, alone=True, tree=tree)
+    with jit.alone(directory):
+        return _loaded(directory, copies, candidate, alone=True, tree=tree)
+
+
+def _loaded(place: Path, copies: Path, candidate: Candidate, *, alone: bool, tree: str) -> Loaded:
     if library_hash(place) != candidate.build.library_hash:
         raise NotMeasuredError(
-            f"the library in {directory} is not the one that was built; remove it and build again"
+            f"the library in {place} is not the one that was built; remove it and build again"
         )
     if not alone:
         elsewhere = [path for path in mapped_files() if not Path(path).is_relative_to(copies)]
@@ -93,6 +100,15 @@ def load_copy(
     if alone:
         loaded.witness.isolated.stay()
     return Loaded(candidate, loaded.call, disproof=loaded.witness.disproof)
+
+
+def _copied(directory: Path, copies: Path) -> Path:
+    place = Path(tempfile.mkdtemp(dir=copies)) / "site"
+    try:
+        shutil.copytree(directory, place, symlinks=True)
+    except (OSError, shutil.Error) as error:
+        raise NotMeasuredError(f"the built revision cannot be copied: {reason(error)}") from None
+    return place
 
 
 def left_behind() -> str:

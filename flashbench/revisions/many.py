@@ -97,7 +97,7 @@ class Preparer:
 
     def _one(self, revision: Revision, stage: Stage) -> Built:
         if not hasattr(self._thread, "checker"):
-            self._thread.checker = self._at_end.enter_context(Checker(self._limit))
+            self._thread.checker = self._at_end.enter_context(Checker(self._limit, self._timeout))
         return prepare(
             self._project,
             revision,

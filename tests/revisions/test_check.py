@@ -64,7 +64,7 @@ def test_imports_are_told_apart(
 ) -> None:  # type: ignore[no-untyped-def]
     """A module that imports, raises, hangs, ends or crashes its process has its own status."""
     place = import_root(tmp_path, text)
-    found, reason = checker.loads(place, "kernel:attention", tmp_path / "log")
+    found, reason, _ = checker.loads(place, "kernel:attention", tmp_path / "log")
     assert found == status
     assert words in reason
     assert str(tmp_path) not in reason
@@ -75,7 +75,7 @@ def test_import_that_kills_its_server(bare_checker, tmp_path: Path) -> None:  # 
     place = import_root(tmp_path, KILL)
     found = bare_checker.loads(place, "kernel:attention", tmp_path / "log")
     told = "loading ended the process that checks it: it ended with SIGKILL"
-    assert found == ("import error", told)
+    assert found == ("import error", told, ())
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_end_of_the_server_is_survived(
     line."""
     place = import_root(tmp_path, "x = 1\nattention = len\n")
     for _ in range(2):
-        assert bare_checker.loads(place, "kernel:attention", tmp_path / "log") == ("built", "")
+        assert bare_checker.loads(place, "kernel:attention", tmp_path / "log") == ("built", "", ())
         assert bare_checker._server is not None
         os.kill(bare_checker._server.pid, signal.SIGKILL)
     monkeypatch.setattr(check, "_BOOTSTRAP", "raise SystemExit(1)")
@@ -145,7 +145,7 @@ def test_nothing_outlives_its_check(checker, tmp_path: Path) -> None:  # type: i
         "for _ in range(100_000): os.write(1, b'x' * 100)\n"
     )
     place = import_root(tmp_path, leave + RIGHT)
-    assert checker.loads(place, "kernel:attention", tmp_path / "log") == ("built", "")
+    assert checker.loads(place, "kernel:attention", tmp_path / "log") == ("built", "", ())
     assert not Path("/proc", (place / "pid").read_text()).exists()
     assert (tmp_path / "log").stat().st_size < 4_000_000
 
@@ -164,7 +164,7 @@ def test_nothing_outlives_a_check_that_kills_its_server(bare_checker, tmp_path: 
         "time.sleep(1000)\n"
     )
     place = import_root(tmp_path, kills)
-    status, reason = bare_checker.loads(place, "kernel:attention", tmp_path / "log")
+    status, reason, _ = bare_checker.loads(place, "kernel:attention", tmp_path / "log")
     assert (status, "ended the process that checks it" in reason) == ("import error", True)
     started = [path.name.removeprefix("left-") for path in place.glob("left-*")]
     assert len(started) == 2  # it is tried again with another server
@@ -348,6 +348,6 @@ def test_machine_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (import_root / "needs.py").write_text("import torch\n\ndef f(q, k, v): return torch.relu(q)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Checker() as checker:
-        assert checker.loads(import_root, "kernel:f", tmp_path / "log") == ("built", "")
+        assert checker.loads(import_root, "kernel:f", tmp_path / "log") == ("built", "", ())
         with pytest.raises(NotMeasuredError, match="python -m pip install torch"):
             checker.loads(import_root, "needs:f", tmp_path / "log")

@@ -10,7 +10,7 @@ import pytest
 
 from flashbench.builds import toolchain
 from flashbench.revisions import import_root
-from flashbench.revisions.check import CallResult
+from flashbench.revisions.check import CallResult, LoadResult
 
 SMALL: tuple[str, ...] = ()
 A, B = ("b1-h1-q8-d8-fp32-full-cpu",), ("b1-h1-q8-d16-fp32-full-cpu",)
@@ -27,9 +27,9 @@ class Checks:
         self.status = "wrong result"
         self.made: list[Any] = []
 
-    def loads(self, *_: Any) -> tuple[str, str]:
+    def loads(self, *_: Any) -> LoadResult:
         self.made.append("loads")
-        return "built", ""
+        return LoadResult("built")
 
     def computes(
         self, import_root: Path, spec: str, log: Path, cases: Sequence[str], operation: object

@@ -1,0 +1,57 @@
+"""Let revisions compile what they compile at a first call, before any launch."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashbench.builds.builder import TIMEOUT_SECONDS
+from flashbench.revisions import import_root as roots
+from flashbench.revisions import jit
+from flashbench.revisions.check import Checker
+from flashbench.revisions.computed import WhatIsComputed
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What launches will call. cases: their ids; threads: of torch, None for its default;
+    operation, operation_root: as of a `Setup`."""
+
+    cases: Sequence[str]
+    threads: int | None
+    operation: str
+    operation_root: str
+
+    @property
+    def names(self) -> set[str]:
+        """Of the record: code that is compiled for CPUs depends on the threads."""
+        return {f"{case} {self.threads or ''}" for case in self.cases}
+
+
+def compiling(specs: Mapping[Path, str]) -> dict[Path, str]:
+    """Those import roots, each with its callable, that imported a compiler and left it unused."""
+    found = {}
+    for place, spec in specs.items():
+        record = roots.read(place.parent)
+        used = {jit.OF_EXTENSIONS} if jit.is_compiled_in_place(place) else set()
+        if record and set(record.compilers) - used:
+            found[place] = spec
+    return found
+
+
+def warm_up(specs: Mapping[Path, str], calls: Calls, tell: Callable[[str], None]) -> float:
+    """Call each revision once on each case, in a process of its own; returns the seconds that this
+    took. Errors of calls are left to the launches, and so is what takes more than half an hour."""
+    began = time.monotonic()
+    with Checker(timeout=TIMEOUT_SECONDS) as checker:
+        for place, spec in specs.items():
+            record = roots.read(place.parent)
+            if record is None or calls.names <= set(record.warm):
+                continue
+            what = f"for {len(calls.cases)} cases before the first launch"
+            tell(f"{spec} compiles when it is called ({', '.join(record.compilers)}): {what}")
+            computed = WhatIsComputed(calls.operation, calls.operation_root)
+            log = place.parent / "log.txt"
+            checker.warms_up(place, spec, log, calls.cases, calls.threads, computed)
+            roots.note_warm(place.parent, sorted(calls.names))
+    return time.monotonic() - began
