@@ -1,6 +1,7 @@
 """The CUDA kernels on strided, unaligned, reversed and far-apart memory: always the same bits."""
 
 import math
+import threading
 from collections.abc import Sequence
 
 import pytest
@@ -233,3 +234,16 @@ def test_writes_its_output_and_nothing_else(
     assert (whole == 7.0).all()
     for x, y in zip((q, k, v), before, strict=True):
         assert_same_bits(x, y)
+
+
+def test_a_thread_without_a_context() -> None:
+    """A new thread, as autograd's is, has no current context until the runtime gives it one."""
+    q, k, v = qkv(1, 300, 200, 200, 64, torch.bfloat16)
+    expected, out = torch.empty_like(q), torch.full_like(q, math.nan)
+    call(q, k, v, expected, False)
+    torch.cuda.synchronize()
+    thread = threading.Thread(target=call, args=(q, k, v, out, False))
+    thread.start()
+    thread.join()
+    torch.cuda.synchronize()
+    assert_same_bits(out, expected)

@@ -36,11 +36,19 @@ void encode(CUtensorMapDataType type, const void* base, const cuuint64_t (&sizes
     const cuuint32_t box[4] = {static_cast<cuuint32_t>(box_columns),
                                static_cast<cuuint32_t>(box_rows), 1, 1};
     const cuuint32_t element_strides[4] = {1, 1, 1, 1};
-    const CUresult status = encode_function()(
-        &map, type, 4, const_cast<void*>(base), sizes, stride_bytes, box, element_strides,
-        CU_TENSOR_MAP_INTERLEAVE_NONE,
-        swizzle_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    const auto encode_once = [&] {
+        return encode_function()(
+            &map, type, 4, const_cast<void*>(base), sizes, stride_bytes, box, element_strides,
+            CU_TENSOR_MAP_INTERLEAVE_NONE,
+            swizzle_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    };
+    CUresult status = encode_once();
+    if (status == CUDA_ERROR_INVALID_CONTEXT) {
+        // This thread has no current context yet, as autograd's before their first kernel.
+        check(cudaSetDevice(current_device()));
+        status = encode_once();
+    }
     if (status != CUDA_SUCCESS) {
         throw std::runtime_error("cuTensorMapEncodeTiled failed with CUDA driver error " +
                                  std::to_string(static_cast<int>(status)));
