@@ -70,7 +70,7 @@ def is_document(name: str) -> bool:
 def _sources(project: Project) -> list[bytes]:
     if project.build is None:
         return [os.fsencode(path) for path in source_hash.SOURCES]
-    return [os.fsencode(PurePosixPath(project.directory, path)) for path in project.sources]
+    return [os.fsencode(PurePosixPath(project.directory, path)) for path in project.build_inputs]
 
 
 def _root(project: Project) -> str:

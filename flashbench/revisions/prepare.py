@@ -159,7 +159,7 @@ def recipe_of(project: Project) -> Recipe:
         command=project.build,
         directory=project.directory,
         path=project.path,
-        sources=project.sources,
+        sources=project.build_inputs,
         variables=project.environment,
         adapter=adapter.digest(project),
         # For a build by make or a script, these may be only what pip would need.

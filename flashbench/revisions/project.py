@@ -1,5 +1,6 @@
 """The project under test: `[tool.flashbench.project]` of its pyproject.toml."""
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 
 TABLE = "[tool.flashbench.project]"
 _KEYS = ("callable", "build", "path", "sources", "environment", "operation", "adapter")
+# What builds start from, whether `sources` has it or not; the last for builds by pip alone: every
+# other commit changes settings in it that no compiler reads.
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_ENTRIES = ("setup.py", "setup.cfg", "CMakeLists.txt", "meson.build", *_MAKEFILES)
+_SCRIPT = re.compile(r"\w[\w/+-]*\.\w+")
+_BY_PIP = ("pip", "build", "uv")
 _EXAMPLE = (
     f'add {TABLE} with callable = "module:function" and '
     'build = ["python", "setup.py", "build_ext", "--inplace"]'
@@ -45,6 +52,16 @@ class Project:
     operation: str = OPERATIONS[0]  # what the callable computes
     adapter: str = ""
     cases: ProjectCases = ANY  # what it is measured and checked on
+
+    @property
+    def build_inputs(self) -> tuple[str, ...]:
+        """`sources`, and the files that the build starts from; () if all files count."""
+        if not self.sources:
+            return ()
+        command = self.build or ()
+        scripts = (one for one in command if _SCRIPT.fullmatch(one))
+        settings = ("pyproject.toml",) if set(_BY_PIP) & set(command) else ()
+        return tuple(dict.fromkeys((*self.sources, *scripts, *_ENTRIES, *settings)))
 
     @property
     def import_root(self) -> Path:

@@ -1,12 +1,15 @@
 """[tool.flashbench.project]: its meaning, and the messages for mistakes in it."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from revisions.repository import Repository
 
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.revisions import Project, read
+from flashbench.revisions.fingerprint import contents_of
 
 GOOD = """\
 [tool.flashbench.project]
@@ -95,3 +98,25 @@ def test_no_project_is_told(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(GOOD)
     with pytest.raises(InvalidInputError, match="not in a git working tree"):
         read(tmp_path)
+
+
+def test_build_files_outside_of_sources_decide(tmp_path: Path) -> None:
+    """A commit that changes setup.py alone has another build; one that changes a document has
+    not."""
+    repository = Repository(tmp_path / "fast")
+    repository.write("pyproject.toml", GOOD + 'sources = ["csrc"]\n')
+    repository.write("csrc/fast.cu", "")
+    repository.write("setup.py", "")
+    project, commits = read(repository.root), [repository.commit("First")]
+    for name in ("README.md", "pyproject.toml", "setup.py"):
+        repository.write(name, f"{name}\n")
+        commits.append(repository.commit(f"Change {name}"))
+    first, document, settings, script = (contents_of(project, one).sources for one in commits)
+    assert first == document == settings != script
+    by_pip = replace(project, build=("python", "-m", "pip", "install", "."))
+    _, document, settings, script = (contents_of(by_pip, one).sources for one in commits)
+    assert len({document, settings, script}) == 3
+    assert replace(project, build=("sh", "tools/make.sh")).build_inputs[:2] == (
+        "csrc",
+        "tools/make.sh",
+    )

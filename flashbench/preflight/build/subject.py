@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from flashbench.preflight.architectures import Setting, setting_of
 from flashbench.preflight.build.fatbin import archs_of
 from flashbench.preflight.build.resources import KernelUse, read_kernels
 from flashbench.preflight.finding import CannotCheck
+from flashbench.preflight.source.references import references_of
 from flashbench.preflight.source.tree import SourceTree
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class BuildSubject:
             # What was missing at the last failure may be installed now.
             with Checker(min(self.timeout, PROBE_TIMEOUT_SECONDS)) as checker:
                 return prepare(
-                    self.project,
+                    self._whole,
                     head,
                     cache_directory(),
                     timeout=self.timeout,
@@ -83,6 +84,17 @@ class BuildSubject:
                 )
         except FlashbenchError as error:
             raise CannotCheck(str(error)) from None
+
+    @property
+    def _whole(self) -> "Project":
+        """The project, with all that its build reads among the sources: what was built from other
+        build files is no answer."""
+        if not self.project.sources:
+            return self.project
+        read = (one.file for one in references_of(self.tree) if not one.file.startswith("../"))
+        known = self.project.build_inputs
+        outside = [one for one in read if not any(Path(one).is_relative_to(of) for of in known)]
+        return replace(self.project, sources=(*self.project.sources, *outside))
 
     @cached_property
     def libraries(self) -> list[Path]:
