@@ -8,24 +8,21 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
+from flashbench.preflight.source.cmake import cmake_file, is_cmake, path_of
 from flashbench.preflight.source.cxx import UNITS
-from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build
-from flashbench.preflight.source.references import missing_references
+from flashbench.preflight.source.references import broken_files, missing_references
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
 
 _END = "|".join(map(re.escape, UNITS))
 _WORD = re.compile(rf"[^\s\"'(),;#=]*(?:{_END}|\*)(?![\w.-])")
 _VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\([^()]*\)|\$<[^<>]*>|\$\w|@\w+@|\*+|\?|%|\{[^{}]*\}")
-_LIST_DIR = re.compile(r"\$\{CMAKE_CURRENT_LIST_DIR\}/")
 _HERE = re.compile(r"\$\{CMAKE_CURRENT_(?:LIST|SOURCE)_DIR\}/")
-_COMMENT = re.compile(r"(?m)#\[(=*)\[[\s\S]*?\]\1\]|#[^\n]*")
 # CMake commands that name units without compiling them.
-_NOT_COMPILING = re.compile(
-    r"\b(?:message|install|set_source_files_properties|list\s*\(\s*(?:REMOVE\w*|FILTER))\b[^()]*\)"
-)
-_FOLDER = re.compile(r"\b(?:aux_source_directory|subdir_glob)\b")
+_NOT_COMPILING = ("message", "install", "set_source_files_properties")
+_REMOVES = ("REMOVE", "FILTER")
+_FOLDER = "aux_source_directory"
 _QUOTED_PATTERN = re.compile(rf"[\"']([^\"'\n]*[*{{}}%][^\"'\n]*(?:{_END}))[\"']")
 _COMPILES = re.compile(r"nvcc|cpp_extension|Extension\(|\bg\+\+|\bgcc\b|clang|ninja|cmake")
 _SCRIPTS = (".py", ".sh", ".bzl", ".toml", ".cfg", ".ninja", ".bazel", "BUILD")
@@ -102,6 +99,7 @@ def build_of(tree: SourceTree) -> CompiledUnits:
     words: dict[str, list[str]] = defaultdict(list)
     patterns = {}
     unknown = next((f"{one} is missing" for one in missing_references(tree)), "")
+    unknown = unknown or next((f"{one} cannot be read" for one in broken_files(tree)), "")
     for file in tree.build_files:
         if not is_build(file):
             continue
@@ -121,7 +119,6 @@ def build_of(tree: SourceTree) -> CompiledUnits:
 def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
     """Yield unit names and patterns with their lines: `ANY` where text does not tell, a leading "/"
     for a path from the root."""
-    text = tree.read(file).text
     if file.endswith(".py"):
         try:
             sources = script_of(tree, file).sources()
@@ -130,18 +127,31 @@ def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
             return
         yield from ((one.text, one.line) for one in sources)
         return
-    text = _NOT_COMPILING.sub("", _COMMENT.sub("", text))
-    if found := _FOLDER.search(text):
-        yield ANY, line_of(text, found.start())
-    here = _HERE if file.endswith("CMakeLists.txt") else _LIST_DIR
-    for match in _WORD.finditer(text):
-        word = match[0]
-        if (start := here.match(word)) is not None:  # written from the root, as its folder is known
-            below = PurePosixPath(file).parent / word[start.end() :]
-            word = f"/{os.path.normpath(below)}"
-        word = _VARIABLE.sub(ANY, word)
-        if word.endswith(UNITS):
-            yield word, 0
+    for words, line in _words(tree, file):
+        for match in _WORD.finditer(words):
+            word, start = match[0], _HERE.match(match[0])
+            below = path_of(tree, file, word[: start.end()]) if start else None
+            if start and below:  # written from the root, as its folder is known
+                word = f"/{os.path.normpath(f'{below}/{word[start.end() :]}')}"
+            word = _VARIABLE.sub(ANY, word)
+            if word.endswith(UNITS):
+                yield word, 0
+        if words == _FOLDER:
+            yield ANY, line
+
+
+def _words(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
+    """Texts of a build file that may name units, each with its line."""
+    if not is_cmake(file):
+        for number, line in enumerate(tree.read(file).text.splitlines(), 1):
+            yield line.partition("#")[0], number
+        return
+    for command in cmake_file(tree, file).commands:
+        removes = command.name == "list" and command.texts[:1] and command.texts[0][:6] in _REMOVES
+        if command.name == _FOLDER:
+            yield command.name, command.line
+        elif command.name not in _NOT_COMPILING and not removes:
+            yield from command.words
 
 
 def _plain(text: str) -> str | None:

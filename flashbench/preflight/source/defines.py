@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
+from flashbench.preflight.source.cmake import cmake_file, is_cmake
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.constants import constants_of
 from flashbench.preflight.source.lines import line_of
@@ -18,12 +19,11 @@ from flashbench.preflight.source.setup_script import is_optional
 from flashbench.preflight.source.tree import SourceTree, is_test
 from flashbench.preflight.source.units import resolve
 
-_COMMENT = re.compile(r"(?m)#[^\n]*")
 _FLAG = re.compile(r"(?<![\w-])-D\s?([A-Za-z_]\w*)(?:=([\w.+-]+))?(?=[\s\"',;)\]]|\Z)")
 _PAIR = re.compile(r"\(\s*[\"'](\w+)[\"']\s*,\s*[\"']?([\w.+-]+|None)[\"']?\s*\)")
-_OF_CMAKE = re.compile(r"\b(?:target|add)_compile_definitions\s*\(([^()]*)\)", re.IGNORECASE)
-_WORD = re.compile(r"(?<![\w$={.-])([A-Za-z_]\w*)=([\w.+-]+)(?=[\s\"]|\Z)")
-_BLOCK = re.compile(r"(?im)^[ \t]*(end)?(?:if\w*|function|macro|foreach)\b")
+_OF_CMAKE = ("target_compile_definitions", "add_compile_definitions")
+_WORD = re.compile(r"([A-Za-z_]\w*)=([\w.+-]+)")
+_BLOCK = re.compile(r"[ \t]*(end)?if")  # of make and Meson
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +82,35 @@ def _defines(tree: SourceTree) -> tuple[BuildDefine, ...]:
     """Definitions in build files of names that units or headers use."""
     found = []
     for file in tree.build_files:
-        if not is_build(file) or is_test(file):
-            continue
-        text = _COMMENT.sub("", tree.read(file).text)
-        matches = [*_FLAG.finditer(text)]
-        if file.endswith(".py") and (begun := text.find("define_macros")) >= 0:
-            matches += _PAIR.finditer(text, begun)
-        for command in _OF_CMAKE.finditer(text):
-            matches += _WORD.finditer(text, command.start(1), command.end(1))
-        for match in matches:
-            line = line_of(text, match.start())
-            opened = [
-                1 if one[1] is None else -1 for one in _BLOCK.finditer(text, 0, match.start())
-            ]
-            conditional = is_optional(text, line) if file.endswith(".py") else sum(opened) > 0
-            if not conditional:
+        if is_build(file) and not is_test(file):
+            for match, line in _unconditional(tree, file):
                 found.append(BuildDefine(file, line, match[1], match[2] or "1"))
     names = {one.name for one in found}
     used = {name for name in names if any(_has(tree, file, name) for file in _sources(tree))}
     return tuple(one for one in found if one.name in used)
+
+
+def _unconditional(tree: SourceTree, file: str) -> Iterator[tuple[re.Match[str], int]]:
+    """Definitions of a build file outside of conditions, each with its line."""
+    if is_cmake(file):
+        for command in cmake_file(tree, file).commands:
+            for word, line in () if command.conditional else command.words:
+                yield from ((match, line) for match in _FLAG.finditer(word))
+                if command.name in _OF_CMAKE and (whole := _WORD.fullmatch(word)):
+                    yield whole, line
+        return
+    text = "\n".join(line.partition("#")[0] for line in tree.read(file).text.splitlines())
+    matches, script = [*_FLAG.finditer(text)], file.endswith(".py")
+    if script and (begun := text.find("define_macros")) >= 0:
+        matches += _PAIR.finditer(text, begun)
+    depths = [0]
+    for one in text.splitlines():
+        block = _BLOCK.match(one)
+        depths.append(depths[-1] + (0 if block is None else -1 if block[1] else 1))
+    for match in matches:
+        line = line_of(text, match.start())
+        if not (is_optional(text, line) if script else depths[line] > 0):
+            yield match, line
 
 
 @lru_cache(maxsize=1)

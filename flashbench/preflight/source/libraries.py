@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
+from flashbench.preflight.source.cmake import is_cmake, targets
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.makefile import makefile_of
 from flashbench.preflight.source.python_modules import built
@@ -22,8 +23,6 @@ from flashbench.preflight.source.tree import SourceTree, is_test
 _LOADERS = ("load_library", "CDLL", "PyDLL", "LoadLibrary")
 _END = re.compile(r"\.so(?:\.\d+)*\Z")
 _TAG = re.compile(r"\.(?:abi3|cpython-)[^/]*\Z")
-# A target of CMake or Meson whose name only the build knows.
-_COMPUTED = re.compile(r"\b(?:add_library|OUTPUT_NAME|shared_library)\s*\(?\s*[\"']?[^\s)\"']*\$\{")
 
 
 def library_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
@@ -75,8 +74,8 @@ def _is_made(tree: SourceTree, name: str, loader: str) -> bool:
     """Whether a build file has a target of this name, or a script names the file."""
     stem = re.escape(_TAG.sub("", _END.sub("", name)).removeprefix("lib"))
     target = re.compile(
-        rf"\b(?:add_library|\w+_add_module|\w+_add_library|shared_library|shared_module|library)\s*\(\s*"
-        rf"['\"]?{stem}[\s'\")]|\bOUTPUT_NAME\s+\"?{stem}\b|\bname\s*=\s*[\"']{stem}[\"']"
+        rf"\b(?:shared_library|shared_module|library)\s*\(\s*['\"]{stem}['\"]"
+        rf"|\bname\s*=\s*[\"']{stem}[\"']"
     )
     literal = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
     if stem in {re.escape(one) for one in built(tree).last}:
@@ -86,6 +85,8 @@ def _is_made(tree: SourceTree, name: str, loader: str) -> bool:
         if file == loader or is_test(file):
             continue
         if literal.search(text) or (not file.endswith(".py") and target.search(text)):
+            return True
+        if is_cmake(file) and stem in {re.escape(one.name) for one in targets(tree, file)}:
             return True
         if file.lower().endswith("makefile") and any(
             one.rpartition("/")[2] == name
@@ -99,5 +100,7 @@ def _is_made(tree: SourceTree, name: str, loader: str) -> bool:
 def _computed(tree: SourceTree) -> bool:
     files = (file for file in tree.build_files if is_build(file))
     return any(
-        file.endswith(".py") or _COMPUTED.search(tree.read(file).text) is not None for file in files
+        file.endswith(".py")
+        or (is_cmake(file) and not all(one.name for one in targets(tree, file)))
+        for file in files
     )

@@ -4,13 +4,12 @@ import ast
 import contextlib
 import os
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from flashbench.preflight.source.cmake import base_of, cmake_file, evaluated, is_cmake
 from flashbench.preflight.source.cxx import UNITS
-from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
@@ -22,17 +21,12 @@ _HERE = re.compile(
 )
 _OF_SOURCES = re.compile(r"sources?|srcs?|units", re.IGNORECASE)
 _LEFT_OUT = re.compile(r"exclu|skip|ignor|remov|generat|hip", re.IGNORECASE)
-_CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]|#[^\n]*", re.DOTALL)
-CMAKE_COMMAND = re.compile(r"\b(\w+)\s*\(((?:[^()]|\([^()]*\))*)\)")
 _CMAKE_LISTS = re.compile(
-    r"(set|list|add_library|add_executable|target_sources|cuda_add_\w+|\w*_add_\w*(module|library))\Z",
-    re.IGNORECASE,
+    r"set|list|add_library|add_executable|target_sources|cuda_add_\w+|\w*_add_\w*(module|library)"
 )
-_CMAKE_MAKES = re.compile(r"(add_custom_command|configure_file|file|execute_process)\Z", re.I)
-_CMAKE_FOLDERS = re.compile(r"\b(?:target_)?include_directories\s*\(([^()]*)\)", re.IGNORECASE)
-_SET = re.compile(r"\bset\s*\(\s*(\w+)\s+\"?([^\s\"()]+)\"?\s*\)", re.IGNORECASE)
-_LOOP = re.compile(r"\bforeach\s*\(\s*(\w+)\s+((?!(?:IN|RANGE)\b)[^()]*)\)", re.IGNORECASE)
-_REFERENCE = re.compile(r"\$\{(\w+)\}")
+_CMAKE_MAKES = ("add_custom_command", "configure_file", "file", "execute_process")
+_CMAKE_FOLDERS = ("include_directories", "target_include_directories")
+_CHANGES = ("REMOVE", "FILTER", "TRANSFORM")  # what `list` does besides naming units
 Listed = tuple[str, str, int]  # build file, unit as written there, line
 
 
@@ -57,21 +51,26 @@ def unclear(tree: SourceTree) -> Iterator[str]:
 
 def include_folders(tree: SourceTree) -> Iterator[Listed]:
     """Yield the include directories below the project that setup.py and CMake name."""
-    values = _cmake_values(tree)
     for file in tree.build_files:
         if PurePosixPath(file).name == "setup.py":
             with contextlib.suppress(*UNREADABLE):
                 for one in script_of(tree, file).folders():
                     if one.sure and not _is_unclear(one.text):
                         yield file, one.text, one.line
-        elif is_build(file) and file.endswith((".txt", ".cmake")):
-            text = without_comments(tree.read(file).text)
-            for command in _CMAKE_FOLDERS.finditer(text):
-                words = command[1].replace('"', "").split()
-                for name in (name for word in words for name in _evaluated(word, values)):
-                    plain = _HERE.sub("", name)
-                    if "/" in name and not _is_unclear(plain) and re.fullmatch(r"[\w./+-]+", plain):
-                        yield file, plain, line_of(text, command.start())
+        for command in cmake_file(tree, file).commands if is_cmake(file) else ():
+            for word in command.texts if command.name in _CMAKE_FOLDERS else ():
+                for name in evaluated(tree, word):
+                    plain = _plain(tree, file, name)
+                    if "/" in name and re.fullmatch(r"[\w./+-]+", plain):
+                        yield file, plain, command.line
+
+
+def _plain(tree: SourceTree, file: str, name: str) -> str:
+    """A name without variables for the folder that names in this file are relative to."""
+    plain = _HERE.sub("", name)
+    if "CMAKE_CURRENT_LIST_DIR" in name:
+        plain = os.path.relpath(PurePosixPath(file).parent / plain, base_of(tree, file))
+    return plain
 
 
 def _is_unclear(name: str) -> bool:
@@ -83,7 +82,7 @@ def _all_listed(tree: SourceTree) -> list[Listed]:
     found = dict[Listed, None]()
     for file in (one for one in tree.build_files if is_build(one) or _compiles_itself(tree, one)):
         for where, name, line in _in(tree, file):
-            plain = _HERE.sub("", name)
+            plain = _plain(tree, file, name)
             if not plain.startswith(("/", "-")):
                 found[where, plain, line] = None
     return list(found)
@@ -105,10 +104,9 @@ def _in(tree: SourceTree, file: str) -> Iterator[Listed]:
     text = tree.read(file).text
     if file.endswith(".py"):
         yield from ((file, *one) for one in _in_python(tree, file))
-    elif file.endswith((".txt", ".cmake")):
-        values = _cmake_values(tree)
-        for word, at in _in_cmake(text):
-            yield from ((file, name, at) for name in _evaluated(word, values))
+    elif is_cmake(file):
+        for word, at in _in_cmake(tree, file):
+            yield from ((file, name, at) for name in evaluated(tree, word))
     elif file.endswith("meson.build"):
         for number, line in enumerate(text.splitlines(), 1):
             for match in _WORD.finditer(line.partition("#")[0]):
@@ -138,54 +136,26 @@ def _in_python(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
     yield from sorted(seen, key=lambda one: one[1])
 
 
-def without_comments(text: str) -> str:
-    """The code of a CMake file, on its lines."""
-    return _CMAKE_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
-
-
-def _in_cmake(text: str) -> Iterator[tuple[str, int]]:
+def _in_cmake(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
     """Find what targets and source lists hold, except what another command writes."""
-    code = without_comments(text)
+    commands = cmake_file(tree, file).commands
     made = {
-        PurePosixPath(word).name
-        for command in CMAKE_COMMAND.finditer(code)
-        if _CMAKE_MAKES.match(command[1])
-        for word in _WORD.findall(command[2])
+        PurePosixPath(unit).name
+        for command in commands
+        if command.name in _CMAKE_MAKES
+        for word in command.texts
+        for unit in _WORD.findall(word)
     }
-    for command in CMAKE_COMMAND.finditer(code):
-        if not _CMAKE_LISTS.match(command[1]):
+    for command in commands:
+        if not _CMAKE_LISTS.fullmatch(command.name) or not command.words:
             continue
-        if _LEFT_OUT.search(command[2].split(None, 1)[0] if command[2].split() else ""):
+        first = command.texts[0]
+        if _LEFT_OUT.search(first) or first.startswith(_CHANGES):
             continue
-        if re.match(r"\s*(REMOVE|FILTER|TRANSFORM)", command[2]):
-            continue
-        for word in _WORD.finditer(command[2]):
-            if PurePosixPath(word[0]).name not in made:
-                yield word[0], line_of(code, command.start(2) + word.start())
-
-
-@lru_cache(maxsize=1)
-def _cmake_values(tree: SourceTree) -> dict[str, list[str]]:
-    """Texts of CMake's variables, and of those of its loops, that are the same wherever they are
-    set."""
-    given: dict[str, set[str]] = defaultdict(set)
-    for file in tree.build_files:
-        if file.endswith(("CMakeLists.txt", ".cmake")):
-            code = without_comments(tree.read(file).text)
-            for name, value in (*_SET.findall(code), *_LOOP.findall(code)):
-                given[name].add(value)
-    values = {name: next(iter(texts)).split() for name, texts in given.items() if len(texts) == 1}
-    return {name: words for name, words in values.items() if "$" not in "".join(words)}
-
-
-def _evaluated(word: str, values: dict[str, list[str]]) -> Iterator[str]:
-    """The word with each text of its first variable that has some."""
-    known = next((one for one in _REFERENCE.finditer(word) if one[1] in values), None)
-    if known is None:
-        yield word
-    else:
-        for value in values[known[1]]:
-            yield from _evaluated(word[: known.start()] + value + word[known.end() :], values)
+        for word, line in command.words:
+            for unit in _WORD.findall(word):
+                if PurePosixPath(unit).name not in made:
+                    yield unit, line
 
 
 def _in_make(tree: SourceTree, file: str) -> Iterator[Listed]:

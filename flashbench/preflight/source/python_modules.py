@@ -8,23 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
+from flashbench.preflight.source.cmake import Target, is_cmake, targets
 from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
 
-_CMAKE = re.compile(
-    r"(?:pybind11_add_module|nanobind_add_module|Python3?_add_library)\s*\(\s*([^\s)]+)"
-)
 _MESON = re.compile(r"\.extension_module\s*\(\s*['\"](\w+)['\"]")
-_RENAMED = re.compile(
-    r"set_target_properties\s*\(\s*(\w+)\s+PROPERTIES\b[^()]*?\bOUTPUT_NAME\s+\"?(\w+)\"?[^()]*\)"
-)
-# Modules whose names the text does not give, or that another call makes.
-_OTHER_NAME = re.compile(
-    r"\bOUTPUT_NAME\b|\badd_library\s*\(\s*\S+\s+(?!\s|(?:OBJECT|STATIC|INTERFACE|ALIAS)\b)"
-)
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(?P<of>[.\w]+)[ \t]+import[ \t]+(?P<names>\([^()]*\)|[^\n#;(]+)"
     r"|import[ \t]+(?P<modules>[\w., \t]+))",
@@ -82,20 +73,17 @@ def _built(tree: SourceTree, file: str) -> BuiltModules:
         reason = f"{file}:{unknown.line} computes the name of a module" if unknown else ""
         modules = {one.text: f"{file}:{one.line}" for one in named if ANY not in one.text}
         return BuiltModules(modules, reason)
-    renamed: dict[str, str] = dict(_RENAMED.findall(text))
-    unclear = _OTHER_NAME.search(_RENAMED.sub(lambda one: "\n" * one[0].count("\n"), text))
-    found = [*_CMAKE.finditer(text), *_MESON.finditer(text)]
-    unclear = unclear or next((match for match in found if "$" in match[1]), None)
-    modules = {
-        renamed.get(str(match[1]), str(match[1])): f"{file}:{line_of(text, match.start())}"
-        for match in found
-        if "$" not in match[1]
-    }
-    reason = (
-        f"{file}:{line_of(text, unclear.start())} may make a module of another name"
-        if unclear
-        else ""
-    )
+    if is_cmake(file):
+        made = targets(tree, file)
+    else:
+        made = tuple(
+            Target(match[1], line_of(text, match.start()), module=True)
+            for match in _MESON.finditer(text)
+        )
+    modules = {one.name: f"{file}:{one.line}" for one in made if one.module and one.name}
+    others = (one.line for one in made if not (one.module and one.name))
+    line = next(others, 0)
+    reason = f"{file}:{line} may make a module of another name" if line else ""
     return BuiltModules(modules, reason)
 
 

@@ -14,24 +14,25 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.errors import InvalidInputError
+from flashbench.preflight.source.cmake import (
+    CMakeCommand,
+    cmake_file,
+    included,
+    is_cmake,
+    path_of,
+)
 from flashbench.preflight.source.lines import line_of
-from flashbench.preflight.source.listings import CMAKE_COMMAND, without_comments
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
 from flashbench.preflight.source.python_modules import Import, bound_names, files_of, packages_of
-from flashbench.preflight.source.removed import removed_files
+from flashbench.preflight.source.removed import is_or_was, removed_files
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, is_optional, script_of
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions.project import TABLE, Project, parse
 
 _BUILD = f"pyproject.toml {TABLE} build"
-_HERE = re.compile(r"\$\{CMAKE_CURRENT_(?:SOURCE|LIST)_DIR\}/?")
-_TOP = re.compile(r"\$\{(?:CMAKE_SOURCE_DIR|PROJECT_SOURCE_DIR)\}/?")
 _MESON = re.compile(r"\b(?:subdir\s*\(\s*|configure_file\s*\(\s*input\s*:\s*)['\"]([\w./-]+)['\"]")
-_WRITES = re.compile(
-    r"\b(?:file\s*\(\s*(?:WRITE|APPEND|GENERATE|COPY|DOWNLOAD|RENAME|CONFIGURE)\b|"
-    r"(?:add_custom_command|execute_process|ExternalProject_Add|FetchContent_\w+)\s*\()",
-    re.IGNORECASE,
-)
+_WRITES = re.compile(r"add_custom_command|execute_process|externalproject_add|fetchcontent_\w+")
+_FILE_WRITES = ("WRITE", "APPEND", "GENERATE", "COPY", "DOWNLOAD", "RENAME", "CONFIGURE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def _entries(tree: SourceTree) -> Iterator[Reference]:
         yield from (Reference(_BUILD, "", file) for file in _of_command(tree, command))
     else:
         kinds = ("setup.py", "CMakeLists.txt", "meson.build")
-        yield from (Reference(file, "", file) for file in kinds if _is_or_was(tree, file))
+        yield from (Reference(file, "", file) for file in kinds if is_or_was(tree, file))
     for file in ("setup.py", "pyproject.toml"):
         text = tree.read(file).text
         if re.search(r"cmake|scikit.build", text, re.IGNORECASE):
@@ -89,17 +90,12 @@ def _of_command(tree: SourceTree, command: str) -> Iterator[str]:
     yield from (word for word in command.split() if re.fullmatch(r"[^-].*\.(?:py|sh|pl)", word))
     words = re.split(r"[\s;&|]+", command)
     if "pip" in words or "build" in words:
-        yield from (file for file in ("setup.py",) if _is_or_was(tree, file))
+        yield from (file for file in ("setup.py",) if is_or_was(tree, file))
     if "make" in words and not re.search(r"\s-[fC]|\bcmake\b", command):
-        yield from (file for file in MAKEFILES if _is_or_was(tree, file))
+        yield from (file for file in MAKEFILES if is_or_was(tree, file))
     if "cmake" in words:
         source = re.search(r"\bcmake\s(?:[^;&|]*?\s)?-S\s*(\S+)", command)
         yield _lists_of(source[1] if source else ".")
-
-
-def _is_or_was(tree: SourceTree, file: str) -> bool:
-    """Whether a file is here, or git still has it."""
-    return (tree.root / file).is_file() or removed_files(tree).get(file) in ("", "HEAD")
 
 
 def settings_of(tree: SourceTree) -> Project | None:
@@ -147,8 +143,8 @@ def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
     name, text = PurePosixPath(file).name, tree.read(file).text
     if name.endswith(".py"):
         yield from _of_python(tree, file)
-    elif name == "CMakeLists.txt" or name.endswith(".cmake"):
-        yield from _of_cmake(tree, file, text)
+    elif is_cmake(name):
+        yield from _of_cmake(tree, file)
     elif name in MAKEFILES or name.endswith(".mk"):
         entries = (one for one in MAKEFILES if file in makefile_of(tree, one).files)
         make = makefile_of(tree, next(entries, file))
@@ -162,62 +158,26 @@ def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
             yield _beside(file, match[1] + last), line_of(text, match.start()), False
 
 
-def _of_cmake(tree: SourceTree, file: str, text: str) -> Iterator[tuple[str, int, bool]]:
-    code = without_comments(text)
-    depths = [
-        (match.start(), -1 if match[1].lower().startswith("end") else 1)
-        for match in re.finditer(r"(?im)^[ \t]*((?:end)?(?:if|function|macro|foreach))\s*\(", code)
-    ]
-    for command in CMAKE_COMMAND.finditer(code):
-        words = command[2].replace('"', "").split()
-        kind = command[1].lower()
-        if kind not in ("include", "add_subdirectory", "configure_file") or not words:
-            continue
-        if "OPTIONAL" in words or (named := _cmake_path(tree, file, words[0])) is None:
-            continue
-        if kind == "include" and not named.endswith(".cmake") and "/" not in words[0]:
-            module = _module_of_cmake(tree, words[0])
-            if module is None:
-                continue
-            named = module
-        if kind == "add_subdirectory":
-            named = _lists_of(named)
-        if kind == "configure_file" and _is_written(code, words[0]):
-            continue
-        conditional = sum(step for at, step in depths if at < command.start()) > 0
-        yield named, line_of(code, command.start()), conditional
+def _of_cmake(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
+    commands = cmake_file(tree, file).commands
+    for one in commands:
+        named = included(tree, file, one)
+        if one.name in ("add_subdirectory", "configure_file") and one.words:
+            named = path_of(tree, file, one.texts[0])
+            if named and one.name == "add_subdirectory":
+                named = _lists_of(named)
+            elif any(_is_written(other, one.texts[0]) for other in commands):
+                named = None
+        if named:
+            yield named, one.line, one.conditional
 
 
-def _cmake_path(tree: SourceTree, file: str, word: str) -> str | None:
-    """A path of CMake relative to the root; None if it holds another variable."""
-    # An included .cmake file names files relative to the CMakeLists.txt that includes it.
-    here = PurePosixPath(file).parent
-    if _HERE.match(word):
-        path = here / _HERE.sub("", word, count=1)
-    elif _TOP.match(word):
-        tops = (one for one in here.parents if _is_or_was(tree, _lists_of(str(one))))
-        path = min([here, *tops], key=lambda one: len(one.parts)) / _TOP.sub("", word, count=1)
-    elif file.endswith(".cmake") or word.startswith("/"):
-        return None
-    else:
-        path = here / word
-    named = os.path.normpath(path)
-    return None if "$" in named or "@" in named or named.startswith("..") else named
-
-
-def _module_of_cmake(tree: SourceTree, name: str) -> str | None:
-    """The project's own module of this name; None for one of CMake's."""
-    end = f"/{name}.cmake"
-    known = [*tree.ending(f"{name}.cmake"), *tree.ignored, *removed_files(tree)]
-    return next((file for file in known if f"/{file}".endswith(end)), None)
-
-
-def _is_written(code: str, name: str) -> bool:
-    """Whether another command of a CMake file writes a file of this name."""
+def _is_written(command: CMakeCommand, name: str) -> bool:
+    """Whether a command of CMake writes a file of this name."""
+    writes = command.name == "file" and command.texts[:1] and command.texts[0] in _FILE_WRITES
     last = re.escape(name.rpartition("/")[2])
-    return any(
-        re.search(rf"(?<![\w.-]){last}(?![\w.-])", code[match.start() : match.start() + 2000])
-        for match in _WRITES.finditer(code)
+    return bool(writes or _WRITES.fullmatch(command.name)) and any(
+        re.search(rf"(?<![\w.-]){last}(?![\w.-])", text) for text in command.texts
     )
 
 
@@ -283,6 +243,12 @@ def _is_installed(dotted: str) -> bool:
         return False
     places = [*(spec.submodule_search_locations or ()), spec.origin or ""] if spec else []
     return first in sys.stdlib_module_names or any("-packages" in place for place in places)
+
+
+def broken_files(tree: SourceTree) -> dict[str, tuple[int, str]]:
+    """Files of CMake that the build reads and cannot parse, each with the line and the reason."""
+    read = dict.fromkeys(one.file for one in references_of(tree) if is_cmake(one.file))
+    return {file: why for file in read if (why := cmake_file(tree, file).broken) is not None}
 
 
 def missing_references(tree: SourceTree) -> list[str]:

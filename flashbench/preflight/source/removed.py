@@ -36,6 +36,11 @@ def removed_files(tree: SourceTree) -> dict[str, str]:
     return found
 
 
+def is_or_was(tree: SourceTree, file: str) -> bool:
+    """Whether a file is here, or git still has it."""
+    return (tree.root / file).is_file() or removed_files(tree).get(file) in ("", "HEAD")
+
+
 @lru_cache(maxsize=1)
 def removed_units(tree: SourceTree) -> dict[str, SourceText]:
     """Texts of removed units, latest first."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
+from flashbench.preflight.source.cmake import base_of
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.conflicts import conflict_line
 from flashbench.preflight.source.cxx import UNITS
@@ -17,7 +18,12 @@ from flashbench.preflight.source.in_git import (
     outermost_untracked,
 )
 from flashbench.preflight.source.listings import include_folders, listed, unclear
-from flashbench.preflight.source.references import called_modules, settings_of
+from flashbench.preflight.source.references import (
+    broken_files,
+    called_modules,
+    references_of,
+    settings_of,
+)
 from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.setup_script import why_unreadable
 from flashbench.preflight.source.tree import SourceTree
@@ -30,10 +36,7 @@ _RENAMES = re.compile(r"\b(rename\w*|hipify\w*)\(")
 def listed_but_missing(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     """Find a unit that setup.py, CMake or make names but that is missing or not in git, and a
     setup.py that Python cannot read."""
-    broken = why_unreadable(tree, "setup.py") if "setup.py" in tree.files else None
-    if broken and not conflict_line(tree, "setup.py"):
-        line, why = broken
-        yield Finding(f"setup.py:{line}", f"Python cannot read it: {why}", "python setup.py --name")
+    yield from _broken(tree)
     project = settings_of(tree)
     folders = {os.path.normpath(one) for one in project.sources} if project else set[str]()
     for file, name, line in listed(tree):
@@ -52,6 +55,19 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     yield from in_short(list(unclear(tree)))
 
 
+def _broken(tree: SourceTree) -> Iterator[Finding]:
+    """Find a setup.py that Python cannot read, and files of the build that CMake cannot."""
+    broken = broken_files(tree)
+    if "setup.py" in tree.files and (why := why_unreadable(tree, "setup.py")) is not None:
+        broken = {"setup.py": why, **broken}
+    for file, (line, reason) in broken.items():
+        program, fix = "CMake", f"correct {file}: close what is open, or remove what closes nothing"
+        if file == "setup.py":
+            program, fix = "Python", "python setup.py --name"
+        if not conflict_line(tree, file):
+            yield Finding(f"{file}:{line}", f"{program} cannot read it: {reason}", fix)
+
+
 def _folders_not_found(tree: SourceTree) -> Iterator[Finding]:
     """Report include directories that nothing makes: a compiler ignores them without a word."""
     for file, name, line in include_folders(tree):
@@ -60,7 +76,7 @@ def _folders_not_found(tree: SourceTree) -> Iterator[Finding]:
         inside = any(
             f"{one}/".startswith(f"{module}/") for one in places for module in tree.modules
         )
-        elsewhere = name.startswith("/") or _path(file, name).startswith("..")
+        elsewhere = name.startswith("/") or _path(tree, file, name).startswith("..")
         there = any((tree.root / one).is_dir() for one in places)
         if there or inside or elsewhere or re.search(r"\bbuild|gen", name):
             continue
@@ -74,7 +90,7 @@ def _folders_not_found(tree: SourceTree) -> Iterator[Finding]:
 def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[Finding]:
     """Report a unit that git does not list, unless it belongs to a submodule, lies above the
     project or is written by the build."""
-    path = _path(file, name)
+    path = _path(tree, file, name)
     if any(path.startswith(f"{module}/") for module in tree.modules):
         return  # a submodule's: fetched, or reported as missing
     if may_be_generated(tree, name, file):
@@ -106,24 +122,11 @@ def _all_absent(tree: SourceTree, found: list[str]) -> tuple[str, str] | None:
 
 
 def _severity(tree: SourceTree, file: str) -> Severity:
-    """Report an error for a build file that decides the build: at the root, entered from there, or
-    a module that what is called imports."""
-    folder = PurePosixPath(file).parent
-    if folder == PurePosixPath() or file in called_modules(tree):
-        return "error"
-    above = tree.read((folder.parent / "CMakeLists.txt").as_posix()).text
-    entered = f"add_subdirectory({folder.name}" in above or _is_built_by_setup(tree, folder)
-    return "error" if file.endswith("CMakeLists.txt") and entered else "warning"
-
-
-def _is_built_by_setup(tree: SourceTree, folder: PurePosixPath) -> bool:
-    """Whether setup.py or pyproject.toml runs CMake in a folder while the root has nothing for
-    CMake."""
-    if "CMakeLists.txt" in tree.files:
-        return False
-    texts = [tree.read(name).text for name in ("setup.py", "pyproject.toml")]
-    named = re.compile(rf"[\"'/]{re.escape(folder.as_posix())}[\"'/]")
-    return any("cmake" in text.lower() and named.search(text) for text in texts)
+    """Report an error for a build file that decides the build: at the root, read by it, or a module
+    that what is called imports."""
+    at_root = PurePosixPath(file).parent == PurePosixPath()
+    read = (one.file for one in references_of(tree) if not one.conditional)
+    return "error" if at_root or file in called_modules(tree) or file in read else "warning"
 
 
 def units_without_source(tree: SourceTree) -> str:
@@ -171,12 +174,12 @@ def _renamed(tree: SourceTree, file: str, name: str) -> str:
     return found[0] if found else ""
 
 
-def _path(file: str, name: str) -> str:
+def _path(tree: SourceTree, file: str, name: str) -> str:
     """Turn a name in a build file into a path from the root."""
-    return os.path.normpath(PurePosixPath(file).parent / name)
+    return os.path.normpath(base_of(tree, file) / name)
 
 
 def resolve(tree: SourceTree, file: str, name: str) -> list[str]:
     """Find the files a name in a build file may mean, relative to that file or to the root."""
-    exact = [one for one in tree.ending(name) if one in (name, _path(file, name))]
+    exact = [one for one in tree.ending(name) if one in (name, _path(tree, file, name))]
     return exact or tree.ending(name)
