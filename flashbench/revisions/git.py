@@ -99,11 +99,18 @@ def _reason(repository: Path, complaint: str) -> str:
 
 def how_to_fetch(repository: Path) -> str:
     """What to do about a missing object. Nothing is fetched without the user."""
+    if is_partial(repository):
+        return "this is a partial clone; fetch the rest with: git fetch --refetch --no-filter"
+    return "`git fsck` shows what is damaged; `git fetch` may help"
+
+
+def is_partial(repository: Path) -> bool:
+    """Whether a remote promises the objects that are missing here."""
     try:
         ask(repository, "config", "--get-regexp", r"^remote\..*\.promisor$", "true")
     except GitError:
-        return "`git fsck` shows what is damaged; `git fetch` may help"
-    return "this is a partial clone; fetch the rest with: git fetch --refetch --no-filter"
+        return False
+    return True
 
 
 def root_of(directory: Path) -> Path:

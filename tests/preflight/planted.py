@@ -32,6 +32,7 @@ from preflight.planted_builds import (
     unknown_setting,
 )
 from preflight.planted_files import FILES
+from preflight.planted_reads import READS
 from revisions.repository import Repository
 
 
@@ -315,4 +316,4 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     unknown_setting: ("project settings", "pyproject.toml", "headers: is no setting"),
     build_tool: ("project settings", "[tool.flashbench.project] build", "no-such-make"),
 }
-DEFECTS |= FILES
+DEFECTS |= FILES | READS

@@ -11,10 +11,10 @@ from revisions.repository import IDENTITY, Repository
 
 from flashbench.preflight import Finding, run
 
-_AUTHOR = {"GIT_CONFIG_COUNT": "2"}
+AUTHOR = {"GIT_CONFIG_COUNT": "2"}
 for number, pair in enumerate(IDENTITY[1::2]):
     key, value = pair.split("=", 1)
-    _AUTHOR |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    AUTHOR |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
 
 
 def _found(root: Path) -> list[Finding]:
@@ -27,7 +27,7 @@ def test_command_that_is_proposed_fixes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Callable[[Repository], None]
 ) -> None:
     """One that searches prints something; any other leaves nothing to find, also in a clone."""
-    for name, value in _AUTHOR.items():
+    for name, value in AUTHOR.items():
         monkeypatch.setenv(name, value)
     project = kernel_project(tmp_path / "flash")
     plant(project)

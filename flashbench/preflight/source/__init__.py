@@ -7,9 +7,11 @@ compiler can tell, and stay silent where text is ambiguous (macros, generated fi
 from collections.abc import Callable, Iterable, Iterator
 
 from flashbench.preflight.finding import CannotCheck, Check, Finding, in_short
+from flashbench.preflight.source.called_names import name_not_bound
 from flashbench.preflight.source.clean_clone import file_not_in_git
 from flashbench.preflight.source.conflicts import merge_conflict
 from flashbench.preflight.source.constants import macro_against_constant
+from flashbench.preflight.source.damage import damaged_repository
 from flashbench.preflight.source.defines import macros_of_the_build
 from flashbench.preflight.source.headers import header_not_in_git, missing_header
 from flashbench.preflight.source.instantiations import missing_instantiation
@@ -36,20 +38,11 @@ def _reading(look: Look) -> Look:
     return looked
 
 
-def _damaged(tree: SourceTree) -> Iterator[Finding]:
-    """Report objects that git lacks: the repository cannot be cloned."""
-    if tree.tracked is None and not tree.damaged:
-        raise CannotCheck(f"git cannot say what it has: {tree.without_git}")
-    if tree.damaged:
-        fix = "git fsck --full  # and fetch what is missing"
-        if "index" in tree.damaged:
-            fix = "rm -f .git/index && git reset"
-        yield Finding(".git", tree.damaged, fix)
-
-
 CHECKS: tuple[Check[SourceTree], ...] = (
     Check("project settings", "without them no revision can be built or called", project_settings),
-    Check("repository", "no clean clone can be made of it, and no revision built", _damaged),
+    Check(
+        "repository", "no clean clone can be made of it, and no revision built", damaged_repository
+    ),
     Check(
         "submodules",
         "their headers are missing, or are others, in a clean clone",
@@ -89,5 +82,6 @@ CHECKS: tuple[Check[SourceTree], ...] = (
         "Python looks for PyInit_<name> and does not find it",
         _reading(wrong_module_name),
     ),
+    Check("called names", "the first import or call fails", _reading(name_not_bound)),
     Check("loaded libraries", "the first call fails: cannot open shared object", library_not_built),
 )

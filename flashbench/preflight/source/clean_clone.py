@@ -17,6 +17,7 @@ from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.in_git import absent_from_clone, how_to_get, outermost_untracked
 from flashbench.preflight.source.left_out import INSTANTIATES
 from flashbench.preflight.source.listings import listed
+from flashbench.preflight.source.lost import lost_folder, lost_folders
 from flashbench.preflight.source.python_modules import lost_module, packages_of
 from flashbench.preflight.source.references import (
     Reference,
@@ -27,7 +28,7 @@ from flashbench.preflight.source.references import (
 )
 from flashbench.preflight.source.setup_script import is_optional
 from flashbench.preflight.source.tree import SourceTree, is_test
-from flashbench.preflight.source.units import resolve
+from flashbench.preflight.source.units import links_to_nowhere, resolve
 from flashbench.revisions.project import TABLE
 
 _ENTERS = re.compile(r"\b(PYBIND11_MODULE|NB_MODULE|TORCH_LIBRARY\w*|PyInit_\w+)\b")
@@ -48,11 +49,16 @@ def file_not_in_git(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     reported: set[str] = set()
     for one in (*references_of(tree), *_of_settings(tree), *_imported(tree)):
         file = outermost_untracked(tree, one.file)
+        if (lost := lost_folder(tree, file)) is not None:
+            if lost.by != "references":
+                continue  # named with the settings or the lists
+            file = lost.folder
         if file in reported or (one.by and (one.by in reported or one.by not in tree.tracked)):
             continue
         if (finding := _finding(tree, replace(one, file=file))) is not None:
             reported.add(file)
             yield finding
+    yield from _links_to_nowhere(tree)
     yield from _compiled(tree, reported)
 
 
@@ -71,7 +77,15 @@ def _finding(tree: SourceTree, one: Reference) -> Finding | None:
     if not one.by:
         return None  # the settings' own check names it
     what, fix = how_to_get(tree, one.file)
-    return Finding(one.where, f"needs {one.file}: no such file, {what}", fix, severity)
+    kind = "folder" if any(lost.folder == one.file for lost in lost_folders(tree)) else "file"
+    return Finding(one.where, f"needs {one.file}: no such {kind}, {what}", fix, severity)
+
+
+def _links_to_nowhere(tree: SourceTree) -> Iterator[Finding]:
+    """Units of the build's patterns that are links and lead to nothing."""
+    for unit in links_to_nowhere(tree):
+        what, fix = how_to_get(tree, unit)
+        yield Finding(build_of(tree).where(unit), f"compiles {unit}, {what}", fix)
 
 
 def _of_settings(tree: SourceTree) -> Iterator[Reference]:

@@ -12,7 +12,7 @@ from flashbench.preflight.source.cmake import cmake_file, is_cmake, path_of
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.references import broken_files, missing_references
-from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
+from flashbench.preflight.source.setup_script import ANY, STAR, UNREADABLE, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
 
 _END = "|".join(map(re.escape, UNITS))
@@ -103,11 +103,11 @@ def build_of(tree: SourceTree) -> CompiledUnits:
     for file in tree.build_files:
         if not is_build(file):
             continue
-        for text, line in dict.fromkeys(_named(tree, file)):
+        for text, line in dict.fromkeys(named_units(tree, file)):
             plain = text[1:] if text.startswith("/") else _plain(text)
             if plain is None:
                 unknown = unknown or f"{file}:{line} computes what is compiled"
-            elif ANY in plain:
+            elif ANY in plain or STAR in plain:
                 start = "" if text.startswith("/") else "(?:.*/)?"
                 place = f"{file}:{line}" if line else file
                 patterns[text] = re.compile(start + _expression(plain)), place
@@ -116,7 +116,7 @@ def build_of(tree: SourceTree) -> CompiledUnits:
     return CompiledUnits(tree, words, list(patterns.values()), unknown)
 
 
-def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
+def named_units(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
     """Yield unit names and patterns with their lines: `ANY` where text does not tell, a leading "/"
     for a path from the root."""
     if file.endswith(".py"):
@@ -159,16 +159,16 @@ def _plain(text: str) -> str | None:
     parts = [part for part in text.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     while len(parts) > 1 and parts[0] == ANY:
         parts.pop(0)
-    if not parts or not parts[-1].replace(ANY, ""):
+    if not parts or not parts[-1].strip(ANY + STAR):
         # A whole folder counts as a pattern if the folder has a name.
-        return "/".join(parts) if any(part.replace(ANY, "") for part in parts) else None
+        return "/".join(parts) if any(part.strip(ANY + STAR) for part in parts) else None
     return "/".join(parts)
 
 
 def _expression(plain: str) -> str:
     """Turn a pattern into a regular expression; unknown folders may be absent."""
     parts = re.escape(plain).replace(re.escape(f"/{ANY}/"), "/(?:.*/)?")
-    return parts.replace(re.escape(ANY), ".*")
+    return parts.replace(re.escape(ANY), ".*").replace(re.escape(STAR), "[^/]*")
 
 
 def _fits(pattern: str, file: str) -> bool:

@@ -12,6 +12,7 @@ from flashbench.preflight.source.computed_includes import computed_includes
 from flashbench.preflight.source.cxx import Include
 from flashbench.preflight.source.generated import generated, may_be_fetched
 from flashbench.preflight.source.in_git import absent_from_clone, found_in_git, how_to_get
+from flashbench.preflight.source.lost import lost_folder
 from flashbench.preflight.source.others import installed, of_others
 from flashbench.preflight.source.providers import provider
 from flashbench.preflight.source.search_path import SearchPath, search_path_of
@@ -34,15 +35,19 @@ def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
             ours = _is_ours(tree, search, name, include)
             if ours is False or _answered(tree, search, name, include.name):
                 continue
-            if ours or not (by := provider(tree, include.name)):
-                unanswered.append((name, include))
+            by = "" if ours else provider(tree, include.name)
+            if ours is None and not include.quoted and "/" in include.name:
+                by = by or "git had it, and a package may have it now"
+            if by:
+                where = f"{name}:{include.line}"
+                doubts.append(f'{where}: "{include.name}" may come from elsewhere: {by}')
             else:
-                doubts.append(
-                    f'{name}:{include.line}: "{include.name}" may come from elsewhere: {by}'
-                )
+                unanswered.append((name, include))
     if unanswered and not all(tree.modules.values()):
         raise CannotCheck(f"{len(unanswered)} includes may be in submodules that are not fetched")
     for wanted, group in _by_header(tree, unanswered).items():
+        if lost_folder(tree, wanted):
+            continue  # its folder is named
         yield _missing(tree, wanted, group)
     yield from computed_includes(tree)
     yield from in_short(doubts)
@@ -54,7 +59,9 @@ def _by_header(
     """Group includes by header: by its path if git had it, else by its name."""
     groups: dict[str, list[tuple[str, Include]]] = defaultdict(list)
     for name, include in unanswered:
-        groups[_lost(tree, name, include.name) or _plain(include.name)].append((name, include))
+        groups[lost_header(tree, name, include.name) or _plain(include.name)].append(
+            (name, include)
+        )
     return groups
 
 
@@ -82,7 +89,7 @@ def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) ->
     )
 
 
-def _lost(tree: SourceTree, includer: str, name: str) -> str:
+def lost_header(tree: SourceTree, includer: str, name: str) -> str:
     """Find the file of git an include may mean: the one beside it, else the latest; "" if git had
     none."""
     found = found_in_git(tree, name)
@@ -154,24 +161,23 @@ def _at_head(tree: SourceTree, name: str) -> str:
 def _is_ours(tree: SourceTree, search: SearchPath, includer: str, include: Include) -> bool | None:
     """Whether this project should have the header; None if its build files decide.
 
-    It should if quoted without a folder; with one, or in angle brackets, if it has the folder.
+    It should if quoted without a folder; with one, or in angle brackets, if it has the folder, or
+    if git had the header where the compiler looks.
     """
     name = include.name
     if "." not in name or include.asked:
         return False  # <algorithm>, in quotes
-    if of_others(name) and not (include.quoted and search.was_removed(includer, name)):
+    beside = includer if include.quoted else None
+    removed = search.was_removed(beside, name)
+    if of_others(name) and not (include.quoted and removed):
         return False
     first, slash, _ = name.partition("/")
-    if slash and first not in (".", ".."):
-        if not include.quoted:
-            return search.has_folder(None, name)
-        ours = (
-            first in tree.directories
-            or search.was_removed(includer, name)
-            or search.has_folder(includer, name)
-        )
-        return ours or (False if include.conditional else None)
-    return include.quoted
+    inside = bool(slash) and first not in (".", "..")
+    if include.quoted and (not inside or removed or first in tree.directories):
+        return True
+    if inside and search.has_folder(beside, name):
+        return True
+    return None if (include.quoted or removed) and not include.conditional else False
 
 
 def _answered(tree: SourceTree, search: SearchPath, includer: str, name: str) -> bool:
@@ -179,14 +185,14 @@ def _answered(tree: SourceTree, search: SearchPath, includer: str, name: str) ->
         search.find(includer, name) is not None
         or tree.in_submodules(name)
         or installed(name)
-        or bool(_found_ignored(tree, name))
+        or bool(_found_ignored(tree, name) or search.find_ignored(name))
         or generated(tree, name)
     )
 
 
 def _found(tree: SourceTree, search: SearchPath, includer: str, include: Include) -> str | None:
     """Find the file that satisfies an include; git may ignore it if it is ours."""
-    found = search.find(includer, include.name)
+    found = search.find(includer, include.name) or search.find_ignored(include.name)
     if found is None and _is_ours(tree, search, includer, include):
         found = next(iter(_found_ignored(tree, include.name)), None)
     return found

@@ -51,8 +51,11 @@ def how_to_get(tree: SourceTree, file: str) -> tuple[str, str]:
     """Say where git has a file that is missing here, and the command that brings it back: the last
     revision that has it, or that there is none."""
     name, removed = shlex.quote(file), removed_files(tree)
-    if file in removed:
-        revision = removed[file]
+    if os.path.islink(tree.root / file):  # noqa: PTH114 - also for names that no file can have
+        return _of_link(tree, file)
+    inside = file if file in removed else _inside(tree, file)
+    if inside:
+        revision = removed[inside]
         if revision in ("", "HEAD"):
             source = f"{revision} -- " if revision else "-- "
             return "deleted here; git still has it", f"git checkout {source}{name}"
@@ -65,6 +68,36 @@ def how_to_get(tree: SourceTree, file: str) -> tuple[str, str]:
     if tree.tracked is None:
         return "", f"write {file}, or correct what names it"
     return "never in git", f"write {file} and git add it, or correct what names it"
+
+
+def _inside(tree: SourceTree, folder: str) -> str:
+    """The first missing file of a folder that git has or had; "" if there is none."""
+    return next((one for one in removed_files(tree) if one.startswith(f"{folder}/")), "")
+
+
+def _of_link(tree: SourceTree, file: str) -> tuple[str, str]:
+    """Say where a link leads that leads to nothing, and what brings a file to its place."""
+    target = os.readlink(tree.root / file)  # noqa: PTH115 - keeps the text of the link
+    led = os.path.normpath(PurePosixPath(file).parent / target)
+    what = f"a link to {target}, which does not exist"
+    if led in removed_files(tree) and led != file:
+        return what, how_to_get(tree, led)[1]
+    if revision := _before_link(tree, file):
+        removed = f"git rm -qf {shlex.quote(file)} && {_commit(file, 'Remove')}"
+        return what, f"{removed} && {_check_out(revision, file)}"
+    return what, f"replace {file} by the file that it should be, or correct where it leads"
+
+
+def _before_link(tree: SourceTree, file: str) -> str:
+    """The last revision in which a link was a file or a folder; "" if there is none."""
+    removed = (at for one, at in removed_files(tree).items() if one.startswith(f"{file}/"))
+    if revision := next((at for at in removed if at not in ("", "HEAD")), ""):
+        return revision
+    asked = ("--max-count=1", "--format=%h^", "--diff-filter=T", "--", file)
+    try:
+        return git.ask(tree.root, "log", *asked).decode().strip()
+    except git.GitError:
+        return ""
 
 
 def found_in_git(tree: SourceTree, name: str) -> list[str]:

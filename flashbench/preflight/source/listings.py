@@ -58,11 +58,16 @@ def include_folders(tree: SourceTree) -> Iterator[Listed]:
                     if one.sure and not _is_unclear(one.text):
                         yield file, one.text, one.line
         for command in cmake_file(tree, file).commands if is_cmake(file) else ():
-            for word in command.texts if command.name in _CMAKE_FOLDERS else ():
+            words = command.texts[command.name.startswith("target") :]
+            for word in words if command.name in _CMAKE_FOLDERS else ():
                 for name in evaluated(tree, word):
                     plain = _plain(tree, file, name)
-                    if "/" in name and re.fullmatch(r"[\w./+-]+", plain):
+                    if re.fullmatch(r"[\w./+-]+", plain) and not plain.isupper():
                         yield file, plain, command.line
+        if PurePosixPath(file).name in MAKEFILES:
+            for word, at in makefile_of(tree, file).words(_LEFT_OUT):
+                if re.fullmatch(r"-I[\w.+-][\w./+-]*", word):
+                    yield file, word.removeprefix("-I"), at.number
 
 
 def _plain(tree: SourceTree, file: str, name: str) -> str:

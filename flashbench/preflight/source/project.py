@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from flashbench.errors import InvalidInputError
 from flashbench.preflight.finding import CannotCheck, Finding
@@ -29,6 +30,10 @@ def project_settings(tree: SourceTree) -> Iterator[Finding]:
         raise CannotCheck(f"no pyproject.toml in {tree.root}")
     if conflict_line(tree, "pyproject.toml"):
         raise CannotCheck("pyproject.toml has the marks of a merge conflict")
+    if not file.exists():
+        what, fix = how_to_get(tree, "pyproject.toml")
+        yield Finding("pyproject.toml", f"is {what}", fix)
+        return
     try:
         project = parse(file)
     except InvalidInputError as error:
@@ -39,7 +44,7 @@ def project_settings(tree: SourceTree) -> Iterator[Finding]:
     script = _script(project)
     missing = script if not (tree.root / script).exists() else ""
     yield from _sources(tree, project, missing)
-    if (tree.root / project.path).is_dir():
+    if (tree.root / project.path).is_dir() or _had_callable(tree, project):
         yield from _callable(tree, project)
         yield from _unreadable(tree)
     elif not project.build or not _may_be_made(tree, project.path):
@@ -55,9 +60,7 @@ def _sources(tree: SourceTree, project: Project, named: str) -> Iterator[Finding
     """Check the paths of `sources`. named: a missing one that another finding names."""
     for name in project.sources:
         if name != named and not (tree.root / name).exists():
-            below = (file for file in removed_files(tree) if f"{file}/".startswith(f"{name}/"))
-            gone = next(below, "")
-            what, fix = _missing(tree, gone or name)
+            what, fix = _missing(tree, name)
             yield Finding(f"pyproject.toml {TABLE} sources", f"{name} does not exist{what}", fix)
 
 
@@ -81,9 +84,18 @@ def _callable(tree: SourceTree, project: Project) -> Iterator[Finding]:
     elif not _is_built(tree, project, dotted):
         known = [os.path.normpath(f"{project.path}/{file}") for file in files]
         gone = next((file for file in known if file in removed_files(tree)), known[0])
-        what, fix = _missing(tree, gone)
+        folders = (str(one) for one in reversed(PurePosixPath(gone).parents[:-1]))
+        whole = next((one for one in folders if not (tree.root / one).is_dir()), gone)
+        what, fix = _missing(tree, whole if gone in removed_files(tree) else gone)
         found = f"{project.callable}: no module {module}.py below {project.path}{what}"
         yield Finding(where, found, fix)
+
+
+def _had_callable(tree: SourceTree, project: Project) -> bool:
+    """Whether git has or had the callable's module."""
+    module = project.callable.partition(":")[0].replace(".", "/")
+    files = (f"{project.path}/{module}{end}" for end in (".py", "/__init__.py"))
+    return any(os.path.normpath(one) in removed_files(tree) for one in files)
 
 
 def _unreadable(tree: SourceTree) -> Iterator[Finding]:

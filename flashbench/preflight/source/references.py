@@ -22,10 +22,18 @@ from flashbench.preflight.source.cmake import (
     path_of,
 )
 from flashbench.preflight.source.lines import line_of
+from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
 from flashbench.preflight.source.python_modules import Import, bound_names, files_of, packages_of
 from flashbench.preflight.source.removed import is_or_was, removed_files
-from flashbench.preflight.source.setup_script import ANY, UNREADABLE, is_optional, script_of
+from flashbench.preflight.source.setup_script import (
+    ANY,
+    UNREADABLE,
+    SetupScript,
+    dotted,
+    is_optional,
+    script_of,
+)
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions.project import TABLE, Project, parse
 
@@ -70,9 +78,9 @@ def _entries(tree: SourceTree) -> Iterator[Reference]:
     """The files that the build starts from: those its command names, else those at the root."""
     project = settings_of(tree)
     command = " ".join(project.build or ()) if project is not None else ""
-    if project is not None and project.build is not None:
-        yield from (Reference(_BUILD, "", file) for file in _of_command(tree, command))
-    else:
+    files = list(_of_command(tree, command))
+    yield from (Reference(_BUILD, "", file) for file in files)
+    if not any(map(is_build, files)):  # no command, or one that tells nothing
         kinds = ("setup.py", "CMakeLists.txt", "meson.build")
         yield from (Reference(file, "", file) for file in kinds if is_or_was(tree, file))
     for file in ("setup.py", "pyproject.toml"):
@@ -168,6 +176,8 @@ def _of_cmake(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
                 named = _lists_of(named)
             elif any(_is_written(other, one.texts[0]) for other in commands):
                 named = None
+        elif one.name == "file" and one.texts[:1] in (["READ"], ["STRINGS"]) and one.words[1:]:
+            named = path_of(tree, file, one.texts[1])
         if named:
             yield named, one.line, one.conditional
 
@@ -182,23 +192,56 @@ def _is_written(command: CMakeCommand, name: str) -> bool:
 
 
 def _of_python(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
-    """The project's modules that a build script imports, found beside it or at the root."""
+    """The project's modules that a build script imports, found beside it or at the root, and the
+    files that it reads."""
     try:
-        module = script_of(tree, file).module
+        script = script_of(tree, file)
     except UNREADABLE:
         return
     text, folder = tree.read(file).text, PurePosixPath(file).parent
-    for node in ast.walk(module):
-        if not isinstance(node, ast.Import | ast.ImportFrom):
-            continue
+    for node in ast.walk(script.module):
         found = list[str]()
         if isinstance(node, ast.Import):
             for one in node.names:
                 found += _module_file(tree, folder, one.name)
-        else:
+        elif isinstance(node, ast.ImportFrom):
             found += _imported_from(tree, folder, node)
+        elif isinstance(node, ast.Call) and (path := _read_path(script, node)):
+            if not (_may_write(text, path) or is_optional(text, node.lineno, also=())):
+                yield os.path.normpath(path), node.lineno, False
+            continue
+        else:
+            continue
         optional = bool(found) and is_optional(text, node.lineno)
         yield from ((one, node.lineno, optional) for one in found)
+
+
+def _read_path(script: SetupScript, call: ast.Call) -> str:
+    """The file below the project that a call reads; "" if it reads none, or text does not tell."""
+    last = dotted(call.func).rpartition(".")[2] or getattr(call.func, "attr", "")
+    place = next(iter(call.args), None)
+    if last in ("read_text", "read_bytes") and isinstance(call.func, ast.Attribute):
+        place = call.func.value
+    elif last == "spec_from_file_location":
+        place = call.args[1] if len(call.args) > 1 else None
+    elif last == "open" and isinstance(call.func, ast.Attribute) and call.func.attr == "open":
+        place = place if dotted(call.func) in ("io.open", "codecs.open") else None
+    elif last not in ("open", "run_path"):
+        return ""
+    mode = call.args[1] if last == "open" and len(call.args) > 1 else None
+    mode = next((one.value for one in call.keywords if one.arg == "mode"), mode)
+    if mode is not None and not (isinstance(mode, ast.Constant) and "r" in str(mode.value)):
+        return ""
+    texts = script.values(place) if place is not None else ()
+    path = texts[0].text if len(texts) == 1 and texts[0].sure else ANY
+    literal = re.fullmatch(r"\w[\w./+-]*\.\w+|\w+", path) is not None
+    return path if literal and ".." not in path else ""
+
+
+def _may_write(text: str, path: str) -> bool:
+    """Whether a script names the file in a call that writes, too."""
+    name = re.escape(path.rpartition("/")[2])
+    return re.search(rf"{name}['\"][^\n]*(?:['\"][wax]b?\+?['\"]|write_)", text) is not None
 
 
 def _imported_from(tree: SourceTree, folder: PurePosixPath, node: ast.ImportFrom) -> list[str]:

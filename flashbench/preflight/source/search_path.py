@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
+from flashbench.preflight.source.cmake import base_of
+from flashbench.preflight.source.listings import include_folders
 from flashbench.preflight.source.others import is_file, of_others
 from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.tree import SourceTree, is_test
@@ -50,14 +52,25 @@ class SearchPath:
             return ignored
         return found[0] if len(found) == 1 and not self._was_removed(folder, name) else None
 
-    def was_removed(self, includer: str, name: str) -> bool:
-        """Whether git had a file where the compiler looks that is now missing."""
-        return self._was_removed(os.path.dirname(includer), name)  # noqa: PTH120
+    def find_ignored(self, name: str) -> str | None:
+        """Find a header of our own in an include directory that git ignores."""
+        if of_others(name):
+            return None
+        places = (_join(folder, name) for folder in sorted(self._stated))
+        return next((one for one in places if one in self._ignored), None)
 
-    def _was_removed(self, folder: str, name: str) -> bool:
+    def was_removed(self, includer: str | None, name: str) -> bool:
+        """Whether git had a file where the compiler looks that is now missing. includer: None for
+        an include in angle brackets."""
+        folder = None if includer is None else os.path.dirname(includer)  # noqa: PTH120
+        return self._was_removed(folder, name)
+
+    def _was_removed(self, folder: str | None, name: str) -> bool:
         name = os.path.normpath(name)
-        return _join(folder, name) in self._removed or any(
-            _above(one, name) in self._named
+        if folder is not None and _join(folder, name) in self._removed:
+            return True
+        return any(
+            _above(one, name) in self._named | self._stated
             for one in self._removed_names[os.path.basename(name)]  # noqa: PTH119
             if one == name or one.endswith(f"/{name}")
         )
@@ -106,6 +119,19 @@ class SearchPath:
         return {
             folder for folder in self._folders if any(folder[at:] in ends for at in _starts(folder))
         }
+
+    @cached_property
+    def _stated(self) -> frozenset[str]:
+        """Folders that build files state as include directories."""
+        return frozenset(
+            _join(str(folder), name)
+            for file, name, _ in include_folders(self.tree)
+            for folder in (base_of(self.tree, file), ".")
+        )
+
+    @cached_property
+    def _ignored(self) -> frozenset[str]:
+        return frozenset(self.tree.ignored)
 
     @cached_property
     def _shown(self) -> dict[str, set[str]]:

@@ -16,6 +16,7 @@ from itertools import product
 from flashbench.preflight.source.tree import SourceTree
 
 ANY = "\0"
+STAR = "\1"  # any text without a slash
 _FILE = "setup.py"  # the script's own path, from its folder
 _MOST = 2000  # texts per expression
 _DEEPEST = 60  # nested expressions
@@ -315,8 +316,8 @@ def _each(texts: Iterable[Text], change: Callable[[str], str]) -> list[Text]:
 
 
 def _wild(pattern: str) -> str:
-    """Replace the wildcards of a glob pattern by `ANY`."""
-    return re.sub(r"\*+|\?|\[[^\]]*\]", ANY, pattern)
+    """Replace the wildcards of a glob pattern by `ANY` and `STAR`."""
+    return re.sub(r"\*|\?|\[[^\]]*\]", STAR, pattern.replace("**", ANY))
 
 
 def dotted(node: ast.expr) -> str:
@@ -328,14 +329,23 @@ def dotted(node: ast.expr) -> str:
     return ""
 
 
-def is_optional(text: str, line: int) -> bool:
-    """Whether the import on a line may fail by design: in `try`, `with` or under a condition."""
+def is_optional(text: str, line: int, also: tuple[type[ast.stmt], ...] = (ast.With,)) -> bool:
+    """Whether what a line does may fail by design: in `try`, under a condition, or in a block of
+    the kinds in `also`."""
+    blocks = _blocks(text)
+    return blocks is None or any(
+        begin <= line <= end and issubclass(kind, (ast.Try, ast.If, *also))
+        for kind, begin, end in blocks
+    )
+
+
+@lru_cache(maxsize=4096)
+def _blocks(text: str) -> tuple[tuple[type[ast.AST], int, int], ...] | None:
+    """Blocks of a module with their first and last lines; None if it does not parse."""
     try:
         module = ast.parse(text)
     except UNREADABLE:
-        return True
-    return any(
-        isinstance(node, ast.Try | ast.With | ast.If)
-        and node.lineno <= line <= (node.end_lineno or 0)
-        for node in ast.walk(module)
-    )
+        return None
+    kinds = (ast.Try, ast.With, ast.If)
+    nodes = [node for node in ast.walk(module) if isinstance(node, kinds)]
+    return tuple((type(node), node.lineno, node.end_lineno or 0) for node in nodes)

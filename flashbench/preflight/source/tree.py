@@ -175,14 +175,11 @@ def read_tree(root: Path) -> SourceTree:
             recorded[name] = about.split()[1]
         else:
             tracked.add(name)
-    try:
-        committed = frozenset(git.listed(root, "ls-tree", "-r", "-z", "--name-only", "HEAD"))
-    except git.GitError as error:
-        committed = frozenset()  # no commit yet, or one that git cannot read
-        damaged = str(error) if _has_commit(root) else ""
+    committed, damaged = _committed(root)
     if committed and not entries:
         damaged = f"the index is empty, and HEAD has {len(committed)} files"
         tracked, others = set(committed), []
+    damaged = damaged or _lost(root, entries)
     there = {name for name in tracked if (root / name).exists()}
     return SourceTree(
         root,
@@ -198,13 +195,50 @@ def read_tree(root: Path) -> SourceTree:
     )
 
 
-def _has_commit(root: Path) -> bool:
-    """Whether HEAD names a commit, even a missing one."""
+def _committed(root: Path) -> tuple[frozenset[str], str]:
+    """The files of HEAD, and what is damaged if git cannot say; no files before the first
+    commit."""
     try:
-        git.ask(root, "rev-parse", "--verify", "--quiet", "HEAD")
+        return frozenset(git.listed(root, "ls-tree", "-r", "-z", "--name-only", "HEAD")), ""
+    except git.GitError as error:
+        said = str(error)
+    try:
+        commit = git.ask(root, "rev-parse", "--verify", "--quiet", "HEAD").decode().strip()
     except git.GitError:
-        return False
-    return True
+        commit = ""
+    try:
+        git.ask(root, "cat-file", "-e", f"{commit or 'HEAD'}^{{commit}}")
+    except git.GitError:
+        return frozenset(), f"HEAD names no commit: {said}" if _had_commit(root) else ""
+    return frozenset(), said
+
+
+def _had_commit(root: Path) -> bool:
+    """Whether the branch of HEAD was ever written; not before its first commit."""
+    try:
+        place = Path(os.fsdecode(git.ask(root, "rev-parse", "--absolute-git-dir").strip()))
+        branch = (place / "HEAD").read_text(errors="replace").strip().removeprefix("ref: ")
+    except (git.GitError, OSError):
+        return True
+    written = (place / branch, place / "logs" / branch)
+    return not branch.startswith("refs/") or any(one.is_file() for one in written)
+
+
+def _lost(root: Path, entries: list[str]) -> str:
+    """Files of the index whose contents git has lost; "" if none, or if a partial clone fetches
+    them."""
+    files = {entry.split()[1]: entry for entry in entries if not entry.startswith("160000")}
+    try:
+        answer = git.ask(
+            root, "cat-file", "--batch-check", sent="".join(f"{one}\n" for one in files).encode()
+        )
+    except git.GitError:
+        return ""  # an old git dies of the first object that a partial clone lacks
+    lost = [line.split()[0] for line in answer.decode().splitlines() if line.endswith(" missing")]
+    if not lost or git.is_partial(root):
+        return ""
+    more = f" and {len(lost) - 1} more files" if len(lost) > 1 else ""
+    return f"the contents of {files[lost[0]].partition(chr(9))[2]}{more} are lost"
 
 
 def _walk(root: Path) -> list[str]:

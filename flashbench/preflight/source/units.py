@@ -11,6 +11,7 @@ from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.conflicts import conflict_line
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.generated import may_be_generated
+from flashbench.preflight.source.headers import lost_header
 from flashbench.preflight.source.in_git import (
     absent_from_clone,
     found_in_git,
@@ -18,13 +19,13 @@ from flashbench.preflight.source.in_git import (
     outermost_untracked,
 )
 from flashbench.preflight.source.listings import include_folders, listed, unclear
+from flashbench.preflight.source.lost import LostFolder, lost_folder, lost_folders
 from flashbench.preflight.source.references import (
     broken_files,
     called_modules,
     references_of,
     settings_of,
 )
-from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.setup_script import why_unreadable
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
@@ -42,6 +43,8 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     for file, name, line in listed(tree):
         found = resolve(tree, file, name)
         where = f"{file}:{line}"
+        if conflict_line(tree, file):
+            continue
         if not found:
             yield from _not_found(tree, file, name, where)
         elif outermost_untracked(tree, found[0]) in folders:
@@ -49,6 +52,11 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         elif lacks := _all_absent(tree, found):
             what, fix = lacks
             yield Finding(where, f"lists {found[0]}, which {what}", fix)
+    for lost in lost_folders(tree):
+        if lost.by == "units":
+            what, fix = how_to_get(tree, lost.folder)
+            said = f"compiles units of {lost.folder}: no such folder, {what}"
+            yield Finding(lost.where, said, fix)
     yield from _folders_not_found(tree)
     if unknown := build_of(tree).unknown:
         yield CannotCheck(f"{unknown}: --level build compiles it")
@@ -58,8 +66,9 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
 def _broken(tree: SourceTree) -> Iterator[Finding]:
     """Find a setup.py that Python cannot read, and files of the build that CMake cannot."""
     broken = broken_files(tree)
-    if "setup.py" in tree.files and (why := why_unreadable(tree, "setup.py")) is not None:
-        broken = {"setup.py": why, **broken}
+    script = why_unreadable(tree, "setup.py") if "setup.py" in tree.files else None
+    if script is not None:
+        broken = {"setup.py": script, **broken}
     for file, (line, reason) in broken.items():
         program, fix = "CMake", f"correct {file}: close what is open, or remove what closes nothing"
         if file == "setup.py":
@@ -80,17 +89,31 @@ def _folders_not_found(tree: SourceTree) -> Iterator[Finding]:
         there = any((tree.root / one).is_dir() for one in places)
         if there or inside or elsewhere or re.search(r"\bbuild|gen", name):
             continue
-        below = tuple(f"{one}/" for one in places)
-        gone = next((one for one in removed_files(tree) if one.startswith(below)), "")
-        what, fix = how_to_get(tree, gone) if gone else ("", f"correct {name}, or remove it")
+        lost = next((one for one in lost_folders(tree) if one.folder in places), None)
+        if lost is not None and lost.by != "include directories":
+            continue  # named with the settings, or with what the build reads or compiles
+        what, fix = how_to_get(tree, lost.folder) if lost else ("", f"correct {name}, or remove it")
         found = f"includes from {name}: no such folder" + (f", {what}" if what else "")
-        yield Finding(f"{file}:{line}", found, fix, "warning")
+        needed = lost is not None and _had_header(tree, lost)
+        yield Finding(f"{file}:{line}", found, fix, "error" if needed else "warning")
+
+
+def _had_header(tree: SourceTree, lost: LostFolder) -> bool:
+    """Whether a missing folder had a header that a file includes."""
+    return any(
+        lost.had(lost_header(tree, file, one.name))
+        for file in (*tree.units, *tree.headers)
+        for one in tree.read(file).includes
+        if not tree.ending(one.name)
+    )
 
 
 def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[Finding]:
     """Report a unit that git does not list, unless it belongs to a submodule, lies above the
     project or is written by the build."""
     path = _path(tree, file, name)
+    if lost_folder(tree, path):
+        return  # its folder is named
     if any(path.startswith(f"{module}/") for module in tree.modules):
         return  # a submodule's: fetched, or reported as missing
     if may_be_generated(tree, name, file):
@@ -131,7 +154,17 @@ def _severity(tree: SourceTree, file: str) -> Severity:
 
 def units_without_source(tree: SourceTree) -> str:
     """Name a unit that the build names but that cannot be read here; "" if there is none."""
-    return next((name for file, name, _ in listed(tree) if not resolve(tree, file, name)), "")
+    missing = (name for file, name, _ in listed(tree) if not resolve(tree, file, name))
+    lost = (one.folder for one in lost_folders(tree) if one.by == "units")
+    return next(iter((*missing, *links_to_nowhere(tree), *lost)), "")
+
+
+def links_to_nowhere(tree: SourceTree) -> list[str]:
+    """Links that patterns of the build find, and that lead to nothing."""
+    gone = [one for one in (tree.tracked or ()) if one.endswith(UNITS) and one not in tree.files]
+    links = [one for one in gone if (tree.root / one).is_symlink()]
+    listing = {_path(tree, file, name) for file, name, _ in listed(tree)} if links else set()
+    return sorted(one for one in links if one not in listing and build_of(tree).names(one))
 
 
 def submodule_not_as_recorded(tree: SourceTree) -> Iterator[Finding]:

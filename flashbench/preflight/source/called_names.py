@@ -1,0 +1,158 @@
+"""Names that Python calls in what the build makes: functions of modules, symbols of libraries."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.source.in_git import how_to_get
+from flashbench.preflight.source.libraries import LOADERS, is_made
+from flashbench.preflight.source.python_modules import built
+from flashbench.preflight.source.references import called_modules
+from flashbench.preflight.source.removed import removed_units
+from flashbench.preflight.source.setup_script import (
+    ANY,
+    UNREADABLE,
+    SetupScript,
+    dotted,
+    is_optional,
+)
+from flashbench.preflight.source.tree import SourceTree
+from flashbench.preflight.source.units import units_without_source
+
+_LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
+_STRINGS = re.compile(r"(?<!#)#\s*[A-Za-z_]")  # a macro that makes a literal of its argument
+_MODULE = (
+    r"\b(?:PYBIND11_MODULE|NB_MODULE)\s*\(\s*(?:{name}|TORCH_EXTENSION_NAME)\b|\bPyInit_{name}\b"
+)
+_C_NAMES = re.compile(r'extern\s*"C"')
+
+
+def name_not_bound(tree: SourceTree) -> Iterator[Finding]:
+    """Find a name that Python takes from a module of the build, or from a library that it loads,
+    and that no source of theirs has."""
+    if unread := units_without_source(tree):
+        raise CannotCheck(f"{unread} may define anything")
+    for file in called_modules(tree):
+        text = tree.read(file).text
+        try:
+            module = ast.parse(text)
+        except UNREADABLE:
+            continue
+        modules, libraries = _modules(tree, module), _libraries(tree, file, module)
+        uses = [*_imported(tree, module), *_taken(module, modules.keys() | libraries.keys())]
+        reported = set[str]()
+        for owner, name, line in uses:
+            if name in reported or is_optional(text, line):
+                continue
+            if library := libraries.get(owner, ""):
+                known = _exports(tree, name)
+                found = f'calls {name} of {library}: no unit defines it as extern "C"'
+            else:
+                made = modules.get(owner, owner)
+                known = not _binds(tree, made) or _has_literal(tree, name)
+                found = f"takes {name} from {made}: no unit binds that name"
+            if not known:
+                reported.add(name)
+                what, fix = _removed(tree, name)
+                fix = fix or f"bind {name} in a unit of the build, or correct {file}:{line}"
+                yield Finding(f"{file}:{line}", found + what, fix)
+
+
+def _removed(tree: SourceTree, name: str) -> tuple[str, str]:
+    """The removed unit that had the name, to end a sentence, and the fix; "" if there is none."""
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    units = (unit for unit, source in removed_units(tree).items() if word.search(source.code))
+    unit = next(units, "")
+    what, fix = how_to_get(tree, unit) if unit else ("", "")
+    return (f"; {unit} had it, {what}", fix) if unit else ("", "")
+
+
+def _modules(tree: SourceTree, module: ast.Module) -> dict[str, str]:
+    """Names by which a file knows modules of the build, each with the module's own."""
+    made, found = built(tree).last, dict[str, str]()
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom):
+            found |= {one.asname or one.name: one.name for one in node.names if one.name in made}
+        elif isinstance(node, ast.Import):
+            for one in node.names:
+                if one.name.rpartition(".")[2] in made and (one.asname or "." not in one.name):
+                    found[one.asname or one.name] = one.name.rpartition(".")[2]
+    return found
+
+
+def _imported(tree: SourceTree, module: ast.Module) -> Iterator[tuple[str, str, int]]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            last = node.module.rpartition(".")[2]
+            if last in built(tree).last:
+                yield from ((last, one.name, node.lineno) for one in node.names if one.name != "*")
+
+
+def _libraries(tree: SourceTree, file: str, module: ast.Module) -> dict[str, str]:
+    """Names at the top of a file that are libraries which the build makes, by ctypes."""
+    script, found = SetupScript(module, file), dict[str, str]()
+    for node in module.body:
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
+            continue
+        target, call = node.targets[0], node.value
+        loads = dotted(call.func).rpartition(".")[2] in LOADERS and "ops" not in dotted(call.func)
+        if isinstance(target, ast.Name) and loads and call.args:
+            names = [one.text.rpartition("/")[2] for one in script.values(call.args[0])]
+            if len(names) == 1 and ANY not in names[0] and is_made(tree, names[0], file):
+                found[target.id] = names[0]
+    return found
+
+
+def _taken(module: ast.Module, owners: set[str]) -> Iterator[tuple[str, str, int]]:
+    """Attributes that are read of these names."""
+    stored = {
+        (node.value.id, node.attr)
+        for node in ast.walk(module)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner, name = node.value.id, node.attr
+            if owner in owners and not name.startswith("_") and (owner, name) not in stored:
+                yield owner, name, node.lineno
+
+
+@lru_cache(maxsize=256)
+def _binds(tree: SourceTree, module: str) -> bool:
+    """Whether a unit of this project binds the module, in a way whose names are literals."""
+    pattern = re.compile(_MODULE.format(name=re.escape(module)))
+    return any(pattern.search(tree.read(unit).code) for unit in tree.units)
+
+
+@lru_cache(maxsize=1)
+def _literals(tree: SourceTree) -> frozenset[str]:
+    """What literals of the sources begin with: a name, or that of a schema."""
+    texts = (tree.read(file).code for file in (*tree.units, *tree.headers))
+    return frozenset(found.partition("(")[0] for text in texts for found in _LITERAL.findall(text))
+
+
+def _has_literal(tree: SourceTree, name: str) -> bool:
+    """Whether a literal of the sources is this name, or a macro may make one."""
+    if name in _literals(tree) or any(PurePosixPath(one).suffix == ".pyx" for one in tree.files):
+        return True
+    files = (*tree.units, *tree.headers)
+    if not any(_STRINGS.search(tree.read(file).macros) for file in files):
+        return False
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    return any(word.search(tree.read(file).code) for file in files)
+
+
+def _exports(tree: SourceTree, name: str) -> bool:
+    """Whether a file with extern "C" may define a function of this name."""
+    defined = re.compile(rf"(?<!::)(?<!\.)(?<!->)\b{re.escape(name)}\s*\(|##")
+    for file in (*tree.units, *tree.headers):
+        source = tree.read(file)
+        is_c = file.endswith(".c") or _C_NAMES.search(source.code) is not None
+        if is_c and defined.search(source.code):
+            return True
+    return False

@@ -1,0 +1,94 @@
+"""A damaged repository is named, and the proposed command mends it."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from preflight.kernel_project import kernel_project
+from preflight.test_fixes import AUTHOR
+from revisions.repository import Repository
+
+from flashbench.preflight import Finding, run
+
+
+def _found(root: Path) -> list[Finding]:
+    report = run(root, "source")
+    return [*report.errors, *report.warnings]
+
+
+def _without(*names: str) -> Callable[[Path], None]:
+    def damage(place: Path) -> None:
+        for name in names:
+            path = place / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return damage
+
+
+def _writes(name: str, text: str) -> Callable[[Path], None]:
+    return lambda place: (place / name).write_text(text) and None
+
+
+def _loses(revision: str) -> Callable[[Path], None]:
+    def damage(place: Path) -> None:
+        asked = ["git", "-C", str(place.parent), "rev-parse", revision]
+        name = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+        (place / "objects" / name[:2] / name[2:]).unlink()
+
+    return damage
+
+
+def _elsewhere(place: Path) -> None:
+    shutil.rmtree(place)
+    place.write_text("gitdir: /opt/kernels/.git/worktrees/flash\n")
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "HEAD": (_without("HEAD"), "HEAD names no branch"),
+    "empty HEAD": (_writes("HEAD", ""), "HEAD names no branch"),
+    "objects": (_without("objects"), "has lost all its objects"),
+    "refs": (_without("refs"), "has no folder refs"),
+    "branch": (_writes("refs/heads/main", "0" * 39 + "\n"), "HEAD names no commit"),
+    "commit": (_writes("refs/heads/main", "1" * 40 + "\n"), "HEAD names no commit"),
+    "config": (_writes("config", "[core\n"), "bad config line 1"),
+    "tree": (_loses("HEAD^{tree}"), "not a tree object"),
+    "blob": (_loses("HEAD:csrc/combine.cpp"), "the contents of csrc/combine.cpp are lost"),
+    "worktree": (_elsewhere, "names /opt/kernels/.git/worktrees/flash, which is no repository"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_named_and_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """One error; after its command nothing is found, here or in a clone."""
+    for variable, value in AUTHOR.items():
+        monkeypatch.setenv(variable, value)
+    project, (damage, said) = kernel_project(tmp_path / "flash"), DAMAGE[name]
+    damage(project.root / ".git")
+    (finding,) = _found(project.root)
+    assert (finding.check, said in finding.found) == ("repository", True), finding
+    command = ["sh", "-c", finding.fix]
+    subprocess.run(command, cwd=project.root, check=True, capture_output=True)
+    assert _found(project.root) == []
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", str(project.root), str(clone)], check=True)
+    assert _found(clone) == []
+
+
+def test_lost_objects_come_from_the_remote(tmp_path: Path) -> None:
+    """With a remote, its history comes back; the working tree keeps what was not committed."""
+    origin = kernel_project(tmp_path / "origin")
+    root = tmp_path / "flash"
+    subprocess.run(["git", "clone", "-q", str(origin.root), str(root)], check=True)
+    shutil.rmtree(root / ".git/objects")
+    (root / "csrc/combine.cpp").write_text((root / "csrc/combine.cpp").read_text() + "// later\n")
+    (finding,) = _found(root)
+    subprocess.run(["sh", "-c", finding.fix], cwd=root, check=True, capture_output=True)
+    assert _found(root) == []
+    project = object.__new__(Repository)
+    project.root = root
+    assert project.git("log", "--format=%s") == "A kernel"
+    assert project.git("status", "--short") == "M csrc/combine.cpp"
