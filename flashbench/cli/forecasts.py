@@ -311,8 +311,10 @@ def _share(found: Forecast, count: int, work: Work, known: Experience) -> None:
 
 def _devices(options: dict[str, Any], cases: "Sequence[Case]") -> int:
     """How many devices share the cases."""
+    from flashbench.fleet.gpus import places_of
+
     count = options["slurm"] or 1
     text = options["gpus"] or ""
     if text and text != "all":
-        count = int(text) if text.isdecimal() else len(text.split(","))
+        count = len(places_of(text))
     return min(count, len(cases))

@@ -60,17 +60,8 @@ def _find(name: str, gpus: Sequence[Gpu]) -> Gpu:
 
 def choose(text: str, gpus: Sequence[Gpu]) -> list[Gpu]:
     """`all`, `2` (the first two) or `0,1,3` (places among the visible ones); all of one model."""
-    places: Sequence[int]
-    parts = text.split(",")
-    if text == "all":
-        places = range(len(gpus))
-    elif not all(part.isdecimal() and part.isascii() and len(part) < 6 for part in parts):
-        raise InvalidInputError(f"invalid --gpus {text!r}; write all, 2, or 0,1,3")
-    elif len(parts) == 1:
-        places = range(int(text))
-    else:
-        places = [int(part) for part in parts]
-    if not places or len(set(places)) < len(places) or max(places) >= len(gpus):
+    places = range(len(gpus)) if text == "all" else places_of(text)
+    if not places or max(places) >= len(gpus):
         raise InvalidInputError(
             f"--gpus {text}: {len(gpus)} GPUs are visible here, numbered from 0; name each once"
         )
@@ -82,6 +73,17 @@ def choose(text: str, gpus: Sequence[Gpu]) -> list[Gpu]:
             "choose GPUs of one model"
         )
     return chosen
+
+
+def places_of(text: str) -> Sequence[int]:
+    """The places that `2` or `0,1,3` names."""
+    parts = text.split(",")
+    if not all(part.isdecimal() and part.isascii() and len(part) < 6 for part in parts):
+        raise InvalidInputError(f"invalid --gpus {text!r}; write all, 2, or 0,1,3")
+    places = range(int(text)) if len(parts) == 1 else [int(part) for part in parts]
+    if not places or len(set(places)) < len(places):
+        raise InvalidInputError(f"--gpus {text}: name one or more GPUs, each once")
+    return places
 
 
 def slots(gpus: Sequence[Gpu]) -> list[Slot]:

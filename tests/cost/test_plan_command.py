@@ -144,6 +144,8 @@ def test_shares_end_sooner_and_cost_more(plan: Plan) -> None:
         (["run", "--budget", "0.50abc"], "is no currency"),
         (["run", "--budget", "1usd", "--hourly-rate", "1eur"], "one currency"),
         (["run", "--nonsense"], "--nonsense"),
+        (["run", "--gpus", "0"], "--gpus 0: name one or more GPUs"),
+        (["run", "--gpus", "a,b"], "invalid --gpus 'a,b'"),
         (["run", "--resume", "gone.json"], "gone.json: cannot be read: No such file"),
         (["compare", "a.json", "b.json"], "nothing to plan"),
         (["run", "--gpus", "2", "--shard", "1/2"], "do not go together"),
