@@ -2,15 +2,13 @@
 
 import shlex
 import sys
-import time
-from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flashbench.cli.cloud_plan import effect_of_limits, plan_there
-from flashbench.cli.measuring import is_given, tell
+from flashbench.cli.measuring import tell
 from flashbench.cli.parameter_types import Count, Duration, Number, PathType
 from flashbench.cloud.sky import GPUS
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
@@ -21,9 +19,6 @@ from flashbench.settings import SettingsCommand
 if TYPE_CHECKING:
     from flashbench.cloud.job import RemoteJob
     from flashbench.cloud.order import Order
-    from flashbench.cloud.record import Record
-    from flashbench.cloud.remote_command import RemoteCommand
-    from flashbench.cloud.sky import Rental
 
 _LAST_LINES = 40  # of what a command said there on stderr
 
@@ -56,7 +51,19 @@ class _Run(SettingsCommand):
 @click.option(
     "--gpu", type=click.Choice(GPUS), help="Rent a machine with this GPU through SkyPilot."
 )
-@click.option("--ssh", metavar="[USER@]HOST", help="Use this machine instead.")
+@click.option(
+    "--ssh",
+    metavar="[USER@]HOST,...",
+    help="Use this machine instead; several share the cases of `run`.",
+)
+@click.option(
+    "--machines",
+    type=Count(1, 1000),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Rent N such machines, which share the cases of `run`.",
+)
 @click.option(
     "--time-limit",
     type=Duration(),
@@ -68,12 +75,19 @@ class _Run(SettingsCommand):
     "--money-limit",
     type=Number(above_zero=True),
     metavar="USD",
-    help="Rent no machine whose whole life could cost more (disk and traffic aside).",
+    help="Rent no machines whose whole life could cost more (disk and traffic aside).",
 )
 @click.option(
     "--spot",
     is_flag=True,
     help="Rent a spot machine; if it is reclaimed, the job resumes on another.",
+)
+@click.option(
+    "--lost-after",
+    type=Duration(),
+    default="3m",
+    show_default=True,
+    help="Without an answer for this long a spot machine, or one of several, counts as lost.",
 )
 @click.option("--disk", type=Count(20, 16_384), default=100, show_default=True, metavar="GB")
 @click.option("--infra", default="", metavar="CLOUD[/REGION]", help="As SkyPilot's.")
@@ -108,6 +122,7 @@ class _Run(SettingsCommand):
 @click.option("--no-wait", is_flag=True, help="Start the job and return.")
 @click.option("--dry-run", is_flag=True, help="Show task, commands, limits, price; start nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Rent without asking.")
+@click.option("--part", is_flag=True, hidden=True)  # of a command for several machines
 @click.pass_context
 def run(context: click.Context, /, **options: Any) -> int:
     """Measure on another machine: flashbench cloud run --gpu H100 -- compare main HEAD.
@@ -117,16 +132,26 @@ def run(context: click.Context, /, **options: Any) -> int:
     ends the machine.
     """
     from flashbench.cli import cli
+    from flashbench.cli.cloud_job import choose_machines, job_of, record_of
     from flashbench.cloud.order import prepare
     from flashbench.cloud.remote_command import parse
 
-    _choose_machine(context, options)
+    machines = choose_machines(context, options)
+    if options["ssh"]:
+        options["ssh"] = machines[0]  # of several the first stands for all
     wanted = parse(cli, click.Context(cli, info_name="flashbench"), options["words"])
-    job, record = _job(wanted, options), _record(wanted, options)
+    job = job_of(wanted, options)
+    record = record_of(wanted, options)
     if not options["no_preflight"]:
         _preflight()
-    order = prepare(job, record, tell)
-    if not order.begun:
+    if len(machines) > 1:
+        from flashbench.cli.cloud_machines import measure_on_machines
+
+        return measure_on_machines(context, wanted, record, machines, options)
+    # Of one machine of several its name stands before the line already.
+    say = (lambda text: tell(text.removeprefix(f"{record.ssh}: "))) if options["part"] else tell
+    order = prepare(job, record, say)
+    if not order.begun and not options["part"]:
         for line in plan_there(wanted, order.record):
             tell(line)
     if options["dry_run"]:
@@ -137,6 +162,9 @@ def run(context: click.Context, /, **options: Any) -> int:
             f"{order.record.name} was started before; to measure again: rm -r {order.record.place}"
         )
         if order.record.code is not None:
+            run_file = order.record.run_file
+            if run_file and (order.record.part or not Path(run_file).exists()):
+                order.deliver()  # as to the earlier command
             return _printed(order)
     if order.record.machine is None:
         order.begin()
@@ -209,116 +237,6 @@ def _printed(order: "Order") -> int:
 
 def _lines(file: Path) -> list[str]:
     return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
-
-
-_RENTED = ("gpu", "money_limit", "spot", "infra", "image", "bucket", "down")
-_REACHED = ("ssh", "ssh_config", "shutdown")
-
-
-def _choose_machine(context: click.Context, options: dict[str, Any]) -> None:
-    """A machine to rent, or an existing one; ignores settings of the other kind, and refuses its
-    options."""
-    given = [name for name in ("gpu", "ssh") if is_given(context, name)]
-    chosen = given or [name for name in ("gpu", "ssh") if options[name]]
-    if len(chosen) != 1:
-        raise InvalidInputError("name a GPU to rent with --gpu, or a machine with --ssh")
-    for name in _RENTED if chosen == ["ssh"] else _REACHED:
-        if is_given(context, name):
-            flag = f"--{name.replace('_', '-')}"
-            kind = "rented" if chosen == ["ssh"] else "reached by ssh"
-            raise InvalidInputError(f"{flag} is for a machine that is {kind}; drop it")
-        options[name] = type(options[name])() if options[name] is not None else None
-
-
-def _machine(options: dict[str, Any]) -> "Rental":
-    from flashbench.cloud.sky import SHORTEST_LIFE, Rental, split_bucket
-
-    if options["bucket"]:
-        split_bucket(options["bucket"])
-    life, most = int(options["time_limit"]), options["money_limit"]
-    if life < SHORTEST_LIFE:
-        raise InvalidInputError(
-            f"--time-limit: a rented machine needs {SHORTEST_LIFE // 60}m or more, to start, to "
-            "measure and to end"
-        )
-    hourly = most and floor(most * 3600 / life * 1e4) / 1e4  # never more than the limit
-    if most and not hourly:
-        raise InvalidInputError("--money-limit: less than 0.0001 an hour buys no machine; raise it")
-    return Rental(
-        name="",
-        gpu=options["gpu"],
-        life=life,
-        spot=options["spot"],
-        disk=options["disk"],
-        infra=options["infra"],
-        image=options["image"],
-        bucket=options["bucket"].rstrip("/"),
-        most_hourly=hourly,
-        # A spot machine cannot be stopped everywhere; another keeps its disk until it is fetched.
-        down=bool(options["down"] or options["bucket"] or options["spot"]),
-    )
-
-
-def _job(wanted: "RemoteCommand", options: dict[str, Any]) -> "RemoteJob":
-    from flashbench.cloud.job import RemoteJob
-    from flashbench.cloud.wheels import find_wheels
-    from flashbench.revisions import read
-
-    project = read(Path.cwd())
-    name, run_file = wanted.words[0], wanted.run_file
-    extras = [*(["gpu"] if options["gpu"] else []), *(["history"] if name == "backfill" else [])]
-    return RemoteJob(
-        repository=project.repository,
-        command=wanted.words,
-        run_file=(wanted.flag, _called(wanted)) if wanted.flag else ("", ""),
-        revisions=wanted.texts,
-        worktree=wanted.worktree,
-        folder=project.directory,
-        gate="" if options["no_gate"] else wanted.gate,
-        budget=wanted.budget,
-        python=options["python"],
-        extras=f"[{','.join(extras)}]" if extras else "",
-        off=options["shutdown"],
-        wheels=find_wheels(options["wheels"]),
-        earlier=[run_file] if run_file is not None and _is_intact(run_file) else [],
-    )
-
-
-def _is_intact(run_file: Path) -> bool:
-    """Whether a run file can be resumed there; says so if it is damaged."""
-    from flashbench.run_reader import load
-
-    if not run_file.is_file():
-        return False
-    try:
-        load(run_file)
-    except InvalidInputError as error:
-        tell(f"warning: {error}; it is not sent, and set aside once the job's results are here")
-        return False
-    return True
-
-
-def _called(wanted: "RemoteCommand") -> str:
-    """The run file's name there."""
-    return wanted.run_file.name if wanted.run_file else f"{wanted.words[0]}.json"
-
-
-def _record(wanted: "RemoteCommand", options: dict[str, Any]) -> "Record":
-    from flashbench.cloud.record import Record
-
-    config = options["ssh_config"]
-    return Record(
-        name="",
-        folder="",
-        command=list(options["words"]),
-        created=time.time(),
-        seconds=options["time_limit"],
-        machine=_machine(options) if options["gpu"] else None,
-        ssh=options["ssh"] or "",
-        config=str(config.absolute()) if config else "",
-        result=_called(wanted) if wanted.flag else "",
-        run_file=str(wanted.run_file.absolute()) if wanted.run_file else "",
-    )
 
 
 def _preflight() -> None:

@@ -1,7 +1,7 @@
 """What a command will take on another machine, and what its limits will do there."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flashbench.cloud.record import Record
@@ -9,30 +9,40 @@ if TYPE_CHECKING:
     from flashbench.cloud.sky import Rental
 
 
-def plan_there(wanted: "RemoteCommand", record: "Record") -> list[str]:
-    """The plan of the command, by what came home from such machines before, in a few lines."""
+def plan_there(wanted: "RemoteCommand", record: "Record", machines: int = 1) -> list[str]:
+    """The plan of the command, by what came home from such machines before, in a few lines.
+    machines: how many share its cases."""
     from flashbench.cli import forecasts
     from flashbench.cli.plan import PLANNED
-    from flashbench.cloud.record import measured_on
     from flashbench.cloud.sky import AROUND_SECONDS, BOOT_SECONDS
     from flashbench.views import plan
 
     name, options, machine = wanted.words[0], wanted.context.params, record.machine
     if name not in PLANNED:
         return []
-    device, processor = ("cuda", machine.gpu) if machine else measured_on(record.ssh)
-    there = {"on": processor or record.remote.host.rpartition("@")[2]}
-    if device and options["device"] == "auto":
-        there["device"] = device
-    found = getattr(forecasts, name)(wanted.context, options | there)
+    there = options_there(options, record) | ({"slurm": machines} if machines > 1 else {})
+    found = getattr(forecasts, name)(wanted.context, there)
     lines = [plan.line(found, named=True)]
     likely, limit = found.wall.likely, machine.limits.seconds if machine else record.seconds
     if machine is not None:
         paid = (BOOT_SECONDS + likely + AROUND_SECONDS) / 60
-        lines.append(f"with the machine's start and end about {paid:.0f} minutes are paid")
+        each = f" for each of {machines}" if machines > 1 else ""
+        lines.append(f"with the machine's start and end about {paid:.0f} minutes are paid{each}")
     if likely > limit:
         lines.append(f"warning: --time-limit leaves {limit:.0f} s for it")
     return lines
+
+
+def options_there(options: dict[str, Any], record: "Record") -> dict[str, Any]:
+    """A command's options, with the device that it will find there, as far as that is known."""
+    from flashbench.cloud.record import measured_on
+
+    machine = record.machine
+    device, processor = ("cuda", machine.gpu) if machine else measured_on(record.ssh)
+    there = {"on": processor or record.remote.host.rpartition("@")[2]}
+    if device and options["device"] == "auto":
+        there["device"] = device
+    return options | there
 
 
 def effect_of_limits(machine: "Rental") -> list[str]:

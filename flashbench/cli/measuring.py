@@ -93,7 +93,7 @@ def rate_of(options: dict[str, Any], machine: str = "") -> DevicePrice | None:
         other = budget.currency if isinstance(budget, Money) else ""
         return DevicePrice(given.amount, given.currency or other)
     prices = read_prices(Path.cwd())
-    if not prices or options.get("slurm"):  # there the machine is another
+    if not prices or (options.get("slurm") and not options.get("on")):  # another machine
         return None
     machine = machine or options.get("on") or name_of(device_of(options["device"]))
     found = price_of(prices, machine)

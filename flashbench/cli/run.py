@@ -124,7 +124,7 @@ def command(context: click.Context, /, **options: Any) -> int:
                     "can be added, not removed"
                 )
         else:
-            plan = _plan(options)
+            plan = plan_of(options)
         fleet = spread(context)
         if fleet and plan.shard:
             raise InvalidInputError(f"{path} is a shard; merge it first, or resume without {fleet}")
@@ -142,7 +142,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     if plan.shard and not is_given(context, "format_"):
         format_ = "none"  # most cases would be NOT MEASURED; the merged file has verdicts
     again = f"flashbench run --resume {shlex.quote(str(path))} {fleet}".rstrip()
-    return _finish(outcome, path, format_, "" if options["child"] else again)
+    return finish(outcome, path, format_, "" if options["child"] else again)
 
 
 def _follow_parent(options: dict[str, Any]) -> None:
@@ -156,7 +156,8 @@ def _follow_parent(options: dict[str, Any]) -> None:
         options["resume"] = options["output"]
 
 
-def _plan(options: dict[str, Any]) -> "Plan":
+def plan_of(options: dict[str, Any]) -> "Plan":
+    """The plan of these options, without builds."""
     from flashbench.run import Plan
 
     if options["baseline_only"] and options["candidates"]:
@@ -173,7 +174,7 @@ def _plan(options: dict[str, Any]) -> "Plan":
     )
 
 
-def _finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
+def finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
     """Report the file and its cost, print the table, choose the exit code.
 
     again: the command that resumes a run that ended early.

@@ -18,9 +18,8 @@ from flashbench.cloud.remote import ConnectionLostError, Status
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import remove_tree, replace_file
 
-# Seconds without a connection after which a spot machine counts as reclaimed, and any other, once
-# the job must have ended, as unreachable.
-_TAKEN_SECONDS, _OUT_OF_REACH_SECONDS = 180.0, 600.0
+# Seconds without a connection after which a machine whose job must have ended is unreachable.
+_OUT_OF_REACH_SECONDS = 600.0
 Tell = Callable[[str], None]
 
 
@@ -118,15 +117,16 @@ class Order:
 
     def _wait(self) -> Status:
         """Wait for the job's end, on one spot machine after another."""
-        machine = self.record.machine
+        record, machine = self.record, self.record.machine
         spot = machine is not None and machine.spot
+        replaceable = spot or record.part
         while True:
-            patience = max(self.left + _OUT_OF_REACH_SECONDS, _TAKEN_SECONDS)
+            patience = max(self.left + _OUT_OF_REACH_SECONDS, record.lost_after)
             follower = Follower(
-                self.record.remote,
+                record.remote,
                 self.tell,
-                _TAKEN_SECONDS if spot else patience,
-                self.results if spot else None,
+                record.lost_after if replaceable else patience,
+                self.results if replaceable else None,
             )
             try:
                 return follower.wait()

@@ -19,7 +19,8 @@ class Record(msgspec.Struct, frozen=True):
     """A started job. machine: rented for it by SkyPilot, or None for `ssh`; config: of ssh, "" for
     the user's. folder: on the machine. created: seconds since 1970. seconds: its limit. result: the
     name of its run file there, "" without one; run_file: its path here. code: its exit code, once
-    its results are downloaded."""
+    its results are downloaded. part: whether others measure the rest of the run; lost_after:
+    seconds without a connection after which such a machine, or a spot machine, counts as lost."""
 
     name: str
     folder: str
@@ -32,6 +33,8 @@ class Record(msgspec.Struct, frozen=True):
     result: str = ""
     run_file: str = ""
     code: int | None = None
+    part: bool = False
+    lost_after: float = 180.0
     measured_on: tuple[str, str] = ("", "")  # device and its name, once its results are downloaded
 
     @property

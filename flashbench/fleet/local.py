@@ -23,10 +23,12 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Slot:
-    """A place to measure: its name in messages, and the environment that makes a task use it."""
+    """A place to measure: its name in messages, and the environment that makes a task use it. via:
+    the command of flashbench that runs another one there, if it is another machine."""
 
     name: str
     environment: Mapping[str, str]
+    via: Sequence[str] = ()
 
 
 @dataclass
@@ -61,15 +63,14 @@ def measure_on_slots(
     measurements are in the file. Raises FlashbenchError with the first slot's message if nothing
     could be measured anywhere.
     """
-    parts = Parts(path, len(slots), shards)
+    parts = Parts(path, len(slots), shards, found_again=any(slot.via for slot in slots))
     indices = parts.pending(plan, resumed)
     parts.begin(plan, resumed)
     budgeted = [*flags, *budget_flag(plan.budget_seconds, len(indices))]
-    used = [slots[place] for place in range(len(indices))]
-    ended = run_on_slots(
-        [(slot, parts.task(index, budgeted)) for slot, index in zip(used, indices, strict=True)],
-        tell,
-    )
+    # A machine keeps its part, whose job may run there already.
+    used = [slots[index - 1 if parts.found_again else n] for n, index in enumerate(indices)]
+    tasks = zip(used, indices, strict=True)
+    ended = run_on_slots([(s, parts.task(index, budgeted, s.via)) for s, index in tasks], tell)
     run, wrong = parts.merge(plan)
     lost = {
         index: used[place]
@@ -112,7 +113,7 @@ def _hand_over(
             left = [] if budget is None else budget_flag(budget - parts.spent(index), 1)
             if budget is None or parts.spent(index) < budget:
                 tell(f"{lost[index].name} was lost; {slot.name} takes its cases")
-                tasks.append((slot, parts.task(index, [*flags, *left])))
+                tasks.append((slot, parts.task(index, [*flags, *left], slot.via)))
         if tasks and run_on_slots(tasks, tell).interrupted:
             return True
     return False

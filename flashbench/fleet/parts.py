@@ -25,11 +25,13 @@ _BOOTSTRAP = (
 
 @dataclass(frozen=True)
 class Parts:
-    """`count` parts of the run that ends up in `output`. Indices begin at 1, like shards."""
+    """`count` parts of the run that ends up in `output`. Indices begin at 1, like shards.
+    found_again: whether tasks resume the parts of an earlier call."""
 
     output: Path
     count: int
     shards: Sequence[Shard] = ()  # as a planner assigned the cases; else all are alike
+    found_again: bool = False
 
     def shard(self, index: int) -> Shard:
         return (self.shards or equal_shards(self.count))[index - 1]
@@ -77,10 +79,11 @@ class Parts:
             part.settings.plan_launches(plan.launches)
         return known
 
-    def task(self, index: int, flags: Sequence[str]) -> list[str]:
-        """The command that measures a part, or resumes the part's file."""
+    def task(self, index: int, flags: Sequence[str], via: Sequence[str] = ()) -> list[str]:
+        """The command that measures a part, or resumes the part's file. via: as of a slot."""
         root = str(Path(flashbench.__file__).parents[1])
-        arguments = [*self._arguments(index, flags), "--child"]
+        run = self._arguments(index, flags)
+        arguments = [*via, "--", *run] if via else [*run, "--child"]
         return [sys.executable, "-P", "-c", _BOOTSTRAP, root, *arguments]
 
     def typed(self, index: int, flags: Sequence[str], resumed: bool) -> str:
@@ -150,7 +153,7 @@ class Parts:
             raise InvalidInputError(
                 f"{self.directory}: cannot be made ({error.strerror}); name another file with -o"
             ) from None
-        if next(self.directory.glob("part-*.json"), None):
+        if not self.found_again and next(self.directory.glob("part-*.json"), None):
             raise InvalidInputError(
                 f"{self.directory} holds parts of an earlier run: join them with "
                 f"`{self.merge_command}`, then remove the directory"

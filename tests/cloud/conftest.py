@@ -11,7 +11,9 @@ from cloud.machine import Machine
 from revisions.repository import Repository
 from synthetic import make_cases, make_run
 
-from flashbench.runfile import save
+from flashbench.fleet.merge import split
+from flashbench.runfile import RunFile, load, save
+from flashbench.shard import equal_shards
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +22,26 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     found = Machine(tmp_path_factory.mktemp("machine"))
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module")
+def second_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """Another, on a port of its own."""
+    found = Machine(tmp_path_factory.mktemp("other"), "other")
+    yield found
+    found.close()
+
+
+def _prepared(server: Machine, run: RunFile) -> Machine:
+    """The server with the files that measurements leave: the whole, and its shards of two."""
+    save(run, server.home / "sample.json")
+    for shard, part in enumerate(split(run, equal_shards(2)), 1):
+        save(part, server.home / f"sample-{shard}.json")
+    (server.home / "seconds").write_text("0.1")
+    for name in ("said", "bad", "off"):
+        (server.home / name).unlink(missing_ok=True)
+    shutil.rmtree(server.home / "flashbench-cloud", ignore_errors=True)
+    return server
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +74,13 @@ esac
 def machine(server: Machine) -> Machine:
     """The machine with the file that a measurement leaves, done in a moment."""
     run = make_run(np.random.default_rng(0), cases=make_cases(2), launches=2, samples=3)
-    save(run, server.home / "sample.json")
-    (server.home / "seconds").write_text("0.1")
-    for name in ("said", "bad", "off"):
-        (server.home / name).unlink(missing_ok=True)
-    shutil.rmtree(server.home / "flashbench-cloud", ignore_errors=True)
-    return server
+    return _prepared(server, run)
+
+
+@pytest.fixture
+def other(machine: Machine, second_server: Machine) -> Machine:
+    """A second machine, prepared as the first."""
+    return _prepared(second_server, load(machine.home / "sample.json"))
 
 
 @pytest.fixture

@@ -13,14 +13,15 @@ SSHD = shutil.which("sshd", path=os.pathsep.join([os.environ["PATH"], "/usr/sbin
 
 
 class Machine:
-    """sshd as the user who tests, on a port of its own; `home` is what its jobs find as $HOME."""
+    """sshd as the user who tests, on a port of its own; `home` is what its jobs find as $HOME.
+    name: in its ssh configuration."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, name: str = "machine") -> None:
         self.root, self.home = root, root / "home"
         self.home.mkdir(parents=True)
         root.chmod(0o700)
-        for name in ("host", "user"):
-            _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(root / name))
+        for key in ("host", "user"):
+            _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(root / key))
         shutil.copy(root / "user.pub", root / "authorized")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -32,14 +33,17 @@ class Machine:
             f'HOME={self.home} PATH={root}/bin:$PATH exec sh -c "$SSH_ORIGINAL_COMMAND"\n'
         )
         (root / "bin").mkdir()
-        for name in ("sudo", "shutdown"):  # it notes when it would end, and which jobs it has then
-            (root / "bin" / name).write_text(
+        for program in (
+            "sudo",
+            "shutdown",
+        ):  # it notes when it would end, and which jobs it has then
+            (root / "bin" / program).write_text(
                 '#!/bin/sh\necho "$0" "$@": $(ls ~/flashbench-cloud) >>~/off\n'
             )
-            (root / "bin" / name).chmod(0o755)
+            (root / "bin" / program).chmod(0o755)
         self.config = root / "ssh_config"
         self.config.write_text(
-            f"Host machine\n  HostName 127.0.0.1\n  Port {self.port}\n  IdentityFile {root}/user\n"
+            f"Host {name}\n  HostName 127.0.0.1\n  Port {self.port}\n  IdentityFile {root}/user\n"
             f"  IdentitiesOnly yes\n  UserKnownHostsFile {root}/known\n"
             "  StrictHostKeyChecking accept-new\n"
         )

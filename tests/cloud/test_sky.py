@@ -253,7 +253,6 @@ def reclaimed(
     fake: Path, rented: Machine, project: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> Machine:
     """The rented machine, of which the first is lost with its disk once results came home."""
-    monkeypatch.setattr(order, "_TAKEN_SECONDS", 1.0)
     wait = order.Follower.wait
 
     def lose(follower: order.Follower) -> object:
@@ -277,7 +276,7 @@ def reclaimed(
     return rented
 
 
-SPOT = ["--gpu", "L4", "--spot", "--yes", "--time-limit", "1h"]
+SPOT = ["--gpu", "L4", "--spot", "--yes", "--time-limit", "1h", "--lost-after", "1s"]
 
 
 @needs_sshd

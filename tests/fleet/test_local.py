@@ -17,7 +17,7 @@ import pytest
 
 from flashbench import runfile
 from flashbench.cli.fleet import plan_flags
-from flashbench.cli.run import _plan, command
+from flashbench.cli.run import command, plan_of
 from flashbench.errors import InvalidInputError
 from flashbench.fleet.gpus import Gpu, choose
 from flashbench.fleet.local import Slot, measure_on_slots
@@ -51,7 +51,7 @@ def measure(
     tell: Callable[[str], None],
 ) -> RunEnd:
     context = command.make_context("run", [*TINY, *arguments])
-    plan, flags = _plan(context.params), plan_flags(context)
+    plan, flags = plan_of(context.params), plan_flags(context)
     if resumed:
         plan, flags = plan_to_resume(resumed, path), []
     shards = PLANNED if len(slots) == len(PLANNED) else ()

@@ -1,0 +1,97 @@
+"""`cloud run` on several machines: each measures a shard of a run's cases, as a job of its own."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flashbench.cli.cloud_job import REACHED, RENTED
+from flashbench.cli.cloud_plan import effect_of_limits, options_there, plan_there
+from flashbench.cli.fleet import plan_flags, spread
+from flashbench.cli.measuring import tell
+from flashbench.cli.run import finish, plan_of
+from flashbench.cli.run_file import run_file
+from flashbench.cloud.record import Record
+from flashbench.cloud.remote_command import RemoteCommand
+from flashbench.errors import Exit, InvalidInputError
+from flashbench.fleet.local import Slot, measure_on_slots
+from flashbench.fleet.parts import Parts
+from flashbench.shard import cases_of_shard
+
+if TYPE_CHECKING:
+    from flashbench.cloud.sky import Rental
+
+
+def measure_on_machines(
+    context: click.Context,
+    wanted: RemoteCommand,
+    record: Record,
+    machines: Sequence[str],
+    options: dict[str, Any],
+) -> int:
+    """Measure a run on these machines into one run file. record: of the job on any of them.
+
+    The same command finds its jobs again: each is named by its shard and its part of the run file.
+    """
+    path = _require_run(wanted, options)
+    plan = plan_of(options_there(wanted.context.params, record))
+    cases = plan.cases("cpu" if plan.device == "auto" else plan.device)
+    cases_of_shard(cases, f"1/{len(machines)}")  # there is one for each
+    for line in plan_there(wanted, record, len(machines)):
+        tell(line)
+    slots = [Slot(name, {}, _via(context, options, name)) for name in machines]
+    flags = wanted.words[1:]
+    if options["dry_run"]:
+        parts = Parts(path, len(slots))
+        for index, slot in enumerate(slots, 1):
+            tell(f"{slot.name}: {shlex.join(['flashbench', *slot.via])} -- "
+                 f"{parts.typed(index, flags, False).removeprefix('flashbench ')}")  # fmt: skip
+        return Exit.PASS
+    if record.machine is not None:
+        _agree(record.machine, len(slots), yes=options["yes"])
+    with run_file(path, "-o", None, force=False) as resumed:
+        outcome = measure_on_slots(plan, path, slots, flags, tell, resumed)
+    again = shlex.join(["flashbench", *sys.argv[1:]])
+    return finish(outcome, path, wanted.context.params["format_"], again)
+
+
+def _require_run(wanted: RemoteCommand, options: dict[str, Any]) -> Path:
+    """The run file. InvalidInputError for a command that several machines cannot share."""
+    inner = wanted.context
+    if wanted.words[0] != "run":
+        raise InvalidInputError(
+            f"several machines share the cases of `run`; name one machine for `{wanted.words[0]}`"
+        )
+    if inner.params["shard"] or spread(inner):
+        raise InvalidInputError("the machines share the cases: drop --shard, --gpus and --slurm")
+    if wanted.run_file is None:
+        raise InvalidInputError("name the run file of several machines: -- run -o FILE ...")
+    if options["no_wait"]:
+        raise InvalidInputError("--no-wait: several machines are waited for; drop it")
+    return wanted.run_file
+
+
+def _via(context: click.Context, options: dict[str, Any], name: str) -> list[str]:
+    """The command that runs another one on one of the machines."""
+    rented = bool(options["gpu"])
+    one = dict.fromkeys(REACHED if rented else RENTED) | {
+        "gpu": options["gpu"] or None,
+        "ssh": None if rented else name,
+        "machines": None,
+        "money_limit": options["money_limit"],
+        "no_preflight": True,
+        "yes": True,
+        "part": True,
+    }
+    return ["cloud", "run", *plan_flags(context, **one)]
+
+
+def _agree(machine: "Rental", count: int, *, yes: bool) -> None:
+    """Say what each of the machines may cost, and ask for confirmation."""
+    for line in effect_of_limits(machine):
+        tell(f"each of {count}: {line}")
+    if not yes and not (sys.stdin.isatty() and click.confirm(f"Rent {count}?", err=True)):
+        raise InvalidInputError("nothing was rented; --yes rents without asking")
