@@ -29,12 +29,13 @@ ALLOWED = {
     "views": "bisect builds cost gate history operations other_tools preflight profile render "
     "revisions stats",
     "reports": "cost operations render stats views",
+    "suites": "builds measure other_tools revisions",
     "api": "cost measure operations other_tools render reports revisions views",
     "site": "builds cost history operations other_tools profile render revisions views",
     "pytest_plugin": "measure operations other_tools",
     "cloud": "cost fleet render revisions",
     "cli": "bisect builds cloud cost fleet gate history measure operations other_tools preflight "
-    "profile render reports revisions site views",
+    "profile render reports revisions site suites views",
 }
 # Single modules that import more, each for one reason.
 EXCEPTIONS = {

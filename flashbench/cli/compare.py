@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import refuse_given, tell
+from flashbench.cli.measuring import is_given, refuse_given, tell
 from flashbench.cli.options import (
     arrangement_options,
     build_timeout_option,
@@ -22,6 +22,7 @@ from flashbench.cli.output import arranged, deliver, judging_options
 from flashbench.cli.parameter_types import Count, PathType
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.inputs import descriptor
+from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -93,6 +94,19 @@ _REPORTS = ("markdown", "json", "github", "junit")
     help="Measure even if both revisions are the same build. (`flashbench aa` compares one build "
     "with itself.)",
 )
+@click.option(
+    "--asv",
+    metavar="REGEX",
+    help="Two revisions: measure these benchmarks of the asv suite here, whose names it finds.",
+)
+@click.option(
+    "--pytest",
+    "tests",
+    multiple=True,
+    metavar="TEST",
+    help="Two revisions: measure these tests with pytest-benchmark, as tests/bench.py::test_x; "
+    "repeatable.",
+)
 @force_option
 @processes_option
 @workers_option
@@ -107,6 +121,8 @@ def command(context: click.Context, /, **options: Any) -> int:
     a, b = options["a"], options["b"]
     if "" in (a, b):  # an unset shell variable
         raise InvalidInputError("an empty argument names no file and no revision")
+    if options["asv"] is not None or options["tests"]:
+        return _of_suites(context, options)
     if _is_file(a) or (b is not None and _is_file(b)):
         refuse_given(
             context,
@@ -116,16 +132,10 @@ def command(context: click.Context, /, **options: Any) -> int:
         _require_files(a, b)
         judged = _of_other_tools(options)
         if judged is not None:
-            from flashbench.views import other_tools
-
-            table = other_tools.document(judged)
-            _deliver(table, options)
-            verdicts = judged.report.verdicts
-            return Exit.PASS if options["exit_zero"] else exit_code(verdicts, options["allow"])
+            return _deliver_judged(judged, options)
         report = _of_files(options)
     else:
         from flashbench.cli.compare_revisions import compare_revisions
-        from flashbench.revisions import WORKTREE
         from flashbench.views import unmeasured
 
         arranged(speedup.empty_pair(), options)  # refuse an unknown column before measuring
@@ -152,6 +162,28 @@ def command(context: click.Context, /, **options: Any) -> int:
     document = speedup.document(report, gate=True)
     _deliver(document, options)
     return Exit.PASS if options["exit_zero"] else exit_code(report.verdicts, options["allow"])
+
+
+def _of_suites(context: click.Context, options: dict[str, Any]) -> int:
+    """Measure two revisions by the benchmarks that their project has."""
+    from flashbench.cli.compare_suites import compare_suites
+    from flashbench.views import unmeasured
+
+    judged = compare_suites(context, options)
+    if judged is None:
+        what = f"{options['a']} against {options['b'] or WORKTREE}"
+        _deliver(unmeasured.same_build(what), options)
+        return Exit.PASS
+    return _deliver_judged(judged, options)
+
+
+def _deliver_judged(judged: "ForeignReport", options: dict[str, Any]) -> int:
+    from flashbench.verdict import exit_code
+    from flashbench.views import other_tools
+
+    _deliver(other_tools.document(judged), options)
+    verdicts = judged.report.verdicts
+    return Exit.PASS if options["exit_zero"] else exit_code(verdicts, options["allow"])
 
 
 def _deliver(table: "Document", options: dict[str, Any]) -> None:
@@ -182,7 +214,10 @@ def _of_other_tools(options: dict[str, Any]) -> "ForeignReport | None":
     """The report of files from asv, pytest-benchmark or pyperf, or of a folder of files; None if
     neither."""
     from flashbench.other_tools.judge import report_foreign
+    from flashbench.suites import document
 
+    if options["b"] is None and document.is_suite(Path(options["a"])):
+        return _of_suite_file(Path(options["a"]))
     return report_foreign(
         Path(options["a"]),
         None if options["b"] is None else Path(options["b"]),
@@ -192,6 +227,22 @@ def _of_other_tools(options: dict[str, Any]) -> "ForeignReport | None":
         alpha=1 - options["confidence"],
         allow=options["allow"],
     )
+
+
+def _of_suite_file(path: Path) -> "ForeignReport":
+    """The verdicts of an earlier --asv or --pytest, by the rule that ended it unless flags say
+    otherwise."""
+    from flashbench.suites import document
+    from flashbench.suites.judging import report_suite
+
+    context = click.get_current_context()
+    given = context.params
+    own = {
+        name: given[name] if is_given(context, name) else None
+        for name in ("tolerance", "confidence")
+    }
+    alpha = None if own["confidence"] is None else 1 - own["confidence"]
+    return report_suite(document.load(path), own["tolerance"], alpha)
 
 
 def _of_files(options: dict[str, Any]) -> "Report":

@@ -3,9 +3,10 @@ replaced without --force."""
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from flashbench import locks
 from flashbench.errors import InvalidInputError, NotMeasuredError
@@ -13,15 +14,30 @@ from flashbench.files import regular_target, remove_leftovers, stream_open
 from flashbench.inputs import reason
 from flashbench.runfile import RunFile, load
 
+Content = TypeVar("Content")
 
-@contextmanager
+
 def claimed(
     path: Path, flag: str, *, force: bool, tell: Callable[[str], None]
-) -> Iterator[RunFile | None]:
-    """Lock the run file `path` against other processes; yields the run it holds, if any.
+) -> AbstractContextManager[RunFile | None]:
+    """`claimed_as` of a run file."""
+    return claimed_as(load, path, flag, force=force, tell=tell)
 
-    flag: the option that names the file. force: ignore the existing file, and replace it once
-    something was measured. tell: prints a line. A device or pipe is not locked, and is kept open.
+
+@contextmanager
+def claimed_as(
+    read: Callable[[Path], Content],
+    path: Path,
+    flag: str,
+    *,
+    force: bool,
+    tell: Callable[[str], None],
+) -> Iterator[Content | None]:
+    """Lock the file `path` against other processes; yields what it holds, if anything.
+
+    read: reads and validates it. flag: the option that names the file. force: ignore the existing
+    file, and replace it once something was measured. tell: prints a line. A device or pipe is not
+    locked, and is kept open.
     Raises InvalidInputError if the file cannot be written, or holds anything but a run;
     NotMeasuredError if another process is writing it.
     """
@@ -45,7 +61,7 @@ def claimed(
                 raise _not_writable(path, flag, error) from None
             tell(f"{path}: its file system has no locks: let no other process write it meanwhile")
         remove_leftovers(target)
-        yield None if force else _held(path, target, flag)
+        yield None if force else _held(read, path, target, flag)
 
 
 def new_run_file(prefix: str) -> Path:
@@ -86,11 +102,11 @@ def _not_writable(path: Path, flag: str, error: OSError) -> InvalidInputError:
     )
 
 
-def _held(path: Path, target: Path, flag: str) -> RunFile | None:
+def _held(read: Callable[[Path], Content], path: Path, target: Path, flag: str) -> Content | None:
     if not target.exists() or not target.stat().st_size:  # as made by `mktemp`
         return None
     try:
-        return load(path)
+        return read(path)
     except InvalidInputError as error:
         raise InvalidInputError(
             f"{error}; name another file with {flag}, or replace this one with --force"

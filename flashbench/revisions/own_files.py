@@ -8,6 +8,7 @@ from flashbench.files import is_leftover
 _HEADS = (
     b'{"format":"flashbench-run"',
     b'{"format":"flashbench-profile"',
+    b'{"format":"flashbench-suite"',
     b"<!-- flashbench roofline -->",
 )
 _REPORT = ".ncu-rep"  # Nsight Compute's, beside a profile

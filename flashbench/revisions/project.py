@@ -89,9 +89,7 @@ def parse(file: Path) -> Project | None:
     None if it has no table and is not flashbench's own. Raises InvalidInputError as `read` does.
     """
     document, table = _tables(file)
-    metadata = document.get("project")
-    # Of the distribution flashbench itself, builder and callable are known without settings.
-    ours = isinstance(metadata, dict) and metadata.get("name") == OURS
+    ours = _is_ours(document)
     return _project(file, document, table, ours=ours) if table or ours else None
 
 
@@ -102,6 +100,25 @@ def find(start: Path) -> Project | None:
         return None
     document, table = _tables(file)
     return _in_git(_project(file, document, table, ours=False), file) if table else None
+
+
+def of_suite(start: Path) -> Project:
+    """The project around a suite of benchmarks, whose callable nobody asks for: without a table it
+    needs no build. Raises InvalidInputError, also where there is no git repository."""
+    file = find_pyproject(start.absolute())
+    document, table = ({}, {}) if file is None else _tables(file)
+    if file is None or not (table or _is_ours(document)):
+        root = git.root_of(start.absolute())
+        return Project(repository=root, callable="", build=())
+    ours = _is_ours(document)
+    table = table if ours else {"callable": f"{OURS}:nothing", "build": [], **table}
+    return _in_git(_project(file, document, table, ours=ours), file)
+
+
+def _is_ours(document: dict[str, Any]) -> bool:
+    """Of the distribution flashbench itself, builder and callable are known without settings."""
+    metadata = document.get("project")
+    return isinstance(metadata, dict) and metadata.get("name") == OURS
 
 
 def _tables(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,0 +1,68 @@
+"""`flashbench compare REV_A REV_B --asv PATTERN`, or --pytest TEST: a project's own benchmarks."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flashbench.cli.measuring import price_options, refuse_given, tell
+from flashbench.cli.report_file import refuse_run_file
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.measure.claim import new_run_file
+from flashbench.revisions import WORKTREE
+
+if TYPE_CHECKING:
+    from flashbench.other_tools.judge import ForeignReport
+
+# What asv and pytest-benchmark have their own settings for, or what benchmarks of any kind lack.
+_REFUSED = {"operation", "presets", "shapes", "dtypes", "causal", "layout", "device", "samples"}
+_REFUSED |= {"min_sample", "threads", "seed", "metric", "against", "processes", "workers", "resume"}
+_REFUSED |= {"hourly_rate"}
+
+
+def compare_suites(context: click.Context, options: dict[str, Any]) -> "ForeignReport | None":
+    """The report of both revisions; None if they are one build, which is not measured.
+
+    NotMeasuredError (exit code 4) if one cannot be built, or on an interrupt; the measurements so
+    far are in the file.
+    """
+    from flashbench.measure.progress import make_progress
+    from flashbench.suites.comparing import SuiteRequest
+    from flashbench.suites.comparing import compare_suites as compare
+    from flashbench.suites.judging import report_suite
+
+    if options["asv"] and options["tests"]:
+        raise InvalidInputError("--asv and --pytest are two suites: compare one, then the other")
+    refuse_given(context, _REFUSED.__contains__, "is not for --asv and --pytest: drop it")
+    path = options["run_file"] or new_run_file("compare")
+    refuse_run_file(options["output"], path)
+    a, b = options["a"], options["b"] or WORKTREE
+    request = SuiteRequest(
+        a=a,
+        b=b,
+        asv=options["asv"] or "",
+        tests=options["tests"],
+        tolerance=options["tolerance"],
+        confidence=options["confidence"],
+        launches=options["launches"],
+        timeout=options["timeout"],
+        budget=price_options(options)["budget_seconds"],
+        build_timeout=options["build_timeout"],
+        retry_build=options["retry_build"],
+        even_if_same=options["even_if_same"],
+    )
+    end = compare(request, path, make_progress(), Path.cwd(), force=options["force"])
+    if end.run is None:
+        return None
+    words = ["flashbench", "compare", a, b, *(["--asv", request.asv] if request.asv else [])]
+    words += [word for test in request.tests for word in ("--pytest", test)]
+    again = shlex.join([*words, "--run-file", str(path)])
+    if end.interrupted:
+        raise NotMeasuredError(
+            f"interrupted; resume with: {again}; the verdicts so far: flashbench compare {path}"
+        )
+    tell(f"{path}: {len(end.run.launches)} launches, {end.run.seconds:.0f} s")
+    if end.over_budget:
+        tell(f"stopped by --budget; resume with: {again}")
+    return report_suite(end.run)

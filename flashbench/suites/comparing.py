@@ -1,0 +1,208 @@
+"""Measure a suite's benchmarks in two revisions, launch by launch, until each is decided."""
+
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+
+import msgspec
+
+from flashbench import __version__
+from flashbench.builds import cache_directory
+from flashbench.builds.builder import TIMEOUT_SECONDS
+from flashbench.builds.scratch import scratch
+from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.machine import cpu_name
+from flashbench.measure.claim import claimed_as
+from flashbench.measure.progress import Progress
+from flashbench.revisions.project import of_suite
+from flashbench.revisions.revision import resolve
+from flashbench.run import signals_as_interrupt, signals_ignored
+from flashbench.suites import document
+from flashbench.suites.asv import AsvPair, suite_folder
+from flashbench.suites.checkouts import Checkout, check_out
+from flashbench.suites.document import SuiteLaunch, SuiteRun
+from flashbench.suites.judging import open_cases
+from flashbench.suites.pytest_runs import PytestPair, suite_of
+
+_SAVE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class SuiteRequest:
+    """What to compare. asv: a pattern of names, or ""; tests: pytest's node ids, or none.
+    launches: at most; timeout: seconds of one benchmark; budget: of all launches."""
+
+    a: str
+    b: str
+    asv: str = ""
+    tests: Sequence[str] = ()
+    tolerance: float = 0.01
+    confidence: float = 0.95
+    launches: int = 40
+    timeout: float = 60.0
+    budget: float | None = None
+    build_timeout: float = TIMEOUT_SECONDS
+    retry_build: bool = False
+    even_if_same: bool = False
+
+
+@dataclass
+class SuiteEnd:
+    """The outcome; run is None if both revisions are one build, which is not measured."""
+
+    run: SuiteRun | None
+    interrupted: bool = False
+    over_budget: bool = False
+
+
+def compare_suites(
+    request: SuiteRequest, path: Path, progress: Progress, start: Path, *, force: bool = False
+) -> SuiteEnd:
+    """Measure into the file `path`, saved as it grows; one of the same comparison is resumed, any
+    other refused, or replaced with `force`.
+
+    start: the folder whose project and suite are meant. Raises InvalidInputError, and
+    NotMeasuredError if a revision cannot be built or the suite not be read.
+    """
+    try:
+        re.compile(request.asv)
+    except re.error as error:
+        raise InvalidInputError(
+            f"--asv {request.asv!r}: not a regular expression: {error}"
+        ) from None
+    claim = claimed_as(document.load, path, "--run-file", force=force, tell=progress.note)
+    with progress, claim as known, scratch(cache_directory()) as folder:
+        project = of_suite(start)
+        if request.asv:
+            suite = suite_folder(start).relative_to(project.repository).as_posix()
+            tests: list[str] = []
+        else:
+            suite, tests = suite_of(request.tests, start, project.repository)
+        checkouts = {}
+        for label, text in (("A", request.a), ("B", request.b)):
+            checkouts[label] = check_out(
+                project,
+                resolve(project.repository, text),
+                label,
+                folder / label,
+                suite,
+                progress.note,
+                timeout=request.build_timeout,
+                retry_failed=request.retry_build,
+            )
+        a, b = checkouts["A"], checkouts["B"]
+        if a.side.content == b.side.content and not request.even_if_same:
+            return SuiteEnd(None)
+        run = _run_of(request, known, path, a, b, [request.asv] if request.asv else tests)
+        work = folder / "work"
+        work.mkdir()
+        pair: AsvPair | PytestPair
+        if request.asv:
+            pair = AsvPair(a, b, suite, work, project.repository, request.timeout)
+        else:
+            pair = PytestPair(a, b, tests, work, request.timeout)
+        end = SuiteEnd(run)
+        with pair:
+            if not run.cases:
+                run.cases, run.notes = (
+                    pair.discover(request.asv) if isinstance(pair, AsvPair) else pair.discover()
+                )
+            _measure(request, run, pair, path, progress, end)
+        return end
+
+
+def _run_of(
+    request: SuiteRequest,
+    old: SuiteRun | None,
+    path: Path,
+    a: Checkout,
+    b: Checkout,
+    asked: list[str],
+) -> SuiteRun:
+    """A new run, or `old`, which the file holds, if it is of the same comparison."""
+    new = SuiteRun(
+        flashbench=__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        tool="asv" if request.asv else "pytest-benchmark",
+        asked=asked,
+        a=a.side,
+        b=b.side,
+        tolerance=request.tolerance,
+        confidence=request.confidence,
+        hostname=platform.node(),
+        cpu=cpu_name(),
+        python=platform.python_version(),
+    )
+    if old is None:
+        return new
+    grown = msgspec.structs.replace(
+        new, created=old.created, flashbench=old.flashbench, cases=old.cases, notes=old.notes
+    )
+    if msgspec.structs.replace(grown, launches=old.launches) != old:
+        raise InvalidInputError(
+            f"{path}: holds another comparison; name another file with --run-file, or replace it "
+            "with --force"
+        )
+    old.launches = [launch for launch in old.launches if launch.complete]
+    return old
+
+
+def _measure(
+    request: SuiteRequest,
+    run: SuiteRun,
+    pair: AsvPair | PytestPair,
+    path: Path,
+    progress: Progress,
+    end: SuiteEnd,
+) -> None:
+    with _interrupts(end, run, path):
+        while len(run.launches) < request.launches:
+            left = open_cases(run) if run.launches else run.cases
+            if not left:
+                return
+            if request.budget is not None and run.seconds >= request.budget:
+                end.over_budget = True
+                return
+            launch = SuiteLaunch(index=len(run.launches))
+            run.launches.append(launch)
+            began = saved = monotonic()
+            progress.begin(len(left), run.seconds / max(1, launch.index))
+            for result in pair.launch(launch.index, left):
+                launch.results.append(result)
+                launch.seconds = monotonic() - began
+                progress.step(0.0)
+                if monotonic() - saved > _SAVE_SECONDS:
+                    _save(run, path)
+                    saved = monotonic()
+            launch.complete = True
+            _save(run, path)
+            progress.note(
+                f"launch {launch.index + 1}: {len(left)} of {len(run.cases)} benchmarks, "
+                f"{launch.seconds:.1f} s"
+            )
+
+
+@contextmanager
+def _interrupts(end: SuiteEnd, run: SuiteRun, path: Path) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end it; what was measured is saved."""
+    try:
+        with signals_as_interrupt():
+            yield
+    except KeyboardInterrupt:
+        end.interrupted = True
+        with signals_ignored():
+            if not any(launch.results for launch in run.launches):
+                raise NotMeasuredError("interrupted before anything was measured") from None
+            _save(run, path)
+
+
+def _save(run: SuiteRun, path: Path) -> None:
+    try:
+        document.save(run, path)
+    except OSError as error:
+        raise NotMeasuredError(f"{path}: cannot be saved: {error.strerror}") from None

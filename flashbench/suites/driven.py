@@ -1,0 +1,105 @@
+"""The parent's end of a driver process: suites/driver.py in one revision's checkout."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from flashbench.builds.recipe import signal_name
+from flashbench.errors import NotMeasuredError
+from flashbench.suites.checkouts import Checkout
+from flashbench.suites.document import Status
+
+_DRIVER = Path(__file__).with_name("driver.py")
+
+
+class FailedError(Exception):
+    """A benchmark that has no number. status: why."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status: Status = status
+
+
+class Driven:
+    """One driver process. Use as a context manager: leaving it ends the process and its forks."""
+
+    def __init__(self, checkout: Checkout, suite: Path, timeout: float) -> None:
+        """suite: in the checkout. timeout: seconds of an answer. Raises NotMeasuredError if asv is
+        not installed."""
+        self.checkout, self.suite = checkout, suite
+        self._timeout = timeout
+        self._buffer = b""
+        self._socket, theirs = socket.socketpair()
+        paths = [*checkout.paths, *filter(None, [os.environ.get("PYTHONPATH")])]
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", str(_DRIVER), str(theirs.fileno()), str(os.getpid())],
+                cwd=checkout.folder,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C in the terminal is for the parent to handle
+            )
+        try:
+            started = self.ask(suite=str(suite))
+        except FailedError as error:
+            self.end()
+            raise NotMeasuredError(f"the suite's process did not start: {error}") from None
+        if "fatal" in started:
+            self.end()
+            raise NotMeasuredError(str(started["fatal"]))
+
+    def __enter__(self) -> "Driven":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Kill the process and its forks."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._socket.close()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """The answer to a request. Raises FailedError for a crash, time-out, exception or skip."""
+        end = monotonic() + self._timeout
+        try:
+            self._socket.settimeout(self._timeout)
+            self._socket.sendall(json.dumps(request).encode() + b"\n")
+            while b"\n" not in self._buffer:
+                self._socket.settimeout(max(0.01, end - monotonic()))
+                part = self._socket.recv(1 << 16)
+                if not part:
+                    raise FailedError("crashed", "the suite's process ended")
+                self._buffer += part
+        except TimeoutError:
+            self.end()
+            raise FailedError("timeout", f"no answer within {self._timeout:g} s") from None
+        except OSError:
+            raise FailedError("crashed", "the suite's process ended") from None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise FailedError("error", answer["error"])
+        if "skipped" in answer:
+            raise FailedError("skipped", answer["skipped"])
+        if "died" in answer:
+            code, last = answer["died"], answer["last"]
+            how = f"killed by {signal_name(-code)}" if code < 0 else f"exit status {code}"
+            raise FailedError("crashed", f"{how}: {last}" if last else how)
+        return answer

@@ -1,0 +1,324 @@
+"""`flashbench compare A B --asv` and `--pytest`, on a project that has both kinds of suite."""
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import forks
+import pytest
+from revisions.repository import Repository
+
+from flashbench.errors import Exit, InvalidInputError
+from flashbench.suites import document
+from flashbench.suites.asv_names import modules, with_matches
+from flashbench.suites.document import SuiteCase, SuiteLaunch, SuiteResult, SuiteRun, SuiteSide
+from flashbench.suites.judging import open_cases, report_suite
+from flashbench.verdict import Outcome
+
+pytestmark = pytest.mark.slow
+
+MODULE = "def work(n):\n    return sum(range(n * FACTOR))\n\n\nFACTOR, SIZE = 300, 100\n"
+SUITE = '''
+"""What asv can hold."""
+import os
+import shapes
+
+
+class Work:
+    params, param_names = [1, 2], ["n"]
+    repeat, warmup_time, sample_time = 2, 0, 0.001
+
+    def setup_cache(self):
+        with open(os.environ["MADE"], "a") as made:
+            made.write("x")
+        return 7
+
+    def setup(self, cache, n):
+        self.n = n * (cache == 7)
+
+    def time_work(self, cache, n):
+        shapes.work(self.n)
+
+    def teardown(self, cache, n):
+        del self.n
+
+
+def track_size():
+    return shapes.SIZE
+
+
+track_size.unit = "items"
+
+
+def peakmem_list():
+    return [0] * (2000 * shapes.SIZE)
+
+
+def time_skipped():
+    raise AssertionError("its setup skips it")
+
+
+def skip():
+    raise NotImplementedError
+
+
+time_skipped.setup = skip
+
+
+def time_abort():
+    os.abort()
+
+
+def time_raise():
+    raise ValueError("of course")
+'''
+TESTS = """
+import shapes
+
+
+def test_work(benchmark):
+    benchmark.pedantic(shapes.work, (1,), rounds=3)
+
+
+def test_wrong(benchmark):
+    assert benchmark.pedantic(shapes.work, (1,), rounds=3) < 0
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """A package in src/, an asv suite with a module that does not import, tests with
+    pytest-benchmark, results of asv; two commits, of which the second is five times slower."""
+    repository = Repository(tmp_path_factory.mktemp("suites") / "shapes")
+    repository.write("src/shapes/__init__.py", MODULE)
+    repository.write("asv.conf.json", '{ // of asv\n"benchmark_dir": "bench", }')
+    repository.write(".gitignore", "__pycache__\n")
+    repository.write("bench/__init__.py", "")
+    repository.write("bench/bench_shapes.py", SUITE)
+    repository.write("bench/bench_broken.py", "import nonesuch\n\ndef time_nothing(): pass\n")
+    repository.write("tests/bench.py", TESTS)
+    repository.write(".asv/results/mine.json", "{}")
+    repository.commit("Work")
+    repository.git("tag", "fast")
+    repository.edit("src/shapes/__init__.py", "300, 100", "6000, 400")
+    repository.commit("Work more")
+    return repository
+
+
+def compare(project: Repository, *arguments: object, **streams: int) -> Any:
+    cache = project.root.parent / "cache"
+    environment = {"FLASHBENCH_CACHE": str(cache), "MADE": str(cache.parent / "made")}
+    command = ["compare", "fast", "HEAD", *arguments]
+    return forks.run(command, project.root, environment, **streams)
+
+
+@pytest.fixture(scope="module")
+def measured(project: Repository) -> Any:
+    """The command, and its file."""
+    path = project.root.parent / "asv.json"
+    asked = ["--asv", "bench_shapes", "--run-file", path, "--launches", 30, "--format", "json"]
+    return compare(project, *asked), path
+
+
+def test_every_kind_of_asv_benchmark_is_judged(measured: Any) -> None:
+    """Times, numbers and memory have verdicts; what is skipped or fails has its reason."""
+    done, _ = measured
+    assert done.returncode == Exit.REGRESSION, done.stderr
+    rows = {row["case"]: row for row in json.loads(done.stdout)["rows"]}
+    verdicts = {name.removeprefix("bench_shapes."): row["verdict"] for name, row in rows.items()}
+    assert verdicts["Work.time_work(1)"] == verdicts["Work.time_work(2)"] == "SLOWER"
+    assert verdicts["track_size"] == verdicts["peakmem_list"] == "SLOWER"
+    assert rows["bench_shapes.track_size"]["speedup"] == 0.25
+    failed = {name: rows[f"bench_shapes.{name}"] for name in ("time_skipped", "time_abort")}
+    assert {row["verdict"] for row in failed.values()} == {"NOT MEASURED"}
+    assert "NotImplementedError" in failed["time_skipped"]["reason"]
+    assert "killed by SIGABRT" in failed["time_abort"]["reason"]
+    assert "ValueError: of course" in rows["bench_shapes.time_raise"]["reason"]
+
+
+def test_setup_cache_runs_once_a_revision_and_asv_keeps_its_own(
+    measured: Any, project: Repository
+) -> None:
+    """The suite's cache is made twice for all launches; nothing in the repository changes."""
+    assert (project.root.parent / "made").read_text() == "xx"
+    assert (project.root / ".asv/results/mine.json").read_text() == "{}"
+    assert project.git("status", "--porcelain").strip() == ""
+    launches = document.load(measured[1]).launches
+    assert [launch.index for launch in launches] == list(range(len(launches)))
+    assert max(len(launch.results) for launch in launches[2:]) <= 4  # what fails twice is given up
+
+
+def test_the_file_is_judged_again_and_only_its_own_comparison_resumes(
+    measured: Any, project: Repository
+) -> None:
+    """`compare FILE` prints the verdicts; the same command finds none open, another is refused."""
+    done, path = measured
+    again = forks.run(["compare", path, "--format", "json"], project.root)
+    assert (again.returncode, again.stdout) == (done.returncode, done.stdout)
+    shown = forks.run(["show", path], project.root)
+    assert shown.returncode == Exit.PASS
+    assert "bench_shapes.track_size" in shown.stdout
+    before = path.read_bytes()
+    resumed = compare(project, "--asv", "bench_shapes", "--run-file", path, "--launches", 30)
+    assert resumed.returncode == Exit.REGRESSION
+    assert path.read_bytes() == before
+    other = compare(project, "--asv", "track", "--run-file", path)
+    assert (other.returncode, other.stdout) == (Exit.USAGE, "")
+    assert "holds another comparison" in other.stderr
+
+
+def test_an_interrupt_keeps_the_launches(project: Repository) -> None:
+    """Ctrl-C exits with 4 and the command that resumes; it does."""
+    path = project.root.parent / "cut.json"
+    asked = ["--asv", "track", "--run-file", path]
+    cache = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
+    command = forks.start(["compare", "fast", "HEAD", *asked], project.root, cache)
+    while not path.exists():
+        assert command.poll() is None
+        time.sleep(0.02)
+    command.send_signal(signal.SIGINT)
+    _, said = command.communicate()
+    assert command.returncode == Exit.NOT_MEASURED
+    assert f"--run-file {path}; the verdicts so far" in said
+    before = document.load(path).launches[0]
+    assert compare(project, *asked, "--launches", 2).returncode == Exit.UNDECIDED
+    assert document.load(path).launches[0] == before
+
+
+def test_pytest_benchmarks_are_measured_in_pairs_of_processes(project: Repository) -> None:
+    """A test's samples become a launch of either revision; a failing test has pytest's words."""
+    done = compare(project, "--pytest", "tests/bench.py", "--launches", 2, "--format", "json")
+    rows = {row["case"]: row for row in json.loads(done.stdout)["rows"]}
+    assert list(rows) == ["tests/bench.py::test_work", "tests/bench.py::test_wrong"]
+    assert rows["tests/bench.py::test_work"]["launches"] == 2
+    assert rows["tests/bench.py::test_work"]["speedup"] < 0.7
+    assert done.returncode == Exit.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "said"),
+    [
+        (["--asv", "nonesuch"], Exit.NOT_MEASURED, "bench_broken cannot be imported: Module"),
+        (["--asv", "a("], Exit.USAGE, "not a regular expression"),
+        (["--asv", "x", "--shape", "1,1,1,1"], Exit.USAGE, "--shape is not for --asv"),
+        (["--asv", "x", "--pytest", "tests/bench.py"], Exit.USAGE, "two suites"),
+        (["--pytest", "tests/none.py::test"], Exit.USAGE, "no such file"),
+    ],
+)
+def test_wrong_requests_are_one_line(
+    project: Repository, asked: list[str], code: Exit, said: str
+) -> None:
+    """The error names the flag and the fix."""
+    done = compare(project, *asked)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_code_of_the_working_tree_is_no_revision(project: Repository) -> None:
+    """A suite that imports from the working tree measures neither revision: refused."""
+    tree = project.root / "src"
+    text = (
+        f"import sys\nsys.path.insert(0, {str(tree)!r})\nimport shapes\n\ndef track_x(): return 1\n"
+    )
+    project.write("bench/bench_tree.py", text)
+    try:
+        done = compare(project, "--asv", "track_x", "--run-file", project.root.parent / "tree.json")
+    finally:
+        (project.root / "bench/bench_tree.py").unlink()
+    assert done.returncode == Exit.NOT_MEASURED
+    assert "shapes was imported from the working tree" in done.stderr
+
+
+def test_equal_revisions_are_not_measured(project: Repository) -> None:
+    """The same files give the same times: exit code 0 and no file. Files of comparisons in the
+    working tree are none of its sources."""
+    path = project.root.parent / "same.json"
+    cache = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
+    same = ["compare", "HEAD", "WORKTREE", "--asv", "track", "--run-file", path]
+    done = forks.run(same, project.root, cache)
+    assert (done.returncode, path.exists()) == (Exit.PASS, False)
+    assert "same-build" in done.stdout
+
+
+def test_only_modules_that_may_match_are_imported(tmp_path: Path) -> None:
+    """Of hundreds of modules those with the name, with heirs of it, or with anything dynamic."""
+    for number in range(300):
+        text = f"class Suite{number}:\n    def time_{number}(self): pass\n"
+        (tmp_path / f"bench_{number}.py").write_text(text)
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner/__init__.py").write_text("")
+    (tmp_path / "inner/bench_heir.py").write_text("class Heir(Base): pass\n")
+    (tmp_path / "bench_loop.py").write_text("for n in range(3):\n    globals()[f'time_{n}'] = n\n")
+    (tmp_path / "bench_star.py").write_text("from somewhere import *\n")
+    assert len(modules(tmp_path)) == 305
+    always = ["bench_loop", "bench_star"]
+    assert sorted(with_matches(tmp_path, r"Suite17\.time_17$")) == sorted(["bench_17", *always])
+    heirs = with_matches(tmp_path, r"Heir\.time_8$")
+    assert sorted(heirs) == sorted(["inner.bench_heir", *always])
+    assert "bench_23" in with_matches(tmp_path, r"bench_23.Suite23.time_23\(10\)")
+    (tmp_path / "bench_loop.py").unlink()
+    (tmp_path / "bench_star.py").unlink()
+    assert with_matches(tmp_path, "found by no reading") == modules(tmp_path)
+
+
+def _run(ratios: list[float], unit: str = "seconds") -> SuiteRun:
+    side = SuiteSide(revision="x", commit="1" * 40)
+    return SuiteRun(
+        tool="asv",
+        asked=["x"],
+        a=side,
+        b=SuiteSide(revision="y", commit="2" * 40),
+        tolerance=0.01,
+        confidence=0.95,
+        cases=[SuiteCase(name="case", unit=unit)],
+        launches=[
+            SuiteLaunch(
+                index=index,
+                complete=True,
+                results=[SuiteResult(case="case", a=[[1.0], [1.1]], b=[[ratio], [1.1 * ratio]])],
+            )
+            for index, ratio in enumerate(ratios)
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratios", "outcome"),
+    [
+        ([2.0, 2.1, 1.9, 2.05, 1.95, 2.0, 2.02], Outcome.SLOWER),
+        ([0.5, 0.52, 0.49, 0.5, 0.51, 0.5, 0.495], Outcome.FASTER),
+        ([1.0005, 0.9995, 1.0, 1.0002, 0.9998] * 3, Outcome.SAME),
+        ([1.0, 1.1], Outcome.UNDECIDED),
+    ],
+)
+def test_pairs_of_launches_decide(ratios: list[float], outcome: Outcome) -> None:
+    """The ratio of passes that ran side by side, by the rule of two revisions."""
+    run = _run(ratios)
+    assert [verdict.outcome for verdict in report_suite(run).report.verdicts] == [outcome]
+    assert bool(open_cases(run)) is (outcome is Outcome.UNDECIDED)
+
+
+def test_numbers_without_a_ratio_are_not_measured() -> None:
+    """A tracked zero says so."""
+    (verdict,) = report_suite(_run([0.0] * 8, "items")).report.verdicts
+    assert (verdict.outcome, verdict.reason) == (
+        Outcome.NOT_MEASURED,
+        "a ratio needs numbers above 0 on both sides",
+    )
+
+
+@pytest.mark.parametrize("damage", ['{"format"', '"confidence":7', '"version":9', '"case":[]'])
+def test_damaged_files_are_refused(tmp_path: Path, damage: str) -> None:
+    """One line, whatever is in them."""
+    path = tmp_path / "suite.json"
+    document.save(_run([1.0]), path)
+    text = path.read_text()
+    name = damage.partition(":")[0]
+    path.write_text(
+        text[: len(text) // 2] if name == damage else text.replace(name, f'{damage},"x"', 1)
+    )
+    with pytest.raises(InvalidInputError, match=str(path)):
+        document.load(path)
