@@ -24,9 +24,11 @@ from flashbench.verdict import DECIDED, Outcome, judge
 FloatArray = NDArray[np.float64]
 MOST_LAUNCHES = 40  # for a planned comparison
 POWERS = (0.8, 0.95)
+TOLERANCES = (0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)  # that `compare` may choose
 _ALARMS = (Outcome.FASTER, Outcome.SLOWER, Outcome.PERHAPS_FASTER, Outcome.PERHAPS_SLOWER)
 _DRAWS = 200  # resamples of a comparison's launches, for the smallest detectable change
 _STEPS = 6  # changes tried per doubling
+_EVERY = 5  # launches after which the attainable tolerance is computed
 _SURE = 0.05  # how often a machine that keeps the promised rate is reported to miss it
 
 
@@ -37,7 +39,8 @@ class CaseNoise:
     alarms: comparisons that were called FASTER or SLOWER, perhaps with "?", at any look. deviation:
     standard deviation of one launch's log-ratio; None with fewer than two. detectable: by power,
     (MOST_LAUNCHES,): the smallest change (0.02 is 2 %) that is FASTER or SLOWER after that
-    many launches, as are all larger ones; infinite if there is none.
+    many launches, as are all larger ones; infinite if there is none. ratios: (launches,) the
+    log-ratios.
     """
 
     case: Case
@@ -45,6 +48,7 @@ class CaseNoise:
     undecided: int
     deviation: float | None
     detectable: dict[float, FloatArray]
+    ratios: FloatArray
 
     def launches_for(self, change: float, power: float) -> int | None:
         """Fewest launches that find a change of this size; None: more than MOST_LAUNCHES."""
@@ -112,6 +116,7 @@ def compare_with_itself(
                 sum(outcome.last not in DECIDED for outcome in outcomes),
                 float(np.std(ratios, ddof=1)) if len(ratios) > 1 else None,
                 detectable_changes(ratios, len(whole), tolerance, alpha),
+                ratios,
             )
         )
     return SelfComparison(
@@ -132,8 +137,7 @@ def detectable_changes(
     """
     if len(ratios) < 2:
         return {power: np.full(MOST_LAUNCHES, math.inf) for power in POWERS}
-    rng = np.random.default_rng(0)  # the same file gives the same table
-    draws = rng.choice(ratios - np.median(ratios), (_DRAWS, MOST_LAUNCHES))
+    draws = _unchanged(ratios)
     level, limit = simultaneous_alpha(alpha, family), math.log1p(tolerance)
     changes = _changes(tolerance)
     shifts = np.log1p(changes)
@@ -145,6 +149,32 @@ def detectable_changes(
         found[change, draw] = exceeds(rows, limit, level)
         share[n - 1] = found.mean(axis=1)
     return {power: _smallest(share >= power, changes) for power in POWERS}
+
+
+def attainable_tolerances(ratios: FloatArray, family: int, alpha: float) -> FloatArray:
+    """(MOST_LAUNCHES,): the smallest of TOLERANCES at which an unchanged case would be SAME
+    after so many launches in 80 % of comparisons; infinite if none is large enough. ratios, family
+    as for `detectable_changes`."""
+    attained = np.full(MOST_LAUNCHES, math.inf)
+    if len(ratios) < 2:
+        return attained
+    draws = _unchanged(ratios)
+    level = simultaneous_alpha(alpha, family)
+
+    def is_same(rows: FloatArray, limit: float) -> NDArray[np.bool_]:
+        return exceeds(rows, -limit, level) & exceeds(-rows, -limit, level)
+
+    left = list(TOLERANCES)  # not attained yet
+    for n in range(_EVERY, MOST_LAUNCHES + 1, _EVERY):
+        while left and is_same(draws[:, :n], math.log1p(left[-1])).mean() >= POWERS[0]:
+            attained[n - 1 :] = left.pop()
+    return attained
+
+
+def _unchanged(ratios: FloatArray) -> FloatArray:
+    """(_DRAWS, MOST_LAUNCHES): launches of comparisons without a change, drawn with replacement."""
+    rng = np.random.default_rng(0)  # the same file gives the same table
+    return rng.choice(ratios - np.median(ratios), (_DRAWS, MOST_LAUNCHES))
 
 
 def _changes(tolerance: float) -> FloatArray:

@@ -1,7 +1,8 @@
 """Machine profile: the noise and the peak rates that were measured on a machine.
 
 From the noise (`flashbench aa`) `run` and `compare` predict, before they start, what they can
-detect; from the peak rates (`info --peak`) `profile` computes floors. Neither affects a verdict.
+detect, and `compare` takes its default tolerance; from the peak rates (`info --peak`) `profile`
+computes floors.
 """
 
 import os
@@ -28,7 +29,9 @@ class Noise(msgspec.Struct, kw_only=True, frozen=True):
     """One device: false alarms in `aa`, and the change found with 80 % power by 1, 2, ... launches.
 
     detectable, detectable_worst: that change, as the median over cases and the worst case; None if
-    no change is found reliably.
+    no change is found reliably. attainable: by launches, the smallest tolerance at which every
+    case of an unchanged build is SAME, each with 80 % power; None if none is; empty from an older
+    version.
     """
 
     device: str  # "cpu" or "cuda"
@@ -41,6 +44,7 @@ class Noise(msgspec.Struct, kw_only=True, frozen=True):
     compared: int  # cases times comparisons
     detectable: list[float | None]
     detectable_worst: list[float | None]
+    attainable: list[float | None] = []
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -168,6 +172,34 @@ def ask_nvidia_smi(*fields: str) -> list[str]:
         return [""] * len(fields)
     values = [value.strip() for value in done.stdout.partition("\n")[0].split(",")]
     return values if len(values) == len(fields) else [""] * len(fields)
+
+
+def attainable_tolerance(
+    profile: Profile, device: str, metric: str, threads: int | None, launches: int, wanted: float
+) -> tuple[float, str]:
+    """The tolerance at which this machine can call an unchanged build SAME, at least `wanted`, and
+    one line on it; `wanted` and "" where that is attained or the machine unknown.
+
+    threads None: as in the newest entry, since only torch knows how many it takes.
+    """
+    name = name_of(device)
+    for noise in reversed(profile.noise):
+        if (noise.device, noise.name, noise.metric) != (device, name, metric):
+            continue
+        if not noise.attainable or threads not in (None, noise.threads):
+            continue
+        attained = noise.attainable[min(launches, len(noise.attainable)) - 1]
+        if attained is not None and attained <= wanted:
+            break
+        line = f"according to its profile of {noise.measured[:10]}, this machine cannot call an "
+        line += f"unchanged build SAME at {100 * wanted:g} % within {launches} launches "
+        line += f"({noise.cases} cases, 80 % power each)"
+        if attained is None:
+            return wanted, f"{line}, nor at a larger tolerance"
+        return attained, (
+            f"tolerance {100 * attained:g} %: {line}; --tolerance {100 * wanted:g}% insists"
+        )
+    return wanted, ""
 
 
 def outlook(

@@ -17,6 +17,8 @@ from synthetic import make_cases, make_pair
 from flashbench import machine, runfile
 from flashbench.aa import (
     MOST_LAUNCHES,
+    TOLERANCES,
+    attainable_tolerances,
     chance_of_as_many,
     compare_with_itself,
     detectable_changes,
@@ -27,7 +29,9 @@ from flashbench.launches import collect
 from flashbench.report import report_builds
 from flashbench.runfile import BuildIdentity, Pair, RunFile
 from flashbench.stats.proportion import Rate
+from flashbench.stats.sequential import anytime_shifts
 from flashbench.until_decided import decided_cases
+from flashbench.verdict import Outcome, outcome_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -155,6 +159,26 @@ def test_more_launches_and_less_power_see_smaller_changes() -> None:
     assert (found[0.8] > 0.01).all()  # what is within the tolerance is never called different
 
 
+def test_what_is_attainable_is_attained() -> None:
+    """At the tolerance that is promised fresh unchanged cases are SAME in 80 %, about; at the next
+    smaller one in fewer. It falls with launches; noise above all tolerances attains none."""
+    rng = np.random.default_rng(5)
+    found = attainable_tolerances(0.02 * rng.standard_normal(400), 8, 0.05)
+    assert all(np.diff(found[4:]) <= 0)
+    assert np.isinf(found[3])
+    rows = 0.02 * rng.standard_normal((200, 20))
+    shifts = anytime_shifts(rows, 0.05 / 8)
+    limit = found[19]
+    smaller = TOLERANCES[TOLERANCES.index(limit) - 1]
+    shares = [
+        np.mean([outcome_of(shift, np.log1p(t)) is Outcome.SAME for shift in shifts])
+        for t in (limit, smaller)
+    ]
+    assert shares[0] > 0.75
+    assert shares[1] < 0.8
+    assert np.isinf(attainable_tolerances(rng.standard_normal(50), 8, 0.05)).all()
+
+
 @pytest.mark.parametrize(
     ("count", "trials", "probability", "as_many"),
     [(0, 0, 0.05, 1.0), (0, 20, 0.05, 1.0), (1, 1, 0.05, 0.05), (1, 2, 0.05, 0.0975)],
@@ -251,6 +275,7 @@ def test_command_measures_prints_and_keeps(tmp_path: Path, monkeypatch: pytest.M
     assert table["summary"]["family_alarms"]["trials"] == 2
     (kept,) = machine.load(tmp_path / "machine.json").noise
     assert (kept.device, kept.cases, kept.compared) == ("cpu", 1, 2)
+    assert len(kept.attainable) == MOST_LAUNCHES
     again = [*command, "--resume", str(tmp_path / "aa.json"), "--format", "json"]
     second = forks.run(again, tmp_path)
     assert json.loads(second.stdout) == table

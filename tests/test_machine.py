@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from synthetic import make_cases, make_pair
 
 from flashbench import machine
+from flashbench.cli.compare import command
+from flashbench.cli.measuring import default_tolerance
 from flashbench.errors import InvalidInputError
-from flashbench.runfile import Environment
+from flashbench.runfile import Environment, RunFile
 
 HERE = Environment(cpu="a CPU", threads=2, gpu="a GPU")
 CURVE = [None, None, *(0.12 / n for n in range(1, 39))]
@@ -60,6 +64,68 @@ def test_no_advice_from_another_machine(device: str, metric: str, threads: int) 
     here = Environment(cpu="a CPU", threads=threads)
     assert machine.outlook(machine.Profile(noise=[noise()]), here, device, metric, 10, 0.01) is None
     assert machine.outlook(machine.Profile(), HERE, "cpu", "wall", 10, 0.01) is None
+
+
+def attainable(
+    device: str = "cpu", threads: int | None = None, launches: int = 40, **changed: object
+):  # type: ignore[no-untyped-def]
+    curve = [None] * 9 + [0.05] * 10 + [0.02] * 21
+    kept = noise(machine.cpu_name(), **({"attainable": curve} | changed))
+    profile = machine.Profile(noise=[kept])
+    return machine.attainable_tolerance(profile, device, "wall", threads, launches, 0.01)
+
+
+def test_the_attainable_tolerance_is_chosen_aloud() -> None:
+    """The tolerance by so many launches, with where it is from and how to insist on the default."""
+    chosen, line = attainable()
+    assert chosen == 0.02
+    assert line == (
+        "tolerance 2 %: according to its profile of 2026-01-01, this machine cannot call an "
+        "unchanged build SAME at 1 % within 40 launches (8 cases, 80 % power each); "
+        "--tolerance 1% insists"
+    )
+    assert attainable(launches=12)[0] == 0.05
+    assert attainable(launches=400)[0] == 0.02
+    chosen, line = attainable(launches=5)
+    assert chosen == 0.01
+    assert line.endswith("within 5 launches (8 cases, 80 % power each), nor at a larger tolerance")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"attainable": [0.01] * 40}, {"attainable": []}, {"metric": "graph"}, {"device": "cuda"}],
+)
+def test_the_default_tolerance_stays(other: dict[str, object]) -> None:
+    """Where it is attained, and without an entry for this device, its threads and its metric."""
+    assert attainable(threads=3) == attainable(**other) == (0.01, "")
+
+
+def test_flag_and_resumed_file_outrank_the_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The profile replaces only the default; one that is damaged changes nothing."""
+    file = tmp_path / "machine.json"
+    monkeypatch.setenv("FLASHBENCH_MACHINE", str(file))
+    monkeypatch.chdir(tmp_path)
+    machine.keep(noise(machine.cpu_name(), attainable=[0.03] * 40), file)
+
+    def tolerance(*flags: str, resumed: RunFile | None = None) -> float:
+        context = command.make_context("compare", ["A", "B", "--device", "cpu", *flags])
+        return default_tolerance(context, context.params, resumed)
+
+    assert tolerance() == 0.03
+    assert "tolerance 3 %: according to" in capsys.readouterr().err
+    run = make_pair(np.random.default_rng(0), cases=make_cases(1), launches=1)
+    assert run.pair is not None
+    run.pair.tolerance = 0.04
+    assert tolerance(resumed=run) == 0.04
+    assert tolerance("--tolerance", "2%", resumed=run) == 0.02
+    (tmp_path / "pyproject.toml").write_text('[tool.flashbench.compare]\ntolerance = "5%"\n')
+    assert tolerance() == 0.05
+    (tmp_path / "pyproject.toml").unlink()
+    file.write_text("{")
+    assert tolerance() == 0.01
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": "other"}', '{"version": 99}', "\x00", "{"])

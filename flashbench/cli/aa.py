@@ -84,7 +84,12 @@ OLD, NEW = "A", "B"
     help="Resume the run file of an earlier `aa`, or print its table again.",
 )
 @force_option
-@click.option("--save", is_flag=True, help="Save the result in the machine's profile.")
+@click.option(
+    "--save",
+    is_flag=True,
+    help="Save the result in the machine's profile. Where an unchanged build cannot be SAME at 1 %, "
+    "`compare` of two revisions takes its default tolerance from there.",
+)
 @table_options
 def command(**options: Any) -> int:
     """Compare a build with itself repeatedly: any change found is a false alarm.
@@ -210,12 +215,15 @@ def _save(run: "RunFile", found: "SelfComparison") -> None:
     import numpy as np
 
     from flashbench import machine
+    from flashbench.aa import attainable_tolerances
 
     for device in sorted({noise.case.device for noise in found.cases}):
         of_device = [noise for noise in found.cases if noise.case.device == device]
         name, threads = machine.identify(run.environment, device)
         curves = np.stack([noise.detectable[0.8] for noise in of_device])
         median = np.quantile(curves, 0.5, axis=0, method="higher")
+        family = len(run.cases)
+        attained = [attainable_tolerances(n.ratios, family, found.alpha) for n in of_device]
         machine.keep(
             machine.Noise(
                 device=device,
@@ -228,6 +236,7 @@ def _save(run: "RunFile", found: "SelfComparison") -> None:
                 compared=sum(noise.alarms.trials for noise in of_device),
                 detectable=_finite(median.tolist()),
                 detectable_worst=_finite(curves.max(axis=0).tolist()),
+                attainable=_finite(np.max(attained, axis=0).tolist()),
             ),
             machine.path(),
         )

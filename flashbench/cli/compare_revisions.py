@@ -9,6 +9,7 @@ import click
 
 from flashbench.cli.measuring import (
     after_builds,
+    default_tolerance,
     plan_options,
     refuse_given,
     tell,
@@ -69,6 +70,7 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
     path = options["run_file"] or resume or new_run_file("compare")
     refuse_run_file(options["output"], path)
     with run_file(path, "--run-file", resume, force=options["force"]) as resumed:
+        options = options | {"tolerance": default_tolerance(context, options, resumed)}
         builds = _build(options)
         # The request was measured already.
         if resumed is None and not options["even_if_same"] and builds[OLD].is_same_as(builds[NEW]):

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.candidates import OURS, baselines, parse_candidates
-from flashbench.cli.measuring import device_of, is_given, plan_options, rate_of
+from flashbench.cli.measuring import (
+    default_tolerance,
+    device_of,
+    is_given,
+    plan_options,
+    rate_of,
+)
 from flashbench.cost import store
 from flashbench.cost.estimate import Seconds, Work, slowest_share
 from flashbench.cost.forecast import Forecast, Part, measuring_parts, parts_until_decided, source
@@ -102,7 +108,8 @@ def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
     known = _known(device, options)
     found = _forecast("compare", work, known, plan, options)
     _add_builds(found, project, revisions, 1, options)
-    parts, launches = parts_until_decided(work, known, options["tolerance"], options["confidence"])
+    tolerance = options["tolerance"] if options.get("on") else default_tolerance(context, options)
+    parts, launches = parts_until_decided(work, known, tolerance, options["confidence"])
     found.parts += parts
     found.sources += [source(known, work), launches]
     found.work, found.known = work, known

@@ -14,13 +14,15 @@ from click.core import ParameterSource
 from flashbench import operations
 from flashbench.cost.money import DevicePrice, Money, price_of, read_prices, seconds_of
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.machine import name_of
+from flashbench.machine import attainable_tolerance, load, name_of, path
+from flashbench.metric import metric_of
 from flashbench.operations import Operation, Sizes
 from flashbench.render.escape import printable
 
 if TYPE_CHECKING:
     from flashbench.measure.plan import Plan
     from flashbench.revisions.revision import Revision
+    from flashbench.runfile import RunFile
 
 
 def chosen_shapes(options: dict[str, Any], operation: Operation) -> list[Sizes]:
@@ -113,6 +115,31 @@ def device_of(wanted: str) -> str:
     if wanted == "auto":
         return "cuda" if name_of("cuda") else "cpu"
     return wanted
+
+
+def default_tolerance(
+    context: click.Context, options: dict[str, Any], resumed: "RunFile | None" = None
+) -> float:
+    """A comparison's tolerance: that of flag or setting; else of the file that is resumed, which a
+    newer profile must not refuse; else the default, or what the machine's profile says can be had.
+    """
+    tolerance: float = options["tolerance"]
+    if context.get_parameter_source("tolerance") is not ParameterSource.DEFAULT:
+        return tolerance
+    if resumed is not None and resumed.pair is not None:
+        return resumed.pair.tolerance
+    device = device_of(options["device"])
+    try:
+        profile = load(path())
+    except InvalidInputError:  # the advice before the first launch reports it
+        return tolerance
+    metric = metric_of(device, options["metric"])
+    chosen, line = attainable_tolerance(
+        profile, device, metric, options["threads"], options["launches"], tolerance
+    )
+    if line:
+        tell(line)
+    return chosen
 
 
 def after_builds(plan: "Plan", options: dict[str, Any]) -> "Plan":
