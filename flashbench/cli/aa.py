@@ -87,8 +87,8 @@ OLD, NEW = "A", "B"
 @click.option(
     "--save",
     is_flag=True,
-    help="Save the result in the machine's profile. Where an unchanged build cannot be SAME at 1 %, "
-    "`compare` of two revisions takes its default tolerance from there.",
+    help="Save the result in the machine's profile. Where an unchanged build cannot be SAME at "
+    "1 %, `compare` of two revisions takes its default tolerance from there.",
 )
 @table_options
 def command(**options: Any) -> int:
