@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from flashbench.cli.measuring import is_given, tell
+from flashbench.cloud.follow import intact
 from flashbench.cloud.job import RemoteJob
 from flashbench.cloud.record import Record
 from flashbench.cloud.remote_command import RemoteCommand
@@ -15,6 +16,7 @@ from flashbench.cloud.sky import SHORTEST_LIFE, Rental, split_bucket
 from flashbench.cloud.wheels import find_wheels
 from flashbench.errors import InvalidInputError
 from flashbench.revisions import read
+from flashbench.runfile import load
 
 RENTED = ("gpu", "money_limit", "spot", "infra", "image", "bucket", "down", "machines")
 REACHED = ("ssh", "ssh_config", "shutdown")
@@ -38,6 +40,8 @@ def choose_machines(context: click.Context, options: dict[str, Any]) -> list[str
             options["money_limit"] /= options["machines"]
         return [f"{options['gpu']} {index}" for index in range(1, options["machines"] + 1)]
     hosts = [host.strip() for host in options["ssh"].split(",")]
+    if not all(hosts):
+        raise InvalidInputError(f"--ssh {options['ssh']!r} names no host; write user@host")
     if len(set(hosts)) < len(hosts):
         raise InvalidInputError(f"--ssh {options['ssh']} names a machine twice; drop one")
     return hosts
@@ -89,22 +93,16 @@ def job_of(wanted: RemoteCommand, options: dict[str, Any]) -> RemoteJob:
         extras=f"[{','.join(extras)}]" if extras else "",
         off=options["shutdown"],
         wheels=find_wheels(options["wheels"]),
-        earlier=[run_file] if run_file is not None and _is_intact(run_file) else [],
+        earlier=_earlier(run_file, options),
     )
 
 
-def _is_intact(run_file: Path) -> bool:
-    """Whether a run file can be resumed there; says so if it is damaged."""
-    from flashbench.run_reader import load
-
-    if not run_file.is_file():
-        return False
-    try:
-        load(run_file)
-    except InvalidInputError as error:
-        tell(f"warning: {error}; it is not sent, and set aside once the job's results are here")
-        return False
-    return True
+def _earlier(run_file: Path | None, options: dict[str, Any]) -> list[Path]:
+    """The run file to resume there, if any; sets one aside that was cut short."""
+    if run_file is None or not run_file.exists():
+        return []
+    found = load(run_file) if options["dry_run"] else intact(run_file, tell)
+    return [] if found is None else [run_file]
 
 
 def _called(wanted: RemoteCommand) -> str:

@@ -18,6 +18,7 @@ from flashbench.runfile import RunFile, load
 _FIRST_POLL, _LONGEST_POLL = 0.5, 15.0
 _PULL_SECONDS = 60.0
 _DEAD_POLLS = 3
+_HEAD = b'{"format":"flashbench-run"'  # of every run file
 Tell = Callable[[str], None]
 
 
@@ -117,11 +118,11 @@ def take_home(fetched: Path, target: Path, tell: Tell) -> tuple[str, str]:
 
 def intact(path: Path, tell: Tell) -> RunFile | None:
     """A run file; None if it is damaged, as by a copy that was cut short. It is then set aside,
-    because every later try would fail at it. Raises InvalidInputError for what is no file."""
+    because every later try would fail at it. Raises InvalidInputError for other files."""
     try:
         return load(path)
     except InvalidInputError as error:
-        if not path.is_file():
+        if not path.is_file() or path.read_bytes()[: len(_HEAD)] not in (_HEAD, b""):
             raise
         aside = path.with_name(f"{path.name}.damaged")
         count = 1

@@ -2,6 +2,7 @@
 again."""
 
 import os
+import shlex
 import signal
 from pathlib import Path
 
@@ -133,3 +134,20 @@ def test_what_machines_cannot_share_is_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
     assert not list(Path(os.environ["XDG_STATE_HOME"]).rglob("job.json"))
+
+
+def test_rented_machines_share_limits(
+    sent: list[str], project: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dry run shows the command of each, which holds by itself; nothing is rented without yes."""
+    several = ["cloud", "run", "--gpu", "L4", "--machines", "2", "--money-limit", "5", *sent]
+    assert flashbench(*several, "--dry-run", *RUN) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "-- run" in line]
+    assert [line.split(": ")[1] for line in lines] == ["L4 1", "L4 2"]
+    _, *first = shlex.split(lines[0].split(": ", 2)[2])
+    assert flashbench(*first[:2], "--dry-run", *first[2:]) == 0
+    shown = capsys.readouterr()
+    assert "its whole life 2.50 USD" in shown.out
+    assert "--shard 1/2" in shown.out
+    assert flashbench(*several, *RUN) == 2
+    assert "nothing was rented" in capsys.readouterr().err

@@ -336,6 +336,9 @@ def test_results_survive_a_spot_machine_lost_near_the_time_limit(
         (["--gpu", "L4", "--ssh", "me@there"], "name a GPU to rent with --gpu, or a machine"),
         (["--ssh", "me@there", "--spot"], "--spot is for a machine that is rented"),
         (["--ssh", "-oProxyCommand=x"], "names no host"),
+        (["--ssh", ""], "names no host"),
+        (["--ssh", "a,"], "names no host"),
+        (["--ssh", "a,b,a"], "names a machine twice"),
         (["--gpu", "L4", "--time-limit", "10m"], "needs 20m or more"),
         (["--gpu", "L4", "--wheel", "none.whl"], "no wheel is there"),
         (["--gpu", "L4", "--bucket", "mine/runs"], "--bucket 'mine/runs' names no bucket"),
@@ -366,6 +369,7 @@ def test_a_wrong_option_is_one_line(
         (["compare", "first", "HEAD", "-o", "t.md"], "-o names something of this machine"),
         (["compare", "first", "HEAD", "--launches", "x"], "'x' is not a whole number"),
         (["compare", "first", "nowhere"], "is no commit"),
+        (["run", "-o", "k.py"], "k.py: not a JSON run file"),
         (["compare", "first", "HEAD@{0}"], "means nothing in a copy of the repository"),
     ],
 )
