@@ -359,3 +359,20 @@ def test_nothing_measured_is_code_4(tmp_path: Path) -> None:
     assert done.returncode == 4
     assert "raises could not be measured at all" in done.stderr
     assert {r.status for r in results(runfile.load(path), "sdpa")} == {"ok"}
+
+
+def test_the_table_of_a_run_is_arranged(tmp_path: Path) -> None:
+    """--columns, --sort, --only and --group are those of `show`, also with --resume; an unknown
+    column is refused before anything is measured."""
+    arguments = ("run", "--shape", "1,1,8,8", "--baseline-only", "-o", "run.json")
+    for wrong in (("--columns", "spedup"), ("--sort", "spedup"), ("--only", "SAME")):
+        done = forks.run((*arguments, *wrong), tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert wrong[0] in done.stderr
+        assert list(tmp_path.iterdir()) == []
+    (tmp_path / "run.json").write_bytes((ROOT / "tests/golden/a.json").read_bytes())
+    wish = ("--columns", "verdict", "--sort", "-speedup", "--only", "SLOWER", "--group", "dtype")
+    shown = forks.run(("show", "run.json", *wish), tmp_path)
+    resumed = forks.run(("run", "--resume", "run.json", *wish), tmp_path)
+    assert resumed.stdout == shown.stdout
+    assert shown.stdout.count("SLOWER") >= 1

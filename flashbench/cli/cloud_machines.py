@@ -55,7 +55,7 @@ def measure_on_machines(
     with run_file(path, "-o", None, force=False) as resumed:
         outcome = measure_on_slots(plan, path, slots, flags, tell, resumed)
     again = shlex.join(["flashbench", *sys.argv[1:]])
-    return finish(outcome, path, wanted.context.params["format_"], again)
+    return finish(outcome, path, wanted.context.params, again)
 
 
 def _require_run(wanted: RemoteCommand, options: dict[str, Any]) -> Path:

@@ -8,6 +8,7 @@ import click
 
 from flashbench.cli.measuring import is_given, refuse_given, tell
 from flashbench.cli.options import (
+    ARRANGEMENT,
     arrangement_options,
     build_timeout_option,
     effort_options,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 ALLOWABLE = ("undecided", "not-measured", "different-machine")
 _OF_FILES = {"a", "b", "against", "metric", "tolerance", "confidence", "output_format", "output"}
-_OF_FILES |= {"allow", "exit_zero", "columns", "sort", "only", "group", "plot"}
+_OF_FILES |= {"allow", "exit_zero", "plot", *ARRANGEMENT}
 # Formats whose readers do not see stderr.
 _REPORTS = ("markdown", "json", "github", "junit")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.measuring import is_given, tell
-from flashbench.cli.options import together
+from flashbench.cli.options import ARRANGEMENT, together
 from flashbench.cli.parameter_types import Count
 from flashbench.errors import InvalidInputError
 from flashbench.metric import metrics_of
@@ -76,7 +76,7 @@ fleet_options = together(
     click.option("--child", is_flag=True, hidden=True),
 )
 # Options of `run` that do not determine what is measured, and --budget, which tasks share.
-_NOT_PLAN = {"shard", "child", "resume", "output", "force", "format_", "budget"}
+_NOT_PLAN = {"shard", "child", "resume", "output", "force", "format_", "budget", *ARRANGEMENT}
 FREE_OF_FLEET = {
     "gpus", "slurm", "slurm_partition", "slurm_time", "slurm_gres", "slurm_options", "dry_run",
     "no_wait",

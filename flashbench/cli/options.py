@@ -220,6 +220,7 @@ table_options = together(
 )
 
 # For a table of cases: which rows and columns, in what order.
+ARRANGEMENT = {"columns", "sort", "only", "group"}
 arrangement_options = together(
     click.option(
         "--columns",

@@ -14,7 +14,9 @@ from flashbench.cli.building import of_project
 from flashbench.cli.fleet import FREE_OF_FLEET, fleet_options, measure_on_fleet, spread
 from flashbench.cli.measuring import is_given, plan_options, refuse_given, tell
 from flashbench.cli.options import (
+    ARRANGEMENT,
     FORMATS,
+    arrangement_options,
     build_timeout_option,
     effort_options,
     force_option,
@@ -22,7 +24,7 @@ from flashbench.cli.options import (
     retry_build_option,
     workers_option,
 )
-from flashbench.cli.output import deliver
+from flashbench.cli.output import arranged, deliver
 from flashbench.cli.parameter_types import Count, PathType
 from flashbench.cli.run_file import FREE_ON_RESUME, continued, resumed_plan, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 # With --resume the file says what to measure; only flags that do not change that are allowed.
 _FREE = {"resume", "output", "force", "format_", "build_timeout", "retry_build"}
-_FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET}
+_FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET, *ARRANGEMENT}
 
 
 @click.command(
@@ -90,6 +92,7 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET}
     show_default=True,
     help="Format of the table on stdout.",
 )
+@arrangement_options
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
     """Measure candidates against PyTorch SDPA over a grid of cases.
@@ -123,6 +126,9 @@ def command(context: click.Context, /, **options: Any) -> int:
                     f"--launches {plan.launches} is fewer than the {there} of {resume}; launches "
                     "can be added, not removed"
                 )
+            known = [c.name for c in resumed.candidates if c.baseline]
+            known.sort(key=is_default, reverse=True)
+            _refuse_unknown_columns(known, options, judged=bool(plan.candidates))
         else:
             plan = plan_of(options)
         fleet = spread(context)
@@ -142,7 +148,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     if plan.shard and not is_given(context, "format_"):
         format_ = "none"  # most cases would be NOT MEASURED; the merged file has verdicts
     again = f"flashbench run --resume {shlex.quote(str(path))} {fleet}".rstrip()
-    return finish(outcome, path, format_, "" if options["child"] else again)
+    return finish(outcome, path, options | {"format_": format_}, again)
 
 
 def _follow_parent(options: dict[str, Any]) -> None:
@@ -165,6 +171,8 @@ def plan_of(options: dict[str, Any]) -> "Plan":
     texts = [] if options["baseline_only"] else list(options["candidates"]) or [OURS]
     operation = options["operation"]
     baselines("cpu", options["backends"], operation)  # reject an unknown name before all else
+    known = [c.name for c in baselines("cuda", "all", operation)]
+    _refuse_unknown_columns(known, options, judged=bool(texts))
     return Plan(
         **plan_options(options),
         candidates=parse_candidates(texts),
@@ -174,11 +182,20 @@ def plan_of(options: dict[str, Any]) -> "Plan":
     )
 
 
-def finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
+def _refuse_unknown_columns(known: list[str], options: dict[str, Any], *, judged: bool) -> None:
+    """Refuse --columns, --sort and --group before measuring. known: baselines, the default first;
+    judged: whether there are candidates."""
+    from flashbench.views import speedup
+
+    arranged(speedup.empty_run(known, judged=judged), options)
+
+
+def finish(outcome: "RunEnd", path: Path, options: dict[str, Any], again: str) -> int:
     """Report the file and its cost, print the table, choose the exit code.
 
     again: the command that resumes a run that ended early.
     """
+    again = "" if options["child"] else again
     from flashbench.cost.spent import Spent, has_result
     from flashbench.tally import counted, fate
 
@@ -197,10 +214,10 @@ def finish(outcome: "RunEnd", path: Path, format_: str, again: str) -> int:
         tell(f"{why}; resume with: {again}" if again else why)
     if outcome.interrupted or outcome.failed:
         return Exit.NOT_MEASURED
-    if format_ != "none":
+    if options["format_"] != "none":
         from flashbench.views.of_run import document
 
-        deliver(document(run), format_, None)
+        deliver(arranged(document(run), options), options["format_"], None)
     return _exit_code(run)
 
 

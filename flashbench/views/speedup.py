@@ -1,5 +1,7 @@
 """The view of verdicts: a row per case and candidate, or of baselines alone per case."""
 
+from collections.abc import Sequence
+
 from flashbench import operations
 from flashbench.baseline_names import title
 from flashbench.comparison import Comparison
@@ -41,12 +43,12 @@ def document(report: Report, *, gate: bool = False) -> Document:
     if not report.comparisons:
         data = report.data[0]
         rows = [_baseline_cells(data, index) for index in range(len(data.run.cases))]
-        columns = _baseline_columns(data)
+        columns = _baseline_columns(_title(data.run), _others(data))
     elif report.data[0].run.pair is not None:
         columns = _pair_columns(_title(report.data[0].run))
         rows = [_pair_row(report, *judged) for judged in report.judged]
     elif len(report.data) == 1:
-        columns = _one_file_columns(report.data[0])
+        columns = _one_file_columns(_title(report.data[0].run), _others(report.data[0]))
         best = report.best or report.comparisons
         rows = [
             _one_file_row(report.data[0], ours, against_best, verdict)
@@ -73,6 +75,14 @@ def document(report: Report, *, gate: bool = False) -> Document:
 def empty_pair() -> Document:
     """The table of two builds before anything is measured."""
     return Document("speedup", [], [*_pair_columns(), _CANDIDATE], [], {}, [])
+
+
+def empty_run(baselines: Sequence[str], *, judged: bool) -> Document:
+    """The table of a run file before anything is measured. baselines: the default first; judged:
+    whether there are other candidates."""
+    control, others = title(baselines[0]), baselines[1:]
+    columns = _one_file_columns(control, others) if judged else _baseline_columns(control, others)
+    return Document("speedup", [], [*columns, *[_CANDIDATE] * judged], [], {}, [])
 
 
 def _header(report: Report) -> list[str]:
@@ -106,14 +116,13 @@ def _title(run: RunFile) -> str:
     return title(operations.of_file(run.cases).baseline)
 
 
-def _one_file_columns(data: LaunchData) -> list[Column]:
-    control = _title(data.run)
+def _one_file_columns(control: str, others: Sequence[str]) -> list[Column]:
     return [
         _CASE,
         Column("candidate_us", "ours us"),
         Column("candidate_tflops", "TFLOP/s", "wide"),
         Column(f"{control.lower()}_us", f"{control} us"),
-        *_backend_columns(data, "wide"),
+        *_backend_columns(others, "wide"),
         Column("best_us", "best us", "wide"),
         Column("best_backend", "best", "wide", numeric=False),
         *interval_columns("speedup", "speed-up", "key"),
@@ -163,25 +172,25 @@ def _verdict_columns(launches: Shown = "data") -> list[Column]:
     ]
 
 
-def _baseline_columns(data: LaunchData) -> list[Column]:
-    few, control = len(data.run.candidates) <= 5, _title(data.run)
+def _baseline_columns(control: str, others: Sequence[str]) -> list[Column]:
     return [
         _CASE,
         Column(f"{control.lower()}_us", f"{control} us", "key"),
         Column(f"{control.lower()}_tflops", "TFLOP/s", "key"),
-        *_backend_columns(data, "text" if few else "wide"),
+        *_backend_columns(others, "text" if len(others) < 5 else "wide"),
         Column("best_backend", "best", numeric=False),
         _REASON,
     ]
 
 
-def _backend_columns(data: LaunchData, shown: Shown) -> list[Column]:
+def _backend_columns(others: Sequence[str], shown: Shown) -> list[Column]:
+    return [Column(f"backend_us:{name}", f"{name.partition(':')[2]} us", shown) for name in others]
+
+
+def _others(data: LaunchData) -> list[str]:
+    """The baselines besides the default."""
     default = baseline_index(data.run)
-    return [
-        Column(f"backend_us:{c.name}", f"{c.name.partition(':')[2]} us", shown)
-        for index, c in ((i, data.run.candidates[i]) for i in baselines_of(data.run))
-        if index != default
-    ]
+    return [data.run.candidates[i].name for i in baselines_of(data.run) if i != default]
 
 
 def _one_file_row(
