@@ -18,7 +18,7 @@ from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
 from flashbench.inputs import open_input
-from flashbench.runfile import Environment
+from flashbench.runfile import Ceilings, Environment
 
 FORMAT = "flashbench-machine"
 VERSION = 1
@@ -49,30 +49,6 @@ class Noise(msgspec.Struct, kw_only=True, frozen=True):
     @property
     def key(self) -> tuple[Any, ...]:
         return self.device, self.name, self.threads, self.metric
-
-
-class Ceilings(msgspec.Struct, kw_only=True, frozen=True):
-    """Measured peak rates of one device, per second; None: unknown.
-
-    flops: of a matrix product, by dtype. bytes_per_second: read and written by a copy from memory;
-    cached_bytes_per_second: by a copy inside the cache of `cache_bytes`. exponentials: evaluated.
-    launch_seconds: of an empty call, by metric.
-    """
-
-    device: str  # "cpu" or "cuda"
-    name: str
-    threads: int
-    measured: str  # ISO 8601
-    flops: dict[str, float]
-    bytes_per_second: float
-    cached_bytes_per_second: float | None = None
-    cache_bytes: int = 0
-    exponentials: float | None = None
-    launch_seconds: dict[str, float] = msgspec.field(default_factory=dict)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return self.device, self.name, self.threads
 
 
 class Profile(msgspec.Struct, kw_only=True):
@@ -136,6 +112,13 @@ def identify(environment: Environment, device: str) -> tuple[str, int]:
     if device == "cuda":
         return environment.gpu, 0
     return environment.cpu, environment.threads
+
+
+def ceilings_of(environment: Environment, device: str) -> Ceilings | None:
+    """This device's ceilings, if `info --peak` or `profile` has measured them. Raises
+    InvalidInputError."""
+    key = (device, *identify(environment, device))
+    return next((one for one in load(path()).ceilings if one.key == key), None)
 
 
 def name_of(device: str) -> str:

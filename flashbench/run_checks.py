@@ -6,12 +6,20 @@ from flashbench.baseline_names import baseline_beside, is_baseline_name
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from flashbench.runfile import Launch, Result, RunFile, Settings
+    from flashbench.runfile import Ceilings, Launch, Result, RunFile, Settings
 
 # A time outside a picosecond to thirty years means damage.
 MIN_SECONDS, MAX_SECONDS = 1e-12, 1e9
 MAX_COUNT = 2**53  # dimensions, bytes, block numbers: the integers that a float holds
 MAX_LAUNCHES = 10**6
+_MAX_RATE = 1e30  # a second
+
+
+def possible_peaks(peaks: "Ceilings") -> bool:
+    """Whether all rates of a device are possible numbers."""
+    rates = [*peaks.flops.values(), peaks.bytes_per_second]
+    rates += [peaks.cached_bytes_per_second] if peaks.cached_bytes_per_second is not None else []
+    return all(0 < rate < _MAX_RATE for rate in rates)
 
 
 def check_references(run: "RunFile", name: str) -> None:
@@ -45,6 +53,8 @@ def check_references(run: "RunFile", name: str) -> None:
     _check_settings(run.settings, name)
     if run.hourly_rate is not None and not 0 <= run.hourly_rate < MAX_SECONDS:
         raise _damaged(name, "hourly_rate is not a possible price")
+    if not all(map(possible_peaks, run.ceilings)):
+        raise _damaged(name, "its ceilings are not possible rates")
     if run.pair is not None and not (
         {run.pair.old, run.pair.new} <= candidates
         and run.pair.old != run.pair.new

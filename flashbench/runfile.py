@@ -197,6 +197,30 @@ class Pair(msgspec.Struct, kw_only=True):
     metric: str = ""
 
 
+class Ceilings(msgspec.Struct, kw_only=True, frozen=True):
+    """Measured peak rates of one device, per second; None: unknown.
+
+    flops: of a matrix product, by dtype. bytes_per_second: read and written by a copy from memory;
+    cached_bytes_per_second: by a copy inside the cache of `cache_bytes`. exponentials: evaluated.
+    launch_seconds: of an empty call, by metric.
+    """
+
+    device: str  # "cpu" or "cuda"
+    name: str
+    threads: int
+    measured: str  # ISO 8601
+    flops: dict[str, float]
+    bytes_per_second: float
+    cached_bytes_per_second: float | None = None
+    cache_bytes: int = 0
+    exponentials: float | None = None
+    launch_seconds: dict[str, float] = msgspec.field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.device, self.name, self.threads
+
+
 class Costs(msgspec.Struct, kw_only=True):
     """What a run cost besides the seconds of its launches, and the currency of its hourly rate.
 
@@ -227,6 +251,7 @@ class RunFile(msgspec.Struct, kw_only=True):
     hourly_rate: float | None = None
     pair: Pair | None = None
     costs: Costs = msgspec.field(default_factory=Costs)
+    ceilings: list[Ceilings] = msgspec.field(default_factory=list)  # known when it was measured
 
     @property
     def device_seconds(self) -> float:

@@ -15,7 +15,7 @@ from flashbench.extension import BuildInfo, Kernel, build_info, cpu_peaks, kerne
 from flashbench.measure.forks import GPU_DRIVERS
 
 if TYPE_CHECKING:
-    from flashbench.machine import Ceilings
+    from flashbench.runfile import Ceilings
 
 CUDA_DTYPES = ("fp16", "bf16")  # the units that csrc/cuda has
 

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from flashbench import machine
 from flashbench.cli.options import decision_options
 from flashbench.cli.output import judging_options
 from flashbench.cli.parameter_types import PathType
 from flashbench.cli.report_file import require_writable, write_report
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.inputs import read_input
-from flashbench.machine import Ceilings
+from flashbench.run_checks import possible_peaks
+from flashbench.runfile import Ceilings
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ _ROOFS = msgspec.json.Decoder(_Roofs)
     multiple=True,
     metavar="FILE",
     help="Measured peaks for the roofline: `flashbench info --peak --format json`, or a profile; "
-    "repeatable.  [default: those of this machine, if it made the run file]",
+    "repeatable.  [default: those in the run file, else of this machine, if it made the file]",
 )
 @click.option(
     "--format",
@@ -87,16 +89,23 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
         run = load(path)
         if not run.cases:
             raise NotMeasuredError(f"{path}: nothing to show: it has no case")
-        known = ceilings or _of_this_machine(run)
+        known = [*ceilings, *run.ceilings, *_of_this_machine(run)]
         judging = judging_options(run, options)
         chapters.append(chapter(name, run, known, against=options["against"], **judging))
+    together = None
+    if len(chapters) > 1:
+        from flashbench.reports.side_by_side import side_by_side
+
+        together = side_by_side([(one.name, one.report) for one in chapters])
     made_by = shlex.join(["flashbench", *sys.argv[1:]])
     if form != "html":
+        if together and together.figure:
+            _write_figure(together.figure, output / together.figure.name, form, "", made_by)
         _write_figures(chapters, form, output, made_by)
         return Exit.PASS
     from flashbench.reports.page import page
 
-    text = page(chapters, made_by)
+    text = page(chapters, made_by, together)
     write_report(output, text) if output else click.echo(text, nl=False)
     return Exit.PASS
 
@@ -128,10 +137,7 @@ def _read_roofs(path: Path) -> list[Ceilings]:
         ceilings = [one for one in listed if one is not None]
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise InvalidInputError(f"{path}: not a file with peaks: {error}") from None
-    possible = all(
-        0 < rate < 1e30 for one in ceilings for rate in (*one.flops.values(), one.bytes_per_second)
-    )
-    if not ceilings or not possible:
+    if not ceilings or not all(map(possible_peaks, ceilings)):
         raise InvalidInputError(
             f"{path}: has no measured peaks; make one with: flashbench info --peak --format json"
         )
@@ -140,12 +146,9 @@ def _read_roofs(path: Path) -> list[Ceilings]:
 
 def _of_this_machine(run: "RunFile") -> list[Ceilings]:
     """This machine's stored ceilings, if it made the run file."""
-    from flashbench.profile.ceilings import known
-
     if run.environment.hostname != platform.node():
         return []
-    devices = sorted({case.device for case in run.cases})
-    return [one for device in devices if (one := known(run.environment, device)) is not None]
+    return machine.load(machine.path()).ceilings
 
 
 def _write_figures(chapters: "Sequence[Chapter]", form: str, folder: Path, made_by: str) -> None:
@@ -153,10 +156,16 @@ def _write_figures(chapters: "Sequence[Chapter]", form: str, folder: Path, made_
         prefix = f"{_file_name(chapter.name)}-" if len(chapters) > 1 else ""
         for figure in chapter.figures:
             place = folder / f"{prefix}{figure.name}"
-            write_report(place.with_suffix(f".{form}"), _picture(figure, form))
-            write_report(place.with_suffix(".csv"), _csv(figure))
-            words = [figure.title, "", figure.caption, *figure.notes, "", chapter.methods]
-            write_report(place.with_suffix(".txt"), "\n".join([*words, "", f"$ {made_by}", ""]))
+            _write_figure(figure, place, form, chapter.methods, made_by)
+
+
+def _write_figure(figure: "Figure", place: Path, form: str, methods: str, made_by: str) -> None:
+    """The picture, its numbers, its words."""
+    write_report(place.with_name(f"{place.name}.{form}"), _picture(figure, form))
+    write_report(place.with_name(f"{place.name}.csv"), _csv(figure))
+    words = [figure.title, figure.caption + "".join(f" {note}" for note in figure.notes), methods]
+    text = "\n\n".join(filter(None, [*words, f"$ {made_by}"]))
+    write_report(place.with_name(f"{place.name}.txt"), f"{text}\n")
 
 
 def _file_name(text: str) -> str:

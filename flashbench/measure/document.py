@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from flashbench import __version__
+from flashbench import __version__, machine
 from flashbench.baseline_names import backend_of
 from flashbench.candidates import parse_candidates
 from flashbench.errors import InvalidInputError
@@ -22,6 +22,7 @@ def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
     """The file of a new run, on the first worker's machine."""
     cases = plan.cases(ready.device)
     cases_of_shard(cases, plan.shard)  # refuses more shards than cases
+    stored = machine.ceilings_of(ready.environment, ready.device)
     return RunFile(
         version=version_for(cases),
         flashbench=__version__,
@@ -40,6 +41,7 @@ def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
         hourly_rate=plan.hourly_rate,
         pair=plan.pair,
         costs=Costs(currency=plan.currency, price=plan.price, build_seconds=plan.build_seconds),
+        ceilings=[] if stored is None else [stored],
     )
 
 

@@ -11,9 +11,8 @@ import msgspec
 import flashbench
 from flashbench import machine
 from flashbench.errors import NotMeasuredError
-from flashbench.machine import Ceilings
 from flashbench.profile.command import run
-from flashbench.runfile import Environment
+from flashbench.runfile import Ceilings
 
 _BOOTSTRAP = (
     "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.profile.ceilings import main; "
@@ -21,13 +20,6 @@ _BOOTSTRAP = (
 )
 _SECONDS = 180
 _CEILINGS = msgspec.json.Decoder(Ceilings)
-
-
-def known(environment: Environment, device: str) -> Ceilings | None:
-    """This device's ceilings, if measured before. Raises InvalidInputError."""
-    key = (device, *machine.identify(environment, device))
-    kept = machine.load(machine.path()).ceilings
-    return next((one for one in kept if one.key == key), None)
 
 
 def measure(device: str, threads: int | None = None) -> Ceilings:

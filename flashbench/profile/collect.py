@@ -10,16 +10,15 @@ from time import monotonic
 
 import msgspec
 
-from flashbench import __version__
+from flashbench import __version__, machine
 from flashbench.case import Case
 from flashbench.errors import NotMeasuredError
-from flashbench.machine import Ceilings
 from flashbench.measure.protocol import Inspected, Setup
 from flashbench.profile import ceilings, counters, ncu, perf, target
 from flashbench.profile.model import CaseProfile, CountedKernel, Subject, Time
 from flashbench.profile.ncu_csv import KernelRow, parse
 from flashbench.profile.timing import Timed, time_case
-from flashbench.runfile import Candidate, Environment, Result
+from flashbench.runfile import Candidate, Ceilings, Environment, Result
 
 _HAS_A_CALL = ("ok", "wrong")  # statuses of candidates that can be called on the case
 
@@ -211,7 +210,7 @@ def _ceilings(
     environment: Environment, device: str, tell: Callable[[str], None]
 ) -> Ceilings | None:
     """This machine's ceilings, measured if unknown; None if that fails."""
-    found = ceilings.known(environment, device)
+    found = machine.ceilings_of(environment, device)
     if found is not None:
         return found
     tell("measuring what this machine does at most, once (`flashbench info --peak` again)")

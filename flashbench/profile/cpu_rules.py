@@ -5,8 +5,8 @@ The rules use ratios that mean the same on any CPU, because perf counts no singl
 
 from collections.abc import Mapping
 
-from flashbench.machine import Ceilings
 from flashbench.profile.rule import BUSY, Bottleneck
+from flashbench.runfile import Ceilings
 
 _LINE = 64  # bytes of a cache line
 _FEW_INSTRUCTIONS = 1.0  # per cycle, below which a core mostly waits

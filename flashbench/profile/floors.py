@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from flashbench.case import Case
-from flashbench.machine import Ceilings
+from flashbench.runfile import Ceilings
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from flashbench.document_head import head_of
 from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
 from flashbench.inputs import read_input
-from flashbench.machine import Ceilings
 from flashbench.operations.case_document import decode_case, encode_case
-from flashbench.runfile import Candidate, Environment
+from flashbench.runfile import Candidate, Ceilings, Environment
 
 FORMAT = "flashbench-profile"
 VERSION = 1

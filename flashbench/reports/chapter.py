@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from flashbench.machine import Ceilings
 from flashbench.report import Report, report_one
 from flashbench.reports import course, limits, methods, speedups, times
 from flashbench.reports.figure import Figure
-from flashbench.runfile import RunFile
+from flashbench.runfile import Ceilings, RunFile
 from flashbench.table import Column, Document
 from flashbench.verdict import DECIDED, Outcome
 from flashbench.views import detail, frame, speedup
@@ -29,6 +28,7 @@ class Chapter:
     verdicts: Document
     percentiles: Document
     facts: methods.Facts
+    report: Report
     methods: str
 
 
@@ -56,6 +56,7 @@ def chapter(
         table,
         _percentiles(report),
         methods.facts(run),
+        report,
         methods.paragraph(report, data),
     )
 

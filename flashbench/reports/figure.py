@@ -38,6 +38,8 @@ class Axis:
             texts = [str(tick["text"]) for tick in LogAxis(self.ends).ticks()]
             numbers = [float(text) for text in texts]
             inside = [n for n in numbers if self.ends[0] <= n <= self.ends[1]]
+            if len(inside) < 3 and self.ends[1] < 10 * self.ends[0]:
+                return _linear_ticks(*self.ends)
             while len(inside) > 6:
                 inside = inside[::2] if 1.0 not in inside[1::2] else inside[1::2]
             return [(number, number_text(number)) for number in inside]

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from flashbench.launches import LaunchData
-from flashbench.machine import Ceilings
+from flashbench.machine import identify
 from flashbench.reports.figure import Axis, Data, Dots, Figure, Line, Mark, Panel, log_ends
 from flashbench.reports.times import candidates
+from flashbench.runfile import Ceilings
 from flashbench.table import digits
 
 
@@ -37,7 +38,8 @@ def roofline(data: LaunchData, ceilings: Sequence[Ceilings]) -> Figure:
                 places += zip(x, y, strict=True)
         if not places:
             continue
-        known = next((one for one in ceilings if one.device == device), None)
+        key = (device, *identify(data.run.environment, device))
+        known = next((one for one in ceilings if one.key == key), None)
         x_ends, y_ends = (
             log_ends([p[0] for p in places], 1.5),
             log_ends([p[1] for p in places], 1.3),
@@ -55,9 +57,9 @@ def roofline(data: LaunchData, ceilings: Sequence[Ceilings]) -> Figure:
             )
         else:
             notes.append(
-                f"No roof for {device} {dtype}: this machine's peaks are not known here. Measure "
-                "them there with `flashbench info --peak --format json`, and pass the file with "
-                "--roofs."
+                f"No roof for {device} {dtype}: the peaks of {_named(key)} are not known here. "
+                "Measure them there with `flashbench info --peak --format json`, and pass the "
+                "file with --roofs."
             )
         panels.append(
             Panel(
@@ -79,6 +81,11 @@ def roofline(data: LaunchData, ceilings: Sequence[Ceilings]) -> Figure:
         Data(["case", "candidate", "device", "dtype", "flop_per_byte", "tflops"], rows),
         notes,
     )
+
+
+def _named(key: tuple[str, str, int]) -> str:
+    _, name, threads = key
+    return (name or "this machine") + (f" with {threads} threads" if threads else "")
 
 
 def _roofs(

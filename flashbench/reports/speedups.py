@@ -15,9 +15,10 @@ from flashbench.table import finite_exp, ratio_text
 from flashbench.verdict import Verdict
 
 _ROWS = 36  # of a panel: what a printed page has room for
+_MOST_LARGE = 80  # marks side by side
 _READ = (
     "Above 1 is faster. A line is the interval of all comparisons together; where it leaves the "
-    "panel it goes on."
+    "panel it goes on. A mark without one had too few launches for an interval."
 )
 
 
@@ -118,13 +119,8 @@ def by_shape(report: Report, name: str = "speedups-by-shape") -> Figure:
     ends = ends_of(found) if found else (0.9, 1.1)
     panels = []
     for place, members in sorted(groups.items()):
-        _, named = operations.of(members[0].case).shape_panel(members[0].case)
-        heading = ", ".join(str(part) for part in [*place[:2], *named] if part)
-        rows = list(dict.fromkeys(shape_name(one.case) for one in members))
-        for start in range(0, len(rows), _ROWS):
-            shown = rows[start : start + _ROWS]
-            inside = [one for one in members if shape_name(one.case) in shown]
-            panels.append(_shape_panel(heading, shown, inside, dtypes, ends))
+        heading = ", ".join(filter(None, [*map(str, place[:2]), *titles_of(members[0].case)]))
+        panels += row_panels(heading, [(one.case.dtype, one) for one in members], dtypes, ends)
     return Figure(
         name,
         f"Speed-up over {against(report)}, by shape and dtype",
@@ -135,18 +131,42 @@ def by_shape(report: Report, name: str = "speedups-by-shape") -> Figure:
     )
 
 
-def _shape_panel(
-    title: str, rows: list[str], members: list[Judged], dtypes: tuple[str, ...], ends: Ends
+def titles_of(case: Case) -> list[str]:
+    """What stands above the rows of a case's panel."""
+    _, named = operations.of(case).shape_panel(case)
+    return [str(part) for part in named if part]
+
+
+def row_panels(
+    title: str, members: Sequence[tuple[str, Judged]], series: tuple[str, ...], ends: Ends
+) -> list[Panel]:
+    """Panels with a row for each shape and a mark for each of its series."""
+    rows = list(dict.fromkeys(shape_name(one.case) for _, one in members))
+    panels = []
+    for start in range(0, len(rows), _ROWS):
+        shown = rows[start : start + _ROWS]
+        inside = [(name, one) for name, one in members if shape_name(one.case) in shown]
+        panels.append(_row_panel(title, shown, inside, series, ends))
+    return panels
+
+
+def _row_panel(
+    title: str,
+    rows: list[str],
+    members: Sequence[tuple[str, Judged]],
+    series: tuple[str, ...],
+    ends: Ends,
 ) -> Panel:
     marks: list[Rule | Dots] = [Rule("x", 1.0)]
-    for series, dtype in enumerate(dtypes):
-        here = [one for one in members if one.case.dtype == dtype]
-        offset = (series - (len(dtypes) - 1) / 2) * 0.8 / max(len(dtypes), 1)
+    for number, name in enumerate(series):
+        here = [one for of, one in members if of == name]
+        offset = (number - (len(series) - 1) / 2) * 0.8 / max(len(series), 1)
         places = [rows.index(shape_name(one.case)) + offset for one in here]
         if here:
-            marks.append(points(here, places, series, along="x"))
+            marks.append(points(here, places, number, along="x"))
     x, y = Axis("speed-up", "log", ends), Axis("", "rows", (-0.6, len(rows) - 0.4), tuple(rows))
-    return Panel(title, x, y, [*marks], _summary(members), row=max(18, 9 * len(dtypes)))
+    summary = _summary([one for _, one in members])
+    return Panel(title, x, y, [*marks], summary, row=max(18, 9 * len(series)))
 
 
 def points(members: Sequence[Judged], places: Sequence[float], series: int, along: str) -> Dots:
@@ -161,6 +181,7 @@ def points(members: Sequence[Judged], places: Sequence[float], series: int, alon
         [low for low, _ in ends],
         [high for _, high in ends],
         "x" if sideways else "y",
+        small=len(members) > _MOST_LARGE,
     )
 
 
@@ -190,25 +211,27 @@ def _summary(members: Sequence[Judged]) -> str:
 
 
 def _data(found: Sequence[Judged]) -> Data:
-    options = found[0].case.options if found else {"mask": ""}
-    columns = ["case", "candidate", "against", "metric", "shape", "dtype", *options, "device"]
-    columns += ["speedup", "speedup_low", "speedup_high", "verdict"]
-    rows: list[list[str | float | int | None]] = []
-    for one in found:
-        pairing, case = one.comparison.pairing, one.case
-        named = [case.id, pairing.candidate, pairing.against, pairing.metric, shape_name(case)]
-        rows.append(
-            [
-                *named,
-                case.dtype,
-                *case.options.values(),
-                case.device,
-                one.ratio,
-                *one.ends,
-                one.verdict.outcome,
-            ]
-        )
-    return Data(columns, rows)
+    rows = [table_row(one) for one in found]
+    return Data([*rows[0]] if rows else [], [[*row.values()] for row in rows])
+
+
+def table_row(one: Judged) -> dict[str, str | float | int | None]:
+    """The numbers of a case, by column."""
+    pairing, case, (low, high) = one.comparison.pairing, one.case, one.ends
+    return {
+        "case": case.id,
+        "candidate": pairing.candidate,
+        "against": pairing.against,
+        "metric": pairing.metric,
+        "shape": shape_name(case),
+        "dtype": case.dtype,
+        **case.options,
+        "device": case.device,
+        "speedup": one.ratio,
+        "speedup_low": low,
+        "speedup_high": high,
+        "verdict": one.verdict.outcome,
+    }
 
 
 def _dtype_rank(dtype: str) -> int:

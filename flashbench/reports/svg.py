@@ -140,7 +140,7 @@ def _axes(panel: Panel, x: _Scale, y: _Scale, left: int, plot: int) -> Iterable[
         half = len(text) * _CHARACTER / 2
         if at - half > last:
             yield f'<text class="a" x="{at}" y="{floor + 15}" text-anchor="middle">{text}</text>'
-            last = at + half + 2
+            last = at + half + 6
     for number, text in panel.y.ticks:
         at = y(number)
         shown = _text_of(shortened(text, MOST_LABEL))
@@ -188,8 +188,8 @@ def _points(mark: Dots, x: _Scale, y: _Scale) -> Iterable[str]:
     for place, (a, b) in enumerate(zip(mark.x, mark.y, strict=True)):
         at = x.inside(a), y.inside(b)
         parts = []
-        if mark.low:
-            low, high = mark.low[place], mark.high[place]
+        low, high = (mark.low[place], mark.high[place]) if mark.low else (None, None)
+        if low is not None or high is not None:  # else a line across the panel
             if mark.along == "x":
                 ends = (x.inside(low or 0.0), x.inside(math.inf if high is None else high))
                 parts.append(f'<path class="l{number}" d="M{ends[0]} {at[1]}H{ends[1]}"/>')

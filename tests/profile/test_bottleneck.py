@@ -6,7 +6,6 @@ The counters were read on an H200 (`python experiments/profile_fixtures.py FOLDE
 import pytest
 from stored_profiles import counted
 
-from flashbench.machine import Ceilings
 from flashbench.operations import parse_case
 from flashbench.profile import gpu_rules
 from flashbench.profile.bottleneck import find
@@ -14,7 +13,7 @@ from flashbench.profile.cpu_rules import of_call
 from flashbench.profile.gpu_rules import of_kernel, stalls
 from flashbench.profile.model import CaseProfile, CountedKernel, Subject, Time
 from flashbench.profile.rule import BUSY, UNKNOWN, Bottleneck
-from flashbench.runfile import Candidate
+from flashbench.runfile import Candidate, Ceilings
 
 H200 = Ceilings(
     device="cuda",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from flashbench.machine import Ceilings
 from flashbench.operations import parse_case
 from flashbench.profile.floors import floors
+from flashbench.runfile import Ceilings
 
 CEILINGS = Ceilings(
     device="cuda",

@@ -8,13 +8,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import forks
+import msgspec
 import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
-from flashbench.runfile import Result, RunFile, save
+from flashbench.runfile import Ceilings, Result, RunFile, load, save
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
@@ -107,7 +108,30 @@ def test_a_page_has_all_parts(page: str) -> None:
     assert "geometric mean of ours: 0.990 [0.989, 0.991] over 4 cases" in page
     assert "We measured ours against sdpa" in page
     assert "joint confidence of 95 % for 4 comparisons" in page
-    assert "No roof for cpu fp16: this machine&#39;s peaks are not known here" in page
+    assert "No roof for cpu fp16: the peaks of Test CPU with 2 threads are not known here" in page
+
+
+def test_run_files_stand_side_by_side(tmp_path: Path) -> None:
+    """Several files: a row for each with its machine, the cases that they share in one figure with
+    a legend of file and machine, and what they do not share in neither."""
+    run = make_run(np.random.default_rng(1), cases=make_cases(3), launches=9, speedup=1.5)
+    run.environment.cpu = "Other CPU"
+    save(run, tmp_path / "other.json")
+    text = forks.run(("report", GOLDEN / "a.json", "other.json"), tmp_path).stdout
+    together = text[text.index('<section id="together"') : text.index('<section id="run1"')]
+    assert re.findall(r'<th scope="row">(\w+)</th><td class="">([^<]+)</td>', together) == [
+        ("a", "Test CPU with 2 threads"),
+        ("other", "Other CPU with 2 threads"),
+    ]
+    assert "a (Test CPU with 2 threads)</li>" in together
+    assert "other (Other CPU with 2 threads)</li>" in together
+    shared = {case.id for case in load(GOLDEN / "a.json").cases} & {case.id for case in run.cases}
+    assert shared
+    drawn = re.findall(r"<title>(b\S+): [\d.]+ \[", together)
+    assert sorted(drawn) == sorted([*shared, *shared])
+    assert 'id="together' not in forks.run(("report", "other.json"), tmp_path).stdout
+    done = forks.run(("report", GOLDEN / "a.json", GOLDEN / "gpu.json"), tmp_path)
+    assert "No case is in more than one of these files." in done.stdout
 
 
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
@@ -189,17 +213,36 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[object, ...], sa
     assert list(tmp_path.iterdir()) == []
 
 
+PEAKS = Ceilings(
+    device="cpu",
+    name="Test CPU",
+    threads=2,
+    measured="2026-01-02",
+    flops={"fp16": 1e11, "fp32": 2e11},
+    bytes_per_second=2e10,
+)
+
+
 def test_measured_roofs_are_drawn(tmp_path: Path) -> None:
-    """Peaks from a file stand in the figure and in its note."""
-    peaks = """{"ceilings": [{"device": "cpu", "name": "box", "threads": 2,
-        "measured": "2026-01-02", "flops": {"fp16": 1e11, "fp32": 2e11},
-        "bytes_per_second": 2e10}]}"""
-    (tmp_path / "peaks.json").write_text(peaks)
-    arguments = ("report", GOLDEN / "a.json", "--roofs", "peaks.json")
-    text = forks.run(arguments, tmp_path).stdout
-    assert "Roofs of cpu fp16, measured on box at 2026-01-02: 0.1000 TFLOP/s" in text
-    assert "No roof" not in text
-    assert '<polyline class="f"' in text
+    """Peaks from a file, or of the run file itself, stand in the figure and in its note; those of
+    another processor, or of another number of threads, do not."""
+    others = [
+        msgspec.structs.replace(PEAKS, name="Other"),
+        msgspec.structs.replace(PEAKS, threads=4),
+    ]
+    for name, ceilings in (("peaks", [*others, PEAKS]), ("others", others)):
+        (tmp_path / f"{name}.json").write_bytes(msgspec.json.encode({"ceilings": ceilings}))
+    run = load(GOLDEN / "a.json")
+    run.ceilings = [PEAKS]
+    save(run, tmp_path / "with.json")
+    for arguments in ((GOLDEN / "a.json", "--roofs", "peaks.json"), ("with.json",)):
+        text = forks.run(("report", *arguments), tmp_path).stdout
+        assert "Roofs of cpu fp16, measured on Test CPU at 2026-01-02: 0.1000 TFLOP/s" in text
+        assert "No roof" not in text
+        assert '<polyline class="f"' in text
+    text = forks.run(("report", GOLDEN / "a.json", "--roofs", "others.json"), tmp_path).stdout
+    assert "No roof for cpu fp16: the peaks of Test CPU with 2 threads are not known" in text
+    assert '<polyline class="f"' not in text
 
 
 def test_500_cases_can_be_read(tmp_path: Path) -> None:
