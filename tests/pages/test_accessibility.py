@@ -4,6 +4,7 @@ from importlib import resources
 
 import pytest
 from pages.browser import Visit, figures
+from pages.outline import faults
 from pages.test_browser import PAGES
 from playwright.sync_api import Browser, Page
 
@@ -51,4 +52,36 @@ def test_axe_finds_what_is_wrong(browser: Browser, site: object) -> None:
         " document.querySelector('main').append(document.createElement('input')); }"
     )
     assert {name for name, _ in violations(page)} >= {"color-contrast", "label"}
+    visited.close()
+
+
+@pytest.mark.parametrize("kind", ["overview", "graphs", "case", "machine", "commit"])
+def test_the_outline_of_a_page(browser: Browser, site: object, kind: str) -> None:
+    """What a screen reader reads: one title, headings in order, landmarks, a name for every
+    picture, table and link, and headers in every table."""
+    visited = Visit(browser, site)
+    page = visited.open(PAGES[kind])
+    if kind in DRAWN:
+        figures(page, DRAWN[kind])
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    assert faults(page) == []
+    visited.close()
+
+
+def test_a_bad_outline_is_found(browser: Browser, site: object) -> None:
+    """Every rule is broken by a change of a good page."""
+    visited = Visit(browser, site)
+    page = visited.open("index.html")
+    figures(page, 2)
+    page.evaluate(
+        """() => {
+        document.querySelector('h2').outerHTML = '<h1>again</h1><h4>deep</h4>';
+        document.querySelector('nav').remove();
+        document.querySelector('svg[role=img]').removeAttribute('aria-label');
+        for (const one of document.querySelectorAll('table th')) one.outerHTML = '<td>x</td>';
+        }"""
+    )
+    found = " ".join(faults(page))
+    for fault in ("2 headings", "level 4 after 1", "navigation: not", "image without", "headers"):
+        assert fault in found
     visited.close()

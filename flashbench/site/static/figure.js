@@ -113,7 +113,7 @@
     const readout = element("p", { class: "readout", "aria-live": "polite" }, "loading …");
     const tools = element("p", { class: "tools" });
     const details = element("details", {}, element("summary", {}, "The same as a table"));
-    const figure = element("figure", { "data-graph": entry.id }, heading, plot, readout, tools, details);
+    const figure = element("figure", { "data-graph": entry.id, "aria-label": entry.title }, heading, plot, readout, tools, details);
     if (words && entry.words) heading.after(element("p", { class: "soft" }, entry.words));
     const gaps = flashbench.view.gapsOf(entry.machine);
     const measured = content.measured.find((one) => one.machine === entry.machine)?.commits ?? [];
