@@ -1,5 +1,5 @@
-"""The workflows of docs/ci: valid YAML, existing flags, nothing that untrusted input can
-exploit."""
+"""The workflows of docs/ci and examples/: valid YAML, existing flags, nothing that untrusted
+input can exploit."""
 
 import re
 import shlex
@@ -14,7 +14,8 @@ from flashbench.cli import cli
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with asv")
 
 FOLDER = Path(__file__).parents[1] / "docs" / "ci"
-FILES = sorted(FOLDER.glob("*.yml"))
+EXAMPLES = Path(__file__).parents[1] / "examples"
+FILES = sorted([*FOLDER.glob("*.yml"), *EXAMPLES.glob("*.yml")])
 
 
 def _scripts(node):
@@ -69,9 +70,10 @@ def test_no_expression_becomes_shell(path):
         assert not re.search(r'(?<!")\$', script)
 
 
-def test_the_workflow_may_only_read():
+@pytest.mark.parametrize("path", [FOLDER / "github-actions.yml", EXAMPLES / "ci-asv.yml"])
+def test_the_workflow_may_only_read(path):
     """Code of a fork runs: read-only, no secrets, no kept token, actions at a major version."""
-    text = (FOLDER / "github-actions.yml").read_text()
+    text = path.read_text()
     workflow = yaml.safe_load(text)
     assert workflow["permissions"] == {"contents": "read"}
     assert workflow[True] == "pull_request"  # YAML 1.1 reads `on` as true
