@@ -47,8 +47,8 @@ def measure_on_machines(
     if options["dry_run"]:
         parts = Parts(path, len(slots))
         for index, slot in enumerate(slots, 1):
-            tell(f"{slot.name}: {shlex.join(['flashbench', *slot.via])} -- "
-                 f"{parts.typed(index, flags, False).removeprefix('flashbench ')}")  # fmt: skip
+            _, *run = shlex.split(parts.typed(index, flags, resumed=False))
+            click.echo(f"# {slot.name}\n{shlex.join(['flashbench', *slot.via, '--', *run])}")
         return Exit.PASS
     if record.machine is not None:
         _agree(record.machine, len(slots), yes=options["yes"])

@@ -1,5 +1,6 @@
 """The local record of a job: enough to find it again after a crash or shutdown here."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -61,11 +62,12 @@ def home() -> Path:
 
 def measured_on(ssh: str) -> tuple[str, str]:
     """Device and its name in the last results of a machine reached by ssh; empty if unknown."""
-    found = [
-        one
-        for path in home().glob("*/job.json")
-        if (one := read(path.parent.name)) and one.ssh == ssh and one.measured_on[0]
-    ]
+    found = []
+    for path in home().glob("*/job.json"):
+        with contextlib.suppress(InvalidInputError):  # a damaged one is no reason to stop
+            one = read(path.parent.name)
+            if one and one.ssh == ssh and one.measured_on[0]:
+                found.append(one)
     last = max(found, key=lambda one: one.created, default=None)
     return last.measured_on if last else ("", "")
 
@@ -78,6 +80,11 @@ def read(name: str) -> Record | None:
     if not path.exists():
         return None
     try:
-        return _DECODER.decode(read_input(path, _MOST_BYTES, "a job"))
+        found = _DECODER.decode(read_input(path, _MOST_BYTES, "a job"))
+        if found.name != name:
+            raise ValueError(f"it is of job {found.name!r}")
+        return found
     except (*UNREADABLE, msgspec.DecodeError) as error:
-        raise InvalidInputError(f"{path}: cannot be read: {damage(error)}") from None
+        raise InvalidInputError(
+            f"{path}: cannot be read: {damage(error)}; to forget the job: rm -r {path.parent}"
+        ) from None

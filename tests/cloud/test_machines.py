@@ -142,9 +142,9 @@ def test_rented_machines_share_limits(
     """A dry run shows the command of each, which holds by itself; nothing is rented without yes."""
     several = ["cloud", "run", "--gpu", "L4", "--machines", "2", "--money-limit", "5", *sent]
     assert flashbench(*several, "--dry-run", *RUN) == 0
-    lines = [line for line in capsys.readouterr().err.splitlines() if "-- run" in line]
-    assert [line.split(": ")[1] for line in lines] == ["L4 1", "L4 2"]
-    _, *first = shlex.split(lines[0].split(": ", 2)[2])
+    name, command, other_name, _ = capsys.readouterr().out.splitlines()
+    assert (name, other_name) == ("# L4 1", "# L4 2")
+    _, *first = shlex.split(command)
     assert flashbench(*first[:2], "--dry-run", *first[2:]) == 0
     shown = capsys.readouterr()
     assert "its whole life 2.50 USD" in shown.out
