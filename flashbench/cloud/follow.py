@@ -109,9 +109,8 @@ def take_home(fetched: Path, target: Path, tell: Tell) -> tuple[str, str]:
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(target, fetched.read_bytes())
     except OSError as error:
-        raise InvalidInputError(
-            f"{target}: cannot be written: {error.strerror}; the run file is {fetched}"
-        ) from None
+        tell(f"warning: {target}: cannot be written: {error.strerror}; the run file is {fetched}")
+        return where
     tell(f"{target}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")
     return where
 

@@ -181,7 +181,13 @@ def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
     record: without its name. A job that was started before keeps its original record.
     """
     base = records.home()
-    base.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        base.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InvalidInputError(
+            f"{base}: cannot be made ({error.strerror}); jobs are remembered there: set "
+            "XDG_STATE_HOME to a folder of yours"
+        ) from None
     staged = base / f"new-{time.time_ns()}"
     try:
         machine = record.machine

@@ -2,11 +2,17 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from synthetic import make_cases, make_run
 
 from flashbench.cloud import record
+from flashbench.cloud.follow import take_home
+from flashbench.cloud.job import RemoteJob
+from flashbench.cloud.order import prepare
 from flashbench.cloud.record import Record
 from flashbench.errors import InvalidInputError
+from flashbench.runfile import save
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +47,25 @@ def test_a_name_is_no_path(name: str) -> None:
     """It never leads out of the folder of jobs."""
     with pytest.raises(InvalidInputError, match="is no name of a job"):
         record.read(name)
+
+
+def test_a_run_file_that_cannot_be_written_is_no_reason_to_keep_a_machine(tmp_path: Path) -> None:
+    """It is said where the results are; the job ends as usual."""
+    told: list[str] = []
+    fetched = tmp_path / "out.json"
+    save(make_run(np.random.default_rng(0), cases=make_cases(1), launches=1, samples=2), fetched)
+    where = take_home(fetched, tmp_path / "out.json" / "no-folder" / "out.json", told.append)
+    assert where == ("cpu", "Test CPU")
+    assert told == [f"warning: {tmp_path}/out.json/no-folder/out.json: cannot be written: "
+                    f"Not a directory; the run file is {fetched}"]  # fmt: skip
+
+
+def test_a_folder_of_jobs_that_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line with the variable that names another."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    one = Record(name="x", folder="", command=[], created=0.0, seconds=1.0)
+    with pytest.raises(InvalidInputError, match=r"cannot be made .* set XDG_STATE_HOME"):
+        prepare(RemoteJob(tmp_path, ["run"]), one, print)
