@@ -29,6 +29,7 @@ struct BackwardConsumer {
     using KMajor = SharedOperand<Tile::kSwizzleBytes, 16>;
     using QueryMajor = SharedOperand<Tile::kSwizzleBytes, Tile::kQueryBoxBytes>;
     using KeyMajor = SharedOperand<Tile::kSwizzleBytes, Tile::kKeyBoxBytes>;
+    using Gradients = SharedOperand<Tile::kGradientSwizzleBytes, 16>;
 
     const BackwardLaunch& launch;
     const BackwardShared<Tile> shared;
@@ -77,11 +78,9 @@ struct BackwardConsumer {
     __device__ __forceinline__ uint32_t gradients_buffer() const {
         return shared.gradients(Tile::kSplitDims ? 2 * buffer + consumer : buffer);
     }
+    // Every lane arrives, because each has read lse or delta.
     __device__ __forceinline__ void release(uint32_t barrier) const {
-        __syncwarp();  // all lanes have read lse or delta
-        if (lane == 0) {
-            ptx::mbarrier_arrive(barrier);
-        }
+        ptx::mbarrier_arrive(barrier);
     }
 
     // d = a b of this consumer's rows of K or V, and a tile of Q or dO.
@@ -135,13 +134,13 @@ struct BackwardConsumer {
         issue_sum(dk, gradients, shared.query(query_stage));
     }
     __device__ __forceinline__ void issue_dq() {
-        const KMajor a(gradients_buffer() +
-                       Tile::first_query(consumer) / Tile::kBoxDims * Tile::kKeyBoxBytes);
+        const Gradients a(gradients_buffer() +
+                          Tile::first_query(consumer) / 64 * Tile::kGradientBoxBytes);
         const KeyMajor b(shared.key() + Tile::first_query_box(consumer) * Tile::kKeyBoxBytes);
         ptx::wgmma_fence();
 #pragma unroll
         for (int block = 0; block < Tile::kKeys / 16; ++block) {
-            Wgmma<T, kQueryDims>::template ss<1, 1>(dq, a.at(block * 2 * Tile::kAtomBytes),
+            Wgmma<T, kQueryDims>::template ss<1, 1>(dq, a.at(block * 16 * Tile::kGradientSwizzleBytes),
                                                     b.at(block * 2 * Tile::kAtomBytes),
                                                     block > 0);
         }
@@ -205,7 +204,7 @@ struct BackwardConsumer {
                 gradients[i] = Element<T>::pack(scores[2 * i], scores[2 * i + 1]);
             }
             const int box = block / 4;
-            ptx::stmatrix_x4((target ^ block % 4 * 2 * kChunkBytes) + box * Tile::kKeyBoxBytes,
+            ptx::stmatrix_x4((target ^ block % 4 * 2 * kChunkBytes) + box * Tile::kGradientBoxBytes,
                              gradients + 4 * block);
         }
         ptx::fence_proxy_async();
@@ -239,8 +238,15 @@ struct BackwardConsumer {
             ptx::bar_sync(kConsumerBarrier + consumer, kWarpgroup);
         }
         float* const target = launch.dq + part * Tile::kQueryGradients + 4 * thread;
+        const int dims = launch.head_dim - Tile::first_query_box(consumer) * Tile::kBoxDims;
 #pragma unroll
         for (int i = 0; i < kQueryDims / 2; i += 4) {
+            // The dims after the last are zeros. Where the tile has none, a branch would cost 5 %.
+            if (Tile::kSplitDims
+                    ? 2 * i >= dims
+                    : 2 * i == Tile::kLastQueryDims && consumer == Tile::kConsumers - 1) {
+                break;
+            }
             ptx::red_add_128(target + i * kWarpgroup, dq[i], dq[i + 1], dq[i + 2], dq[i + 3]);
         }
         if (turn != nullptr) {
@@ -276,7 +282,7 @@ private:
     // queries. Chunks of 16 bytes are where TMA's swizzle would put them.
     __device__ __forceinline__ uint32_t stored_offset() const {
         const int key = Tile::first_key(consumer) + warp * 16 + lane / 8 % 2 * 8 + lane % 8;
-        return key * Tile::kSwizzleBytes + ((lane / 16) ^ (key % 8)) * kChunkBytes;
+        return key * Tile::kGradientSwizzleBytes + ((lane / 16) ^ (key % 8)) * kChunkBytes;
     }
 
     // One tile after the other.

@@ -27,7 +27,9 @@ __global__ void __launch_bounds__(kRowThreads)
     using T = typename Tile::Type;
     ptx::griddepcontrol_launch_dependents();
     constexpr int kTileGradients = Tile::kConsumers * Tile::kQueryGradients;
-    constexpr int kLanes = Tile::kBoxes * Tile::kBoxDims / kChunkElements;  // of a row
+    // Of a row; a power of two.
+    constexpr int kLanes =
+        (Tile::kHeadDim <= 64 ? 64 : Tile::kHeadDim <= 128 ? 128 : 256) / kChunkElements;
     const Attention& forward = problem.forward;
     const int head = blockIdx.y % forward.heads;
     const int batch = blockIdx.y / forward.heads;

@@ -34,8 +34,9 @@ struct BackwardTile {
     static constexpr int kProducerRegisters = 24;
     static constexpr int kConsumerRegisters = 240;
 
-    static constexpr int kBoxDims = 64;
-    static constexpr int kBoxes = kSplitDims ? 4 : (head_dim + kBoxDims - 1) / kBoxDims;
+    // Half of the dims are whole boxes.
+    static constexpr int kBoxDims = kSplitDims && head_dim % 128 != 0 ? 32 : 64;
+    static constexpr int kBoxes = (head_dim + kBoxDims - 1) / kBoxDims;
     static constexpr int kSwizzleBytes = kBoxDims * kElementBytes;
     static constexpr int kAtomBytes = 8 * kSwizzleBytes;
     static constexpr int kQueryBoxBytes = kQueries * kSwizzleBytes;
@@ -45,13 +46,17 @@ struct BackwardTile {
     static constexpr int kRowBytes = kQueries * 4;               // of lse or delta, one stage
     // dS, keys by queries, in boxes of 64 queries. Two buffers, taken in turns; if dims are split, two for
     // each consumer.
+    static constexpr int kGradientSwizzleBytes = 64 * kElementBytes;
+    static constexpr int kGradientBoxBytes = kKeys * kGradientSwizzleBytes;
     static constexpr int kGradientBytes = kKeys * kQueries * kElementBytes;
     static constexpr int kGradientBuffers = kSplitDims ? 4 : 2;
 
     // What a consumer has of dk and dv, 64 keys by `kSumDims`, and of dq, 64 queries by `kQueryDims`.
-    static constexpr int kSumDims = kSplitDims ? 128 : head_dim;
-    static constexpr int kQueryDims = kSplitDims ? 128 : 64;
+    static constexpr int kSumDims = kSplitDims ? head_dim / 2 : head_dim;
+    static constexpr int kQueryDims = kSplitDims ? head_dim / 2 : 64;
     static constexpr int kQueryGradients = kGroupRows * kQueryDims;
+    static constexpr int kLastQueryDims =  // of the last consumer if dims are not split; zeros follow
+        kSplitDims || kBoxes == 1 ? kQueryDims : head_dim - kQueryDims;
     static_assert(kConsumers * kQueryGradients == kQueries * kBoxes * kBoxDims);
 
     // Where a consumer's part begins.
@@ -59,7 +64,7 @@ struct BackwardTile {
         return kSplitDims ? 0 : consumer * kGroupRows;
     }
     static __device__ __forceinline__ int first_sum_box(int consumer) {
-        return kSplitDims ? 2 * consumer : 0;
+        return kSplitDims ? consumer * kBoxes / 2 : 0;
     }
     static __device__ __forceinline__ int first_query(int consumer) {
         return kBoxes == 1 ? consumer * kGroupRows : 0;
@@ -129,16 +134,16 @@ struct BackwardShared {
 
     // Called by one thread before any other uses them.
     __device__ __forceinline__ void init_barriers() const {
-        constexpr int kConsumerWarps = Tile::kConsumers * kWarpgroup / kWarpSize;
+        constexpr int kArrivals = Tile::kConsumers * kWarpgroup;
         ptx::mbarrier_init(key_full(), 1);
         ptx::mbarrier_init(value_full(), 1);
         for (int stage = 0; stage < kQueryStages; ++stage) {
             ptx::mbarrier_init(query_full(stage), 1);
-            ptx::mbarrier_init(query_empty(stage), kConsumerWarps);
+            ptx::mbarrier_init(query_empty(stage), kArrivals);
         }
         for (int stage = 0; stage < kStages; ++stage) {
             ptx::mbarrier_init(dout_full(stage), 1);
-            ptx::mbarrier_init(dout_empty(stage), kConsumerWarps);
+            ptx::mbarrier_init(dout_empty(stage), kArrivals);
         }
         ptx::fence_mbarrier_init();
     }
