@@ -72,7 +72,7 @@ def measure(
             "or measure into a new file"
         )
     if plan.workers == "auto":
-        usual = _usual_workers(plan.device)
+        usual: Workers = "forked" if Forks.possible else "fresh"
         plan = replace(plan, workers=resumed.settings.workers if resumed else usual)
     plan = _warmed_up(plan, progress)
     before = [launch.index for launch in resumed.launches] if resumed is not None else []
@@ -92,11 +92,6 @@ def measure(
         scheduler.saving.end(outcome.run)
     outcome.over_budget = scheduler.over_budget
     return outcome
-
-
-def _usual_workers(device: str) -> Workers:
-    """Forks for CPUs. On GPUs they have not been shown to resemble processes that start fresh."""
-    return "forked" if Forks.possible and not _may_be_gpu(device) else "fresh"
 
 
 def _may_be_gpu(device: str) -> bool:

@@ -192,7 +192,7 @@ workers_option = click.option(
     default="auto",
     show_default=True,
     help="Processes of launches. forked: from one that has imported torch; fresh: each imports it, "
-    "for candidates that a fork disturbs; auto: forked on Linux for CPUs, fresh for GPUs.",
+    "for candidates that a fork disturbs; auto: forked on Linux.",
 )
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import forks
 import pytest
 
-from flashbench import run
 from flashbench.errors import Exit, FlashbenchError
 from flashbench.measure.forks import Forks
 from flashbench.measure.process import Worker, WorkerDiedError
@@ -229,18 +228,3 @@ def test_what_a_candidate_starts_has_no_socket() -> None:
     end = WorkerEnd(theirs.detach())
     assert not os.get_inheritable(end._socket.fileno())
     ours.close()
-
-
-@LINUX
-def test_workers_for_a_gpu_start_by_themselves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Forks are the default where only a CPU can be measured."""
-    monkeypatch.setattr(run, "GPU_DRIVERS", (tmp_path / "absent",))
-    assert [run._usual_workers(device) for device in ("cpu", "cuda", "auto")] == [
-        "forked",
-        "fresh",
-        "forked",
-    ]
-    monkeypatch.setattr(run, "GPU_DRIVERS", (tmp_path,))
-    assert run._usual_workers("auto") == "fresh"
