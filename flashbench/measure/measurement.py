@@ -21,6 +21,7 @@ from flashbench.measure.clock_cpu import CpuClock
 from flashbench.measure.environment import throttled
 from flashbench.measure.plan import derive_seed, passes
 from flashbench.measure.problem import Problem
+from flashbench.measure.refusal import is_guard
 from flashbench.measure.stopwatch import Stopwatch
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Result, Status, Timing
@@ -188,7 +189,7 @@ def _worth_keeping(subject: _Subject, clock: Clock) -> bool:
 
 
 def _check(subject: _Subject, problem: Problem, clock: Clock) -> None:
-    with _failures_of(subject, problem, clock, collect_warnings=True), subject.loaded.scope():
+    with _failures_of(subject, problem, clock, first_call=True), subject.loaded.scope():
         correctness, seconds = check_candidate(problem, subject.call, clock.synchronize)
         subject.result.correctness = correctness
         subject.result.first_call_seconds = seconds
@@ -296,16 +297,17 @@ def _check_timed(problem: Problem, out: Output, sign: int, metric: str) -> None:
 
 @contextmanager
 def _failures_of(
-    subject: _Subject, problem: Problem, clock: Clock, collect_warnings: bool = False
+    subject: _Subject, problem: Problem, clock: Clock, first_call: bool = False
 ) -> Iterator[None]:
     """Turn a candidate's exception into its result and continue.
 
-    Warnings are collected only outside timing: collecting costs time per call.
+    first_call: a guard may refuse the case. Warnings are collected only there, outside timing:
+    collecting costs time per call.
     """
     caught: list[warnings.WarningMessage] = []
     settings = torch_settings.current()
     try:
-        if collect_warnings:
+        if first_call:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 yield
@@ -321,7 +323,9 @@ def _failures_of(
             subject.fail("out_of_memory", line)
             if problem.case.device == "cuda":
                 torch.cuda.empty_cache()
-        elif isinstance(error, Exception) and subject.loaded.refuses(error):
+        elif isinstance(error, Exception) and (
+            subject.loaded.refuses(error) or (first_call and is_guard(error))
+        ):
             subject.fail("unsupported", line)
         else:
             subject.fail("error", line)

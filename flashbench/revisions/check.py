@@ -31,6 +31,7 @@ _BOOTSTRAP = (
 )
 _STARTING_SECONDS = 300.0  # of the server: importing torch on a busy machine
 _ANSWERING_SECONDS = 60.0  # beyond the time limits of what it runs, before it is given up
+_MOST_EXITS = 64  # calls that may end their process before the rest is not tried
 _TRIES = 2  # of a revision that ends the server: something else may have
 _NO_TORCH = "No module named 'torch'"
 _MISSING = (
@@ -115,11 +116,25 @@ class Checker:
     ) -> CallResult:
         """Whether the importable callable is correct on these cases: "built", "wrong result",
         "timeout", or "unchecked" if it refuses one of them. No cases: small ones, some of which it
-        may refuse, but not all.
+        may refuse, but not all. A case on which it calls `exit` is refused, as by an exception.
         """
-        reply = self._ask(
-            import_root, spec, log, "", correct=True, cases=cases, operation=operation
-        )
+        ended: dict[str, str] = {}
+        while True:
+            reply = self._ask(
+                import_root,
+                spec,
+                log,
+                "",
+                correct=True,
+                cases=cases,
+                operation=operation,
+                ended=ended,
+            )
+            at = str(reply.get("at") or "")
+            exited = "wrong" not in reply and (reply.get("code") or 0) > 0
+            if not exited or not at or at in ended or len(ended) == _MOST_EXITS:
+                break
+            ended[at] = self._ended(reply, log, "the call", "wrong result")[1]
         if reply.get("error"):
             return CallResult("import error", str(reply["error"]).replace(f"{import_root}/", ""))
         if "wrong" not in reply:
@@ -180,6 +195,7 @@ class Checker:
         cases: Sequence[str] = (),
         operation: WhatIsComputed = ATTENTION,
         warm: dict[str, int | None] | None = None,
+        ended: dict[str, str] | None = None,
     ) -> dict[str, Any]:
         request = {
             "import_root": str(import_root),
@@ -194,6 +210,7 @@ class Checker:
             "timeout": self.timeout,
             "compiling": self.compiling,
             "warm": warm,
+            "ended": ended or {},
         }
         for _ in range(_TRIES):
             answer, code = self._answer(json.dumps(request).encode() + b"\n")

@@ -26,7 +26,7 @@ _STEP_SECONDS = 0.05
 _CHUNK = 1 << 16
 _LONGEST = 5000  # characters of an error; JSON makes 12 bytes of one at the most, in all a chunk
 
-_WORDS = ("error", "wrong", "refused", "checked", "absent", "compilers")
+_WORDS = ("error", "wrong", "refused", "checked", "absent", "compilers", "at")
 _threads = 1  # torch's own choice
 _answers = -1  # for the answers, out of a revision's reach
 
@@ -183,7 +183,12 @@ def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> N
     say(error=None, compilers=" ".join(sorted(jit.compilers() - before)))
     if request["correct"] or request["warm"]:
         from flashbench import project_cases
-        from flashbench.revisions.correctness import call_each, check_named, check_small
+        from flashbench.revisions.correctness import (
+            Watched,
+            call_each,
+            check_named,
+            check_small,
+        )
 
         try:
             operation = _operation(request["operation"], request["operation_root"])
@@ -195,10 +200,11 @@ def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> N
             os._exit(0)
         spec, cases = request["spec"], request["cases"]
         wanted = project_cases.of_flags(request["wanted"])
+        watched = Watched(request["ended"], lambda case: say(at=case))
         if cases:
-            found = check_named(call, spec, cases)
+            found = check_named(call, spec, cases, watched)
         else:
-            found = check_small(call, spec, operation, wanted)
+            found = check_small(call, spec, operation, wanted, watched)
         taken = bool(found.right) and not (cases and found.refused)
         refusal = "" if taken else found.refusal
         say(wrong=found.wrong, refused=refusal, checked=found.summary)

@@ -8,7 +8,7 @@ undefined name, is not a refusal.
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,9 +83,23 @@ class Checked:
         return ""
 
 
-def check_named(call: Callable[..., Any], spec: str, names: Sequence[str]) -> Checked:
+@dataclass(frozen=True)
+class Watched:
+    """ended: cases, by id, on which the process of an earlier check ended, and how: they are not
+    called again. begin: called with the id of a case before its call."""
+
+    ended: Mapping[str, str] = field(default_factory=dict)
+    begin: Callable[[str], None] = lambda case: None
+
+
+ALONE = Watched()
+
+
+def check_named(
+    call: Callable[..., Any], spec: str, names: Sequence[str], watched: Watched = ALONE
+) -> Checked:
     """Check each named case once; refused cases go to `refused`."""
-    found = _checked(call, spec, [[parse_case(name)] for name in names])
+    found = _checked(call, spec, [[parse_case(name)] for name in names], watched)
     for case, raised in found.failed.items():
         found.wrong = found.wrong or f"{case.id}: raises {raised}"
     return found
@@ -105,6 +119,7 @@ def check_small(
     spec: str,
     operation: Operation = operations.ATTENTION,
     wanted: ProjectCases = ANY,
+    watched: Watched = ALONE,
 ) -> Checked:
     """Check each dtype and option, such as a mask, on every device here, at the first shape that
     the callable accepts. wanted: the cases of the settings, the smallest first; without any, small
@@ -123,7 +138,7 @@ def check_small(
                 for dtype in dtypes
                 for wish in options
             ]
-            of_device = _checked(call, spec, tries)
+            of_device = _checked(call, spec, tries, watched)
             found.right += of_device.right
             found.refused |= of_device.refused
             found.failed |= of_device.failed
@@ -164,7 +179,9 @@ def _either(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{{{','.join(words)}}}"
 
 
-def _checked(call: Callable[..., Any], spec: str, tries: Iterable[Sequence[Case]]) -> Checked:
+def _checked(
+    call: Callable[..., Any], spec: str, tries: Iterable[Sequence[Case]], watched: Watched
+) -> Checked:
     """The first accepted case of each sequence; ends at a wrong one."""
     loaded = Loaded(Candidate(name="revision", spec=spec), call)
     found = Checked()
@@ -172,6 +189,9 @@ def _checked(call: Callable[..., Any], spec: str, tries: Iterable[Sequence[Case]
         raised: dict[Case, RaisedError] = {}
         for case in cases:
             try:
+                if case.id in watched.ended:
+                    raise RaisedError(watched.ended[case.id], refusal=True, bug=False)
+                watched.begin(case.id)
                 problem = _problem_with(case, loaded)
             except RaisedError as error:
                 raised[case] = error

@@ -194,6 +194,29 @@ def test_named_cases_have_to_be_supported(checker, tmp_path: Path) -> None:  # t
     assert reason == "b1-h2-q8-d8-fp32-full-cpu is refused: NotImplementedError: head dim 8"
 
 
+def test_a_call_that_exits_refuses_its_case(checker, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """`exit(1)` for what a kernel does not take ends the process, not the check: the other cases
+    are right, and these are refused with the kernel's last words."""
+    text = (
+        "import ctypes, sys\n"
+        "from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
+        "def attention(q, k, v, is_causal=False, enable_gqa=False):\n"
+        "    if q.element_size() != 4:\n"
+        "        print('kernel: float32 alone', flush=True)\n"
+        "        ctypes.CDLL(None).exit(1)\n"
+        "    return sdpa(q, k, v, is_causal=is_causal)\n"
+    )
+    place, log = import_root(tmp_path, text), tmp_path / "log"
+    found = checker.computes(place, "kernel:attention", log)
+    assert found.status == "built", found.reason
+    right, _, refused = found.checked.partition("; refused: ")
+    assert right == "b1-h2-q64-d64-fp32-{full,causal}-cpu"
+    assert refused == "b1-h2-q64-d64-{fp16,bf16}-{full,causal}-cpu"
+    named = checker.computes(place, "kernel:attention", log, ["b1-h1-q8-d8-fp16-full-cpu"])
+    assert named.status == "unchecked"
+    assert "the call ended with exit code 1: kernel: float32 alone" in named.reason
+
+
 ONLY = (
     "from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
     "def attention(q, k, v, is_causal=False, enable_gqa=False):\n"
