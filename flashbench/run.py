@@ -102,7 +102,7 @@ def _warmed_up(plan: Plan, progress: Progress) -> Plan:
     """Let built revisions compile what they compile when called; adds the seconds to the builds."""
     if not plan.import_roots:
         return plan
-    from flashbench.revisions.warm_up import Calls, compiling, warm_up
+    from flashbench.revisions.warm_up import LaunchCalls, compiling, warm_up
 
     specs = {one.name: one.spec for one in plan.candidates}
     places = {name: Path(place) for name, place in plan.import_roots.items()}
@@ -111,7 +111,7 @@ def _warmed_up(plan: Plan, progress: Progress) -> Plan:
         return plan
     cases = plan.cases("cuda" if _may_be_gpu(plan.device) else "cpu")
     root = operations.named(plan.operation).import_root
-    calls = Calls([case.id for case in cases], plan.threads, plan.operation, root)
+    calls = LaunchCalls([case.id for case in cases], plan.threads, plan.operation, root)
     return replace(plan, build_seconds=plan.build_seconds + warm_up(found, calls, progress.note))
 
 

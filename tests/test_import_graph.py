@@ -22,6 +22,7 @@ ALLOWED = {
     "fleet": "measure",
     "bisect": "builds cost measure revisions",
     "preflight": "builds revisions",
+    "init": "builds preflight revisions",
     "profile": "measure operations",
     "gate": "builds preflight revisions stats",
     "other_tools": "operations stats",
@@ -34,8 +35,8 @@ ALLOWED = {
     "site": "builds cost history operations other_tools profile render revisions views",
     "pytest_plugin": "measure operations other_tools",
     "cloud": "cost fleet render revisions",
-    "cli": "bisect builds cloud cost fleet gate history measure operations other_tools preflight "
-    "profile render reports revisions site suites views",
+    "cli": "bisect builds cloud cost fleet gate history init measure operations other_tools "
+    "preflight profile render reports revisions site suites views",
 }
 # Single modules that import more, each for one reason.
 EXCEPTIONS = {

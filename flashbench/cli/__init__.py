@@ -28,6 +28,7 @@ _COLLECT_AFTER = 200_000  # new containers, in place of 700
 
 # name -> help line, available without importing the command.
 COMMANDS = {
+    "init": "Set up a repository: find the kernel and its build, write settings, try them.",
     "info": "What is built and loadable here: backends, dtypes, archs, commit, kernel resources.",
     "preflight": "Find what would fail before you pay for a GPU; each finding has its fix.",
     "plan": "What a run, compare, bisect or backfill would take: seconds, builds, money.",

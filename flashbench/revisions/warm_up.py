@@ -13,7 +13,7 @@ from flashbench.revisions.computed import WhatIsComputed
 
 
 @dataclass(frozen=True)
-class Calls:
+class LaunchCalls:
     """What launches will call. cases: their ids; threads: of torch, None for its default;
     operation, operation_root: as of a `Setup`."""
 
@@ -39,7 +39,7 @@ def compiling(specs: Mapping[Path, str]) -> dict[Path, str]:
     return found
 
 
-def warm_up(specs: Mapping[Path, str], calls: Calls, tell: Callable[[str], None]) -> float:
+def warm_up(specs: Mapping[Path, str], calls: LaunchCalls, tell: Callable[[str], None]) -> float:
     """Call each revision once on each case, in a process of its own; returns the seconds that this
     took. Errors of calls are left to the launches, and so is what takes more than half an hour."""
     began = time.monotonic()

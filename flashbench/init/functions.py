@@ -1,0 +1,131 @@
+"""Find functions that may be an attention: with q, k and v among their parameters."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from flashbench.preflight.source.setup_script import script_of
+from flashbench.preflight.source.tree import SourceTree
+
+_QKV = ({"q", "query", "queries", "qs"}, {"k", "key", "keys", "ks"}, {"v", "value", "values", "vs"})
+_NAMED = re.compile(r"atten|attn|sdpa|flash|mha", re.IGNORECASE)
+_ASIDE = re.compile(
+    r"(^|/)(tests?|bench(mark)?s?|docs?|examples?|scripts?|third_party|\.[^/]*)/|(^|/)(test_[^/]*|"
+    r"[^/]*_test|conftest|setup|bench[^/]*|ref(erence)?[^/]*)\.py$",
+    re.IGNORECASE,
+)
+# A definition in C or C++: its type, name and parameters.
+_DEFINED = re.compile(
+    r"^[ \t]*([A-Za-z_][\w:<>, \t*&]{0,200}?)\b(\w+)\s*\(([^(){};]*)\)\s*\{", re.MULTILINE
+)
+_BOUND = re.compile(r"\bm\w*\.def\(\s*\"(\w+)\"\s*,\s*&?\s*(?:\w+::)*(\w+)")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """type: as in C; "" in Python."""
+
+    name: str
+    type: str = ""
+
+    @property
+    def is_pointer(self) -> bool:
+        return "*" in self.type
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that may be the one to measure. module, path: its dotted module and the import
+    root; of C, which is loaded by ctypes, no module. bound: of an extension module."""
+
+    file: str
+    line: int
+    name: str
+    parameters: tuple[Parameter, ...]
+    module: str = ""
+    path: str = "."
+
+    @property
+    def label(self) -> str:
+        words = ", ".join(one.name for one in self.parameters)
+        return f"{self.module + ':' if self.module else ''}{self.name}({words})"
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        """Better ones first: not aside, with a telling name, in Python, public, near the root."""
+        return (
+            bool(_ASIDE.search(self.file)),
+            not self.module,
+            not _NAMED.search(self.name),
+            self.name.startswith("_"),
+            len(PurePosixPath(self.file).parts),
+        )
+
+
+def functions(tree: SourceTree) -> list[Function]:
+    """The best first."""
+    found = [*_python(tree), *_native(tree)]
+    return sorted(found, key=lambda one: (one.rank, one.file, one.line))
+
+
+def _takes_qkv(parameters: list[Parameter]) -> bool:
+    names = [one.name.lower().removesuffix("_ptr").rstrip("_") for one in parameters[:3]]
+    return len(names) == 3 and all(name in some for name, some in zip(names, _QKV, strict=True))
+
+
+def _python(tree: SourceTree) -> Iterator[Function]:
+    for file in tree.files:
+        if not file.endswith(".py") or "def " not in (text := tree.read(file).text):
+            continue
+        try:
+            module = ast.parse(text)
+        except (SyntaxError, ValueError):
+            continue
+        for node in module.body:
+            if isinstance(node, ast.FunctionDef):
+                words = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+                parameters = [Parameter(one.arg) for one in words]
+                if _takes_qkv(parameters):
+                    path, dotted = _importable(tree, file)
+                    place = file, node.lineno, node.name, tuple(parameters)
+                    yield Function(*place, dotted, path)
+
+
+def _importable(tree: SourceTree, file: str) -> tuple[str, str]:
+    """The import root of a Python file, and its dotted module."""
+    parts = list(PurePosixPath(file).with_suffix("").parts)
+    top = len(parts) - 1
+    while top and "/".join([*parts[:top], "__init__.py"]) in tree.files:
+        top -= 1
+    module = ".".join(parts[top:]).removesuffix(".__init__")
+    return "/".join(parts[:top]) or ".", module
+
+
+def _native(tree: SourceTree) -> Iterator[Function]:
+    """Functions of C that take pointers, and those of C++ that an extension module binds."""
+    modules = extension_modules(tree)
+    for file in tree.units:
+        source = tree.read(file)
+        bound = {match[2]: match[1] for match in _BOUND.finditer(source.text)}
+        for match in _DEFINED.finditer(source.code):
+            parameters = [_parameter(text) for text in match[3].split(",") if text.strip()]
+            if not _takes_qkv(parameters) or "static" in match[1]:
+                continue
+            place = file, source.line_of(match.start(2))
+            if match[2] in bound and modules:
+                yield Function(*place, bound[match[2]], tuple(parameters), modules[0])
+            elif parameters[0].is_pointer and not file.endswith(".cu"):
+                yield Function(*place, match[2], tuple(parameters))
+
+
+def extension_modules(tree: SourceTree) -> list[str]:
+    """Modules that setup.py builds."""
+    found = script_of(tree, "setup.py").modules() if "setup.py" in tree.files else []
+    return [one.text for one in found if one.sure]
+
+
+def _parameter(text: str) -> Parameter:
+    words = text.partition("=")[0].replace("*", " * ").replace("&", " & ").split()
+    return Parameter(words[-1] if words else "", " ".join(words[:-1]))

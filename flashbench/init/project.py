@@ -1,0 +1,93 @@
+"""How a repository is built, and the settings that say so."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from flashbench.init.functions import Function
+from flashbench.preflight.source.tree import SourceTree
+
+_EXTENSION = re.compile(r"\b(ext_modules|CppExtension|CUDAExtension|Pybind11Extension|Extension)\b")
+_JIT = re.compile(r"\bcpp_extension\b")
+_LIBRARY = re.compile(r"[\w./-]*\blib[\w-]+\.so\b")
+_SHARED = re.compile(r"\badd_library\s*\(\s*(\w+)\s+SHARED")
+_ASV = ("asv.conf.json", "asv.conf.jsonc")
+
+
+@dataclass(frozen=True)
+class FoundBuild:
+    """command: as of the settings, with the file that it is from. shared_object: what ctypes
+    loads, relative to the root. sources: what is compiled at import."""
+
+    command: tuple[str, ...] = ()
+    file: str = ""
+    shared_object: str = ""
+    sources: tuple[str, ...] = ()
+
+
+def build_of(tree: SourceTree, function: Function) -> FoundBuild:
+    """The build that the function needs, judged by the files at the root."""
+    files = set(tree.files)
+    if "setup.py" in files and _EXTENSION.search(tree.read("setup.py").text):
+        return FoundBuild(("python", "setup.py", "build_ext", "--inplace"), "setup.py")
+    makefile = next((one for one in ("Makefile", "makefile", "GNUmakefile") if one in files), "")
+    if not function.module:
+        return _of_library(tree, function, makefile)
+    compiles = [
+        file
+        for file in tree.files
+        if file.endswith(".py") and _JIT.search(tree.read(file).text) and file != "setup.py"
+    ]
+    if compiles and tree.units:
+        return FoundBuild(file=compiles[0], sources=_folders(tree))
+    if makefile and tree.units:
+        return FoundBuild(("make",), makefile)
+    if "CMakeLists.txt" in files and tree.units:
+        return FoundBuild(_CMAKE, "CMakeLists.txt")
+    return FoundBuild()
+
+
+_CMAKE = ("sh", "-c", "cmake -S . -B build && cmake --build build")
+
+
+def _of_library(tree: SourceTree, function: Function, makefile: str) -> FoundBuild:
+    """Of a function of C: a shared library."""
+    if makefile:
+        named = _LIBRARY.search(tree.read(makefile).text)
+        if named:
+            return FoundBuild(("make",), makefile, named[0].removeprefix("./"))
+    if "CMakeLists.txt" in tree.files and (
+        named := _SHARED.search(tree.read("CMakeLists.txt").text)
+    ):
+        return FoundBuild(_CMAKE, "CMakeLists.txt", f"build/lib{named[1]}.so")
+    library = f"lib{PurePosixPath(function.file).stem}.so"
+    compiler = "cc" if function.file.endswith(".c") else "c++"
+    command = (compiler, "-O3", "-march=native", "-shared", "-fPIC", function.file, "-o", library)
+    return FoundBuild((*command, "-lm"), "", library)
+
+
+def _folders(tree: SourceTree) -> tuple[str, ...]:
+    """The top folders, or files, of what is compiled, and of its headers."""
+    names = [*tree.units, *tree.headers]
+    return tuple(dict.fromkeys(PurePosixPath(name).parts[0] for name in names))
+
+
+def has_asv(tree: SourceTree) -> str:
+    """The configuration of an asv suite; "" without one."""
+    return next((file for file in tree.files if PurePosixPath(file).name in _ASV), "")
+
+
+def settings(build: FoundBuild, path: str, adapter: str, cases: dict[str, list[str] | str]) -> str:
+    """The tables [tool.flashbench.project] and, if there is something to say, `cases`."""
+    lines = ["[tool.flashbench.project]", 'callable = "fb:attention"']
+    lines.append(f"build = {json.dumps(list(build.command))}")
+    if path != ".":
+        lines.append(f"path = {json.dumps(path)}")
+    if build.sources:
+        lines.append(f"sources = {json.dumps(list(build.sources))}")
+    lines.append(f"adapter = {json.dumps(adapter)}")
+    if cases:
+        lines += ["", "[tool.flashbench.cases]"]
+        lines += [f"{name} = {json.dumps(value)}" for name, value in cases.items()]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,139 @@
+"""`flashbench init` in repositories that do not know flashbench, up to a comparison that works."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import forks
+import pytest
+from init import strangers
+from revisions.repository import Repository
+
+from flashbench.errors import Exit
+
+pytestmark = pytest.mark.slow
+
+FAST = ["--shape", "1,2,32,32", "--dtype", "fp32", "--samples", "2", "--min-sample", "200us"]
+FAST += ["--causal", "full", "--device", "cpu", "--launches", "2"]
+Flashbench = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("cache"))
+
+
+def flashbench(
+    repository: Repository, cache: str, *words: object
+) -> subprocess.CompletedProcess[str]:
+    return forks.run(words, repository.root, {"FLASHBENCH_CACHE": cache})
+
+
+def compared(repository: Repository, cache: str) -> subprocess.CompletedProcess[str]:
+    """As init says at its end, with less effort: too few launches to decide."""
+    done = flashbench(repository, cache, "compare", "HEAD~1", "HEAD", *FAST)
+    assert done.returncode in (Exit.PASS, Exit.REGRESSION, Exit.UNDECIDED), done.stderr
+    return done
+
+
+@pytest.mark.parametrize(
+    ("make", "found", "wrote"),
+    [
+        (
+            strangers.in_c,
+            "attention_forward(q, k, v, out, bh, seq_len, kv_len, head_dim, scale, causal), "
+            "src/attention.c:10",
+            'build = ["make"]\nadapter = "fb.py"\n\n[tool.flashbench.cases]\ndtype = ["fp32"]\n',
+        ),
+        (
+            strangers.in_python,
+            "blocks.core:block_attention(query, key, value, causal), src/blocks/core.py:8",
+            'path = "src"\nadapter = "src/fb.py"\n\n[tool.flashbench.cases]\nlayout = "bshd"\n',
+        ),
+        (
+            strangers.compiled_at_import,
+            "fastcpp:attend(q, k, v, is_causal), fastcpp/__init__.py:11",
+            'build = []\nsources = ["csrc"]\nadapter = "fb.py"\n\n[tool.flashbench.cases]\n',
+        ),
+        (
+            strangers.in_cpp,
+            "fastcpp:attend(q, k, v, is_causal), fastcpp/__init__.py:9",
+            'build = ["python", "setup.py", "build_ext", "--inplace"]\nadapter = "fb.py"\n',
+        ),
+    ],
+    ids=["c", "python", "jit", "cpp"],
+)
+def test_a_comparison_works_after_init(
+    make: Callable[[Path], Repository], found: str, wrote: str, cache: str, tmp_path: Path
+) -> None:
+    """The function, its build, its layout and dtypes are found; both commits, which know nothing of
+    it, are built and correct, and are then compared without an edit."""
+    repository = make(tmp_path / "stranger")
+    done = flashbench(repository, cache, "init")
+    assert done.returncode == Exit.PASS, done.stdout + done.stderr
+    assert f"found    {found}\n" in done.stdout
+    assert wrote in (repository.root / "pyproject.toml").read_text()
+    for revision in ("WORKTREE", "HEAD  ", "HEAD~1"):
+        assert f"{revision:<9}correct on b1-h2-q64-d64-" in done.stdout
+    assert "next     flashbench compare HEAD~1 HEAD\n" in done.stdout
+    assert "geometric mean of B" in compared(repository, cache).stdout
+    again = flashbench(repository, cache, "init")
+    assert again.returncode == Exit.USAGE
+    assert "has [tool.flashbench.project] already" in again.stderr
+
+
+def test_a_suite_of_asv_is_pointed_at(cache: str, tmp_path: Path) -> None:
+    """Without an attention nothing is written, and the comparison that fits is named; it works."""
+    repository = strangers.with_asv(tmp_path / "stranger")
+    done = flashbench(repository, cache, "init")
+    assert done.returncode == Exit.PASS, done.stderr
+    assert "flashbench compare HEAD~1 HEAD --asv '.*'" in done.stdout
+    assert 'operation = "module:name"' in done.stdout
+    assert repository.git("status", "--porcelain") == ""
+    asv = ["--asv", ".*", "--launches", "4"]
+    compared = flashbench(repository, cache, "compare", "HEAD~1", "HEAD", *asv)
+    assert "time_total" in compared.stdout, compared.stderr
+    assert compared.returncode in (Exit.PASS, Exit.UNDECIDED), compared.stderr
+
+
+def test_what_cannot_be_guessed_is_one_edit(cache: str, tmp_path: Path) -> None:
+    """A parameter of C that no name explains is marked in the adapter; with it written, the
+    comparison works."""
+    repository = strangers.in_c(tmp_path / "stranger")
+    repository.edit("src/attention.c", "int causal)", "int causal, int magic)")
+    repository.edit("src/attention.c", "= causal ?", "= magic && causal ?")
+    repository.commit("A parameter that only its author understands")
+    repository.edit("src/attention.c", "REPEAT 1", "REPEAT 1  // same")
+    repository.commit("A comment")
+    done = flashbench(repository, cache, "init")
+    assert done.returncode == Exit.NOT_MEASURED
+    assert "edit     fb.py: say what magic is" in done.stdout
+    repository.edit("fb.py", "magic,  # EDIT: what is int magic?", "1,")
+    compared(repository, cache)
+
+
+def test_a_wrong_kernel_is_told_so(cache: str, tmp_path: Path) -> None:
+    """The working tree is tried; the files stay, for an edit."""
+    repository = strangers.in_python(tmp_path / "stranger")
+    repository.edit("src/blocks/core.py", "** -0.5", "** -0.4")
+    done = flashbench(repository, cache, "init")
+    assert done.returncode == Exit.REGRESSION
+    assert "WORKTREE wrong result: b1-h2-q64-d64-fp32-full-cpu: max error" in done.stdout
+    assert "edit     src/fb.py, or the settings" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no function with parameters q, k, v was found"),
+        (["--callable", "nothing"], "--callable nothing: no such function with q, k, v; write"),
+    ],
+)
+def test_nothing_to_find_is_a_usage_error(words: list[str], said: str, tmp_path: Path) -> None:
+    """One line, with what to do."""
+    repository = Repository(tmp_path / "empty")
+    done = flashbench(repository, os.devnull, "init", *words)
+    assert done.returncode == Exit.USAGE
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
