@@ -73,9 +73,7 @@ def with_baseline(data: LaunchData, against: str, tolerance: float) -> tuple[lis
     for index, candidate in own_candidates(data.run):
         default = baseline_index(data.run, candidate.name)
         if default is None:
-            raise InvalidInputError(
-                "no SDPA baseline in the run file; measure again with the candidate `sdpa`"
-            )
+            raise InvalidInputError("no baseline in the run file; measure again with it")
         baselines = baselines_of(data.run, candidate.name)
         choices = len(baselines) if against == BEST else 1
         ratios = {b: data.speedups(index, b) for b in (baselines if against == BEST else [default])}
@@ -99,7 +97,7 @@ def of_runs(a: LaunchData, b: LaunchData, tolerance: float) -> list[Pairing]:
     if baseline_index(a.run) is None or baseline_index(b.run) is None:
         side = "first" if baseline_index(a.run) is None else "second"
         raise InvalidInputError(
-            f"the {side} run file has no SDPA, the control of the comparison; measure again"
+            f"the {side} run file has no baseline, the control of the comparison; measure again"
         )
     pairs = _paired_candidates(a, b)
     if not pairs or not a.case_index.keys() & b.case_index.keys():

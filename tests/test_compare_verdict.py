@@ -323,7 +323,7 @@ def test_files_that_cannot_be_compared_are_refused():
     no_control = _run(2)
     for candidate in no_control.candidates:
         candidate.baseline, candidate.spec = False, "flashbench"
-    with pytest.raises(InvalidInputError, match="the second run file has no SDPA"):
+    with pytest.raises(InvalidInputError, match="the second run file has no baseline"):
         report_two(a, no_control)
     elsewhere = _run(2)
     elsewhere.environment.cpu = "Another CPU"

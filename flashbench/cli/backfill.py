@@ -82,11 +82,11 @@ _LIST_BYTES = 2**27
 )
 @force_option
 def command(revisions: tuple[str, ...], **options: Any) -> int:
-    """Measure commits against SDPA and each other, and add them to the history.
+    """Measure commits against the baseline and each other, and add them to the history.
 
     Builds all of them first. Then each launch, a new process (or one per commit), times them in
-    turns with SDPA, so no commit gets the blame for drift. The same command with the same -o
-    resumes.
+    turns with the baseline, so no commit gets the blame for drift. The same command with the same
+    -o resumes.
     """
     from flashbench.history import machines
     from flashbench.measure.progress import make_progress

@@ -44,13 +44,13 @@ _REPORTS = ("markdown", "json", "github", "junit")
     epilog="Defaults: [tool.flashbench.compare] of pyproject.toml; what is built and called: "
     "[tool.flashbench.project]. A name that is also a file means the file; refs/heads/NAME is "
     "the branch.",
-    help="One run file A: is each candidate slower than SDPA? Two: is B slower than A, with SDPA "
-    "as the control? Files may come from asv, pytest-benchmark or pyperf, or be folders of such "
-    "files, one per process. Two git revisions (WORKTREE: the working tree, and the default for "
-    "B): builds both and measures them in the same launches until every case is decided, or "
-    "--launches or --budget are spent; identical builds are not measured. Exits 1 if any case is "
-    "SLOWER or wrong, else 4 if any could not be built or measured, else 3 if any is UNDECIDED, "
-    "else 0.",
+    help="One run file A: is each candidate slower than the baseline? Two: is B slower than A, "
+    "with the baseline as the control? Files may come from asv, pytest-benchmark or pyperf, "
+    "or be folders of such files, one per process. Two git revisions (WORKTREE: the working "
+    "tree, and the default for B): builds both and measures them in the same launches until every "
+    "case is decided, or --launches or --budget are spent; identical builds are not "
+    "measured. Exits 1 if any case is SLOWER or wrong, else 4 if any could not be built or "
+    "measured, else 3 if any is UNDECIDED, else 0.",
 )
 @click.argument("a")
 @click.argument("b", required=False)
@@ -157,8 +157,8 @@ def command(context: click.Context, /, **options: Any) -> int:
         report = measured
     if not report.comparisons:
         raise NotMeasuredError(
-            f"{a}: nothing to compare: it has no candidate besides SDPA, or no SDPA, or no case; "
-            "`flashbench show` prints what it has"
+            f"{a}: nothing to compare: it has no candidate besides the baseline, or no "
+            "baseline, or no case; `flashbench show` prints what it has"
         )
     document = speedup.document(report, gate=True)
     _deliver(document, options)
@@ -255,6 +255,8 @@ def _of_files(options: dict[str, Any]) -> "Report":
         run = load(a)
         return report_one(run, against=options["against"], **judging_options(run, options))
     if options["against"] != "sdpa":
-        raise InvalidInputError("--against best is for one run file; two are compared over SDPA")
+        raise InvalidInputError(
+            "--against best is for one run file; two are compared over the baseline"
+        )
     runs = load(a), load(b)
     return report_two(*runs, allow=options["allow"], **judging_options(None, options))

@@ -54,7 +54,7 @@ _DEFAULT_SPEEDS = (0.5, 1.0)
     multiple=True,
     default=_DEFAULT_SPEEDS,
     show_default=True,
-    help="A speed level, as a multiple of SDPA's speed; repeatable.",
+    help="A speed level, as a multiple of the baseline's speed; repeatable.",
 )
 @click.option(
     "--most-stack",

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Show commits of merged branches as points; by default a merge stands for its branch.",
 )
-@click.option("--baselines", is_flag=True, help="Include SDPA and its backends.")
+@click.option("--baselines", is_flag=True, help="Include the baselines.")
 @results_option
 @click.option("--exit-zero", is_flag=True, help="Exit 0 after any table.")
 @click.option(
@@ -84,10 +84,10 @@ def command(
 ) -> int:
     """Print where the measured series changed, and which commits may be responsible.
 
-    Reads the results of `asv run` and `flashbench record`. Searches the ratio to SDPA for changes
-    in the whole history up to the end of REV-RANGE (A..B, or B alone; HEAD by default), and prints
-    those that may be in the range. A change is provisional, and does not change the exit code,
-    until enough commits confirm it.
+    Reads the results of `asv run` and `flashbench record`. Searches the ratio to the baseline for
+    changes in the whole history up to the end of REV-RANGE (A..B, or B alone; HEAD by default),
+    and prints those that may be in the range. A change is provisional, and does not change the
+    exit code, until enough commits confirm it.
     """
     from flashbench.builds.builder import cache_directory
     from flashbench.cost.money import read_prices

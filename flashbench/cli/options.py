@@ -257,7 +257,7 @@ decision_options = together(
         type=click.Choice(("sdpa", "best")),
         default="sdpa",
         show_default=True,
-        help="One run file: SDPA's default, or its best backend on each case.",
+        help="One run file: the default baseline (of attention SDPA), or the best on each case.",
     ),
     click.option(
         "--tolerance",

@@ -53,10 +53,12 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET, *ARRANGEMENT}
     "candidates",
     multiple=True,
     metavar="[NAME=]MODULE:FUNCTION",
-    help="What to measure against SDPA; repeatable.  [default: the callable of "
+    help="What to measure against the baseline; repeatable.  [default: the callable of "
     "[tool.flashbench.project], built from the working tree; without that table flashbench itself]",
 )
-@click.option("--baseline-only", is_flag=True, help="Measure only SDPA; needs no extension.")
+@click.option(
+    "--baseline-only", is_flag=True, help="Measure only the baselines; needs no extension."
+)
 @click.option(
     "--backends",
     default="auto",
@@ -95,7 +97,7 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET, *ARRANGEMENT}
 @arrangement_options
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
-    """Measure candidates against PyTorch SDPA over a grid of cases.
+    """Measure candidates against PyTorch's own operation (of attention SDPA) over a grid of cases.
 
     Every launch is a new process; in it the candidates of a case are checked against float64 and
     timed in turns (A/B/B/A). The run file is saved as it grows: no measurement is lost, whatever

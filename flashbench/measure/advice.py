@@ -1,6 +1,7 @@
 """Advice before a run starts: a busy machine, and what it will be able to detect."""
 
-from flashbench import machine
+from flashbench import machine, operations
+from flashbench.baseline_names import title
 from flashbench.errors import InvalidInputError
 from flashbench.metric import metric_of
 from flashbench.runfile import DeviceState, RunFile
@@ -25,9 +26,10 @@ def _busy(run: RunFile, state: DeviceState | None) -> str | None:
     )
     if run.environment.threads == 1:
         return warning
+    baseline = title(operations.of_file(run.cases).baseline)
     return (
-        f"{warning}, SDPA's most of all, because its threads wait for each other; --threads 1 "
-        "avoids that"
+        f"{warning}, {baseline}'s most of all, because its threads wait for each other; "
+        "--threads 1 avoids that"
     )
 
 

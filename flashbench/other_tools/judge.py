@@ -51,8 +51,8 @@ def report_foreign(
     pairs = beside(old) if b is None else matched(sets[0], sets[1])
     if not pairs:
         raise NotMeasuredError(
-            f"{a}: nothing to compare: it has no SDPA beside a candidate; name a second file, or "
-            "use `flashbench show`"
+            f"{a}: nothing to compare: it has no baseline beside a candidate; name a second file, "
+            "or use `flashbench show`"
         )
     return _judged(sets, pairs, caveats, tolerance, alpha)
 
@@ -130,7 +130,9 @@ def _machines(a: BenchmarkSet, b: BenchmarkSet, allow: Collection[str]) -> list[
             )
         found.append(Caveat("machine", message))
     if a.torch and b.torch and a.torch != b.torch:
-        message = f"torch differs ({a.torch} in A, {b.torch} in B): SDPA itself may have changed"
+        message = (
+            f"torch differs ({a.torch} in A, {b.torch} in B): the baseline itself may have changed"
+        )
         found.append(Caveat("control", message))
     return found
 
@@ -149,7 +151,7 @@ def _caveats(sets: tuple[BenchmarkSet, ...], pairs: list[Match]) -> list[Caveat]
         found.append(
             Caveat(
                 "no-control",
-                f"{some} no SDPA beside them on both sides: nothing controls for the machine, "
+                f"{some} no baseline beside them on both sides: nothing controls for the machine, "
                 "whose changes are in the ratio",
             )
         )

@@ -3,6 +3,7 @@
 from functools import cache
 
 from flashbench import operations
+from flashbench.baseline_names import title
 from flashbench.case import Case
 
 
@@ -10,6 +11,13 @@ from flashbench.case import Case
 def known_case(name: str) -> Case | None:
     """The case with this id; None for other tools' names."""
     return operations.read_case(name)
+
+
+@cache
+def baseline_of(name: str) -> str:
+    """How tables call the baseline of this case; "" for other tools' names."""
+    case = known_case(name)
+    return "" if case is None else title(operations.of(case).baseline)
 
 
 @cache

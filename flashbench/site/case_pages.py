@@ -52,7 +52,7 @@ class CasePages:
 
     def make(self, case: str) -> bytes:
         """The page."""
-        return page("case.html", case_page(case), self._content.project, self._values(case))
+        return page("case.html", case_page(case), self._content, self._values(case))
 
     def _values(self, case: str) -> dict[str, Any]:
         graphs = self._graphs[case]

@@ -72,7 +72,11 @@ class CommitPages:
             self._profiles.get(commit),
             self._spent.get(commit),
         )
-        digest.update(repr((self._content.project, known)).encode("utf-8", "surrogatepass"))
+        digest.update(
+            repr((self._content.project, self._content.baseline, known)).encode(
+                "utf-8", "surrogatepass"
+            )
+        )
         return digest.hexdigest()
 
     def make(self, commit: int) -> bytes:
@@ -99,7 +103,7 @@ class CommitPages:
             "confidence": percentage(CONFIDENCE),
             "rows": self._rows(commit),
         }
-        return page("commit.html", commit_page(one.id), self._content.project, values)
+        return page("commit.html", commit_page(one.id), self._content, values)
 
     def _link(self, commit: int) -> dict[str, str] | None:
         commits = self._content.history.commits

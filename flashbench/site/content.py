@@ -14,7 +14,7 @@ from flashbench.baseline_names import is_default
 from flashbench.history.model import Change, History, Points, Series
 from flashbench.history.profiles import Kept
 from flashbench.render.escape import printable
-from flashbench.site.case_names import in_short, known_case
+from flashbench.site.case_names import baseline_of, in_short, known_case
 from flashbench.table import Document
 
 CONFIDENCE = 0.99  # of the intervals of `Points`
@@ -90,6 +90,12 @@ class Content:
     latest: tuple[Latest, ...] = ()
     notes: tuple[str, ...] = ()  # what was skipped, one line each
     profiles: tuple[Kept, ...] = ()
+
+    @property
+    def baseline(self) -> str:
+        """What the speed-ups of all series are over, as a sentence calls it."""
+        names = {baseline_of(one.case) for one in self.history.series if one.ratio is not None}
+        return min(names) if len(names) == 1 and names != {""} else "its baseline"
 
 
 def drawn(history: History) -> tuple[Series, ...]:

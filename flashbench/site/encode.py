@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from flashbench.history.model import FloatArray, Points
+from flashbench.site.case_names import baseline_of
 from flashbench.site.content import CONFIDENCE, Graph, shown, speedup
 from flashbench.site.templating import maker_key
 from flashbench.table import percentage
@@ -40,7 +41,7 @@ def graph_data(graph: Graph) -> dict[str, Any]:
     if one.points is not one.ratio:  # a mean is only a ratio
         lines.append(_line("time", name, one.unit, one.points))
     if one.control is not None:
-        lines.append(_line("control", "SDPA", one.unit, one.control))
+        lines.append(_line("control", baseline_of(one.case) or "baseline", one.unit, one.control))
     if one.ratio is not None:
         lines.append(_line("speedup", name, "", speedup(one.ratio)))
     return {

@@ -56,7 +56,7 @@ def listing_pages(
     for machine in content.history.machines:
         made.append((machine_page(machine.name), "machine.html", _machine(content, machine)))
     for path, template, values in made:
-        yield path, page(template, path, content.project, values)
+        yield path, page(template, path, content, values)
 
 
 def viewer_data(content: Content, standings: tuple[Standing, ...]) -> dict[str, Any]:
@@ -85,6 +85,7 @@ def viewer_data(content: Content, standings: tuple[Standing, ...]) -> dict[str, 
             {"machine": shown(one.name), "commits": measured_on(content, one.name)}
             for one in content.history.machines
         ],
+        "baseline": content.baseline,
         "graphs": [_entry(graph) for graph in content.graphs],
         "means": [_entry(one.mean) for one in standings if one.mean is not None],
     }

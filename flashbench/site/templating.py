@@ -10,7 +10,7 @@ import jinja2
 
 from flashbench import __version__
 from flashbench.render.html import environment
-from flashbench.site.content import shown
+from flashbench.site.content import Content, shown
 
 NAVIGATION = (
     ("index.html", "Overview"),
@@ -20,13 +20,13 @@ NAVIGATION = (
 )
 
 
-def page(template: str, path: str, project: str, values: dict[str, Any]) -> bytes:
+def page(template: str, path: str, content: Content, values: dict[str, Any]) -> bytes:
     """Render a page of the site. path: its file in the site."""
     root = "../" * path.count("/")
     text = (
         _environment()
         .get_template(template)
-        .render(project=project, page=path, root=root, **values)
+        .render(project=content.project, baseline=content.baseline, page=path, root=root, **values)
     )
     return text.encode()
 

@@ -127,8 +127,8 @@ def _header(report: HistoryReport) -> list[str]:
     lines = [
         f"history of {report.label} on {machines}: {len(report.series)} series, measured at "
         f"{len(measured)} of {len(report.history.commits)} commits",
-        "speed-up = time before / time after the change, both as multiples of SDPA's: above 1 is "
-        "faster",
+        "speed-up = time before / time after the change, both as multiples of the baseline's: "
+        "above 1 is faster",
         f"intervals: {percentage(1 - report.alpha)}, each for itself; tolerance "
         f"{percentage(report.tolerance)}; the commit is the likeliest, the change lies in the "
         "range with 95 %",
@@ -136,7 +136,8 @@ def _header(report: HistoryReport) -> list[str]:
     without = sum(one.ratio is None for one in report.series)
     if without:
         lines.append(
-            f"{without} series have no SDPA beside them: what the machine did is in their changes"
+            f"{without} series have no baseline beside them: what the machine did is in their "
+            "changes"
         )
     return lines
 

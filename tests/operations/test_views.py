@@ -93,10 +93,13 @@ def test_the_history_keeps_its_control(operation: Operation, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     history = forks.run(["history"], tmp_path, {})
     assert "2 series" in history.stdout, history.stdout + history.stderr
-    assert "no SDPA beside them" not in history.stdout
+    assert "no baseline beside them" not in history.stdout
     published = forks.run(["publish", "-o", "site"], tmp_path, {})
     assert published.returncode == 0, published.stderr
     assert len(list((tmp_path / "site" / "cases").iterdir())) == 2
+    for page in (tmp_path / "site").rglob("*.*"):
+        assert "SDPA" not in page.read_text(), page
+    assert "faster than torch" in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_nothing_computed_has_an_estimate() -> None:

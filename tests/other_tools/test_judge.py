@@ -114,7 +114,7 @@ def test_one_folder_against_its_sdpa():
 
 def test_one_file_without_sdpa():
     """A file alone that holds no SDPA has nothing to be compared with."""
-    with pytest.raises(NotMeasuredError, match="no SDPA"):
+    with pytest.raises(NotMeasuredError, match="no baseline"):
         judged(INPUTS / "pyperf_a.json")
 
 

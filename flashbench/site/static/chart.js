@@ -131,7 +131,7 @@
     const floor = MARGIN.top + inner.h;
 
     const title = isRatio
-      ? "speed-up over SDPA (×, above 1 is faster)"
+      ? `speed-up over ${flashbench.content.baseline} (×, above 1 is faster)`
       : `${lines[0].unit === "seconds" ? "time" : "value"}${unit ? ` (${unit})` : ""}`;
     svg.append(shape("text", { x: 4, y: 15, class: "title" }, title));
     for (const [tick, text] of any ? ticks(low * factor, high * factor, 5) : []) {

@@ -50,7 +50,7 @@
     const items = [];
     for (const { role, name, where } of made.lines) {
       const stroke = shape("path", { d: "M0,6H24", class: `value ${role}` });
-      const text = role.endsWith("speedup") ? `speed-up of ${name} over SDPA` : name;
+      const text = role.endsWith("speedup") ? `speed-up of ${name} over ${flashbench.content.baseline}` : name;
       items.push(item(`${text}${where ? ` on ${where}` : ""}`, stroke));
     }
     const { role } = made.lines[0];

@@ -83,8 +83,8 @@
       for (const c of heat.broken) {
         if (speed.every((some) => some[c] === null)) pen.fillRect(edge(c) + Math.floor(wide / 2) - 1, 0, 2, canvas.height);
       }
-      const scale = [1 / most, 1, most].map(digits);
-      key.replaceChildren(pinned < 0 ? "Speed-up over SDPA: " : `Speed over that at ${hashOf(pinned)}: `,
+      const scale = [1 / most, 1, most].map((one) => Number(digits(one)));
+      key.replaceChildren(pinned < 0 ? `Speed-up over ${content.baseline}: ` : `Speed over that at ${hashOf(pinned)}: `,
         ...["slow", "same", "fast"].map((one, i) => element("span", { class: `swatch ${one}` }, `${scale[i]}×`)),
         " (log scale); blank: not measured; a red line: no results.");
       canvas.setAttribute("aria-label", `Heat map of ${heat.rows.length} cases at ${heat.columns.length} commits or stretches of them, the slowest case first. Arrow keys walk over the cells, Enter opens the case, c compares with the commit.`);
@@ -112,7 +112,7 @@
       const link = element("a", { href: address(heat.rows[row].page) }, heat.rows[row].name);
       const at = element("a", { href: address(commit.page) }, commit.hash.slice(0, 10));
       const ratio = shown(row, column);
-      readout.replaceChildren(link, `: ${value === null ? "not measured" : `${digits(value)}× SDPA`}`,
+      readout.replaceChildren(link, `: ${value === null ? "not measured" : `${digits(value)}× ${content.baseline}`}`,
         pinned < 0 || ratio === null ? "" : `, ${digits(ratio)} times that at ${hashOf(pinned)}`,
         " at ", at, ` ${commit.date} ${commit.subject}${first === last ? "" : `, the newest of ${last - first + 1} commits`}`);
     }

@@ -38,7 +38,7 @@
   flashbench.scale = (lines, isRatio, tail) => {
     let [low, high] = ofValues(lines);
     if (isRatio) {
-      // Include "as fast as SDPA", unless that would leave only a third of the picture for the data.
+      // Include "as fast as the baseline", unless that would leave only a third of the picture for the data.
       const close = 2 * Math.max(high - low, 0.02 * high);
       if (1 > low - close && 1 < high + close) [low, high] = [Math.min(low, 1), Math.max(high, 1)];
     }
