@@ -96,4 +96,5 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     repository.commit("Two")
     monkeypatch.chdir(repository.root)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache" / "builds"))
     return repository

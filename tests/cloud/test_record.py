@@ -17,8 +17,9 @@ from flashbench.runfile import save
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty folder of jobs."""
+    """An empty folder of jobs, and no knowledge of costs."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache" / "builds"))
 
 
 def saved(name: str, **fields: object) -> Record:
