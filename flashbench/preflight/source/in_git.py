@@ -13,6 +13,7 @@ from flashbench.revisions import git
 _LFS = "version https://git-lfs"
 
 
+@lru_cache(maxsize=1 << 16)
 def absent_from_clone(tree: SourceTree, file: str) -> tuple[str, str] | None:
     """Say why a clean clone of HEAD lacks a file that is here, and the fix; None if it has the
     file, or if git cannot tell."""

@@ -174,7 +174,7 @@ def _templates(tree: SourceTree) -> _Templates:
         for call in _MACRO_CALL.finditer(plain):
             found.may_make |= dict.fromkeys(_WORD.findall(call[1]), f"a macro in {file}")
         for match in _HEADING.finditer(plain):
-            if not plain[: match.start()].endswith(("extern ", "extern\n")):
+            if not plain.endswith(("extern ", "extern\n"), 0, match.start()):
                 _add(found, file, match[1].strip(), match[2])
     return found
 

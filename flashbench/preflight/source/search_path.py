@@ -5,7 +5,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from pathlib import PurePosixPath
 
 from flashbench.preflight.source.cmake import base_of
 from flashbench.preflight.source.listings import include_folders
@@ -25,6 +24,7 @@ class SearchPath:
     def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
         self._files = frozenset(tree.files)
+        self._inside: dict[str, frozenset[str]] = {}  # names in a folder, ignored ones too
         self._found: dict[tuple[str, str], str | None] = {}  # headers are included many times
 
     def find(self, includer: str, name: str) -> str | None:
@@ -54,7 +54,7 @@ class SearchPath:
 
     def find_ignored(self, name: str) -> str | None:
         """Find a header of our own in an include directory that git ignores."""
-        if of_others(name):
+        if not self._ignored or of_others(name):
             return None
         places = (_join(folder, name) for folder in sorted(self._stated))
         return next((one for one in places if one in self._ignored), None)
@@ -70,15 +70,23 @@ class SearchPath:
         if folder is not None and _join(folder, name) in self._removed:
             return True
         return any(
-            _above(one, name) in self._named | self._stated
+            _above(one, name) in self._searched
             for one in self._removed_names[os.path.basename(name)]  # noqa: PTH119
             if one == name or one.endswith(f"/{name}")
         )
 
     def _is_there(self, place: str) -> bool:
-        return place in self._files or (
-            "." in place and not place.startswith("..") and is_file(self.tree.root / place)
-        )
+        if place in self._files:
+            return True
+        if "." not in place or place.startswith(".."):
+            return False
+        folder, _, name = place.rpartition("/")
+        if folder not in self._inside:  # the same folders are asked for many headers
+            try:
+                self._inside[folder] = frozenset(os.listdir(self.tree.root / folder))  # noqa: PTH208
+            except (OSError, ValueError):
+                self._inside[folder] = frozenset()
+        return name in self._inside[folder] and is_file(f"{self.tree.root}/{place}")
 
     def _on_disk(self, name: str) -> str | None:
         """Find a file that git ignores below a named include directory."""
@@ -97,13 +105,15 @@ class SearchPath:
     def _outermost(self) -> frozenset[str]:
         """Names of the folders in include directories."""
         inside = self._named | {folder for folder, names in self._shown.items() if names}
-        paths = map(PurePosixPath, self._folders)
-        return frozenset(path.name for path in paths if str(path.parent) in inside)
+        paths = (os.path.split(folder) for folder in self._folders)
+        return frozenset(name for above, name in paths if (above or ".") in inside)
 
     @cached_property
     def _folders(self) -> frozenset[str]:
         files = (*self.tree.units, *self.tree.headers)
-        return frozenset(str(folder) for name in files for folder in PurePosixPath(name).parents)
+        nearest = {name.rpartition("/")[0] for name in files}
+        every = {one[:at] for one in nearest for at, sign in enumerate(one) if sign == "/"}
+        return frozenset({".", *nearest, *every} - {""})
 
     @cached_property
     def _named(self) -> set[str]:
@@ -130,8 +140,14 @@ class SearchPath:
         )
 
     @cached_property
+    def _searched(self) -> frozenset[str]:
+        return self._stated | self._named
+
+    @cached_property
     def _ignored(self) -> frozenset[str]:
-        return frozenset(self.tree.ignored)
+        """Files in stated folders that git ignores."""
+        stated = tuple(f"{folder}/" for folder in self._stated)
+        return frozenset(one for one in self.tree.ignored if one.startswith(stated))
 
     @cached_property
     def _shown(self) -> dict[str, set[str]]:
