@@ -55,6 +55,11 @@ def test_healthy_machine() -> None:
         ({"busy": "97"}, "other processes", "is 97 % busy with what is not visible"),
         ({"driver": "525.60.13", "cuda": ""}, "driver against torch", "it runs CUDA up to 12.0"),
         ({"cuda": "12.4"}, "driver against torch", "it runs CUDA up to 12.4"),
+        (
+            {"driver": "535.161.08", "cuda": "12.2"},
+            "driver against torch",
+            "it runs CUDA up to 12.2; torch 2.11.0+cu130 is built for 13.0",
+        ),
     ],
 )
 def test_each_state_of_the_gpu_is_named(changed: dict[str, str], check: str, found: str) -> None:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from preflight.driver import HEALTHY, TODAY
 
+from flashbench.preflight.device import CHECKS, Answers, TorchAnswer
 from flashbench.preflight.device import answers as asking
 from flashbench.preflight.device.nvidia_smi import GpuState, read_driver
 from flashbench.preflight.device.visible import visible
@@ -39,6 +40,55 @@ def test_document_that_is_cut_short() -> None:
     for end in range(0, len(text.rstrip()) - 1, 97):
         with pytest.raises(ElementTree.ParseError):
             read_driver(text[:end])
+
+
+_FAILED = (
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that "
+    "the latest NVIDIA driver is installed and running."
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "fix"),
+    [
+        (_FAILED, 9, "sudo modprobe nvidia"),
+        (
+            "Failed to initialize NVML: Driver/library version mismatch\n"
+            "NVML library version: 535.183",
+            18,
+            "restart the machine: its driver was updated",
+        ),
+        ("No devices were found", 6, "sudo dmesg"),
+        ("Failed to initialize NVML: Unknown Error", 255, "restart the container"),
+        ("Failed to initialize NVML: Insufficient Permissions", 4, "ls -l /dev/nvidia*"),
+        (
+            "Unable to determine the device handle for GPU0000:00:1E.0: GPU is lost.  Reboot the "
+            "system to recover this GPU",
+            15,
+            "restart the machine: the GPU has left the bus",
+        ),
+        (
+            "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure "
+            "that the NVIDIA Display Driver is properly installed and present in your system.",
+            12,
+            "start the container with --gpus all",
+        ),
+    ],
+)
+def test_drivers_that_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int, fix: str
+) -> None:
+    """The tool's own message is the finding, with what helps, and nothing else is found."""
+    (tmp_path / "said").write_text(f"{said}\n")
+    _program(tmp_path / "bin", f"cat {tmp_path}/said; exit {code}")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    driver, error = asking._ask_driver()
+    torch = TorchAnswer(version="2.11.0+cu130", cuda="13.0", error="RuntimeError: no driver")
+    tools = {"nvcc": "release 13.0", "ncu": "Version 2025.3"}
+    answers = Answers(driver=driver, driver_error=error, torch=torch, tools=tools)
+    (finding,) = [one for check in CHECKS for one in check.perform(answers)[0]]
+    assert (finding.check, finding.found) == ("driver", said.splitlines()[0][:200])
+    assert finding.fix.startswith(fix)
 
 
 @pytest.mark.parametrize(

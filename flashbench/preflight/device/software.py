@@ -13,6 +13,12 @@ _MENDS = {
     "version mismatch": "restart the machine: its driver was updated, and the old one is loaded",
     "Unknown Error": "restart the container: it has lost its access to the GPU",
     "GPU is lost": "restart the machine: the GPU has left the bus",
+    "couldn't communicate with the NVIDIA driver": (
+        "sudo modprobe nvidia  # after an update of the kernel: install the driver for it again"
+    ),
+    "No devices were found": "sudo dmesg | grep -i -e nvrm -e xid  # why the driver takes no GPU",
+    "Insufficient Permissions": "ls -l /dev/nvidia*  # this user may not read the device files",
+    "libnvidia-ml.so": "start the container with --gpus all: it has nvidia-smi and no driver",
 }
 _NO_KERNEL = "no kernel image"
 
