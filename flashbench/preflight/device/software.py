@@ -157,6 +157,8 @@ def nvcc(answers: Answers) -> Iterator[Finding]:
         yield Finding("nvcc --version", said, "nvcc --version")
     elif _is_too_old(answers):
         raise CannotCheck("the driver is too old for torch: fix driver against torch first")
+    elif answers.archs == ():
+        return  # nothing of it reaches the driver
     elif answers.driver is not None and answers.driver.cuda:
         release = re.search(r"release (\d+)\.(\d+)", said)
         if release is None:
