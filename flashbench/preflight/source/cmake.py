@@ -23,18 +23,21 @@ _CURRENT = re.compile(r"\$\{CMAKE_CURRENT_SOURCE_DIR\}(?:/|\Z)")
 _OWN = re.compile(r"\$\{CMAKE_CURRENT_LIST_DIR\}(?:/|\Z)")
 _TOP = re.compile(r"\$\{(?:CMAKE_SOURCE_DIR|PROJECT_SOURCE_DIR)\}(?:/|\Z)")
 _MODULES = {"pybind11_add_module", "nanobind_add_module", "python_add_library"}
+Loops = tuple[tuple[str, tuple[str, ...]], ...]
 _NOT_LOADED = {"OBJECT", "STATIC", "INTERFACE", "ALIAS"}
 
 
 @dataclass(frozen=True, slots=True)
 class CMakeCommand:
     """`name(words)`, the name in lower case, the words without quotes, each with its line.
-    conditional: in a block that may not run."""
+    conditional: in a block that may not run. loops: variables of the loops around it, each with its
+    texts."""
 
     name: str
     line: int
     words: tuple[tuple[str, int], ...]
     conditional: bool
+    loops: Loops = ()
 
     @property
     def texts(self) -> list[str]:
@@ -66,7 +69,7 @@ def is_cmake(file: str) -> bool:
 @lru_cache(maxsize=4096)
 def cmake_file(tree: SourceTree, file: str) -> CMakeFile:
     """Parse a file once for all checks; what follows an unclosed command counts, too."""
-    commands, opened = list[CMakeCommand](), list[tuple[str, int]]()
+    commands, opened = list[CMakeCommand](), list[tuple[str, int, tuple[str, ...]]]()
     broken: tuple[int, str] | None = None
     tokens = list(_tokens(tree.read(file).text))
     at = 0
@@ -90,15 +93,16 @@ def cmake_file(tree: SourceTree, file: str) -> CMakeFile:
         kind = name.lower()
         block = kind.removeprefix("end")
         if kind in _BLOCKS:
-            opened.append((kind, line))
+            opened.append((kind, line, tuple(text for text, _ in words)))
         elif block != kind and block in _BLOCKS:
             if not opened or opened[-1][0] != block:
                 open_now = f"{opened[-1][0]} of line {opened[-1][1]}" if opened else "nothing"
                 broken = broken or (line, f"{kind} ends {open_now}")
             else:
                 opened.pop()
-        conditional = any(one != "while" for one, _ in opened)
-        commands.append(CMakeCommand(kind, line, tuple(words), conditional))
+        conditional = any(one != "while" for one, _, _ in opened)
+        loops = tuple((of[0], of[1:]) for one, _, of in opened if one == "foreach" and of)
+        commands.append(CMakeCommand(kind, line, tuple(words), conditional, loops))
     if opened and broken is None:
         broken = opened[-1][1], f"{opened[-1][0]} has no end{opened[-1][0]}"
     return CMakeFile(tuple(commands), broken)
@@ -134,27 +138,33 @@ def _end(tokens: list[tuple[str, int, bool]], opened: int) -> int:
 
 @lru_cache(maxsize=1)
 def values_of(tree: SourceTree) -> dict[str, list[str]]:
-    """Texts of the variables, and of those of loops, that are the same wherever they are set."""
+    """Texts of the variables that are the same wherever they are set."""
     given: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     for file in filter(is_cmake, tree.build_files):
         for command in cmake_file(tree, file).commands:
             name, *words = command.texts or [""]
-            loop = command.name == "foreach" and words[:1] not in (["IN"], ["RANGE"])
-            if loop or (command.name == "set" and len(words) == 1):
+            if command.name == "set" and len(words) == 1:
                 given[name].add(tuple(" ".join(words).split()))
     values = {name: next(iter(texts)) for name, texts in given.items() if len(texts) == 1}
     return {name: list(words) for name, words in values.items() if "$" not in "".join(words)}
 
 
-def evaluated(tree: SourceTree, word: str) -> Iterator[str]:
-    """The word with each text of its first variable that has some."""
+def evaluated(tree: SourceTree, word: str, loops: Loops) -> Iterator[str]:
+    """The word with each text of its variables, and of those of the loops around it, that have
+    some."""
     values = values_of(tree)
+    for name, texts in loops:
+        listed = texts[:1] not in (("IN",), ("RANGE",)) and "$" not in "".join(texts)
+        values = {**values, name: [one for text in texts for one in text.split(";")]}
+        if not listed:
+            del values[name]
     known = next((one for one in _REFERENCE.finditer(word) if one[1] in values), None)
     if known is None:
         yield word
     else:
         for value in values[known[1]]:
-            yield from evaluated(tree, word[: known.start()] + value + word[known.end() :])
+            changed = word[: known.start()] + value + word[known.end() :]
+            yield from evaluated(tree, changed, loops)
 
 
 @lru_cache(maxsize=1)

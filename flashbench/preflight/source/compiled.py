@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
-from flashbench.preflight.source.cmake import cmake_file, is_cmake, path_of
+from flashbench.preflight.source.cmake import cmake_file, evaluated, is_cmake, path_of
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.references import broken_files, missing_references
@@ -151,7 +151,8 @@ def _words(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
         if command.name == _FOLDER:
             yield command.name, command.line
         elif command.name not in _NOT_COMPILING and not removes:
-            yield from command.words
+            for word, at in command.words:
+                yield from ((one, at) for one in evaluated(tree, word, command.loops))
 
 
 def _plain(text: str) -> str | None:

@@ -134,7 +134,7 @@ def may_be_generated(tree: SourceTree, unit: str, lister: str) -> bool:
             return True
         if file.endswith(".pyx") and PurePosixPath(file).stem == path.stem:
             return True  # Cython
-        script = file != lister and file.endswith((*_SCRIPTS, *_TEMPLATES))
+        script = file != lister and file.endswith((*_SCRIPTS, *_TEMPLATES)) and not is_test(file)
         wanted = quoted if file.endswith(".py") else word
         if script and wanted.search(tree.read(file).text):
             return True

@@ -11,7 +11,12 @@ from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.computed_includes import computed_includes
 from flashbench.preflight.source.cxx import Include
 from flashbench.preflight.source.generated import generated, may_be_fetched
-from flashbench.preflight.source.in_git import absent_from_clone, found_in_git, how_to_get
+from flashbench.preflight.source.in_git import (
+    absent_from_clone,
+    found_in_git,
+    had,
+    how_to_get,
+)
 from flashbench.preflight.source.lost import lost_folder
 from flashbench.preflight.source.others import installed, of_others
 from flashbench.preflight.source.providers import provider
@@ -56,7 +61,8 @@ def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
 def _by_header(
     tree: SourceTree, unanswered: list[tuple[str, Include]]
 ) -> dict[str, list[tuple[str, Include]]]:
-    """Group includes by header: by its path if git had it, else by its name."""
+    """Group includes by header: by its path if git had it, or by its folder if that is gone as a
+    whole, else by its name."""
     groups: dict[str, list[tuple[str, Include]]] = defaultdict(list)
     for name, include in unanswered:
         groups[lost_header(tree, name, include.name) or _plain(include.name)].append(
@@ -73,7 +79,7 @@ def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) ->
     script = may_be_fetched(tree, include.name)
     others = len({file for file, _ in group} - {name})
     beside = os.path.normpath(PurePosixPath(name).parent / include.name)
-    what, fix = how_to_get(tree, wanted if found_in_git(tree, wanted) else beside)
+    what, fix = how_to_get(tree, wanted if had(tree, wanted) else beside)
     if kin:
         fix = f"write {kin}"
     return Finding(

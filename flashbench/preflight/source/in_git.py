@@ -76,6 +76,22 @@ def _inside(tree: SourceTree, folder: str) -> str:
     return next((one for one in removed_files(tree) if one.startswith(f"{folder}/")), "")
 
 
+def had(tree: SourceTree, path: str) -> bool:
+    """Whether git has or had a file whose path ends with this one, or the folder."""
+    return bool(found_in_git(tree, path) or _inside(tree, path))
+
+
+def gone_folder(tree: SourceTree, file: str) -> str:
+    """The outermost folder around a missing file that was removed as a whole, with other files of
+    its revision; "" if there is none."""
+    removed = removed_files(tree)
+    for folder in reversed(PurePosixPath(file).parents[:-1]) if file in removed else ():
+        if not os.path.lexists(tree.root / folder):
+            those = [one for one, at in removed.items() if at == removed[file]]
+            return str(folder) if sum(one.startswith(f"{folder}/") for one in those) > 1 else ""
+    return ""
+
+
 def _of_link(tree: SourceTree, file: str) -> tuple[str, str]:
     """Say where a link leads that leads to nothing, and what brings a file to its place."""
     target = os.readlink(tree.root / file)  # noqa: PTH115 - keeps the text of the link

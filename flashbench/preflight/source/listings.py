@@ -60,7 +60,7 @@ def include_folders(tree: SourceTree) -> Iterator[Listed]:
         for command in cmake_file(tree, file).commands if is_cmake(file) else ():
             words = command.texts[command.name.startswith("target") :]
             for word in words if command.name in _CMAKE_FOLDERS else ():
-                for name in evaluated(tree, word):
+                for name in evaluated(tree, word, command.loops):
                     plain = _plain(tree, file, name)
                     if re.fullmatch(r"[\w./+-]+", plain) and not plain.isupper():
                         yield file, plain, command.line
@@ -110,8 +110,7 @@ def _in(tree: SourceTree, file: str) -> Iterator[Listed]:
     if file.endswith(".py"):
         yield from ((file, *one) for one in _in_python(tree, file))
     elif is_cmake(file):
-        for word, at in _in_cmake(tree, file):
-            yield from ((file, name, at) for name in evaluated(tree, word))
+        yield from ((file, *one) for one in _in_cmake(tree, file))
     elif file.endswith("meson.build"):
         for number, line in enumerate(text.splitlines(), 1):
             for match in _WORD.finditer(line.partition("#")[0]):
@@ -160,7 +159,7 @@ def _in_cmake(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
         for word, line in command.words:
             for unit in _WORD.findall(word):
                 if PurePosixPath(unit).name not in made:
-                    yield unit, line
+                    yield from ((name, line) for name in evaluated(tree, unit, command.loops))
 
 
 def _in_make(tree: SourceTree, file: str) -> Iterator[Listed]:

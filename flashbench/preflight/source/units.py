@@ -26,6 +26,7 @@ from flashbench.preflight.source.references import (
     references_of,
     settings_of,
 )
+from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.setup_script import why_unreadable
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
@@ -116,7 +117,7 @@ def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[F
         return  # its folder is named
     if any(path.startswith(f"{module}/") for module in tree.modules):
         return  # a submodule's: fetched, or reported as missing
-    if may_be_generated(tree, name, file):
+    if path not in removed_files(tree) and may_be_generated(tree, name, file):
         return
     if (tree.root / path).is_file():
         if lacks := absent_from_clone(tree, path):
