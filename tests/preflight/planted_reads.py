@@ -109,6 +109,19 @@ def ignored_include_folder(project: Repository) -> None:
     project.write("deps/tiles/include/tiles/tile.h", "#pragma once\n")
 
 
+def folder_of_headers(project: Repository) -> None:
+    for name in ("load", "store"):
+        project.write(f"csrc/tile/{name}.h", "#pragma once\n")
+    project.edit(
+        "csrc/forward.h",
+        '"config.h"',
+        '"config.h"\n#include "tile/load.h"\n#include "tile/store.h"',
+    )
+    project.commit("Move tiles")
+    project.git("rm", "-rq", "csrc/tile")
+    project.commit("Tidy up")
+
+
 def angle_brackets(project: Repository) -> None:
     project.edit("setup.py", "sources=", 'include_dirs=["csrc"], sources=')
     project.edit("csrc/forward.h", '"config.h"', "<config.h>")
@@ -208,6 +221,11 @@ READS: dict[Plant, tuple[str, str, str]] = {
         "headers in git",
         "csrc/forward.cu:3",
         "deps/tiles/include/tiles/tile.h is on this machine alone: git ignores it",
+    ),
+    folder_of_headers: (
+        "missing headers",
+        "csrc/forward.h:3",
+        "with all of csrc/tile",
     ),
     angle_brackets: ("missing headers", "csrc/forward.h:2", "no such file, removed by commit"),
     one_level_of_a_pattern: (

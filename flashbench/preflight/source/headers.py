@@ -14,6 +14,7 @@ from flashbench.preflight.source.generated import generated, may_be_fetched
 from flashbench.preflight.source.in_git import (
     absent_from_clone,
     found_in_git,
+    gone_folder,
     had,
     how_to_get,
 )
@@ -65,9 +66,8 @@ def _by_header(
     whole, else by its name."""
     groups: dict[str, list[tuple[str, Include]]] = defaultdict(list)
     for name, include in unanswered:
-        groups[lost_header(tree, name, include.name) or _plain(include.name)].append(
-            (name, include)
-        )
+        wanted = lost_header(tree, name, include.name) or _plain(include.name)
+        groups[gone_folder(tree, wanted) or wanted].append((name, include))
     return groups
 
 
@@ -79,6 +79,7 @@ def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) ->
     script = may_be_fetched(tree, include.name)
     others = len({file for file, _ in group} - {name})
     beside = os.path.normpath(PurePosixPath(name).parent / include.name)
+    is_gone = had(tree, wanted) and not found_in_git(tree, wanted)
     what, fix = how_to_get(tree, wanted if had(tree, wanted) else beside)
     if kin:
         fix = f"write {kin}"
@@ -86,6 +87,7 @@ def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) ->
         f"{name}:{include.line}",
         f'#include "{include.name}": no such file'
         + (f", {what}" if what and not kin else "")
+        + (f", with all of {wanted}" if is_gone else "")
         + (f"; {kin} differs in case alone" if kin else "")
         + (f"; {script} may fetch it" if script else "")
         + ("" if read(name) else UNREAD)
