@@ -33,7 +33,9 @@ def alignment(
     else:
         raise TypeError(
             "attn_mask must be None, or a CausalBias or CausalVariant of torch.nn.attention.bias, "
-            f"got {type(attn_mask).__name__}"
+            f"got {type(attn_mask).__name__}; for a causal mask pass is_causal=True, for padding "
+            "cut it off k and v, for any other mask call "
+            "torch.nn.functional.scaled_dot_product_attention"
         )
     if is_causal is not False:
         raise ValueError("attn_mask is given, so is_causal must be False")

@@ -63,7 +63,8 @@ def test_masks_that_are_refused() -> None:
     _refused(
         TypeError, "^attn_mask must be None, or a CausalBias", q, k, v, attn_mask=torch.ones(8, 8)
     )
-    _refused(TypeError, "^attn_mask must be None", q, k, v, attn_mask="causal")
+    told = "^attn_mask must be None.* got str; for a causal mask pass is_causal=True.*scaled_dot"
+    _refused(TypeError, told, q, k, v, attn_mask="causal")
     wrong = causal_lower_right(8, 9)
     _refused(
         ValueError,

@@ -31,7 +31,7 @@ ALLOWED = {
     "revisions stats",
     "reports": "cost operations render stats views",
     "suites": "builds measure other_tools revisions",
-    "api": "cost measure operations other_tools render reports revisions views",
+    "api": "cost measure operations other_tools render reports revisions suites views",
     "site": "builds cost history operations other_tools profile render revisions views",
     "pytest_plugin": "measure operations other_tools",
     "cloud": "cost fleet render revisions",

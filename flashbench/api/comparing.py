@@ -13,15 +13,19 @@ from flashbench.case import DtypeName
 from flashbench.errors import InvalidInputError
 from flashbench.measure.claim import new_run_file
 from flashbench.measure.plan import Plan
-from flashbench.measure.progress import Silent, make_progress
+from flashbench.measure.progress import Progress, Silent, make_progress
 from flashbench.operations.chosen import chosen
 from flashbench.other_tools.judge import report_foreign
-from flashbench.report import Report, report_two
+from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE, Report, report_two
 from flashbench.revisions import WORKTREE, read
 from flashbench.revisions.announced import build_all
 from flashbench.revisions.built import seconds_of, side_by_side
 from flashbench.revisions.project import processes_for
 from flashbench.runfile import Pair, Processes, RunFile
+from flashbench.suites.comparing import SuiteRequest, compare_suites
+from flashbench.suites.document import is_suite
+from flashbench.suites.document import load as load_suite
+from flashbench.suites.judging import report_suite
 from flashbench.until_decided import measure_pair
 
 Side = str | Path | Run
@@ -32,9 +36,11 @@ def compare(
     b: Side | None = None,
     *,
     metric: str | None = None,
-    tolerance: float = 0.01,
-    confidence: float = 0.95,
+    tolerance: float | None = None,
+    confidence: float | None = None,
     allow: Collection[str] = (),
+    asv: str = "",
+    pytest: Sequence[str] = (),
     cases: Cases | None = None,
     dtypes: Sequence[DtypeName] | None = None,
     causal: Causal | None = None,
@@ -59,17 +65,36 @@ def compare(
     measured in the same launches until every case is decided ("WORKTREE" is the working tree, and
     the default for b). A string that names a file means the file.
 
-    metric, tolerance (0.01 is 1 %), confidence: how to decide. allow: "different-machine". The rest
+    metric, tolerance, confidence: how to decide; None: as a file of two revisions was decided, else
+    0.01 (1 %) and 0.95. allow: "different-machine". asv,
+    pytest: of two revisions measure the benchmarks that a regular expression finds in the asv suite
+    here, or these tests with pytest-benchmark; cases, dtypes and so on are then not used. The rest
     is for revisions, as for `measure`; launches: at most, per case; path: the run file, by default
     compare-<date>-<time>.json.
 
     Raises InvalidInputError; NotMeasuredError if a build fails or nothing could be measured;
     KeyboardInterrupt as `measure` does.
     """
-    alpha = 1 - confidence
     if _is_measured(a) or _is_measured(b):
-        return _judged(a, b, metric, tolerance, alpha, allow)
+        return _judged(a, b, metric, tolerance, confidence, allow)
+    tolerance = DEFAULT_TOLERANCE if tolerance is None else tolerance
+    confidence = 1 - DEFAULT_ALPHA if confidence is None else confidence
+    alpha = 1 - confidence
     told = make_progress() if progress else Silent()
+    file = new_run_file("compare") if path is None else Path(path)
+    if asv or pytest:
+        request = SuiteRequest(
+            str(a),
+            WORKTREE if b is None else str(b),
+            asv,
+            pytest,
+            tolerance=tolerance,
+            confidence=confidence,
+            launches=launches,
+            timeout=timeout,
+            budget=budget,
+        )
+        return _of_suites(request, file, told, force=force)
     try:
         project = read(Path.cwd())
     except InvalidInputError as error:
@@ -79,10 +104,7 @@ def compare(
     texts = {"A": str(a), "B": WORKTREE if b is None else str(b)}
     builds = build_all(project, texts, told.note)
     if builds["A"].is_same_as(builds["B"]):
-        return Verdicts(
-            Report((), [], [], {}, tolerance, alpha),
-            same_build=f"{texts['A']} against {texts['B']}",
-        )
+        return _of_same(texts["A"], texts["B"], tolerance, alpha)
     plan = Plan(
         **fields,
         **side_by_side(builds),
@@ -101,10 +123,28 @@ def compare(
             old="A", new="B", tolerance=tolerance, confidence=confidence, metric=metric or ""
         ),
     )
-    file = new_run_file("compare") if path is None else Path(path)
     with measuring(file, plan, told, force=force) as (resumed, plan):
         run = finished(measure_pair(plan, file, told, resumed, check=True), file)
     return run.compare()
+
+
+def _of_suites(request: SuiteRequest, file: Path, progress: Progress, *, force: bool) -> Verdicts:
+    if request.asv and request.tests:
+        raise InvalidInputError("asv and pytest are two suites: compare one, then the other")
+    end = compare_suites(request, file, progress, Path.cwd(), force=force)
+    if end.run is None:
+        return _of_same(request.a, request.b, request.tolerance, 1 - request.confidence)
+    if end.interrupted:
+        raise KeyboardInterrupt(
+            f"interrupted; {len(end.run.launches)} launches are kept: "
+            f"flashbench.compare({str(file)!r}); the same call with path={str(file)!r} resumes"
+        )
+    found = report_suite(end.run)
+    return Verdicts(found.report, found)
+
+
+def _of_same(a: str, b: str, tolerance: float, alpha: float) -> Verdicts:
+    return Verdicts(Report((), [], [], {}, tolerance, alpha), same_build=f"{a} against {b}")
 
 
 def _is_measured(side: Side | None) -> bool:
@@ -119,21 +159,27 @@ def _judged(
     a: Side,
     b: Side | None,
     metric: str | None,
-    tolerance: float,
-    alpha: float,
+    tolerance: float | None,
+    confidence: float | None,
     allow: Collection[str],
 ) -> Verdicts:
     if isinstance(b, str) and not _is_measured(b):
         raise InvalidInputError(f"{b}: no such file; {a} is one, so both must be")
     if isinstance(a, str) and not _is_measured(a):
         raise InvalidInputError(f"{a}: no such file; {b} is one, so both must be")
+    if b is None and not isinstance(a, Run) and is_suite(Path(a)):
+        own = None if confidence is None else 1 - confidence
+        found = report_suite(load_suite(Path(a)), tolerance, own)
+        return Verdicts(found.report, found)
+    limit = DEFAULT_TOLERANCE if tolerance is None else tolerance
+    alpha = DEFAULT_ALPHA if confidence is None else 1 - confidence
     if not isinstance(a, Run) and not isinstance(b, Run):
         foreign = report_foreign(
             Path(a),
             None if b is None else Path(b),
             metric=metric,
             against="sdpa",
-            tolerance=tolerance,
+            tolerance=limit,
             alpha=alpha,
             allow=allow,
         )
@@ -141,9 +187,9 @@ def _judged(
             return Verdicts(foreign.report, foreign)
     if b is None:
         only = a if isinstance(a, Run) else load(a)
-        return only.compare(metric=metric, tolerance=tolerance, confidence=1 - alpha)
+        return only.compare(metric=metric, tolerance=tolerance, confidence=confidence)
     return Verdicts(
-        report_two(_file(a), _file(b), metric=metric, tolerance=tolerance, alpha=alpha, allow=allow)
+        report_two(_file(a), _file(b), metric=metric, tolerance=limit, alpha=alpha, allow=allow)
     )
 
 

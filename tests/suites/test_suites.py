@@ -10,6 +10,7 @@ import forks
 import pytest
 from revisions.repository import Repository
 
+import flashbench
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.suites import document
 from flashbench.suites.asv_names import modules, with_matches
@@ -19,6 +20,7 @@ from flashbench.verdict import Outcome
 
 pytestmark = pytest.mark.slow
 
+ENOUGH = ("--confidence", "80%", "--launches", "30")  # fewer launches decide
 MODULE = "def work(n):\n    return sum(range(n * FACTOR))\n\n\nFACTOR, SIZE = 300, 100\n"
 SUITE = '''
 """What asv can hold."""
@@ -118,7 +120,7 @@ def compare(project: Repository, *arguments: object, **streams: int) -> Any:
 def measured(project: Repository) -> Any:
     """The command, and its file."""
     path = project.root.parent / "asv.json"
-    asked = ["--asv", "bench_shapes", "--run-file", path, "--launches", 30, "--format", "json"]
+    asked = ["--asv", "bench_shapes", *ENOUGH, "--run-file", path, "--format", "json"]
     return compare(project, *asked), path
 
 
@@ -161,12 +163,25 @@ def test_the_file_is_judged_again_and_only_its_own_comparison_resumes(
     assert shown.returncode == Exit.PASS
     assert "bench_shapes.track_size" in shown.stdout
     before = path.read_bytes()
-    resumed = compare(project, "--asv", "bench_shapes", "--run-file", path, "--launches", 30)
+    resumed = compare(project, "--asv", "bench_shapes", *ENOUGH, "--run-file", path)
     assert resumed.returncode == Exit.REGRESSION
     assert path.read_bytes() == before
     other = compare(project, "--asv", "track", "--run-file", path)
     assert (other.returncode, other.stdout) == (Exit.USAGE, "")
     assert "holds another comparison" in other.stderr
+
+
+def test_python_has_the_same(
+    measured: Any, project: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`flashbench.compare` resumes the file of the command, and reads it."""
+    done, path = measured
+    monkeypatch.chdir(project.root)
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(project.root.parent / "cache"))
+    asked = {"asv": "bench_shapes", "path": path, "progress": False}
+    judged = flashbench.compare("fast", "HEAD", launches=1, confidence=0.8, **asked)
+    assert judged.table("json") == flashbench.compare(path).table("json") == done.stdout
+    assert judged.exit_code() == done.returncode
 
 
 def test_an_interrupt_keeps_the_launches(project: Repository) -> None:
