@@ -28,6 +28,8 @@ from flashbench.runfile import Candidate
 
 # Tried if a device's default dtypes are all refused.
 _LAST_DTYPES: dict[str, tuple[DtypeName, ...]] = {"cpu": (), "cuda": ("fp32",)}
+# Multiply-adds of a truth that takes a second on one core.
+_MOST_WORK = 1 << 28
 # Raised by TORCH_CHECK, a guard or an assertion at a kernel's entry.
 _REFUSALS = (RuntimeError, ValueError, AssertionError)
 # Raised by broken code, never by a guard, even if the message names CUDA.
@@ -138,7 +140,8 @@ def check_small(
                 for dtype in dtypes
                 for wish in options
             ]
-            of_device = _checked(call, spec, tries, watched)
+            sampled = bool(wanted.shape or wanted.preset)
+            of_device = _checked(call, spec, tries, watched, sampled=sampled)
             found.right += of_device.right
             found.refused |= of_device.refused
             found.failed |= of_device.failed
@@ -180,9 +183,15 @@ def _either(words: list[str]) -> str:
 
 
 def _checked(
-    call: Callable[..., Any], spec: str, tries: Iterable[Sequence[Case]], watched: Watched
+    call: Callable[..., Any],
+    spec: str,
+    tries: Iterable[Sequence[Case]],
+    watched: Watched,
+    *,
+    sampled: bool = False,
 ) -> Checked:
-    """The first accepted case of each sequence; ends at a wrong one."""
+    """The first accepted case of each sequence; ends at a wrong one. sampled: compare some rows of
+    large results, all of small ones."""
     loaded = Loaded(Candidate(name="revision", spec=spec), call)
     found = Checked()
     for cases in tries:
@@ -192,7 +201,7 @@ def _checked(
                 if case.id in watched.ended:
                     raise RaisedError(watched.ended[case.id], refusal=True, bug=False)
                 watched.begin(case.id)
-                problem = _problem_with(case, loaded)
+                problem = _problem_with(case, loaded, sampled=sampled)
             except RaisedError as error:
                 raised[case] = error
                 continue
@@ -212,11 +221,12 @@ def _checked(
     return found
 
 
-def _problem_with(case: Case, loaded: Loaded) -> str:
+def _problem_with(case: Case, loaded: Loaded, *, sampled: bool) -> str:
     """What is wrong with the callable on a case, "" for nothing. Raises RaisedError."""
     synchronize = torch.cuda.synchronize if case.device == "cuda" else lambda: None
     with torch.no_grad():
-        problem = Problem(case, seed=0, full_check=True)
+        whole = not sampled or operations.of(case).truth_work(case) <= _MOST_WORK
+        problem = Problem(case, seed=0, full_check=whole)
         try:
             check_candidate(problem, problem.bind(loaded.call), synchronize)
         except WrongError as error:

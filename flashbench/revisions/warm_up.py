@@ -48,7 +48,8 @@ def warm_up(specs: Mapping[Path, str], calls: LaunchCalls, tell: Callable[[str],
             record = roots.read(place.parent)
             if record is None or calls.names <= set(record.warm):
                 continue
-            what = f"for {len(calls.cases)} cases before the first launch"
+            number = len(calls.cases)
+            what = f"for {number} case{'s' * (number != 1)} before the first launch"
             tell(f"{spec} compiles when it is called ({', '.join(record.compilers)}): {what}")
             computed = WhatIsComputed(calls.operation, calls.operation_root)
             log = place.parent / "log.txt"
