@@ -114,8 +114,8 @@ def _tried(trial: "Trial", unknown: list[str]) -> int:
     for text, found in commits.items():
         if found is not None:
             _tell_outcome(text, found)
-    revisions = "HEAD WORKTREE" if commits["HEAD~1"] is None else "HEAD~1 HEAD"
-    _say("next", f"flashbench compare {revisions}")
+    older = "compare HEAD WORKTREE" if commits["HEAD~1"] is None else "compare HEAD~1 HEAD"
+    _say("next", f"flashbench {'run' if commits['HEAD'] is None else older}")
     _say("", f"git add pyproject.toml {name}")
     return Exit.PASS
 
