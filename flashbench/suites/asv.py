@@ -64,6 +64,7 @@ class AsvPair:
         InvalidInputError if there are none."""
         chosen = with_matches(self._place("B"), pattern)
         with self._start("B") as side:
+            side.wait()
             try:
                 found = side.ask(
                     do="discover", pattern=pattern, modules=chosen, folder=str(self._scratch)
@@ -83,12 +84,15 @@ class AsvPair:
         with ExitStack() as launch:
             for name in order:
                 self._sides[name] = launch.enter_context(self._start(name))
+            for name in order:
+                self._sides[name].wait()
             shuffled = list(cases)
             random.Random(index).shuffle(shuffled)
             for place, case in enumerate(shuffled):
                 for name in order:
                     if not self._sides[name].alive:  # a time-out ended it
                         self._sides[name] = launch.enter_context(self._start(name))
+                        self._sides[name].wait()
                 turns = order if place % 2 == 0 else order[::-1]
                 yield self._measure(case, turns)
             for name in order:

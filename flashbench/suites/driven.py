@@ -31,8 +31,8 @@ class Driven:
     """One driver process. Use as a context manager: leaving it ends the process and its forks."""
 
     def __init__(self, checkout: Checkout, suite: Path, timeout: float) -> None:
-        """suite: in the checkout. timeout: seconds of an answer. Raises NotMeasuredError if asv is
-        not installed."""
+        """Start it; `wait` says when it can answer. suite: in the checkout. timeout: seconds of an
+        answer."""
         self.checkout, self.suite = checkout, suite
         self._timeout = timeout
         self._buffer = b""
@@ -49,13 +49,15 @@ class Driven:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C in the terminal is for the parent to handle
             )
+        self._socket.sendall(_line(suite=str(suite)))
+
+    def wait(self) -> None:
+        """Wait until it has started. Raises NotMeasuredError if asv is not installed."""
         try:
-            started = self.ask(suite=str(suite))
+            started = self._answer()
         except FailedError as error:
-            self.end()
             raise NotMeasuredError(f"the suite's process did not start: {error}") from None
         if "fatal" in started:
-            self.end()
             raise NotMeasuredError(str(started["fatal"]))
 
     def __enter__(self) -> "Driven":
@@ -77,10 +79,16 @@ class Driven:
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """The answer to a request. Raises FailedError for a crash, time-out, exception or skip."""
-        end = monotonic() + self._timeout
         try:
             self._socket.settimeout(self._timeout)
-            self._socket.sendall(json.dumps(request).encode() + b"\n")
+            self._socket.sendall(_line(**request))
+        except OSError:
+            raise FailedError("crashed", "the suite's process ended") from None
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        end = monotonic() + self._timeout
+        try:
             while b"\n" not in self._buffer:
                 self._socket.settimeout(max(0.01, end - monotonic()))
                 part = self._socket.recv(1 << 16)
@@ -103,3 +111,7 @@ class Driven:
             how = f"killed by {signal_name(-code)}" if code < 0 else f"exit status {code}"
             raise FailedError("crashed", f"{how}: {last}" if last else how)
         return answer
+
+
+def _line(**request: Any) -> bytes:
+    return json.dumps(request).encode() + b"\n"
