@@ -1,9 +1,10 @@
-"""Check random attention problems on a GPU against float64, by the rule of every run.
+"""Check random attention problems against float64, by the rule of every run.
 
-python experiments/random_problems.py [COUNT] [SEED]
+python experiments/random_problems.py [COUNT] [SEED]             the output, on a GPU
+python experiments/random_problems.py gradients [COUNT] [SEED]   dq, dk and dv, on a GPU or the CPU
 
-Covers head dims, lengths, groups, masks, scales and dtypes of all kernel families. Prints a line
-for each wrong result, and their count.
+Covers head dims, lengths, groups, masks and dtypes of all kernel families, and scales of the
+output. Prints a line for each wrong result, and their count.
 """
 
 import random
@@ -14,7 +15,10 @@ import torch
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from flashbench import attention
+from flashbench import attention, operations
+from flashbench.case import DtypeName
+from flashbench.measure.checks import WrongError, check_candidate
+from flashbench.measure.problem import Problem
 from flashbench.operations.attention import truth as reference
 from flashbench.operations.attention.operation import MASKS
 from flashbench.operations.attention.shapes import Shape
@@ -79,6 +83,33 @@ def main(count: int, seed: int) -> None:
     print(f"{wrong} of {count} problems not right")
 
 
+def gradients(count: int, seed: int) -> None:
+    """Check as every launch of the operation attention-backward does."""
+    on_gpu = torch.cuda.is_available()
+    rng, operation = random.Random(seed), operations.named("attention-backward")
+    drawn = problems(rng)
+    dtypes: tuple[DtypeName, ...] = ("bf16", "fp16") if on_gpu else ("bf16", "fp16", "fp32")
+    wrong = checked = 0
+    while checked < count:
+        shape, _, mask, _ = next(drawn)
+        scores = shape.batch * shape.heads * shape.q_len * shape.k_len
+        if min(shape.q_len, shape.k_len) < 2 or scores > (LARGEST_SCORES if on_gpu else 1e6):
+            continue
+        device = "cuda" if on_gpu else "cpu"
+        case = operation.case(shape.sizes, rng.choice(dtypes), device, {"mask": mask})
+        checked += 1
+        with torch.no_grad():
+            problem = Problem(case, seed + checked, full_check=True)
+            try:
+                wait = torch.cuda.synchronize if on_gpu else lambda: None
+                check_candidate(problem, problem.bind(attention), wait)
+            except WrongError as error:
+                wrong += 1
+                print(case.id, error, flush=True)
+    print(f"gradients of {wrong} of {count} problems not right")
+
+
 if __name__ == "__main__":
-    arguments = [int(x) for x in sys.argv[1:]]
-    main(*arguments, *[3000, 1][len(arguments) :])
+    check = gradients if "gradients" in sys.argv else main
+    arguments = [int(x) for x in sys.argv[1:] if x != "gradients"]
+    check(*arguments, *[3000, 1][len(arguments) :])

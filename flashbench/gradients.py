@@ -61,7 +61,9 @@ class _Attention(torch.autograd.Function):
         ctx.save_for_backward(q, k, v, out, lse)
 
     @staticmethod
-    def backward(ctx: Any, dout: Tensor, _: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dout: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+        if dout is None:  # nothing that is differentiated uses the output
+            return None, None, None, None
         wanted = ctx.needs_input_grad[:3]
         if torch.is_grad_enabled():  # create_graph: differentiating again has to be refused
             inputs = (*ctx.saved_tensors, dout, ctx.scoring, wanted)

@@ -46,6 +46,22 @@ def test_a_layer_learns_as_with_sdpa() -> None:
     torch.testing.assert_close(weight_gradient(attention), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradcheck(causal: bool) -> None:
+    """Numerical derivatives in fp32 agree with the gradients, also of undefined ones."""
+    generator = torch.Generator().manual_seed(2)
+    q, k, v = (
+        torch.randn(1, heads, length, 32, generator=generator).requires_grad_()
+        for heads, length in ((2, 3), (1, 4), (1, 4))
+    )
+
+    def scored(*qkv: Tensor) -> Tensor:
+        return attention(*qkv, is_causal=causal, enable_gqa=True, scale=0.2)
+
+    with pytest.warns(UserWarning, match="not a double precision"):
+        assert torch.autograd.gradcheck(scored, (q, k, v), eps=0.03, atol=2e-3, rtol=2e-2)
+
+
 def test_parameters_and_three_dimensions() -> None:
     """A parameter gets its gradient; the batch dimension may be left out."""
     q = torch.nn.Parameter(torch.randn(4, 20, 32))

@@ -3,6 +3,7 @@
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 EXAMPLE = Path(__file__).parent.parent / "examples/train_transformer.py"
@@ -21,3 +22,18 @@ def test_the_losses_overlay(
     assert sum(ours[-5:]) < 0.75 * sum(ours[:5])
     assert max(abs(a - b) / b for a, b in zip(ours, sdpa, strict=True)) < tolerance
     assert "step   20  loss: ours" in capsys.readouterr().out
+
+
+def test_the_interval_holds_the_ratio() -> None:
+    """Steps 20 % slower, under disturbances that both have, are told from equal ones."""
+    interval = runpy.run_path(str(EXAMPLE))["interval"]
+    random = np.random.default_rng(1)
+    disturbed = np.repeat(random.lognormal(0, 0.2, 20), 5)
+    times = [disturbed * random.lognormal(0, 0.02, 100) * slower for slower in (1.0, 1.2)]
+
+    def ratio(ours: np.ndarray, sdpa: np.ndarray) -> float:
+        return float(np.median(sdpa / ours))
+
+    found, low, high = interval(times, ratio)
+    assert low <= found <= high
+    assert 1.18 < low < 1.2 < high < 1.22

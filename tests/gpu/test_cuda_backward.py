@@ -82,6 +82,35 @@ def test_lengths(
 
 
 @BY_MASK
+@pytest.mark.parametrize("head_dim", [32, 40, 56, 64, 96, 112, 128, 160, 192, 224, 256])
+@pytest.mark.parametrize("kv_heads", [6, 2, 1], ids=["mha", "gqa", "mqa"])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        (2, 147),
+        (113, 203),
+        (128, 217),
+        (113, 211),
+        (108, 256),
+        (256, 512),
+        (512, 256),
+        (1024, 1024),
+        (1023, 1024),
+        (1024, 1023),
+        (2048, 2048),
+    ],
+    ids=str,
+)
+def test_parameters_of_flash_attention(
+    lengths: tuple[int, int], kv_heads: int, head_dim: int, causal: Causal, dtype: torch.dtype
+) -> None:
+    """FlashAttention's own test parameters, with two queries for its one: a row that sees one key
+    alone has no dq."""
+    batch = 1 if max(lengths) >= 1024 else 4
+    judge(randn((batch, 6, kv_heads, *lengths, head_dim), dtype), causal)
+
+
+@BY_MASK
 @pytest.mark.parametrize("head_dim", range(32, 257, 8))
 def test_head_dims(head_dim: int, causal: Causal, dtype: torch.dtype, mode: bool) -> None:
     """Every head dim is right, also those that fill no tile."""

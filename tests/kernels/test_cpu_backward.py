@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 from masks import MASKS
 from torch import Tensor
 
-from flashbench import kernel_call
+from flashbench import attention, kernel_call, operations
+from flashbench.callables import OUR_CALLABLE
+from flashbench.case import DTYPES
 from flashbench.extension import load
+from flashbench.operations.attention import shapes
 from flashbench.operations.attention.operation import Causal
+from flashbench.revisions.correctness import check_named
 from flashbench.scoring import Scoring
 
 _C = load()
@@ -44,6 +48,27 @@ def test_several_sections_of_keys(
 ) -> None:
     """Keys that do not fit into one section of the scratch memory."""
     random_truth((1, 2, 2, *lengths, 128), dtype, mask).judge_ours()
+
+
+_OF_FLASH_ATTENTION = [(2, 147), (113, 211), (108, 256), (256, 512), (512, 256)]
+
+
+@pytest.mark.parametrize("lengths", _OF_FLASH_ATTENTION, ids=str)
+@pytest.mark.parametrize(("kv_heads", "head_dim"), [(3, 32), (1, 64), (3, 128)], ids=str)
+def test_parameters_of_flash_attention(
+    lengths: tuple[int, int], kv_heads: int, head_dim: int
+) -> None:
+    """FlashAttention's own test parameters are right by the rule of every run, in all dtypes."""
+    operation = operations.named("attention-backward")
+    sizes = shapes.Shape(1, 3, kv_heads, *lengths, head_dim).sizes
+    cases = [
+        operation.case(sizes, dtype, "cpu", options).id
+        for dtype in DTYPES
+        for options in operation.options
+    ]
+    found = check_named(attention, OUR_CALLABLE, cases)
+    assert not found.wrong
+    assert len(found.right) == len(cases)
 
 
 @pytest.mark.parametrize("head_dim", [32, 40, 56, 72, 136, 248, 256])
