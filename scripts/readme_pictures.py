@@ -13,9 +13,11 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Callable
 from html import escape
 from itertools import accumulate
 from pathlib import Path
+from typing import Protocol
 
 from flashbench.report import report_one
 from flashbench.reports.figure import Axis, Data, Dots, Figure, Panel, Rule
@@ -43,6 +45,12 @@ _STYLE = (
     "text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
     "fill:#e6edf3;white-space:pre}.b{font-weight:700}.p{fill:#42d3a3}"
 )
+
+
+class Process(Protocol):
+    """A process that was started."""
+
+    def wait(self) -> int: ...
 
 
 def figure() -> str:
@@ -105,11 +113,20 @@ def _visible(name: str, start: float, end: float) -> str:
 
 def _run(text: str) -> list[str]:
     """What the command prints on a terminal, and its exit code."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "", "NO_COLOR": ""}
     command = [sys.executable, "-m", *text.split()]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=theirs)
+    printed, code = on_terminal(
+        COLUMNS, lambda out: subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out)
+    )
+    return [*printed.rstrip("\n").split("\n"), "", "$ echo $?", str(code)]
+
+
+def on_terminal(columns: int, start: Callable[[int], Process]) -> tuple[str, int]:
+    """What a process prints on a terminal of so many columns, and its exit code. start(stdout)
+    starts it."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    process = start(theirs)
     os.close(theirs)
     read = b""
     try:
@@ -118,8 +135,7 @@ def _run(text: str) -> list[str]:
     except OSError:  # the other end is closed
         pass
     os.close(ours)
-    lines = read.decode().replace("\r\n", "\n").rstrip("\n").split("\n")
-    return [*lines, "", "$ echo $?", str(process.wait())]
+    return read.decode().replace("\r\n", "\n"), process.wait()
 
 
 def _text(line: str, place: int) -> str:

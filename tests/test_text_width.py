@@ -1,13 +1,12 @@
 """Text tables on terminals of any width: nothing of what tells rows apart is lost."""
 
-import os
-import pty
 import re
 from pathlib import Path
 
 import forks
 import numpy as np
 import pytest
+from readme_pictures import on_terminal
 from synthetic import make_cases, make_run
 
 from flashbench.render import render
@@ -99,25 +98,13 @@ def test_long_names_that_begin_alike_stay_apart() -> None:
         assert all(name in text for name in names)
 
 
-def on_a_terminal(columns: int, *arguments: str, **environment: str) -> str:
+def printed_on(columns: int, *arguments: str, **environment: str) -> str:
     """What the command prints on a terminal of so many columns."""
-    ours, theirs = pty.openpty()
-    import fcntl
-    import struct
-    import termios
-
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    process = forks.start(arguments, HERE, environment, stdout=theirs)
-    os.close(theirs)
-    read = b""
-    try:
-        while new := os.read(ours, 65536):
-            read += new
-    except OSError:  # the other end is closed
-        pass
-    os.close(ours)
-    assert process.wait() == 0
-    return read.decode().replace("\r\n", "\n")
+    printed, code = on_terminal(
+        columns, lambda out: forks.start(arguments, HERE, environment, stdout=out)
+    )
+    assert code == 0
+    return printed
 
 
 @pytest.mark.parametrize("file", INPUTS)
@@ -126,8 +113,8 @@ def test_the_terminal_s_width_is_used(file: str) -> None:
     or wrapped."""
     show = ("show", *(["--view", "detail"] if "golden" in file else []), file)
     for columns in (60, 80, 120, 200):
-        assert max(map(len, on_a_terminal(columns, *show).splitlines())) <= columns
-    assert max(map(len, on_a_terminal(200, *show, COLUMNS="70").splitlines())) <= 70
+        assert max(map(len, printed_on(columns, *show).splitlines())) <= columns
+    assert max(map(len, printed_on(200, *show, COLUMNS="70").splitlines())) <= 70
     piped = forks.run(show, HERE).stdout
     assert len(blocks(piped)) == 1
     assert not re.search(r"^  \S", piped, re.MULTILINE)  # a line that was wrapped
@@ -181,15 +168,15 @@ def test_colours_only_on_a_terminal_that_wants_them() -> None:
     """Verdicts and bars are coloured on a terminal, but not for $NO_COLOR, a dumb one or a pipe;
     `compare` draws bars unasked from 120 columns on."""
     show = ("compare", "--exit-zero", "golden/a.json")
-    shown = on_a_terminal(120, *show, TERM="xterm")
+    shown = printed_on(120, *show, TERM="xterm")
     assert "\x1b[1;31mSLOWER\x1b[0m" in shown
     assert "\x1b[1;36mFASTER\x1b[0m" in shown
     assert "●" in shown
     assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in shown.splitlines()) <= 120
-    assert "\x1b" not in on_a_terminal(120, *show, TERM="xterm", NO_COLOR="1")
-    assert "\x1b" not in on_a_terminal(120, *show, TERM="dumb")
-    assert "●" not in on_a_terminal(119, *show, TERM="xterm")
-    assert "●" not in on_a_terminal(200, *show, "--no-plot", TERM="xterm")
+    assert "\x1b" not in printed_on(120, *show, TERM="xterm", NO_COLOR="1")
+    assert "\x1b" not in printed_on(120, *show, TERM="dumb")
+    assert "●" not in printed_on(119, *show, TERM="xterm")
+    assert "●" not in printed_on(200, *show, "--no-plot", TERM="xterm")
     piped = forks.run(show, HERE, {"COLUMNS": "200"}).stdout
     assert "\x1b" not in piped
     assert "●" not in piped

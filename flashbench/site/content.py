@@ -100,14 +100,19 @@ class Content:
 
 def drawn(history: History) -> tuple[Series, ...]:
     """The series with a graph of their own: all except controls drawn beside another series. SDPA's
-    other backends come last."""
+    other backends come last, and GPUs, whose times are quieter, before CPUs."""
 
     def place(one: Series) -> tuple[str, ...]:
         return one.machine, one.environment, one.benchmark, one.case
 
     controlled = {place(one) for one in history.series if one.control is not None}
     shown = (s for s in history.series if not is_default(s.candidate) or place(s) not in controlled)
-    return tuple(sorted(shown, key=lambda one: one.baseline))
+
+    def rank(one: Series) -> tuple[bool, bool]:
+        case = known_case(one.case)
+        return one.baseline, case is None or case.device == "cpu"
+
+    return tuple(sorted(shown, key=rank))
 
 
 def speedup(ratio: Points) -> Points:
