@@ -122,6 +122,18 @@ def folder_of_headers(project: Repository) -> None:
     project.commit("Tidy up")
 
 
+def folder_of_headers_and_units(project: Repository) -> None:
+    """A folder of units, listed by name, and of headers."""
+    by_an_included_list(project)
+    project.write("csrc/tile/tile.cpp", '#include "tile.h"\n')
+    project.write("csrc/tile/tile.h", "#pragma once\n")
+    project.edit("csrc/forward.h", '"config.h"', '"config.h"\n#include "tile/tile.h"')
+    project.edit("cmake/units.cmake", "csrc/combine.cpp", "csrc/combine.cpp csrc/tile/tile.cpp")
+    project.commit("Move tiles")
+    project.git("rm", "-rq", "csrc/tile")
+    project.commit("Tidy up")
+
+
 def angle_brackets(project: Repository) -> None:
     project.edit("setup.py", "sources=", 'include_dirs=["csrc"], sources=')
     project.edit("csrc/forward.h", '"config.h"', "<config.h>")
@@ -226,6 +238,11 @@ READS: dict[Plant, tuple[str, str, str]] = {
         "missing headers",
         "csrc/forward.h:3",
         "with all of csrc/tile",
+    ),
+    folder_of_headers_and_units: (
+        "listed sources",
+        "cmake/units.cmake",
+        "compiles units of csrc/tile: no such folder, removed by commit",
     ),
     angle_brackets: ("missing headers", "csrc/forward.h:2", "no such file, removed by commit"),
     one_level_of_a_pattern: (

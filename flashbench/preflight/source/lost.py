@@ -28,7 +28,8 @@ class LostFolder:
     where: str
 
     def had(self, file: str) -> bool:
-        return file.startswith(f"{self.folder}/")
+        """Whether a file or folder was in it, or is it."""
+        return f"{file}/".startswith(f"{self.folder}/")
 
 
 @lru_cache(maxsize=1)
@@ -36,7 +37,7 @@ def lost_folders(tree: SourceTree) -> tuple[LostFolder, ...]:
     """Each once, by the first that names it."""
     found: dict[str, LostFolder] = {}
     for one in _named(tree):
-        here = one.folder == "." or (tree.root / one.folder).is_dir()
+        here = one.folder == "." or (tree.root / one.folder).exists()
         if not here and one.folder not in found and any(map(one.had, removed_files(tree))):
             found[one.folder] = one
     return tuple(found.values())

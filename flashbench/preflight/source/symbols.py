@@ -153,11 +153,6 @@ def _undefined(tree: SourceTree, users: list[str]) -> Iterator[_Wanted]:
                 yield _Wanted(file, one, nearly, left_out)
 
 
-def _fits(declared: Declaration, defined: Definition) -> bool:
-    same = may_be_same(declared.parameters, defined.parameters)
-    return same and is_in_scope(declared, defined)
-
-
 def _holders(tree: SourceTree, names: set[str]) -> dict[str, list[tuple[str, Definition]]]:
     holders: dict[str, list[tuple[str, Definition]]] = defaultdict(list)
     for file in (*tree.units, *tree.headers) if names else ():
