@@ -12,7 +12,6 @@ from flashbench.cli.measuring import tell
 from flashbench.cli.parameter_types import Count, Duration, Number, PathType
 from flashbench.cloud.sky import GPUS
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
-from flashbench.files import remove_tree
 from flashbench.render.escape import printable
 from flashbench.settings import SettingsCommand
 
@@ -267,7 +266,7 @@ def _agree(order: "Order", *, yes: bool) -> None:
         tell(line)
     if not yes and not (sys.stdin.isatty() and click.confirm("Rent it?", err=True)):
         if not order.begun:
-            remove_tree(order.record.place)
+            order.discard()
         raise InvalidInputError("nothing was rented; --yes rents without asking")
 
 
@@ -275,7 +274,7 @@ def _show(order: "Order", job: "RemoteJob") -> None:
     """Show everything that would be sent and started; leaves nothing behind."""
     from flashbench.cloud import sky
 
-    record, machine, remote = order.record, order.record.machine, order.record.remote
+    machine, remote = order.record.machine, order.record.remote
     try:
         tasks = order.write_tasks(machine) if machine else []
         for file in sorted(filter(Path.is_file, order.payload.rglob("*"))):
@@ -297,4 +296,4 @@ def _show(order: "Order", job: "RemoteJob") -> None:
             tell(f"the price is not known: {error}")
     finally:
         if not order.begun:
-            remove_tree(record.place)
+            order.discard()

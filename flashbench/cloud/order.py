@@ -1,5 +1,6 @@
 """The life of a job, from packing to results: started once, found again by the same command."""
 
+import contextlib
 import hashlib
 import shutil
 import time
@@ -15,7 +16,7 @@ from flashbench.cloud.follow import Follower, collect, intact, take_home
 from flashbench.cloud.job import Limits, RemoteJob
 from flashbench.cloud.record import Record
 from flashbench.cloud.remote import ConnectionLostError, Status
-from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.files import remove_tree, replace_file
 
 # Seconds without a connection after which a machine whose job must have ended is unreachable.
@@ -49,9 +50,7 @@ class Order:
             return
         if self.begun:
             machine = replace(machine, life=min(machine.life, self.left))
-            for file in self.results.glob("*.json"):
-                if intact(file, self.tell) is not None:
-                    shutil.copy(file, self.payload / "earlier" / file.name)
+            self.send_earlier()
         first, self.begun = not self.begun, True
         for task in self.write_tasks(machine):
             try:
@@ -63,6 +62,20 @@ class Order:
                     (self.record.place / "job.json").unlink()
                 sky.call(sky.down(machine.name), quiet=True)
                 raise
+
+    def discard(self) -> None:
+        """Forget a job that was only prepared, but not the results of an earlier try."""
+        remove_tree(self.payload)
+        for task in self.record.place.glob("*.yaml"):
+            task.unlink()
+        with contextlib.suppress(OSError):  # there are results
+            self.record.place.rmdir()
+
+    def send_earlier(self) -> None:
+        """Add the run files that came home so far to the payload, to be resumed."""
+        for file in self.results.glob("*.json"):
+            if intact(file, self.tell) is not None:
+                shutil.copy(file, self.payload / "earlier" / file.name)
 
     def answers(self) -> bool:
         """Whether the job can be reached. Restarts a rented machine that stopped after the job."""
@@ -178,7 +191,8 @@ class Order:
 def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
     """Pack a job and name it by what it measures and where, so the same command is the same job.
 
-    record: without its name. A job that was started before keeps its original record.
+    record: without its name. A job that was started before keeps its original record; one that
+    ended without measuring is tried again, from what came home of it.
     """
     base = records.home()
     try:
@@ -195,7 +209,8 @@ def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
         content = "\0".join((job.pack(staged), where, record.run_file))
         name = f"flashbench-{hashlib.sha256(content.encode()).hexdigest()[:10]}"
         known = records.read(name)
-        if known is not None:  # another way there may be the one that works
+        failed = known is not None and known.code == Exit.NOT_MEASURED
+        if known is not None and not failed:  # another way there may be the one that works
             return Order(msgspec.structs.replace(known, config=record.config), True, tell)
         if record.result and not record.run_file:
             stem, mark = Path(record.result).stem, name.rpartition("-")[2]
@@ -208,12 +223,15 @@ def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
             folder="sky_workdir" if machine else f"flashbench-cloud/{name}",
             machine=machine and replace(machine, name=name),
         )
-        remove_tree(record.place)
-        record.place.mkdir(mode=0o700)
+        record.place.mkdir(mode=0o700, exist_ok=True)
+        remove_tree(record.place / "payload")
         staged.rename(record.place / "payload")
     finally:
         remove_tree(staged)
     order = Order(record, False, tell)
+    if failed:
+        tell(f"{name} ended without a measurement, and is tried again")
+        order.send_earlier()
     if record.machine is None:
         Limits(int(record.seconds)).write(order.payload)
     return order

@@ -187,14 +187,18 @@ def test_a_run_file_cut_short_is_set_aside_everywhere(
 def test_a_run_file_that_comes_home_damaged_is_no_result(
     machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 4, once and every time; what came is kept."""
+    """Exit code 4, and what came is kept; the same command tries again."""
+    good = (machine.home / "sample.json").read_bytes()
     (machine.home / "sample.json").write_text(CUT)
-    for _ in range(2):
-        assert flashbench(*words(machine, sent), *COMPARE) == 4
-    said = capsys.readouterr().err
-    assert "the run file is damaged there" in said
-    assert "to measure again: rm -r " in said
+    assert flashbench(*words(machine, sent), *COMPARE) == 4
+    assert "the run file is damaged there" in capsys.readouterr().err
     assert not Path("out.json").exists()
+    (machine.home / "sample.json").write_bytes(good)
+    assert flashbench(*words(machine, sent, "--dry-run"), *COMPARE) == 0
+    assert flashbench(*words(machine, sent), *COMPARE) == 3
+    assert "ended without a measurement, and is tried again" in capsys.readouterr().err
+    assert load(Path("out.json")).launches
+    assert list(Path(os.environ["XDG_STATE_HOME"]).rglob("out.json.damaged"))
 
 
 def test_sshd_killed_in_the_middle_ends_nothing(
