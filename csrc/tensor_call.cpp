@@ -27,6 +27,7 @@ struct Torch {
     PyObject* empty_like = nullptr;
     PyObject* contiguous_format = nullptr;
     PyObject* get_num_threads = nullptr;
+    PyObject* is_grad_enabled = nullptr;
     PyObject* requires_grad = nullptr;  // a name
     PyObject* memory_format = nullptr;  // ("memory_format",)
     int64_t min_head_dim = 0;
@@ -52,8 +53,8 @@ const dlpack::ExchangeApi* exchange_of(const py::object& tensor_type) {
 
 void bind_torch(const py::object& tensor_type, const py::object& storage_type,
                 const py::object& empty_like, const py::object& contiguous_format,
-                const py::object& get_num_threads, int64_t min_head_dim, int64_t max_head_dim,
-                int64_t head_dim_step) {
+                const py::object& get_num_threads, const py::object& is_grad_enabled,
+                int64_t min_head_dim, int64_t max_head_dim, int64_t head_dim_step) {
     Torch& torch = torch_objects;
     torch.exchange = exchange_of(tensor_type);
     torch.tensor_type = py::object(tensor_type).release().ptr();
@@ -64,6 +65,7 @@ void bind_torch(const py::object& tensor_type, const py::object& storage_type,
     torch.empty_like = py::object(empty_like).release().ptr();
     torch.contiguous_format = py::object(contiguous_format).release().ptr();
     torch.get_num_threads = py::object(get_num_threads).release().ptr();
+    torch.is_grad_enabled = py::object(is_grad_enabled).release().ptr();
     torch.requires_grad = py::str("requires_grad").release().ptr();
     torch.memory_format = py::make_tuple("memory_format").release().ptr();
     torch.min_head_dim = min_head_dim;
@@ -130,10 +132,10 @@ bool is_in_storage(PyObject* object, const dlpack::Tensor& tensor) {
     return last < held && first < held - last;
 }
 
-bool describe(PyObject* object, dlpack::Tensor& tensor) {
+bool describe_plain(PyObject* object, dlpack::Tensor& tensor) {
     const Torch& torch = torch_objects;
-    if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != torch.tensor_type ||
-        !is_false(PyObject_GetAttr(object, torch.requires_grad)) ||
+    if (torch.exchange == nullptr ||
+        reinterpret_cast<PyObject*>(Py_TYPE(object)) != torch.tensor_type ||
         !is_false(PyObject_CallOneArg(torch.is_neg, object))) {
         return false;
     }
@@ -141,7 +143,14 @@ bool describe(PyObject* object, dlpack::Tensor& tensor) {
         PyErr_Clear();
         return false;
     }
-    return tensor.dimensions == 4 && tensor.strides != nullptr && has_memory(tensor);
+    return tensor.strides != nullptr && has_memory(tensor);
+}
+
+bool describe(PyObject* object, dlpack::Tensor& tensor) {
+    const Torch& torch = torch_objects;
+    const bool unrecorded = is_false(PyObject_GetAttr(object, torch.requires_grad)) ||
+                            is_false(PyObject_CallNoArgs(torch.is_grad_enabled));
+    return unrecorded && describe_plain(object, tensor) && tensor.dimensions == 4;
 }
 
 bool alike(const dlpack::Tensor& a, const dlpack::Tensor& b) {
@@ -338,10 +347,39 @@ PyObject* plain_attention(PyObject*, PyObject* const* arguments, Py_ssize_t coun
     return nullptr;
 }
 
+PyObject* plain_memory(PyObject*, PyObject* object) {
+    dlpack::Tensor tensor;
+    if (!describe_plain(object, tensor) || tensor.dimensions == 0 || tensor.dtype.bits % 8 != 0 ||
+        !is_in_storage(object, tensor)) {
+        Py_RETURN_NONE;
+    }
+    const int64_t bytes = storage_bytes(object);
+    const py::object offset = py::reinterpret_steal<py::object>(
+        PyObject_CallOneArg(torch_objects.storage_offset, object));
+    const int64_t first = offset ? PyLong_AsLongLong(offset.ptr()) : -1;
+    const py::object strides = py::reinterpret_steal<py::object>(PyTuple_New(tensor.dimensions));
+    if (bytes < 0 || first < 0 || !strides) {
+        PyErr_Clear();
+        Py_RETURN_NONE;
+    }
+    for (int i = 0; i < tensor.dimensions; ++i) {
+        PyTuple_SET_ITEM(strides.ptr(), i, PyLong_FromLongLong(tensor.strides[i]));
+    }
+    unsigned long long address = 0, begin = 0, end = 0;  // of a tensor without elements
+    if (tensor.data != nullptr) {
+        address = reinterpret_cast<uintptr_t>(address_of(tensor));
+        begin = address - static_cast<uint64_t>(first) * (tensor.dtype.bits / 8);
+        end = begin + static_cast<uint64_t>(bytes);
+    }
+    return Py_BuildValue("KOKK", address, strides.ptr(), begin, end);
+}
+
 // Not through pybind11, whose dispatch of a call costs as much as the rest of this file.
 PyMethodDef plain_attention_method = {
     "plain_attention", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(plain_attention)),
     METH_FASTCALL, "The attention of plain torch tensors, or None."};
+PyMethodDef plain_memory_method = {"plain_memory", plain_memory, METH_O,
+                                   "Address, strides and storage of a plain torch tensor, or None."};
 
 }  // namespace
 
@@ -356,6 +394,8 @@ void add_tensor_call(py::module_& module) {
     module.def("bind_torch", &bind_torch);
     module.attr("plain_attention") = py::reinterpret_steal<py::object>(
         PyCFunction_NewEx(&plain_attention_method, nullptr, nullptr));
+    module.attr("plain_memory") = py::reinterpret_steal<py::object>(
+        PyCFunction_NewEx(&plain_memory_method, nullptr, nullptr));
 }
 
 }  // namespace flashbench

@@ -1,15 +1,17 @@
 """Host time of a call: flashbench.attention, its parts, and SDPA.
 
-python experiments/call_overhead.py [cpu|cuda]     (us a call, the best of 9 loops over 300 calls)
+python experiments/call_overhead.py [cpu|cuda]     (us a call, the best of 400 loops over 20 calls)
 
 On CUDA the calls are queued behind a spinning kernel, so none waits for the GPU; each allocates its
 output. "checked" is the path of tensors that are not plain; "launch" is the extension alone, with a
-preallocated output. On a CPU the calls compute, so the shape is small.
+preallocated output; "recorded" is a call of tensors that require gradients, "gradients" their
+backward. On a CPU the calls compute, so the shape is small.
 """
 
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -26,8 +28,8 @@ CASES = {
         (1, 8, 512, 128),
     ],
 }
-CALLS = 300
-LOOPS = 9
+CALLS = 20
+LOOPS = 400
 SPIN_CYCLES = 10_000_000  # longer than one loop of calls
 
 
@@ -48,13 +50,20 @@ def host_us(call: Callable[[], object], device: str) -> float:
 def calls_of(shape: tuple[int, ...], device: str) -> dict[str, Callable[[], object]]:
     """The calls to compare, on bf16 tensors of (batch, heads, length, head dim)."""
     q, k, v = (torch.randn(shape, device=device).to(torch.bfloat16) for _ in range(3))
-    out = torch.empty_like(q)
+    out = torch.zeros_like(q)
     calls: dict[str, Callable[[], object]] = {
         "attention": lambda: torch_attention.attention(q, k, v),
         "empty_like": lambda: torch.empty_like(q),
         "checked": lambda: torch_attention._checked_attention(q, k, v, None, False, None, False),
         "sdpa": lambda: scaled_dot_product_attention(q, k, v),
     }
+    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+    for name, attend in (("", torch_attention.attention), ("sdpa ", scaled_dot_product_attention)):
+        recorded = partial(attend, *leaves)
+        calls[f"{name}recorded"] = recorded
+        calls[f"{name}gradients"] = partial(
+            torch.autograd.grad, recorded(), leaves, out, retain_graph=True
+        )
     if device == "cuda":
         batch, heads, length, head_dim = shape
         problem = (

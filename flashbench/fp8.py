@@ -17,7 +17,7 @@ from flashbench import gradients
 from flashbench.kernel_call import C as _C
 from flashbench.masks import alignment
 from flashbench.supported import HEAD_DIM_STEP, require_tensors
-from flashbench.tensor_memory import address_and_strides, plain, require_apart, require_new
+from flashbench.tensor_memory import memory_of, plain, require_apart, require_new
 
 if TYPE_CHECKING:
     from flashbench.masks import CausalMask
@@ -145,8 +145,7 @@ def attention_e4m3(
         made = torch.empty(shape, dtype=quantized.dtype, device=q.device)
         out = plain("the output", made)
         require_new("the output", out, shape, quantized.dtype, q.device)
-        address_and_strides("the output", out)
-        require_apart(out, *tensors)
+        require_apart(memory_of("the output", out), [memory_of("an input", x) for x in tensors])
     if k.shape[2] == 0:
         return out.zero_()
     with torch.cuda.device(q.device):
@@ -194,7 +193,7 @@ def _as_quantized(quantized: Quantized) -> tuple[Tensor, ...]:
                 f"{name} has shape {tuple(x.shape)} and strides {Tensor.stride(x)} on {x.device}; "
                 f"quantize_e4m3 makes contiguous {shape} on {q.device}"
             )
-        address_and_strides(name, x)
+        memory_of(name, x)
     if width not in WIDTHS or quantized.head_dim not in range(HEAD_DIM_STEP, width + 1):
         raise ValueError(f"head_dim {quantized.head_dim} does not fit a width of {width}")
     if quantized.dtype not in _OUT_CODES:
@@ -213,9 +212,7 @@ def _validate(q: Tensor, k: Tensor, v: Tensor) -> None:
             )
     require_tensors(q, k, v, enable_gqa=True)
     for name, x in (("q", q), ("k", k), ("v", v)):
-        address_and_strides(
-            name, x
-        )  # torch's own operations would read past a storage that is too small
+        memory_of(name, x)  # torch's own operations would read past a storage that is too small
     if q.shape[3] > WIDTHS[-1]:
         raise ValueError(
             f"q has head_dim {q.shape[3]}; supported for e4m3 are 32 to {WIDTHS[-1]} in steps of "

@@ -4,7 +4,6 @@ Both keep q, k, v, the output and each row's log-sum-exp, and compute the gradie
 extension's backward. Neither has a second derivative.
 """
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,8 +29,9 @@ def are_wanted(*tensors: Tensor) -> bool:
 
 def attention(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring) -> Tensor:
     """Attention of checked tensors, recorded for the backward."""
-    out, _ = _Attention.apply(q, k, v, scoring)  # type: ignore[no-untyped-call]
-    return out  # type: ignore[no-any-return]
+    if torch._C._are_functorch_transforms_active():
+        return _Transformed.apply(q, k, v, scoring)[0]  # type: ignore[no-untyped-call,no-any-return]
+    return _Attention.apply(q, k, v, scoring)  # type: ignore[no-untyped-call,no-any-return]
 
 
 def backward(
@@ -44,7 +44,35 @@ def backward(
 
 
 class _Attention(torch.autograd.Function):
-    """Attention and the log-sum-exp of each row; the latter is kept for the backward alone."""
+    """Attention; the log-sum-exp of each row is kept for the backward.
+
+    Without setup_context, for which torch binds a signature's arguments in every call: a quarter of
+    a tiny one."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, scoring: Scoring) -> Tensor:
+        out, lse = kernel_call.forward(q, k, v, scoring, with_lse=True)
+        assert lse is not None
+        ctx.scoring = scoring
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(q, k, v, out, lse)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, dout: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+        if dout is None:  # nothing that is differentiated uses the output
+            return None, None, None, None
+        wanted = ctx.needs_input_grad[:3]
+        if torch.is_grad_enabled():  # create_graph: differentiating again has to be refused
+            inputs = (*ctx.saved_tensors, dout, ctx.scoring, wanted)
+            gradients = _Backward.apply(*inputs)  # type: ignore[no-untyped-call]
+        else:
+            gradients = backward(ctx.saved_tensors, dout, ctx.scoring, wanted)
+        return (*gradients, None)
+
+
+class _Transformed(torch.autograd.Function):
+    """The same for torch.func's transforms, which need setup_context."""
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring) -> tuple[Tensor, Tensor]:
@@ -60,21 +88,7 @@ class _Attention(torch.autograd.Function):
         ctx.set_materialize_grads(False)  # no zeros for lse
         ctx.save_for_backward(q, k, v, out, lse)
 
-    @staticmethod
-    def backward(ctx: Any, dout: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
-        if dout is None:  # nothing that is differentiated uses the output
-            return None, None, None, None
-        wanted = ctx.needs_input_grad[:3]
-        if torch.is_grad_enabled():  # create_graph: differentiating again has to be refused
-            inputs = (*ctx.saved_tensors, dout, ctx.scoring, wanted)
-            gradients = _Backward.apply(*inputs)  # type: ignore[no-untyped-call]
-        else:
-            gradients = backward(ctx.saved_tensors, dout, ctx.scoring, wanted)
-        return (*gradients, None)
-
-
-# torch asks for the signature in every call: an answer that is ready saves a quarter of it.
-_Attention.forward.__signature__ = inspect.signature(_Attention.forward)  # type: ignore[attr-defined]
+    backward = _Attention.backward
 
 
 class _Backward(torch.autograd.Function):

@@ -5,7 +5,6 @@ becomes an address and strides, checked against its storage, and outputs are mad
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,9 +12,10 @@ from torch import Tensor
 from flashbench import cuda_gradients
 from flashbench.extension import load
 from flashbench.scoring import Scoring
-from flashbench.tensor_memory import address_and_strides, plain, require_apart, require_new
+from flashbench.tensor_memory import Memory, memory_of, plain, require_apart, require_new
 
 C = load()
+_NOWHERE: Memory = (0, (0, 0, 0, 0), 0, 0)  # of a gradient that is not wanted
 
 
 def forward(
@@ -24,16 +24,15 @@ def forward(
     """Attention and, if asked for, each row's log-sum-exp: fp32 (batch, heads, q_len)."""
     if with_lse and q.is_cuda:
         q, scoring = cuda_gradients.with_positive_scale(q, scoring)
-    addresses, strides = _memory((("q", q), ("k", k), ("v", v)))
-    made = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    out = _output("the output", made, q.shape, q.dtype, (q, k, v))
-    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device) if with_lse else None
-    if lse is not None:
-        _output("the log-sum-exp", lse, q.shape[:3], torch.float32, (q, k, v))
-    addresses += [Tensor.data_ptr(out), 0 if lse is None else Tensor.data_ptr(lse)]
-    strides.append(Tensor.stride(out))
-    _call("attention", q, *addresses, _shape(q, k), *strides, *scoring.of(q, k))
-    return made, lse
+    inputs = [memory_of("q", q), memory_of("k", k), memory_of("v", v)]
+    out, of_out = _output("the output", q.shape, q.dtype, q.device, inputs)
+    lse, address_of_lse = None, 0
+    if with_lse:
+        lse, of_lse = _output("the log-sum-exp", q.shape[:3], torch.float32, q.device, inputs)
+        address_of_lse = of_lse[0]
+    addresses, strides = _split([*inputs, of_out])
+    _call("attention", q, *addresses, address_of_lse, _shape(q, k), *strides, *scoring.of(q, k))
+    return out, lse
 
 
 def backward(
@@ -67,24 +66,22 @@ def _backward(
     scoring: Scoring,
     wanted: Sequence[bool] = (True, True, True),
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    inputs = (q, k, v, out, dout)
-    addresses, strides = _memory(
-        zip(("q", "k", "v", "the output", "its gradient"), inputs, strict=True)
-    )
-    addresses.insert(4, Tensor.data_ptr(lse))
-    gradients: list[Tensor | None] = [
-        torch.empty(x.shape, dtype=x.dtype, device=x.device) if want else None
-        for x, want in zip((q, k, v), wanted, strict=True)
-    ]
-    for name, x, made in zip(("q", "k", "v"), (q, k, v), gradients, strict=True):
-        if made is None:
-            addresses.append(0)
-            strides.append((0, 0, 0, 0))
-            continue
-        others = (*inputs, lse)
-        gradient = _output(f"the gradient of {name}", made, x.shape, x.dtype, others)
-        addresses.append(Tensor.data_ptr(gradient))
-        strides.append(Tensor.stride(gradient))
+    names = ("q", "k", "v", "the output", "its gradient")
+    inputs = [memory_of(name, x) for name, x in zip(names, (q, k, v, out, dout), strict=True)]
+    of_lse = memory_of("the log-sum-exp", lse)
+    addresses, strides = _split(inputs)
+    addresses.insert(4, of_lse[0])
+    gradients: list[Tensor | None] = []
+    for name, x, want in zip(names, (q, k, v), wanted, strict=False):
+        gradient, memory = None, _NOWHERE
+        if want:
+            others = (*inputs, of_lse)
+            gradient, memory = _output(
+                f"the gradient of {name}", x.shape, x.dtype, x.device, others
+            )
+        gradients.append(gradient)
+        addresses.append(memory[0])
+        strides.append(memory[1])
     deterministic = torch.are_deterministic_algorithms_enabled()
     arguments = (addresses, _shape(q, k), strides, *scoring.of(q, k), deterministic)
     if q.is_cuda:
@@ -105,22 +102,23 @@ def _shape(q: Tensor, k: Tensor) -> tuple[int, ...]:
 
 def _output(
     name: str,
-    made: Tensor,
     shape: Sequence[int],
     dtype: torch.dtype,
-    others: tuple[Tensor, ...],
-) -> Tensor:
-    """What torch made as an output, as plain memory apart from that of the others."""
+    device: torch.device,
+    others: Sequence[Memory],
+) -> tuple[Tensor, Memory]:
+    """A new tensor, and its memory: apart from that of the others."""
+    made = torch.empty(shape, dtype=dtype, device=device)
     out = plain(name, made)
-    require_new(name, out, tuple(shape), dtype, others[0].device)
-    address_and_strides(name, out)
-    require_apart(out, *others)
-    return out
+    require_new(name, out, tuple(shape), dtype, device)
+    memory = memory_of(name, out)
+    require_apart(memory, others)
+    return made, memory
 
 
-def _memory(named: Any) -> tuple[list[int], list[tuple[int, ...]]]:
-    addresses, strides = zip(*(address_and_strides(name, x) for name, x in named), strict=True)
-    return list(addresses), list(strides)
+def _split(memories: Sequence[Memory]) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Addresses and strides."""
+    return [memory[0] for memory in memories], [memory[1] for memory in memories]
 
 
 def _call(function: str, q: Tensor, *arguments: object) -> None:

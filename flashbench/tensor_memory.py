@@ -7,10 +7,17 @@ csrc/tensor_call.cpp checks plain tensors against their storage too, but leaves 
 messages, to this module.
 """
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, UntypedStorage
 from torch._subclasses.fake_tensor import FakeTensor
 
+from flashbench.extension import load
+
+# Address, strides (in elements), and from where to where the storage reaches.
+Memory = tuple[int, tuple[int, ...], int, int]
+_plain_memory = load().plain_memory
 # For classes that leave torch's operations unchanged, such as torch.nn.Parameter.
 _USUAL_DISPATCH = Tensor.__torch_dispatch__
 _USUAL_FUNCTIONS = (Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl)  # type: ignore[attr-defined]
@@ -43,25 +50,29 @@ def plain(name: str, x: object) -> Tensor:
         return Tensor.as_subclass(x, Tensor)  # type: ignore[arg-type]
 
 
-def address_and_strides(name: str, x: Tensor) -> tuple[int, tuple[int, ...]]:
-    """Address and strides (in elements) of a plain dense tensor whose elements are all in its
-    storage.
+def memory_of(name: str, x: Tensor) -> Memory:
+    """The memory of a plain dense tensor whose elements are all in its storage.
 
     Raises ValueError if they are not, or if there is no memory: torch's tracing modes and
     transforms make tensors that only represent others.
     """
+    found: Memory | None = _plain_memory(x)
+    return _judged_memory(name, x) if found is None else found
+
+
+def _judged_memory(name: str, x: Tensor) -> Memory:
+    """`memory_of`, for everything that the extension does not judge."""
     try:
         address, storage = Tensor.data_ptr(x), Tensor.untyped_storage(x)
     except (RuntimeError, NotImplementedError):  # a wrapper of vmap or jvp
         raise ValueError(_no_memory(name)) from None
     strides = Tensor.stride(x)
     if not Tensor.numel(x):
-        return address, strides
+        return address, strides, 0, 0
     last = sum((size - 1) * stride for size, stride in zip(x.shape, strides, strict=True))
     needed = (Tensor.storage_offset(x) + last + 1) * x.itemsize
-    held = UntypedStorage.nbytes(
-        storage
-    )  # torch's own value: a subclass, or an attribute, can claim more
+    # torch's own value: a subclass, or an attribute, can claim more
+    held = UntypedStorage.nbytes(storage)
     if needed > held:
         raise ValueError(
             f"{name} needs {needed} bytes of a storage that holds {held}: it was resized; pass a "
@@ -69,7 +80,8 @@ def address_and_strides(name: str, x: Tensor) -> tuple[int, tuple[int, ...]]:
         )
     if not address:
         raise ValueError(_no_memory(name))
-    return address, strides
+    begin = UntypedStorage.data_ptr(storage)
+    return address, strides, begin, begin + held
 
 
 def require_new(
@@ -97,17 +109,13 @@ def require_new(
         )
 
 
-def require_apart(out: Tensor, *others: Tensor) -> None:
-    """Require that a contiguous output does not overlap the tensors it is computed from.
+def require_apart(out: Memory, others: Iterable[Memory]) -> None:
+    """Require that an output's storage does not overlap those of the tensors it is computed from.
 
     Raises ValueError: a torch mode returned memory that is in use.
     """
-    start = Tensor.data_ptr(out)
-    end = start + Tensor.numel(out) * out.itemsize
-    for x in others:
-        storage = Tensor.untyped_storage(x)
-        first = UntypedStorage.data_ptr(storage)
-        if start < first + UntypedStorage.nbytes(storage) and first < end:
+    for other in others:
+        if out[2] < other[3] and other[2] < out[3]:
             raise ValueError(
                 "the output shares the memory of an input; a TorchDispatchMode changes what torch "
                 "makes: call outside it"

@@ -36,6 +36,7 @@ _C.bind_torch(
     torch.empty_like,
     torch.contiguous_format,
     torch.get_num_threads,
+    torch.is_grad_enabled,
     MIN_HEAD_DIM,
     MAX_HEAD_DIM,
     HEAD_DIM_STEP,

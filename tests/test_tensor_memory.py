@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import flashbench.torch_attention as torch_attention
-from flashbench import attention, fp8
+from flashbench import attention, fp8, tensor_memory
 
 SHAPE = (1, 2, 5, 64)
 
@@ -127,7 +127,7 @@ def test_the_short_way_checks_what_empty_like_returns(what: str) -> None:
     q, k, v = tensors()
     expected = attention(q, k, v)
     names = ("MIN_HEAD_DIM", "MAX_HEAD_DIM", "HEAD_DIM_STEP")
-    rest = [torch.contiguous_format, torch.get_num_threads]
+    rest = [torch.contiguous_format, torch.get_num_threads, torch.is_grad_enabled]
     rest += [getattr(torch_attention, name) for name in names]
     bind = torch_attention._C.bind_torch
     try:
@@ -385,3 +385,46 @@ def test_quantized_is_held_against_its_description(
         fields[name] = change(fields[name])
     with pytest.raises(error, match=said):
         fp8.attention_e4m3(fp8.Quantized(**fields))
+
+
+VIEWS: dict[str, Callable[[], Tensor]] = {
+    "whole": lambda: torch.empty(2, 3, 4, 32),
+    "one of each": lambda: torch.empty(1, 2, 1, 32),
+    "exchanged": lambda: torch.empty(2, 3, 4, 32).transpose(1, 2),
+    "inside": lambda: torch.empty(5, 6)[1:4, 2:],
+    "expanded": lambda: torch.empty(1, 3, 1, 32)[:, 1:2].expand(4, 1, 1, 32),
+    "empty": lambda: torch.empty(0, 3),
+    "empty part": lambda: torch.empty(7)[3:3],
+    "recorded": lambda: torch.empty(4, 8, dtype=torch.bfloat16, requires_grad=True)[:, 1:],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_extension_reads_memory_as_python_does(view: str) -> None:
+    """Address, strides and storage are those that the checked way finds."""
+    x = VIEWS[view]()
+    assert tensor_memory._plain_memory(x) == tensor_memory._judged_memory("x", x)
+
+
+def test_the_extension_leaves_other_tensors_to_python() -> None:
+    """A number, a scalar, a subclass, a sparse tensor and one without its storage are not read."""
+    kind = type("Kind", (Tensor,), {})
+    others = [3, torch.empty(()), torch.empty(2).as_subclass(kind), torch.eye(2).to_sparse()]
+    for other in (
+        *others,
+        resized(torch.ones(9)),
+        torch.empty(2, device="meta"),
+        torch._neg_view(torch.ones(2)),
+    ):
+        assert tensor_memory._plain_memory(other) is None
+
+
+def test_nothing_is_recorded_without_grad_mode() -> None:
+    """Under no_grad a parameter takes the short way, and gives the same bits."""
+    q, k, v = tensors()
+    expected = attention(q, k, v)
+    q.requires_grad_()
+    short = torch_attention._plain_attention
+    assert short(q, k, v, False, False, None, False) is None
+    with torch.no_grad():
+        assert torch.equal(short(q, k, v, False, False, None, False), expected)
