@@ -18,6 +18,7 @@ from flashbench.preflight.source.setup_script import (
     SetupScript,
     dotted,
     is_optional,
+    nodes_of,
 )
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import units_without_source
@@ -28,6 +29,7 @@ _MODULE = (
     r"\b(?:PYBIND11_MODULE|NB_MODULE)\s*\(\s*(?:{name}|TORCH_EXTENSION_NAME)\b|\bPyInit_{name}\b"
 )
 _C_NAMES = re.compile(r'extern\s*"C"')
+Nodes = tuple[ast.AST, ...]
 
 
 def name_not_bound(tree: SourceTree) -> Iterator[Finding]:
@@ -35,14 +37,18 @@ def name_not_bound(tree: SourceTree) -> Iterator[Finding]:
     and that no source of theirs has."""
     if unread := units_without_source(tree):
         raise CannotCheck(f"{unread} may define anything")
+    words = "|".join(map(re.escape, (*built(tree).last, *LOADERS)))
+    concerned = re.compile(rf"\b(?:{words})\b")
     for file in called_modules(tree):
         text = tree.read(file).text
+        if not concerned.search(text):
+            continue
         try:
-            module = ast.parse(text)
+            nodes = nodes_of(text)
         except UNREADABLE:
             continue
-        modules, libraries = _modules(tree, module), _libraries(tree, file, module)
-        uses = [*_imported(tree, module), *_taken(module, modules.keys() | libraries.keys())]
+        modules, libraries = _modules(tree, nodes), _libraries(tree, file)
+        uses = [*_imported(tree, nodes), *_taken(nodes, modules.keys() | libraries.keys())]
         reported = set[str]()
         for owner, name, line in uses:
             if name in reported or is_optional(text, line):
@@ -70,10 +76,10 @@ def _removed(tree: SourceTree, name: str) -> tuple[str, str]:
     return (f"; {unit} had it, {what}", fix) if unit else ("", "")
 
 
-def _modules(tree: SourceTree, module: ast.Module) -> dict[str, str]:
+def _modules(tree: SourceTree, nodes: Nodes) -> dict[str, str]:
     """Names by which a file knows modules of the build, each with the module's own."""
     made, found = built(tree).last, dict[str, str]()
-    for node in ast.walk(module):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom):
             found |= {one.asname or one.name: one.name for one in node.names if one.name in made}
         elif isinstance(node, ast.Import):
@@ -83,18 +89,21 @@ def _modules(tree: SourceTree, module: ast.Module) -> dict[str, str]:
     return found
 
 
-def _imported(tree: SourceTree, module: ast.Module) -> Iterator[tuple[str, str, int]]:
-    for node in ast.walk(module):
+def _imported(tree: SourceTree, nodes: Nodes) -> Iterator[tuple[str, str, int]]:
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             last = node.module.rpartition(".")[2]
             if last in built(tree).last:
                 yield from ((last, one.name, node.lineno) for one in node.names if one.name != "*")
 
 
-def _libraries(tree: SourceTree, file: str, module: ast.Module) -> dict[str, str]:
+def _libraries(tree: SourceTree, file: str) -> dict[str, str]:
     """Names at the top of a file that are libraries which the build makes, by ctypes."""
-    script, found = SetupScript(module, file), dict[str, str]()
-    for node in module.body:
+    text, found = tree.read(file).text, dict[str, str]()
+    if not any(loader in text for loader in LOADERS):
+        return found
+    script = SetupScript(ast.parse(text), file)
+    for node in script.module.body:
         if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
             continue
         target, call = node.targets[0], node.value
@@ -106,16 +115,18 @@ def _libraries(tree: SourceTree, file: str, module: ast.Module) -> dict[str, str
     return found
 
 
-def _taken(module: ast.Module, owners: set[str]) -> Iterator[tuple[str, str, int]]:
+def _taken(nodes: Nodes, owners: set[str]) -> Iterator[tuple[str, str, int]]:
     """Attributes that are read of these names."""
+    if not owners:
+        return
     stored = {
         (node.value.id, node.attr)
-        for node in ast.walk(module)
+        for node in nodes
         if isinstance(node, ast.Attribute)
         and isinstance(node.ctx, ast.Store)
         and isinstance(node.value, ast.Name)
     }
-    for node in ast.walk(module):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             owner, name = node.value.id, node.attr
             if owner in owners and not name.startswith("_") and (owner, name) not in stored:

@@ -12,7 +12,7 @@ from flashbench.preflight.source.cmake import Target, is_cmake, targets
 from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.removed import removed_files
-from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
+from flashbench.preflight.source.setup_script import ANY, UNREADABLE, nodes_of, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
 
 _MESON = re.compile(r"\.extension_module\s*\(\s*['\"](\w+)['\"]")
@@ -194,11 +194,11 @@ def bound_names(tree: SourceTree, file: str) -> frozenset[str] | None:
     tell them all."""
     text = tree.read(file).text
     try:
-        module = ast.parse(text)
+        nodes = nodes_of(text)
     except UNREADABLE:
         return None
     found = set()
-    for node in ast.walk(module):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

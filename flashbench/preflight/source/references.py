@@ -32,6 +32,7 @@ from flashbench.preflight.source.setup_script import (
     SetupScript,
     dotted,
     is_optional,
+    nodes_of,
     script_of,
 )
 from flashbench.preflight.source.tree import SourceTree
@@ -39,6 +40,7 @@ from flashbench.revisions.project import TABLE, Project, parse
 
 _BUILD = f"pyproject.toml {TABLE} build"
 _MESON = re.compile(r"\b(?:subdir\s*\(\s*|configure_file\s*\(\s*input\s*:\s*)['\"]([\w./-]+)['\"]")
+_READS = re.compile(r"\b(?:open|read_text|read_bytes|run_path|spec_from_file_location)\s*\(")
 _WRITES = re.compile(r"add_custom_command|execute_process|externalproject_add|fetchcontent_\w+")
 _FILE_WRITES = ("WRITE", "APPEND", "GENERATE", "COPY", "DOWNLOAD", "RENAME", "CONFIGURE")
 
@@ -194,19 +196,20 @@ def _is_written(command: CMakeCommand, name: str) -> bool:
 def _of_python(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
     """The project's modules that a build script imports, found beside it or at the root, and the
     files that it reads."""
+    text, folder = tree.read(file).text, PurePosixPath(file).parent
     try:
-        script = script_of(tree, file)
+        nodes = nodes_of(text)
+        script = script_of(tree, file) if _READS.search(text) else None
     except UNREADABLE:
         return
-    text, folder = tree.read(file).text, PurePosixPath(file).parent
-    for node in ast.walk(script.module):
+    for node in nodes:
         found = list[str]()
         if isinstance(node, ast.Import):
             for one in node.names:
                 found += _module_file(tree, folder, one.name)
         elif isinstance(node, ast.ImportFrom):
             found += _imported_from(tree, folder, node)
-        elif isinstance(node, ast.Call) and (path := _read_path(script, node)):
+        elif script and isinstance(node, ast.Call) and (path := _read_path(script, node)):
             if not (_may_write(text, path) or is_optional(text, node.lineno, also=())):
                 yield os.path.normpath(path), node.lineno, False
             continue

@@ -57,13 +57,14 @@ class SetupScript:
     _known: dict[str, tuple[Text, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        functions = [node for node in ast.walk(self.module) if isinstance(node, ast.FunctionDef)]
+        nodes = list(ast.walk(self.module))
+        functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
         parameters = {node.name: [one.arg for one in node.args.args] for node in functions}
         for function in functions:
             for node in ast.walk(function):
                 if isinstance(node, ast.Return) and node.value is not None:
                     self._returned[function.name].append(node.value)
-        for node in ast.walk(self.module):
+        for node in nodes:
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     self._store(target, node.value)
@@ -281,6 +282,12 @@ class SetupScript:
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
+@lru_cache(maxsize=32)  # of files that are looked at together
+def nodes_of(text: str) -> tuple[ast.AST, ...]:
+    """All nodes of a program, its module first. Raises what is in UNREADABLE."""
+    return tuple(ast.walk(ast.parse(text)))
+
+
 @lru_cache(maxsize=256)
 def script_of(tree: SourceTree, file: str) -> SetupScript:
     """Parse a setup.py; raises what is in UNREADABLE."""
@@ -343,9 +350,9 @@ def is_optional(text: str, line: int, also: tuple[type[ast.stmt], ...] = (ast.Wi
 def _blocks(text: str) -> tuple[tuple[type[ast.AST], int, int], ...] | None:
     """Blocks of a module with their first and last lines; None if it does not parse."""
     try:
-        module = ast.parse(text)
+        nodes = nodes_of(text)
     except UNREADABLE:
         return None
     kinds = (ast.Try, ast.With, ast.If)
-    nodes = [node for node in ast.walk(module) if isinstance(node, kinds)]
-    return tuple((type(node), node.lineno, node.end_lineno or 0) for node in nodes)
+    blocks = [node for node in nodes if isinstance(node, kinds)]
+    return tuple((type(node), node.lineno, node.end_lineno or 0) for node in blocks)
