@@ -16,9 +16,10 @@ from flashbench.pairing import Identified, Pairing, of_builds, of_runs, with_bas
 from flashbench.stats.family import look_price, simultaneous_alpha
 from flashbench.stats.modes import Modes, two_modes
 from flashbench.stats.order import (
+    SIGNIFICANCE,
+    SIGNIFICANCE_ANYTIME,
     launch_correlation,
     stretch,
-    suspected_correlation,
     widened,
 )
 from flashbench.stats.sequential import anytime_shift, anytime_shifts
@@ -130,7 +131,7 @@ def geometric_mean(comparisons: Sequence[Comparison], alpha: float) -> Shift | N
 def _launch_correlation(compared: list[Pairing], until: int | None = None) -> float:
     """The larger of the two files' correlations, over all cases, from the launches up to
     `until`."""
-    estimated = launch_correlation if until is None else suspected_correlation
+    significance = SIGNIFICANCE if until is None else SIGNIFICANCE_ANYTIME
     correlations = [0.0]
     for side in range(len(compared[0].sides) if compared else 0):
         last = max(int(pairing.launch_numbers(side)[-1]) for pairing in compared)
@@ -140,7 +141,7 @@ def _launch_correlation(compared: list[Pairing], until: int | None = None) -> fl
             numbers = pairing.launch_numbers(side)
             seen = numbers < launches
             row[numbers[seen]] = pairing.sides[side][seen]
-        correlations.append(estimated(rows))
+        correlations.append(launch_correlation(rows, significance))
     return max(correlations)
 
 

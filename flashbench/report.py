@@ -22,8 +22,6 @@ from flashbench.verdict import Verdict, judge
 
 DEFAULT_TOLERANCE = 0.01
 DEFAULT_ALPHA = 0.05
-# With a look after each launch, less than this is allowed for in most comparisons.
-_SUSPECTED = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +159,8 @@ def _report(
 
 def launch_order(comparisons: list[Comparison]) -> list[Caveat]:
     """The caveat that the intervals allow for correlated launches, if they do."""
-    estimates = [c.estimate for c in comparisons if c.estimate is not None]
-    correlation = max((estimate.correlation for estimate in estimates), default=0.0)
-    if correlation <= (_SUSPECTED if any(estimate.anytime for estimate in estimates) else 0.0):
+    correlation = max((c.estimate.correlation for c in comparisons if c.estimate), default=0.0)
+    if not correlation:
         return []
     message = (
         f"each launch resembles the one before (autocorrelation {correlation:.2f}): the intervals "

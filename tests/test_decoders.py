@@ -25,7 +25,7 @@ sys.setswitchinterval(1e-6)
 barrier = threading.Barrier(8)
 READERS = {
     "build": lambda: builder.find(cache, "key"),
-    "site": lambda: import_root._read(cache / "key"),
+    "site": lambda: import_root.read(cache / "key"),
     "ledger": lambda: ledger._read(cache / "key" / "tried.json"),
 }
 read = READERS[sys.argv[2]]

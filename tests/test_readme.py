@@ -24,7 +24,7 @@ def test_measured_rows_are_those_of_the_run_files(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", "")  # readline sets it behind the back of os.environ
     shown = "".join(
         update_tables.printed("-m", "flashbench", "show", name)
-        for name in ("results/cpu.json", "results/machines/h200-planted-5.json")
+        for name in ("results/cpu.json", "results/machines/cpu-planted-5.json")
     )
     rows = re.findall(r"^b\d+-h.*$", README, re.MULTILINE)
     assert len(rows) >= 4

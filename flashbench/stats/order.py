@@ -12,78 +12,44 @@ from flashbench.stats.quantile import t_quantile
 from flashbench.stats.shift import Shift
 
 FloatArray = NDArray[np.float64]
+MIN_LAUNCHES = 6
 MAX_CORRELATION = 0.95
 _SHUFFLES = 499
-_SIGNIFICANCE = 0.005  # probability of calling independent launches correlated
-# With a look after each launch a false alarm is final, so correlation is allowed for before it is
-# proved: that many standard errors more than estimated. More costs launches that are independent:
-# docs/lab/statistics.md.
-_DOUBT = 0.5
-_LITTLE = 0.1  # not worth allowing for; 64 independent cases rarely reach it
+SIGNIFICANCE = 0.005  # probability of calling independent launches correlated
+# The same with a look after each launch: a false alarm at the sixth launch is final, so correlation
+# is suspected sooner.
+SIGNIFICANCE_ANYTIME = 0.05
 
 
-def launch_correlation(values: FloatArray) -> float:
+def launch_correlation(values: FloatArray, significance: float = SIGNIFICANCE) -> float:
     """Lag-1 autocorrelation of launches, common to all cases; 0 unless significant.
 
     values: (cases, launches) in the order measured; NaN where a case was not measured. Significance
     is by a permutation test that shuffles all cases alike, so dependence between cases does not
-    inflate it.
+    inflate it. The estimate is corrected for its bias of -(1 + 3 rho) / n (Kendall 1954).
     """
-    rows, bias = _standardised(values, least=6)
-    if not len(rows):
-        return 0.0
-    # products[i, j]: launch i times launch j, over all cases; lag 1 is next to the diagonal.
-    products = rows.T @ rows / len(rows)
-    observed = float(np.trace(products, offset=1))
-    orders = _shuffles(values.shape[1])
-    shuffled = products[orders[:, 1:], orders[:, :-1]].sum(axis=1)
-    if (1 + np.count_nonzero(shuffled >= observed)) / (1 + _SHUFFLES) > _SIGNIFICANCE:
-        return 0.0
-    return _clipped(_unbiased(observed, bias))
-
-
-def suspected_correlation(values: FloatArray) -> float:
-    """What to allow for with a look after each launch: half a standard error more than estimated, 0
-    if that is little. values as for `launch_correlation`.
-
-    Cases that share their launches' effects count as fewer: as many independent ones as would
-    have their squared correlations with each other, beyond those of chance.
-    """
-    rows, bias = _standardised(values, least=4)
-    if not len(rows):
-        return 0.0
-    observed = float((rows[:, 1:] * rows[:, :-1]).sum()) / len(rows)
-    chance = bias / (1 - bias)
-    shared = (float(((rows @ rows.T) ** 2).mean()) - chance) / (1 - chance)
-    error = math.sqrt(bias * max(shared, 1 / len(rows)))
-    suspected = _clipped(_unbiased(observed, bias) + _DOUBT * error)
-    return suspected if suspected >= _LITTLE else 0.0
-
-
-def _standardised(values: FloatArray, least: int) -> tuple[FloatArray, float]:
-    """The cases of at least `least` launches that vary, each centred and with sum of squares 1, 0
-    where it was not measured; and the mean of 1 / launches."""
     present = ~np.isnan(values)
     counts = present.sum(axis=1)
-    values, present = values[counts >= least], present[counts >= least]
-    counts = counts[counts >= least]
+    values, present = values[counts >= MIN_LAUNCHES], present[counts >= MIN_LAUNCHES]
+    counts = counts[counts >= MIN_LAUNCHES]
+    if not len(values):
+        return 0.0
     values = np.where(present, values, 0.0)
     centred = np.where(present, values - (values.sum(axis=1) / counts)[:, None], 0.0)
     power = (centred**2).sum(axis=1)
     varies = power > 0
     if not varies.any():
-        return centred[varies], 0.0
-    rows: FloatArray = centred[varies] / np.sqrt(power[varies])[:, None]
-    return rows, float(np.mean(1 / counts[varies]))
-
-
-def _unbiased(observed: float, bias: float) -> float:
-    """Corrected for the bias of -(1 + 3 rho) / n (Kendall 1954)."""
-    return (observed + bias) / (1 - 3 * bias)
-
-
-def _clipped(correlation: float) -> float:
-    return float(np.clip(correlation, 0, MAX_CORRELATION))
+        return 0.0
+    centred = centred[varies] / np.sqrt(power[varies])[:, None]
+    # products[i, j]: launch i times launch j, over all cases; lag 1 is next to the diagonal.
+    products = centred.T @ centred / len(centred)
+    observed = float(np.trace(products, offset=1))
+    orders = _shuffles(values.shape[1])
+    shuffled = products[orders[:, 1:], orders[:, :-1]].sum(axis=1)
+    if (1 + np.count_nonzero(shuffled >= observed)) / (1 + _SHUFFLES) > significance:
+        return 0.0
+    bias = float(np.mean(1 / counts[varies]))
+    return float(np.clip((observed + bias) / (1 - 3 * bias), 0, MAX_CORRELATION))
 
 
 @lru_cache(maxsize=64)

@@ -9,13 +9,7 @@ from simulated_noise import autocorrelated, normal
 from flashbench.comparison import _allowing_for_order
 from flashbench.stats.family import look_price, simultaneous_alpha
 from flashbench.stats.modes import two_modes
-from flashbench.stats.order import (
-    inflation,
-    launch_correlation,
-    stretch,
-    suspected_correlation,
-    widened,
-)
+from flashbench.stats.order import inflation, launch_correlation, stretch, widened
 from flashbench.stats.shift import Shift
 
 
@@ -62,32 +56,12 @@ def test_correlated_launches_are_found():
     all cases share their noise; constant and few launches have 0 always."""
     rng = np.random.default_rng(1)
     assert launch_correlation(autocorrelated(rng, (60, 20))) == pytest.approx(0.5, abs=0.1)
-    # More than 3 of 100 at 0.005 would be so once in 500 such tests.
+    # More than 3 of 100 at 0.005, or 12 at 0.05, would be so once in 500 such tests.
     shared = [normal(rng, (1, 20)) + 0.1 * normal(rng, (30, 20)) for _ in range(100)]
     assert sum(launch_correlation(values) > 0 for values in shared) <= 3
+    assert 0 < sum(launch_correlation(values, 0.05) > 0 for values in shared) <= 12
     assert launch_correlation(np.zeros((3, 10))) == 0
     assert launch_correlation(autocorrelated(rng, (60, 5))) == 0
-
-
-@pytest.mark.parametrize(("cases", "most"), [(1, 0.25), (4, 0.13), (64, 0.03)])
-def test_suspected_correlation_is_small_where_many_launches_are_independent(cases, most):
-    """It falls with the number of launches, and with that of cases unless all share their noise."""
-    rng = np.random.default_rng(3)
-    found = [suspected_correlation(normal(rng, (cases, 20))) for _ in range(100)]
-    more = [suspected_correlation(normal(rng, (cases, 60))) for _ in range(100)]
-    shared = [suspected_correlation(np.repeat(normal(rng, (1, 20)), cases, 0)) for _ in range(100)]
-    assert np.mean(more) <= np.mean(found) < most
-    assert np.mean(shared) == pytest.approx(0.16, abs=0.06)
-
-
-def test_suspected_correlation_is_that_of_correlated_launches():
-    """Half a standard error above 0.5; constant and few launches have 0."""
-    rng = np.random.default_rng(4)
-    assert suspected_correlation(autocorrelated(rng, (60, 20))) == pytest.approx(0.51, abs=0.1)
-    few = [suspected_correlation(autocorrelated(rng, (4, 12))) for _ in range(100)]
-    assert np.mean(few) == pytest.approx(0.5, abs=0.1)
-    assert suspected_correlation(np.zeros((3, 10))) == 0
-    assert suspected_correlation(autocorrelated(rng, (60, 3))) == 0
 
 
 def test_correlation_of_cases_that_left_the_plan():
