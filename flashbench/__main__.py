@@ -8,6 +8,8 @@ from flashbench.errors import Exit, FlashbenchError, missing_package
 
 def main() -> None:
     """Run the command line, or say what it needs to start."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - run from a checkout, nothing has checked it
+        sys.exit(_fail(f"Python 3.11 or later is needed; this is {sys.version.split()[0]}"))
     try:
         from flashbench.cli import main as run
     except ModuleNotFoundError as error:

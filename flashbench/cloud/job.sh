@@ -24,7 +24,9 @@ cp -n earlier/* results/ 2>/dev/null # run files of a machine that was taken awa
 [ -s until ] || echo $(($(date +%s) + seconds)) >until
 end=$(cat until)
 power_off() { sudo -n shutdown -h "$1" || shutdown -h "$1"; }
-[ -z "$off" ] || power_off "+$(((end - $(date +%s) + grace + off) / 60 + 10))" # should this job be killed
+stays=
+[ -z "$off" ] || power_off "+$(((end - $(date +%s) + grace + off) / 60 + 10))" || # should this job be killed
+    stays="this user may not shut the machine down: it stays on"
 if [ "$life" -gt 0 ] && [ -r "$HOME/.flashbench-born" ]; then
     died=$(($(cat "$HOME/.flashbench-born") + life))
     [ "$died" -lt "$end" ] && end=$died
@@ -60,6 +62,7 @@ case $code in
 esac
 timeout 300 bash -c "$(declare -f keep); bucket=$(printf %q "$bucket"); keep" ||
     why="${why:+$why; }the bucket did not take the results"
+[ -z "$stays" ] || why="${why:+$why; }$stays"
 printf '%s %s\n' "$code" "$why" >ended.new && mv ended.new ended
 if [ -n "$off" ]; then # home removes the folder once it has the results
     exec 9>&-

@@ -77,10 +77,12 @@ class PytestPair:
         paths = [*checkout.paths, *filter(None, [os.environ.get("PYTHONPATH")])]
         options = ["-q", "-p", "no:cacheprovider", "--benchmark-only", f"--benchmark-json={out}"]
         options.append(f"--benchmark-max-time={_SECONDS}")
+        # In a worker of pytest-xdist, pytest-benchmark would measure nothing.
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *options, *tests],
             cwd=checkout.folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env={**kept, "PYTHONPATH": os.pathsep.join(paths)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -40,6 +40,17 @@ def _loses(revision: str) -> Callable[[Path], None]:
     return damage
 
 
+def _empties(revision: str) -> Callable[[Path], None]:
+    def damage(place: Path) -> None:
+        asked = ["git", "-C", str(place.parent), "rev-parse", revision]
+        name = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+        path = place / "objects" / name[:2] / name[2:]
+        path.chmod(0o644)
+        path.write_bytes(b"")
+
+    return damage
+
+
 def _elsewhere(place: Path) -> None:
     shutil.rmtree(place)
     place.write_text("gitdir: /opt/kernels/.git/worktrees/flash\n")
@@ -55,6 +66,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "config": (_writes("config", "[core\n"), "bad config line 1"),
     "tree": (_loses("HEAD^{tree}"), "not a tree object"),
     "blob": (_loses("HEAD:csrc/combine.cpp"), "the contents of csrc/combine.cpp are lost"),
+    "empty blob": (_empties("HEAD:csrc/combine.cpp"), "csrc/combine.cpp"),
+    "empty commit": (_empties("HEAD"), "HEAD"),
     "worktree": (_elsewhere, "names /opt/kernels/.git/worktrees/flash, which is no repository"),
 }
 

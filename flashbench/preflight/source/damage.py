@@ -13,8 +13,12 @@ from flashbench.revisions import git
 
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _URL = re.compile(r"(?m)^\s*url\s*=\s*(\S+)")
-# Writes what the working tree still has; git finds unchanged objects by their content.
-_WRITE_OBJECTS = "git ls-files -z | xargs -0 git hash-object -w -- && git write-tree"
+# Writes what the working tree still has; git finds unchanged objects by their content, and leaves
+# those that a crash has emptied.
+_WRITE_OBJECTS = (
+    "find .git/objects -type f -empty -delete && "
+    "git ls-files -z | xargs -0 git hash-object -w -- && git write-tree"
+)
 
 
 def damaged_repository(tree: SourceTree) -> Iterator[Finding]:
@@ -68,8 +72,9 @@ def _set_branch(place: Path, first: str) -> str:
 
 def _is_there(place: Path, commit: str) -> bool:
     """Whether the objects have a commit, perhaps in a pack."""
-    if (place / "objects" / commit[:2] / commit[2:]).exists():
-        return True
+    loose = place / "objects" / commit[:2] / commit[2:]
+    if loose.exists():
+        return loose.stat().st_size > 0
     try:
         git.ask(place.parent, "cat-file", "-e", commit)
     except git.GitError:  # without refs, git says nothing of packs
