@@ -97,6 +97,19 @@ def only_header_of_an_ignored_folder(project: Repository) -> str:
     return "csrc/detail/local_tile.h is on this machine alone"
 
 
+def moved_to_the_root(project: Repository) -> str:
+    project.git("mv", "csrc/forward.h", "forward.h")
+    project.commit("Move a header out of the sources")
+    return '"forward.h": no such file, removed by commit'
+
+
+def moved_into_the_package(project: Repository) -> str:
+    project.write("flash/__init__.py", "")
+    project.git("mv", "csrc/forward.h", "flash/forward.h")
+    project.commit("Move a header to the Python that setup.py names")
+    return '"forward.h": no such file, removed by commit'
+
+
 def too_long_a_name(project: Repository) -> str:
     name = "x" * 300 + ".h"
     _include(project, f'#include "{name}"')
@@ -116,6 +129,8 @@ def too_long_a_name(project: Repository) -> str:
         own_copy_of_dlpack,
         only_header_of_a_folder,
         only_header_of_an_ignored_folder,
+        moved_to_the_root,
+        moved_into_the_package,
         too_long_a_name,
     ],
     ids=lambda plant: plant.__name__,

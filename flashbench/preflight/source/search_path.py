@@ -46,7 +46,9 @@ class SearchPath:
             return next((place for place in places if place in self._files), None)
         found = self.tree.ending(name)
         for one in found:
-            if (below := _above(one, name)) in self._named or self._shown[below] - {name}:
+            below = _above(one, name)
+            named = below in self._named and not self._moved_out(folder, name, below)
+            if named or self._shown[below] - {name}:
                 return one
         if (ignored := self._on_disk(name)) is not None:
             return ignored
@@ -75,6 +77,12 @@ class SearchPath:
             if one == name or one.endswith(f"/{name}")
         )
 
+    def _moved_out(self, folder: str, name: str, below: str) -> bool:
+        """Whether git had a header where the compiler looks, and has it now where that looks only
+        if a build file states so: at the root, or in a Python package."""
+        hidden = below == "." or f"{below}/__init__.py" in self._files
+        return hidden and below not in self._stated and self._was_removed(folder, name)
+
     def _is_there(self, place: str) -> bool:
         if place in self._files:
             return True
@@ -92,7 +100,8 @@ class SearchPath:
         """Find a file that git ignores below a named include directory."""
         if "." not in name or of_others(name):
             return None
-        return next((at for one in self._named if self._is_there(at := _join(one, name))), None)
+        places = (_join(one, name) for one in self._named)
+        return next((at for at in places if at not in self._files and self._is_there(at)), None)
 
     def has_folder(self, includer: str | None, name: str) -> bool:
         """Whether the first folder of an include lies where the compiler looks."""
