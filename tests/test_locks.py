@@ -16,8 +16,12 @@ import os, sys, time
 from pathlib import Path
 from flashbench import locks
 with locks.exclusive(Path(sys.argv[1])):
-    if sys.argv[2] == "fork" and os.fork() == 0:
-        time.sleep(60)
+    if sys.argv[2] == "fork":
+        ours, theirs = os.pipe()
+        if os.fork() == 0:
+            os.write(theirs, b"1")
+            time.sleep(60)
+        os.read(ours, 1)  # the child runs
     print(os.getpid(), flush=True)
     time.sleep(60)
 """
