@@ -4,11 +4,11 @@
 Everything that limits a machine's cost is in the task and on the machine:
 
 - `autostop` is set once the machine is up, before anything is sent to it (`armed`): SkyPilot sets
-it after setup and file mounts, and a machine that fails there would stay up; - autostop waits only
-for jobs, so a hanging ssh session keeps no machine alive; - the job runs under `timeout`; there is
-no `setup`, so everything slow is part of the job; - `shutdown` is scheduled for the end of the
-machine's life, in case SkyPilot's daemon on it died; - `max_hourly_cost` keeps SkyPilot from
-renting a machine whose life would cost more than the limit.
+  it after setup and file mounts, and a machine that fails there would stay up;
+- autostop waits only for jobs, so a hanging ssh session keeps no machine alive;
+- the job runs under `timeout`; there is no `setup`, so everything slow is part of the job;
+- `shutdown` is scheduled for the end of the machine's life, in case SkyPilot's daemon on it died;
+- `max_hourly_cost` keeps SkyPilot from renting a machine whose life would cost more than the limit.
 """
 
 import json

@@ -11,7 +11,7 @@ import msgspec
 import flashbench
 from flashbench import machine
 from flashbench.errors import NotMeasuredError
-from flashbench.profile.command import run
+from flashbench.process_group import run
 from flashbench.runfile import Ceilings
 
 _BOOTSTRAP = (

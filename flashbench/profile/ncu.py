@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flashbench.errors import NotMeasuredError
+from flashbench.process_group import run
 from flashbench.profile import counters
-from flashbench.profile.command import run
 
 _PERMISSION = "ERR_NVGPUCTRPERM"
 _PERMISSION_FIX = (

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from flashbench.errors import NotMeasuredError
-from flashbench.profile.command import run
+from flashbench.process_group import run
 from flashbench.profile.ncu import CountersUnavailableError
 
 EVENTS = (

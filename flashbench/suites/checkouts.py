@@ -1,6 +1,7 @@
 """A revision as a whole checkout, with the suite of the working tree: as asv runs it, so that both
 revisions answer the same questions."""
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,11 @@ class Checkout:
     side: SuiteSide
     folder: Path
     paths: list[str]
+
+    def environment(self) -> dict[str, str]:
+        """Of a process that imports the revision's code."""
+        paths = [*self.paths, *filter(None, [os.environ.get("PYTHONPATH")])]
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def check_out(

@@ -37,12 +37,11 @@ class Driven:
         self._timeout = timeout
         self._buffer = b""
         self._socket, theirs = socket.socketpair()
-        paths = [*checkout.paths, *filter(None, [os.environ.get("PYTHONPATH")])]
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(_DRIVER), str(theirs.fileno()), str(os.getpid())],
                 cwd=checkout.folder,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                env=checkout.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

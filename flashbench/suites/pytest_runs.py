@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.other_tools import pytest_benchmark
+from flashbench.process_group import run
 from flashbench.suites.checkouts import Checkout
 from flashbench.suites.document import SuiteCase, SuiteResult
 
@@ -74,31 +74,21 @@ class PytestPair:
         """Samples by test, and what pytest said last if it failed."""
         checkout, out = self._checkouts[side], self._scratch / f"{side}.json"
         out.unlink(missing_ok=True)
-        paths = [*checkout.paths, *filter(None, [os.environ.get("PYTHONPATH")])]
         options = ["-q", "-p", "no:cacheprovider", "--benchmark-only", f"--benchmark-json={out}"]
         options.append(f"--benchmark-max-time={_SECONDS}")
         # In a worker of pytest-xdist, pytest-benchmark would measure nothing.
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *options, *tests],
-            cwd=checkout.folder,
-            env={**kept, "PYTHONPATH": os.pathsep.join(paths)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        environment = {
+            key: value
+            for key, value in checkout.environment().items()
+            if not key.startswith("PYTEST_XDIST")
+        }
+        timeout = self._timeout * max(1, len(tests))
+        command = [sys.executable, "-m", "pytest", *options, *tests]
         try:
-            said, _ = process.communicate(timeout=self._timeout * max(1, len(tests)))
+            done = run(command, timeout, folder=checkout.folder, environment=environment)
         except subprocess.TimeoutExpired:
-            return {}, f"pytest took more than {self._timeout * max(1, len(tests)):g} s"
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        words = "" if process.returncode == 0 else _words(said)
+            return {}, f"pytest took more than {timeout:g} s"
+        words = "" if done.returncode == 0 else _words(done.stdout + done.stderr)
         if not out.is_file() or not out.stat().st_size:
             return {}, words or "no benchmark ran"
         found = pytest_benchmark.read(out, json.loads(out.read_text()))

@@ -33,10 +33,8 @@ class Machine:
             f'HOME={self.home} PATH={root}/bin:$PATH exec sh -c "$SSH_ORIGINAL_COMMAND"\n'
         )
         (root / "bin").mkdir()
-        for program in (
-            "sudo",
-            "shutdown",
-        ):  # it notes when it would end, and which jobs it has then
+        # They note when the machine would end, and which jobs it has then.
+        for program in ("sudo", "shutdown"):
             (root / "bin" / program).write_text(
                 '#!/bin/sh\necho "$0" "$@": $(ls ~/flashbench-cloud) >>~/off\n'
             )

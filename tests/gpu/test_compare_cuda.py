@@ -8,21 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 from revisions.repository import Repository
+from revisions.toys import SETTINGS
 
 from flashbench import runfile
 from flashbench.errors import Exit
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
 
-SETTINGS = """\
-[project]
-name = "toy"
-version = "0"
-
-[tool.flashbench.project]
-callable = "toy:attention"
-build = []
-"""
 KERNEL = """\
 import torch.nn.functional as F
 
@@ -41,7 +33,7 @@ FEW = ["--metric", "gpu_warm", "--launches", "3", "--samples", "4"]
 def test_revisions_share_a_process(tmp_path: Path) -> None:
     """What the clocks of a GPU leave behind is not taken for a revision's doing."""
     project = Repository(tmp_path / "toy")
-    project.write("pyproject.toml", SETTINGS)
+    project.write("pyproject.toml", SETTINGS.format(build="[]"))
     project.write("toy.py", KERNEL)
     project.commit("Call it once")
     project.edit("toy.py", "TIMES = 1", "TIMES = 2")

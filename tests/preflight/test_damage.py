@@ -31,20 +31,19 @@ def _writes(name: str, text: str) -> Callable[[Path], None]:
     return lambda place: (place / name).write_text(text) and None
 
 
-def _loses(revision: str) -> Callable[[Path], None]:
-    def damage(place: Path) -> None:
-        asked = ["git", "-C", str(place.parent), "rev-parse", revision]
-        name = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
-        (place / "objects" / name[:2] / name[2:]).unlink()
+def _object(place: Path, revision: str) -> Path:
+    asked = ["git", "-C", str(place.parent), "rev-parse", revision]
+    name = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    return place / "objects" / name[:2] / name[2:]
 
-    return damage
+
+def _loses(revision: str) -> Callable[[Path], None]:
+    return lambda place: _object(place, revision).unlink()
 
 
 def _empties(revision: str) -> Callable[[Path], None]:
     def damage(place: Path) -> None:
-        asked = ["git", "-C", str(place.parent), "rev-parse", revision]
-        name = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
-        path = place / "objects" / name[:2] / name[2:]
+        path = _object(place, revision)
         path.chmod(0o644)
         path.write_bytes(b"")
 

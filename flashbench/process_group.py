@@ -1,22 +1,31 @@
-"""Run a profiler without leaving processes behind."""
+"""Run a program without leaving processes behind."""
 
 import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 _ENVIRONMENT = {"LC_ALL": "C"}  # numbers without a locale's separators
 
 
-def run(command: Sequence[str], timeout: float) -> "subprocess.CompletedProcess[str]":
+def run(
+    command: Sequence[str],
+    timeout: float,
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> "subprocess.CompletedProcess[str]":
     """The command's result as text. Whatever ends the wait also kills its processes.
 
-    Raises OSError if it cannot be started, subprocess.TimeoutExpired.
+    folder: to run in; environment: instead of this process's with LC_ALL=C. Raises OSError if it
+    cannot be started, subprocess.TimeoutExpired.
     """
     process = subprocess.Popen(
         command,
-        env=os.environ | _ENVIRONMENT,
+        cwd=folder,
+        env=os.environ | _ENVIRONMENT if environment is None else environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
