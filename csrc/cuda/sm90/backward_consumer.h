@@ -135,7 +135,7 @@ struct BackwardConsumer {
     }
     __device__ __forceinline__ void issue_dq() {
         const Gradients a(gradients_buffer() +
-                          Tile::first_query(consumer) / 64 * Tile::kGradientBoxBytes);
+                          Tile::first_query(consumer) / Tile::kGradientBoxQueries * Tile::kGradientBoxBytes);
         const KeyMajor b(shared.key() + Tile::first_query_box(consumer) * Tile::kKeyBoxBytes);
         ptx::wgmma_fence();
 #pragma unroll

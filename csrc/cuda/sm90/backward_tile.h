@@ -44,9 +44,9 @@ struct BackwardTile {
     static constexpr int kQueryBytes = kBoxes * kQueryBoxBytes;  // of Q or dO, one stage
     static constexpr int kKeyBytes = kBoxes * kKeyBoxBytes;      // of K or V
     static constexpr int kRowBytes = kQueries * 4;               // of lse or delta, one stage
-    // dS, keys by queries, in boxes of 64 queries. Two buffers, taken in turns; if dims are split, two for
-    // each consumer.
-    static constexpr int kGradientSwizzleBytes = 64 * kElementBytes;
+    // dS, keys by queries, in boxes. Two buffers, taken in turns; if dims are split, two for each consumer.
+    static constexpr int kGradientBoxQueries = 64;
+    static constexpr int kGradientSwizzleBytes = kGradientBoxQueries * kElementBytes;
     static constexpr int kGradientBoxBytes = kKeys * kGradientSwizzleBytes;
     static constexpr int kGradientBytes = kKeys * kQueries * kElementBytes;
     static constexpr int kGradientBuffers = kSplitDims ? 4 : 2;
