@@ -3,8 +3,8 @@
 A kernel trusts an address, a shape and strides. But a subclass of torch.Tensor can claim anything
 about itself, a torch mode can substitute anything for a new tensor, and a storage can be smaller
 than the tensor on it: here each value is read from torch itself and checked against the storage.
-csrc/tensor_call.cpp checks plain tensors against their storage too, but leaves refusals, with their
-messages, to this module.
+csrc/plain_tensor.cpp checks plain tensors against their storage too, but leaves refusals, with
+their messages, to this module.
 """
 
 from collections.abc import Iterable
