@@ -31,7 +31,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from flashbench import attention
 from flashbench.extension import load
-from flashbench.measure.environment import cpu_name
+from flashbench.measuring.environment import cpu_name
 
 _C = load()
 Cell = dict[str, Any]

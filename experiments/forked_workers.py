@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from scipy.stats import levene
 
 from flashbench.case import Case
-from flashbench.measure.forks import Forks
-from flashbench.measure.plan import candidate_order, launch_seed
-from flashbench.measure.process import Worker
-from flashbench.measure.protocol import Done, Measure, Setup
+from flashbench.measuring.forks import Forks
+from flashbench.measuring.plan import candidate_order, launch_seed
+from flashbench.measuring.process import Worker
+from flashbench.measuring.protocol import Done, Measure, Setup
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape, parse_shape

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 TINY = ["--shape", "1,1,8,32", "--shape", "1,1,16,32", "--dtype", "fp32", "--causal", "full"]
 TINY += ["--device", "cpu", "--threads", "1", "--min-sample", "0.1ms", "--samples", "2"]
-CORRECT = "tests.measure.candidates_for_tests:correct"
+CORRECT = "tests.measuring.candidates_for_tests:correct"
 _WAIT_SECONDS = 300.0
 
 Measured = dict[tuple[int, str], list[Result]]

@@ -29,7 +29,7 @@ from synthetic import make_cases, make_pair, make_run
 
 from flashbench import cli, run_reader, runfile
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.measure.scheduler import Scheduler
+from flashbench.measuring.scheduler import Scheduler
 
 SECONDS = 20  # that a command may take
 COMMANDS = (

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from flashbench.measure.protocol import Setup
+from flashbench.measuring.protocol import Setup
 from flashbench.operations import parse_case
 from flashbench.profile import counters, gpu_ceilings, ncu, target, timing
 from flashbench.runfile import Candidate

@@ -17,8 +17,8 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from flashbench import attention, operations
 from flashbench.case import DtypeName
-from flashbench.measure.checks import WrongError, check_candidate
-from flashbench.measure.problem import Problem
+from flashbench.measuring.checks import WrongError, check_candidate
+from flashbench.measuring.problem import Problem
 from flashbench.operations.attention import truth as reference
 from flashbench.operations.attention.operation import MASKS
 from flashbench.operations.attention.shapes import Shape

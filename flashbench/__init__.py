@@ -44,10 +44,6 @@ _PLACES = {
     "InvalidInputError": "errors",
     "NotMeasuredError": "errors",
 }
-# The package flashbench.measure takes its name when it is first imported: now, so that afterwards
-# the name is the function's.
-import_module(f"{__name__}.measure")
-globals().pop("measure", None)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,11 +15,11 @@ from types import FrameType
 from flashbench import operations
 from flashbench.cost.learn import learn
 from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
-from flashbench.measure.forks import GPU_DRIVERS, Forks
-from flashbench.measure.plan import Plan
-from flashbench.measure.progress import Progress
-from flashbench.measure.remaining import Settled
-from flashbench.measure.scheduler import Scheduler
+from flashbench.measuring.forks import GPU_DRIVERS, Forks
+from flashbench.measuring.plan import Plan
+from flashbench.measuring.progress import Progress
+from flashbench.measuring.remaining import Settled
+from flashbench.measuring.scheduler import Scheduler
 from flashbench.runfile import RunFile, Workers
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from flashbench.measure.plan import Plan
-from flashbench.measure.progress import Progress
+from flashbench.measuring.plan import Plan
+from flashbench.measuring.progress import Progress
 from flashbench.report import report_builds
 from flashbench.run import RunEnd, measure
 from flashbench.runfile import RunFile

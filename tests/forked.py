@@ -32,7 +32,7 @@ def serve() -> None:
     import torch
 
     from flashbench.fleet import local
-    from flashbench.measure import fork_server, forks, worker
+    from flashbench.measuring import fork_server, forks, worker
     from flashbench.revisions import check, check_server, correctness
 
     del correctness, torch  # for workers and checkers

@@ -23,7 +23,7 @@ def counted(name: str) -> list[dict[str, float]]:
 
 def ceilings_of_this_cpu(file: Path) -> None:
     """Keep made-up ones in a machine profile."""
-    from flashbench.measure.environment import environment
+    from flashbench.measuring.environment import environment
 
     name, threads = machine.identify(environment("cpu"), "cpu")
     ceilings = machine.Ceilings(

@@ -17,34 +17,34 @@ ALLOWED = {
     "operations": "",
     "cost": "builds operations stats",
     "": "operations stats",
-    "measure": "builds cost operations render",
-    "revisions": "builds cost measure operations",
-    "fleet": "measure",
-    "bisect": "builds cost measure revisions",
+    "measuring": "builds cost operations render",
+    "revisions": "builds cost measuring operations",
+    "fleet": "measuring",
+    "bisect": "builds cost measuring revisions",
     "preflight": "builds revisions",
     "init": "builds preflight revisions",
-    "profile": "measure operations",
+    "profile": "measuring operations",
     "gate": "builds preflight revisions stats",
     "other_tools": "operations stats",
-    "history": "builds cost measure operations other_tools profile revisions stats",
+    "history": "builds cost measuring operations other_tools profile revisions stats",
     "views": "bisect builds cost gate history operations other_tools preflight profile render "
     "revisions stats",
     "reports": "cost operations render stats views",
-    "suites": "builds measure other_tools revisions",
-    "api": "cost measure operations other_tools render reports revisions suites views",
+    "suites": "builds measuring other_tools revisions",
+    "api": "cost measuring operations other_tools render reports revisions suites views",
     "site": "builds cost history operations other_tools profile render revisions views",
-    "pytest_plugin": "measure operations other_tools",
+    "pytest_plugin": "measuring operations other_tools",
     "cloud": "cost fleet render revisions",
-    "cli": "bisect builds cloud cost fleet gate history init measure operations other_tools "
+    "cli": "bisect builds cloud cost fleet gate history init measuring operations other_tools "
     "preflight profile render reports revisions site suites views",
 }
 # Single modules that import more, each for one reason.
 EXCEPTIONS = {
     "flashbench.__main__": "cli preflight views",  # the command line, and preflight without click
     "flashbench.extension": "builds",  # explains why the library does not load
-    "flashbench.run": "cost measure revisions",  # the entry to measuring; revisions may compile
-    "flashbench.until_decided": "measure",
-    "flashbench.measure.worker": "revisions",  # loads a revision in the process that measures it
+    "flashbench.run": "cost measuring revisions",  # the entry to measuring; revisions may compile
+    "flashbench.until_decided": "measuring",
+    "flashbench.measuring.worker": "revisions",  # loads a revision in the process that measures it
 }
 
 

@@ -11,7 +11,7 @@ from synthetic import make_cases, make_run
 from flashbench import runfile
 from flashbench.cli import COMMANDS, cli, main
 from flashbench.cli.report_file import refuse_run_file
-from flashbench.measure.scheduler import Scheduler
+from flashbench.measuring.scheduler import Scheduler
 
 # What Python and the libraries that we build on say; none of it means anything to a user.
 JARGON = re.compile(

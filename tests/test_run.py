@@ -23,7 +23,7 @@ from flashbench.runfile import Result, RunFile
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-FUNCTIONS = "tests.measure.candidates_for_tests"
+FUNCTIONS = "tests.measuring.candidates_for_tests"
 TINY = ["--shape", "1,1,8,32", "--dtype", "fp32", "--threads", "1", "--min-sample", "0.1ms"]
 QUICK = [*TINY, "--samples", "2", "--device", "cpu", "--backends", "default", "--format", "none"]
 
@@ -181,7 +181,7 @@ def is_worker_of(parent: int, process: Path) -> bool:
     except OSError:
         return False
     return (
-        any(b"flashbench.measure." in one for one in arguments)  # or the server that forks them
+        any(b"flashbench.measuring." in one for one in arguments)  # or the server that forks them
         and arguments[-2] == str(parent).encode()
     )
 
@@ -300,7 +300,7 @@ def test_baseline_only_needs_no_extension(tmp_path: Path) -> None:
     ("arguments", "code", "words"),
     [
         (["--candidate", f"{FUNCTIONS}:nosuch"], 4, "no function 'nosuch'"),
-        (["--candidate", "tests.measure.crashes_at_import:f"], 4, "crashed when it was imported"),
+        (["--candidate", "tests.measuring.crashes_at_import:f"], 4, "crashed when it was imported"),
         (["--candidate", "mine"], 2, "name=module:function"),
         (["--candidate", "a=x:f", "--candidate", "a=y:f"], 2, "two candidates are named"),
         (["--candidate", "sdpa=x:f"], 2, "taken"),

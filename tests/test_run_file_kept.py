@@ -18,17 +18,17 @@ from flashbench.candidates import parse_candidates
 from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
 from flashbench.fleet.merge import split
-from flashbench.measure.claim import claimed
-from flashbench.measure.document import plan_to_resume
-from flashbench.measure.plan import Plan
-from flashbench.measure.same_plan import differences
-from flashbench.measure.saving import NotSavedError, Saving
+from flashbench.measuring.claim import claimed
+from flashbench.measuring.document import plan_to_resume
+from flashbench.measuring.plan import Plan
+from flashbench.measuring.same_plan import differences
+from flashbench.measuring.saving import NotSavedError, Saving
 from flashbench.operations.attention.shapes import parse_shape
 from flashbench.runfile import BuildIdentity, RunFile
 from flashbench.shard import Shard
 
 ROOT = Path(__file__).parents[1]
-CORRECT = "tests.measure.candidates_for_tests:correct"
+CORRECT = "tests.measuring.candidates_for_tests:correct"
 TINY = ["--shape", "1,1,8,32", "--dtype", "fp32", "--threads", "1", "--min-sample", "0.1ms"]
 TINY += ["--samples", "2", "--device", "cpu", "--backends", "default", "--causal", "full"]
 TINY += ["--candidate", CORRECT]

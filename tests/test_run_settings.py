@@ -10,7 +10,7 @@ import pytest
 from flashbench.cli.run import command
 from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError
-from flashbench.measure.claim import claimed, new_run_file
+from flashbench.measuring.claim import claimed, new_run_file
 from flashbench.pyproject import find_pyproject
 from flashbench.settings import defaults
 

@@ -11,9 +11,9 @@ from flashbench.api.run import Run, load
 from flashbench.api.verdicts import Verdicts
 from flashbench.case import DtypeName
 from flashbench.errors import InvalidInputError
-from flashbench.measure.claim import new_run_file
-from flashbench.measure.plan import Plan
-from flashbench.measure.progress import Progress, Silent, make_progress
+from flashbench.measuring.claim import new_run_file
+from flashbench.measuring.plan import Plan
+from flashbench.measuring.progress import Progress, Silent, make_progress
 from flashbench.operations.chosen import chosen
 from flashbench.other_tools.judge import report_foreign
 from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE, Report, report_two

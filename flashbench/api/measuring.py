@@ -16,10 +16,10 @@ from flashbench.callables import OURS
 from flashbench.candidates import baselines, parse_candidate, parse_candidates
 from flashbench.case import DtypeName
 from flashbench.errors import InvalidInputError
-from flashbench.measure.claim import claimed, new_run_file
-from flashbench.measure.plan import Plan
-from flashbench.measure.progress import Progress, Silent, make_progress
-from flashbench.measure.same_plan import require_same
+from flashbench.measuring.claim import claimed, new_run_file
+from flashbench.measuring.plan import Plan
+from flashbench.measuring.progress import Progress, Silent, make_progress
+from flashbench.measuring.same_plan import require_same
 from flashbench.operations.chosen import chosen
 from flashbench.revisions import WORKTREE, find, resolve
 from flashbench.revisions.announced import build_one, callable_of

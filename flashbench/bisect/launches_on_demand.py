@@ -12,8 +12,8 @@ from flashbench.comparison import Comparison
 from flashbench.cost.spent import Spent
 from flashbench.errors import FlashbenchError, InvalidInputError, NotMeasuredError, UnprovenError
 from flashbench.files import remove_tree
-from flashbench.measure.progress import Progress, Silent
-from flashbench.measure.saving import NotSavedError
+from flashbench.measuring.progress import Progress, Silent
+from flashbench.measuring.saving import NotSavedError
 from flashbench.report import Report, report_builds
 from flashbench.revisions import Built
 from flashbench.revisions.built import side_by_side

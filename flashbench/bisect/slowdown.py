@@ -13,7 +13,7 @@ from flashbench.bisect.launches_on_demand import SLOWER, LaunchesOnDemand, Spent
 from flashbench.bisect.question import Range
 from flashbench.case import Case
 from flashbench.errors import Exit, NotMeasuredError
-from flashbench.measure.progress import Progress
+from flashbench.measuring.progress import Progress
 from flashbench.report import Report
 from flashbench.revisions import Built
 from flashbench.revisions.many import Preparer

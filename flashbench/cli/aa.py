@@ -23,7 +23,7 @@ from flashbench.cli.parameter_types import Count, Fraction, PathType
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import continued, interrupted, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
-from flashbench.measure.claim import new_run_file
+from flashbench.measuring.claim import new_run_file
 from flashbench.revisions.project import processes_for
 from flashbench.runfile import BuildIdentity, Candidate, Pair
 from flashbench.settings import SettingsCommand
@@ -140,7 +140,7 @@ def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> 
     from flashbench.builds import cache_directory
     from flashbench.builds.scratch import scratch
     from flashbench.cost.spent import Spent
-    from flashbench.measure.progress import make_progress
+    from flashbench.measuring.progress import make_progress
     from flashbench.run import measure
 
     with scratch(cache_directory()) as directory:
@@ -158,7 +158,7 @@ def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> 
 
 
 def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -> "Plan":
-    from flashbench.measure.document import plan_to_resume
+    from flashbench.measuring.document import plan_to_resume
     from flashbench.revisions import find
     from flashbench.run import Plan
 

@@ -25,7 +25,7 @@ from flashbench.cli.run_file import continued, run_file
 from flashbench.damage import damage
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.inputs import read_input
-from flashbench.measure.claim import new_run_file
+from flashbench.measuring.claim import new_run_file
 from flashbench.metric import METRICS
 from flashbench.revisions.project import processes_for
 from flashbench.settings import SettingsCommand
@@ -89,7 +89,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     -o resumes.
     """
     from flashbench.history import machines
-    from flashbench.measure.progress import make_progress
+    from flashbench.measuring.progress import make_progress
     from flashbench.revisions import git, read
     from flashbench.revisions.built import seconds_of
     from flashbench.run import measure, signals_ignored

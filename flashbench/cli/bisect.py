@@ -225,8 +225,8 @@ def _slowdown(
     from flashbench.bisect.slowdown import Slowdown
     from flashbench.builds import cache_directory
     from flashbench.builds.missing_symbol import first_line
-    from flashbench.measure.plan import Plan
-    from flashbench.measure.progress import make_progress
+    from flashbench.measuring.plan import Plan
+    from flashbench.measuring.progress import make_progress
 
     changes = asked.changes()
     suspects = sum(changes)

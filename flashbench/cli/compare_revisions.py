@@ -17,7 +17,7 @@ from flashbench.cli.measuring import (
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import continued, resumed_plan, run_file
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.measure.claim import new_run_file
+from flashbench.measuring.claim import new_run_file
 from flashbench.revisions import WORKTREE
 from flashbench.revisions.built import seconds_of, side_by_side
 from flashbench.revisions.project import processes_for
@@ -50,7 +50,7 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
 
     NotMeasuredError (exit code 4) if one cannot be built or loaded, or on an interrupt; the
     measurements so far are in the run file."""
-    from flashbench.measure.progress import make_progress
+    from flashbench.measuring.progress import make_progress
     from flashbench.report import report_builds
     from flashbench.until_decided import measure_pair
 

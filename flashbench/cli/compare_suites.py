@@ -9,7 +9,7 @@ import click
 from flashbench.cli.measuring import price_options, refuse_given, tell
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.measure.claim import new_run_file
+from flashbench.measuring.claim import new_run_file
 from flashbench.revisions import WORKTREE
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def compare_suites(context: click.Context, options: dict[str, Any]) -> "ForeignR
     NotMeasuredError (exit code 4) if one cannot be built, or on an interrupt; the measurements so
     far are in the file.
     """
-    from flashbench.measure.progress import make_progress
+    from flashbench.measuring.progress import make_progress
     from flashbench.suites.comparing import SuiteRequest
     from flashbench.suites.comparing import compare_suites as compare
     from flashbench.suites.judging import report_suite

@@ -24,7 +24,7 @@ from flashbench.cost.money import Money
 from flashbench.cost.shares import shards
 from flashbench.errors import InvalidInputError
 from flashbench.machine import name_of
-from flashbench.measure.plan import Plan
+from flashbench.measuring.plan import Plan
 from flashbench.metric import metrics_of
 from flashbench.revisions.project import processes_for
 from flashbench.shard import cases_of_shard

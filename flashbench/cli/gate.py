@@ -23,7 +23,7 @@ from flashbench.cli.report_file import ReportFile, refuse_run_file
 from flashbench.cli.run_file import continued, interrupted, run_file
 from flashbench.cost.spent import Spent
 from flashbench.errors import InvalidInputError
-from flashbench.measure.claim import new_run_file
+from flashbench.measuring.claim import new_run_file
 from flashbench.metric import METRICS
 from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
@@ -165,7 +165,7 @@ def _kernels(built: "Built") -> "list[KernelUse] | CannotCheck":
 
 def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":
     """Measure the candidate against SDPA into a run file that is kept."""
-    from flashbench.measure.progress import make_progress
+    from flashbench.measuring.progress import make_progress
     from flashbench.report import report_one
     from flashbench.revisions.built import seconds_of, side_by_side
     from flashbench.run import Plan, measure

@@ -12,7 +12,7 @@ from flashbench.case import DTYPES
 from flashbench.cli.measuring import tell
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.extension import BuildInfo, Kernel, build_info, cpu_peaks, kernels, load
-from flashbench.measure.forks import GPU_DRIVERS
+from flashbench.measuring.forks import GPU_DRIVERS
 
 if TYPE_CHECKING:
     from flashbench.runfile import Ceilings

@@ -20,7 +20,7 @@ from flashbench.operations import Operation, Sizes
 from flashbench.render.escape import printable
 
 if TYPE_CHECKING:
-    from flashbench.measure.plan import Plan
+    from flashbench.measuring.plan import Plan
     from flashbench.revisions.revision import Revision
     from flashbench.runfile import RunFile
 

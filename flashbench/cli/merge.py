@@ -31,7 +31,7 @@ def command(parts: tuple[Path, ...], output: Path, force: bool) -> int:
     --resume` on the merged file measures what is missing.
     """
     from flashbench.fleet.merge import lost, merge, warnings
-    from flashbench.measure.claim import claimed
+    from flashbench.measuring.claim import claimed
     from flashbench.runfile import load, save
 
     named = [(str(path), load(path)) for path in parts]

@@ -28,7 +28,7 @@ from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.case import Case
-    from flashbench.measure.protocol import Setup
+    from flashbench.measuring.protocol import Setup
     from flashbench.profile.collect import ToProfile
     from flashbench.profile.model import CaseProfile
     from flashbench.runfile import Candidate
@@ -192,7 +192,7 @@ def _asked(text: str, case: "Case", options: dict[str, Any]) -> "ToProfile":
     """How what a user wrote is loaded. Raises InvalidInputError, NotMeasuredError."""
     from flashbench.baseline_names import backend_of, is_baseline_name
     from flashbench.candidates import baselines
-    from flashbench.measure.protocol import Setup
+    from flashbench.measuring.protocol import Setup
     from flashbench.profile.collect import ToProfile
     from flashbench.revisions import find
 

@@ -28,7 +28,7 @@ from flashbench.cli.output import arranged, deliver
 from flashbench.cli.parameter_types import Count, PathType
 from flashbench.cli.run_file import FREE_ON_RESUME, continued, resumed_plan, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
-from flashbench.measure.claim import new_run_file
+from flashbench.measuring.claim import new_run_file
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     """
     if options["child"]:  # first, because the next imports are slow
         _follow_parent(options)
-    from flashbench.measure.progress import make_progress
+    from flashbench.measuring.progress import make_progress
     from flashbench.run import measure
 
     if not options["child"] and options["resume"] is not None:

@@ -16,7 +16,7 @@ from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.operations.chosen import chosen
 
 if TYPE_CHECKING:
-    from flashbench.measure.plan import Plan
+    from flashbench.measuring.plan import Plan
     from flashbench.runfile import RunFile
 
 # These do not affect the measurements.
@@ -32,7 +32,7 @@ def run_file(
     resume: the run file of --resume, which may be a different file. Errors as for `claimed`, and
     InvalidInputError if `path` holds another run than that of --resume.
     """
-    from flashbench.measure.claim import claimed
+    from flashbench.measuring.claim import claimed
     from flashbench.runfile import load
 
     same = resume is not None and resume.absolute() == path.absolute()
@@ -64,7 +64,7 @@ def continued(
     """
     from dataclasses import replace
 
-    from flashbench.measure.same_plan import require_same
+    from flashbench.measuring.same_plan import require_same
 
     require_same(run, plan, path, flag, called=called)
     done = sum(launch.complete for launch in run.launches)
@@ -76,7 +76,7 @@ def resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile"
     """The plan in the run file of --resume, with the overrides that the command line may give."""
     from dataclasses import replace
 
-    from flashbench.measure.document import plan_to_resume
+    from flashbench.measuring.document import plan_to_resume
 
     chosen(run.operation)  # the flag has no say with --resume
     plan = plan_to_resume(run, options["resume"])

@@ -11,8 +11,8 @@ import msgspec
 
 from flashbench.case import Case
 from flashbench.errors import InvalidInputError
-from flashbench.measure.identity import SAME
-from flashbench.measure.retries import UNFINISHED
+from flashbench.measuring.identity import SAME
+from flashbench.measuring.retries import UNFINISHED
 from flashbench.runfile import Costs, Environment, Launch, Result, RunFile, Settings
 from flashbench.shard import Shard, cases_of_shard
 

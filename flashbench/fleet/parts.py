@@ -11,8 +11,8 @@ from pathlib import Path
 import flashbench
 from flashbench.errors import InvalidInputError
 from flashbench.fleet.merge import merge, split, unfinished_launches
-from flashbench.measure.claim import lock_of
-from flashbench.measure.plan import Plan
+from flashbench.measuring.claim import lock_of
+from flashbench.measuring.plan import Plan
 from flashbench.runfile import RunFile, load, save
 from flashbench.shard import Shard, equal_shards
 

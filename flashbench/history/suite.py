@@ -78,7 +78,7 @@ def measure(device: str) -> None:
     import torch  # imported here, because processes that only serve numbers need none of it
 
     from flashbench.history.commit import installed
-    from flashbench.measure.progress import Progress
+    from flashbench.measuring.progress import Progress
     from flashbench.run import Plan
     from flashbench.run import measure as measure_plan
 

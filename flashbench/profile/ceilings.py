@@ -45,7 +45,7 @@ def main(device: str, threads: int) -> None:
     """The process that measures: it prints the ceilings as JSON."""
     import torch
 
-    from flashbench.measure.environment import environment
+    from flashbench.measuring.environment import environment
     from flashbench.profile import cpu_ceilings
 
     if device == "cuda" and not torch.cuda.is_available():

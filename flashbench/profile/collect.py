@@ -13,7 +13,7 @@ import msgspec
 from flashbench import __version__, machine
 from flashbench.case import Case
 from flashbench.errors import NotMeasuredError
-from flashbench.measure.protocol import Inspected, Setup
+from flashbench.measuring.protocol import Inspected, Setup
 from flashbench.profile import ceilings, counters, ncu, perf, target
 from flashbench.profile.model import CaseProfile, CountedKernel, Subject, Time
 from flashbench.profile.ncu_csv import KernelRow, parse

@@ -9,8 +9,8 @@ import torch
 
 from flashbench.errors import FlashbenchError
 from flashbench.extension import build_info, load
-from flashbench.measure.clock import Call
-from flashbench.measure.clock_cpu import CpuClock
+from flashbench.measuring.clock import Call
+from flashbench.measuring.clock_cpu import CpuClock
 
 _SAMPLES = 12
 _MIN_SAMPLE_SECONDS = 2e-3

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from flashbench.measure.clock import Call
-from flashbench.measure.clock_cuda import CudaClock
+from flashbench.measuring.clock import Call
+from flashbench.measuring.clock_cuda import CudaClock
 from flashbench.metric import metrics_of
 
 _SAMPLES = 24

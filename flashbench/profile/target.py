@@ -14,7 +14,7 @@ import flashbench
 from flashbench import operations
 from flashbench.case import Case
 from flashbench.inputs import read_input
-from flashbench.measure.protocol import Setup
+from flashbench.measuring.protocol import Setup
 from flashbench.operations.case_document import decode_case, encode_case
 from flashbench.profile.perf import Calls
 
@@ -58,8 +58,8 @@ def main(path: str, marks: Sequence[str] = ()) -> None:
     job = _JOB.decode(read_input(Path(path), _MAX_BYTES, "a job"))
     import torch
 
-    from flashbench.measure.problem import inputs_of
-    from flashbench.measure.worker import load_one
+    from flashbench.measuring.problem import inputs_of
+    from flashbench.measuring.worker import load_one
 
     try:
         loaded = load_one(job.setup, job.candidate, job.case.device)

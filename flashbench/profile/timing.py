@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from flashbench.case import Case
 from flashbench.errors import NotMeasuredError
-from flashbench.measure.process import Worker, WorkerDiedError
-from flashbench.measure.protocol import (
+from flashbench.measuring.process import Worker, WorkerDiedError
+from flashbench.measuring.protocol import (
     Done,
     Inspect,
     Inspected,

@@ -11,10 +11,10 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from flashbench.baseline_names import is_baseline_name
 from flashbench.candidates import reason
 from flashbench.effort import affordable_samples, split_samples
-from flashbench.measure import torch_settings
-from flashbench.measure.checks import WrongError, check_candidate, check_inputs, check_output
-from flashbench.measure.clock import Call, MetricUnavailableError, Output
-from flashbench.measure.environment import throttled
+from flashbench.measuring import torch_settings
+from flashbench.measuring.checks import WrongError, check_candidate, check_inputs, check_output
+from flashbench.measuring.clock import Call, MetricUnavailableError, Output
+from flashbench.measuring.environment import throttled
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.other_tools.pytest_benchmark import EXTRA
 from flashbench.pytest_plugin.prepared import Prepared, call_of, clock_of

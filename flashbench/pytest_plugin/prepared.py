@@ -13,10 +13,10 @@ from flashbench.candidates import Loaded, load, parse_candidate
 from flashbench.case import Case, DtypeName
 from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import NotMeasuredError
-from flashbench.measure.clock import Call, Clock, Output
-from flashbench.measure.measurement import make_clock
-from flashbench.measure.plan import derive_seed
-from flashbench.measure.problem import Problem
+from flashbench.measuring.clock import Call, Clock, Output
+from flashbench.measuring.measurement import make_clock
+from flashbench.measuring.plan import derive_seed
+from flashbench.measuring.problem import Problem
 from flashbench.operations import Operation, Options, Sizes
 from flashbench.runfile import Candidate
 

@@ -18,8 +18,8 @@ from flashbench import operations
 from flashbench.callables import LAYOUTS
 from flashbench.candidates import Loaded, reason
 from flashbench.case import DEFAULT_DTYPES, DTYPES, Case, DtypeName
-from flashbench.measure.checks import WrongError, check_candidate
-from flashbench.measure.problem import Problem, inputs_of
+from flashbench.measuring.checks import WrongError, check_candidate
+from flashbench.measuring.problem import Problem, inputs_of
 from flashbench.operations import parse_case
 from flashbench.operations.operation import Operation
 from flashbench.project_cases import ANY, ProjectCases

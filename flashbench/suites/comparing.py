@@ -17,8 +17,8 @@ from flashbench.builds.builder import TIMEOUT_SECONDS
 from flashbench.builds.scratch import scratch
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.machine import cpu_name
-from flashbench.measure.claim import claimed_as
-from flashbench.measure.progress import Progress
+from flashbench.measuring.claim import claimed_as
+from flashbench.measuring.progress import Progress
 from flashbench.revisions.project import of_suite
 from flashbench.revisions.revision import resolve
 from flashbench.run import signals_as_interrupt, signals_ignored

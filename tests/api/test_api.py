@@ -220,7 +220,7 @@ def test_the_import_is_cheap_and_the_names_are_public() -> None:
     code = (
         "import sys, flashbench; "
         "print([name for name in ('msgspec', 'numpy', 'torch') if name in sys.modules]); "
-        "import flashbench.measure.plan; print(flashbench.measure.__module__)"
+        "import flashbench.measuring.plan; print(flashbench.measure.__module__)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\nflashbench.api.measuring\n"

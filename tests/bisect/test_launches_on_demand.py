@@ -9,7 +9,7 @@ import pytest
 from flashbench.bisect import launches_on_demand
 from flashbench.bisect.launches_on_demand import LaunchesOnDemand, own
 from flashbench.errors import NotMeasuredError
-from flashbench.measure.saving import NotSavedError
+from flashbench.measuring.saving import NotSavedError
 
 
 @pytest.mark.parametrize("error", [NotSavedError, NotMeasuredError])

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 RUN = [
     "run", "--shape", "1,1,8,32", "--shape", "1,1,16,32", "--dtype", "fp32", "--threads", "1",
     "--min-sample", "0.1ms", "--samples", "2", "--device", "cpu", "--backends", "default",
-    "--candidate", "tests.measure.candidates_for_tests:correct", "--launches", "2",
+    "--candidate", "tests.measuring.candidates_for_tests:correct", "--launches", "2",
 ]  # fmt: skip
 
 

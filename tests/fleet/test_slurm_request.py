@@ -12,7 +12,7 @@ from synthetic import make_cases, make_run
 from flashbench.fleet import slurm
 from flashbench.fleet.merge import split
 from flashbench.fleet.parts import Parts
-from flashbench.measure.plan import Plan
+from flashbench.measuring.plan import Plan
 from flashbench.runfile import save
 from flashbench.shard import equal_shards
 

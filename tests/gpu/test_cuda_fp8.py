@@ -14,7 +14,7 @@ if torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("the e4m3 kernels need a Hopper GPU", allow_module_level=True)
 
 from flashbench import fp8, torch_attention
-from flashbench.measure.inspect import kernels_of
+from flashbench.measuring.inspect import kernels_of
 from flashbench.operations.attention.operation import Causal
 
 if not torch_attention._C.has_cuda_e4m3():

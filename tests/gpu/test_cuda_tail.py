@@ -19,7 +19,7 @@ if torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("tails are divided on Hopper GPUs alone", allow_module_level=True)
 
 from flashbench import torch_attention
-from flashbench.measure.inspect import kernels_of
+from flashbench.measuring.inspect import kernels_of
 
 if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)

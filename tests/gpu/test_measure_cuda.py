@@ -10,10 +10,10 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from flashbench import operations
 from flashbench.candidates import Loaded, baselines, load
 from flashbench.case import Case
-from flashbench.measure.clock import MetricUnavailableError
-from flashbench.measure.environment import device_state, environment
-from flashbench.measure.inspect import inspect_case
-from flashbench.measure.measurement import Options, make_clock, measure_case
+from flashbench.measuring.clock import MetricUnavailableError
+from flashbench.measuring.environment import device_state, environment
+from flashbench.measuring.inspect import inspect_case
+from flashbench.measuring.measurement import Options, make_clock, measure_case
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import parse_shape
 from flashbench.runfile import Candidate, Result
@@ -25,7 +25,7 @@ CASE = attention_case(parse_shape("1,8,512,64"), "fp16", False, "cuda")
 
 @pytest.fixture(scope="module")
 def clock() -> Iterator[object]:
-    from flashbench.measure.clock_cuda import CudaClock
+    from flashbench.measuring.clock_cuda import CudaClock
 
     return CudaClock(100e-6)
 
@@ -91,7 +91,7 @@ def test_metrics_agree_with_each_other() -> None:
 
 def test_spin_lasts_about_as_long_as_asked(clock: object) -> None:
     """The calibrated spin kernel keeps the device busy within a factor of two."""
-    from flashbench.measure.clock_cuda import CudaClock
+    from flashbench.measuring.clock_cuda import CudaClock
 
     assert isinstance(clock, CudaClock)
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -134,7 +134,7 @@ def test_call_that_waits_has_wall_time_alone() -> None:
 
 def test_unavailable_metric_is_no_error(clock: object) -> None:
     """After a failed capture the device, its random numbers too, and other captures still work."""
-    from flashbench.measure.clock_cuda import CudaClock
+    from flashbench.measuring.clock_cuda import CudaClock
 
     assert isinstance(clock, CudaClock)
     q = torch.ones(1, 1, 64, 64, device="cuda", dtype=torch.float16)

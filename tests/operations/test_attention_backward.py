@@ -14,8 +14,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from flashbench import attention, operations, runfile
 from flashbench.errors import InvalidInputError
-from flashbench.measure.checks import WrongError, check_candidate
-from flashbench.measure.problem import Problem
+from flashbench.measuring.checks import WrongError, check_candidate
+from flashbench.measuring.problem import Problem
 from flashbench.other_tools.benchmarks import find_case
 from flashbench.revisions.correctness import check_named
 

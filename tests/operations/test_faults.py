@@ -15,8 +15,8 @@ from torch import Tensor
 
 from flashbench import operations
 from flashbench.case import DTYPES, Case
-from flashbench.measure.checks import WrongError, check_candidate
-from flashbench.measure.problem import Problem
+from flashbench.measuring.checks import WrongError, check_candidate
+from flashbench.measuring.problem import Problem
 from flashbench.operations import Operation
 
 Call = Callable[..., Any]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from flashbench.callables import LAYOUTS
-from flashbench.measure.problem import Problem
+from flashbench.measuring.problem import Problem
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
 

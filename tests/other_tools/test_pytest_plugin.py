@@ -17,7 +17,7 @@ def _marked(arguments, body="benchmark(attention)"):
     )
 
 
-TAKEN = """from flashbench.measure import clock_cpu
+TAKEN = """from flashbench.measuring import clock_cpu
     taken = []
     block = clock_cpu._WallSampler.block
     def keep(self, samples):

@@ -8,7 +8,7 @@ from stored_profiles import STORED
 
 from flashbench import machine
 from flashbench.case import Case
-from flashbench.measure.protocol import Setup
+from flashbench.measuring.protocol import Setup
 from flashbench.operations import parse_case
 from flashbench.operations.case_document import decode_case
 from flashbench.profile import collect, model

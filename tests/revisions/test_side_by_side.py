@@ -6,9 +6,9 @@ import pytest
 from revisions.repository import Prepared, fastattn
 
 from flashbench.builds import cache_directory
-from flashbench.measure.forks import Fresh
-from flashbench.measure.process import Worker
-from flashbench.measure.protocol import Done, Measure, Ready, Setup
+from flashbench.measuring.forks import Fresh
+from flashbench.measuring.process import Worker
+from flashbench.measuring.protocol import Done, Measure, Ready, Setup
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import parse_shape
 from flashbench.revisions import Built

@@ -13,10 +13,10 @@ import torch
 from flashbench import operations
 from flashbench.candidates import Loaded
 from flashbench.case import Case
-from flashbench.measure.clock import Call
-from flashbench.measure.measurement import Tell
-from flashbench.measure.problem import inputs_of
-from flashbench.measure.protocol import Inspected
+from flashbench.measuring.clock import Call
+from flashbench.measuring.measurement import Tell
+from flashbench.measuring.problem import inputs_of
+from flashbench.measuring.protocol import Inspected
 
 
 def inspect_case(

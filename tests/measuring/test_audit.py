@@ -6,11 +6,11 @@ from unittest.mock import MagicMock
 import pytest
 
 from flashbench.errors import UnprovenError
-from flashbench.measure.plan import Plan
-from flashbench.measure.process import WorkerDiedError
-from flashbench.measure.progress import Progress
-from flashbench.measure.protocol import Audit
-from flashbench.measure.scheduler import Scheduler
+from flashbench.measuring.plan import Plan
+from flashbench.measuring.process import WorkerDiedError
+from flashbench.measuring.progress import Progress
+from flashbench.measuring.protocol import Audit
+from flashbench.measuring.scheduler import Scheduler
 
 
 class _Dies:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flashbench.measure.refusal import is_guard
+from flashbench.measuring.refusal import is_guard
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,15 @@ from flashbench.candidates import Loaded, reason
 from flashbench.case import Case
 from flashbench.effort import affordable_samples, split_samples
 from flashbench.errors import InvalidInputError
-from flashbench.measure import torch_settings
-from flashbench.measure.checks import WrongError, check_candidate, check_inputs, check_output
-from flashbench.measure.clock import Call, Clock, MetricUnavailableError, Output, Sampler
-from flashbench.measure.clock_cpu import CpuClock
-from flashbench.measure.environment import throttled
-from flashbench.measure.plan import derive_seed, passes
-from flashbench.measure.problem import Problem
-from flashbench.measure.refusal import is_guard
-from flashbench.measure.stopwatch import Stopwatch
+from flashbench.measuring import torch_settings
+from flashbench.measuring.checks import WrongError, check_candidate, check_inputs, check_output
+from flashbench.measuring.clock import Call, Clock, MetricUnavailableError, Output, Sampler
+from flashbench.measuring.clock_cpu import CpuClock
+from flashbench.measuring.environment import throttled
+from flashbench.measuring.plan import derive_seed, passes
+from flashbench.measuring.problem import Problem
+from flashbench.measuring.refusal import is_guard
+from flashbench.measuring.stopwatch import Stopwatch
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Result, Status, Timing
 
@@ -93,7 +93,7 @@ def make_clock(
     if device == "cpu":
         clock = CpuClock(min_sample_seconds)
     else:
-        from flashbench.measure.clock_cuda import CudaClock
+        from flashbench.measuring.clock_cuda import CudaClock
 
         clock = CudaClock(min_sample_seconds)
     if metrics is None:

@@ -13,7 +13,7 @@ from time import perf_counter
 import torch
 
 from flashbench.effort import MAX_METRIC_SECONDS
-from flashbench.measure.clock import (
+from flashbench.measuring.clock import (
     Call,
     MetricUnavailableError,
     Output,

@@ -12,10 +12,10 @@ import msgspec
 
 from flashbench.baseline_names import baseline_beside
 from flashbench.errors import NotMeasuredError
-from flashbench.measure.forks import Forks
-from flashbench.measure.plan import derive_seed, passes
-from flashbench.measure.process import Worker, WorkerDiedError
-from flashbench.measure.protocol import (
+from flashbench.measuring.forks import Forks
+from flashbench.measuring.plan import derive_seed, passes
+from flashbench.measuring.process import Worker, WorkerDiedError
+from flashbench.measuring.protocol import (
     Done,
     Go,
     Inspect,

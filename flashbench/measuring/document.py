@@ -8,9 +8,9 @@ from flashbench import __version__, machine
 from flashbench.baseline_names import backend_of
 from flashbench.candidates import parse_candidates
 from flashbench.errors import InvalidInputError
-from flashbench.measure.plan import Plan
-from flashbench.measure.protocol import Ready
-from flashbench.measure.retries import UNFINISHED
+from flashbench.measuring.plan import Plan
+from flashbench.measuring.protocol import Ready
+from flashbench.measuring.retries import UNFINISHED
 from flashbench.runfile import Candidate, Costs, RunFile, Settings, version_for
 from flashbench.shard import cases_of_shard
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
-from flashbench.measure.advice import advice
+from flashbench.measuring.advice import advice
 from flashbench.runfile import DeviceState
 
 

@@ -8,7 +8,7 @@ from flashbench.cost.estimate import Work, case_seconds, first_seconds
 from flashbench.cost.known import Basis, Experience
 from flashbench.cost.learn import processes_of
 from flashbench.machine import identify
-from flashbench.measure.plan import Plan
+from flashbench.measuring.plan import Plan
 from flashbench.metric import metrics_of
 from flashbench.runfile import RunFile
 

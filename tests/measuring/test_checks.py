@@ -9,15 +9,15 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from flashbench.candidates import load, parse_candidate
 from flashbench.case import Case
-from flashbench.measure.clock import Call, MetricUnavailableError, Sampler
-from flashbench.measure.clock_cpu import CpuClock
-from flashbench.measure.inspect import inspect_case
-from flashbench.measure.measurement import Options, measure_case
-from flashbench.measure.problem import Problem
+from flashbench.measuring.clock import Call, MetricUnavailableError, Sampler
+from flashbench.measuring.clock_cpu import CpuClock
+from flashbench.measuring.inspect import inspect_case
+from flashbench.measuring.measurement import Options, measure_case
+from flashbench.measuring.problem import Problem
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import parse_shape
 from flashbench.runfile import Candidate, Result
-from tests.measure import candidates_for_tests
+from tests.measuring import candidates_for_tests
 
 CASE = attention_case(parse_shape("1,2,16,32"), "fp32", True, "cpu")
 OPTIONS = Options(samples=4, seed=1)
@@ -35,7 +35,7 @@ def _one_thread() -> Iterator[None]:
 def measured(*functions: str, case: Case = CASE, options: Options = OPTIONS) -> list[Result]:
     candidates_for_tests._calls = 0
     candidates = [Candidate(name="sdpa", spec="sdpa", baseline=True)]
-    candidates += [parse_candidate(f"tests.measure.candidates_for_tests:{f}") for f in functions]
+    candidates += [parse_candidate(f"tests.measuring.candidates_for_tests:{f}") for f in functions]
     loaded = [load(candidate)[0] for candidate in candidates]
     return measure_case(case, loaded, CpuClock(1e-4), options)
 
@@ -134,7 +134,7 @@ class OneBlockClock(CpuClock):
 
 def test_metric_that_is_lost_is_absent_with_its_reason() -> None:
     """An unavailable metric is not a failure of the candidate, and leaves no partial times."""
-    candidate = load(parse_candidate("tests.measure.candidates_for_tests:correct"))[0]
+    candidate = load(parse_candidate("tests.measuring.candidates_for_tests:correct"))[0]
     result = measure_case(CASE, [candidate], OneBlockClock(1e-4), OPTIONS)[0]
     assert (result.status, result.timings, result.reason) == ("ok", [], "no wall: lost")
 
@@ -158,8 +158,8 @@ def test_peak_memory_counts_what_a_call_needs() -> None:
     """The formula that writes every score to memory needs more than the scores take."""
     case = attention_case(parse_shape("1,4,1024,32"), "fp32", False, "cpu")
     scores, output = 4 * 1024 * 1024 * 4, 4 * 1024 * 32 * 4
-    texts = ["tests.measure.candidates_for_tests:falls_back"]
-    texts += ["tests.measure.candidates_for_tests:correct"]
+    texts = ["tests.measuring.candidates_for_tests:falls_back"]
+    texts += ["tests.measuring.candidates_for_tests:correct"]
     loaded = [load(parse_candidate(text))[0] for text in texts]
     found = inspect_case(case, loaded, 1, lambda candidate, doing: None)
     sdpa, formula = found["falls_back"].peak_memory_bytes, found["correct"].peak_memory_bytes

@@ -9,7 +9,7 @@ from typing import Literal
 from flashbench import operations
 from flashbench.case import DEFAULT_DTYPES, Case, DtypeName
 from flashbench.effort import PASSES
-from flashbench.measure.protocol import Setup
+from flashbench.measuring.protocol import Setup
 from flashbench.operations import Options, Sizes
 from flashbench.runfile import Candidate, Pair, Processes, Workers
 

@@ -9,9 +9,9 @@ import pytest
 from synthetic import make_cases, make_run
 
 from flashbench.cost.learn import learn
-from flashbench.measure import progress
-from flashbench.measure.plan import Plan
-from flashbench.measure.time_left import TimeLeft
+from flashbench.measuring import progress
+from flashbench.measuring.plan import Plan
+from flashbench.measuring.time_left import TimeLeft
 from flashbench.runfile import Pair, RunFile
 
 START, CASE = 2.0, 1.5

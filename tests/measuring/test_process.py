@@ -13,14 +13,14 @@ import forks
 import pytest
 
 from flashbench.errors import Exit, FlashbenchError
-from flashbench.measure.forks import Forks
-from flashbench.measure.process import Worker, WorkerDiedError
-from flashbench.measure.protocol import Done, Measure, Ready, Reply, Setup, WorkerEnd
+from flashbench.measuring.forks import Forks
+from flashbench.measuring.process import Worker, WorkerDiedError
+from flashbench.measuring.protocol import Done, Measure, Ready, Reply, Setup, WorkerEnd
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import parse_shape
 from flashbench.runfile import Candidate
 
-FUNCTIONS = "tests.measure.candidates_for_tests"
+FUNCTIONS = "tests.measuring.candidates_for_tests"
 WHERE = f"{FUNCTIONS}:says_where_it_is"
 LINUX = pytest.mark.skipif(not Forks.possible, reason="workers are forked, and end, on Linux")
 CASE = attention_case(parse_shape("1,1,8,32"), "fp32", False, "cpu")
@@ -123,7 +123,7 @@ def test_machine_without_torch(tmp_path: Path) -> None:
 
 def test_settings_of_an_import_are_its_candidates_own() -> None:
     """What an import sets of torch holds for the calls of its candidate, and for no others."""
-    own, other = "tests.measure.sets_precision", "tests.measure.candidates_for_tests"
+    own, other = "tests.measuring.sets_precision", "tests.measuring.candidates_for_tests"
     with Worker(timeout=60) as worker:
         worker.ask(setup(f"{own}:attention", f"{other}:finds_highest_precision"))
         done = measure(worker, "attention", "finds_highest_precision", "sdpa")
@@ -139,7 +139,7 @@ def test_settings_of_an_import_are_its_candidates_own() -> None:
 DIES = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from measure.test_process import FUNCTIONS, Forks, Worker, WorkerDiedError, measure, setup
+from measuring.test_process import FUNCTIONS, Forks, Worker, WorkerDiedError, measure, setup
 with Forks() as forks, Worker(1, forks if sys.argv[3] == "forked" else None) as worker:
     worker.ask(setup(f"{FUNCTIONS}:{sys.argv[2]}"))
     try:
@@ -172,7 +172,7 @@ def test_end_of_a_worker_is_told(function: str, status: str, words: str, start: 
 def test_crash_at_import_names_the_candidate() -> None:
     """A candidate that ends the process when it is imported is reported by name."""
     with Worker(timeout=60) as worker, pytest.raises(WorkerDiedError) as caught:
-        worker.ask(setup(f"{FUNCTIONS}:correct", "tests.measure.crashes_at_import:f"))
+        worker.ask(setup(f"{FUNCTIONS}:correct", "tests.measuring.crashes_at_import:f"))
     assert caught.value.candidate == "f"
 
 
@@ -191,8 +191,8 @@ def test_missing_device_is_refused() -> None:
 IMPORTED = "import os, pathlib, time\npathlib.Path(os.environ['SEEN'], str(os.getpid())).touch()\n"
 STARTS = """
 import sys, time
-from flashbench.measure.forks import Forks
-from flashbench.measure.process import Worker
+from flashbench.measuring.forks import Forks
+from flashbench.measuring.process import Worker
 with Forks() as forks, Worker(60, forks if sys.argv[1] == "forked" else None):
     time.sleep(1000)
 """

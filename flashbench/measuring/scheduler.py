@@ -8,16 +8,16 @@ from pathlib import Path
 from flashbench.case import Case
 from flashbench.cost.spent import saved_seconds
 from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
-from flashbench.measure.advice import advice
-from flashbench.measure.crew import Crew
-from flashbench.measure.device_seconds import DeviceSeconds
-from flashbench.measure.document import forget_unfinished, new_run
-from flashbench.measure.forks import Forks
-from flashbench.measure.identity import difference
-from flashbench.measure.plan import Plan, candidate_order
-from flashbench.measure.process import Worker, WorkerDiedError, how_to_install
-from flashbench.measure.progress import Progress
-from flashbench.measure.protocol import (
+from flashbench.measuring.advice import advice
+from flashbench.measuring.crew import Crew
+from flashbench.measuring.device_seconds import DeviceSeconds
+from flashbench.measuring.document import forget_unfinished, new_run
+from flashbench.measuring.forks import Forks
+from flashbench.measuring.identity import difference
+from flashbench.measuring.plan import Plan, candidate_order
+from flashbench.measuring.process import Worker, WorkerDiedError, how_to_install
+from flashbench.measuring.progress import Progress
+from flashbench.measuring.protocol import (
     Audit,
     Audited,
     Done,
@@ -26,10 +26,10 @@ from flashbench.measure.protocol import (
     Measure,
     Ready,
 )
-from flashbench.measure.remaining import Remaining, Settled
-from flashbench.measure.retries import Retries
-from flashbench.measure.saving import Saving
-from flashbench.measure.time_left import TimeLeft
+from flashbench.measuring.remaining import Remaining, Settled
+from flashbench.measuring.retries import Retries
+from flashbench.measuring.saving import Saving
+from flashbench.measuring.time_left import TimeLeft
 from flashbench.runfile import Candidate, DeviceState, Launch, Result, RunFile, Status
 from flashbench.tally import counted, fate
 

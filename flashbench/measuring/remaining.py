@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 from flashbench.case import Case
-from flashbench.measure.plan import Plan, case_order, launch_seed
+from flashbench.measuring.plan import Plan, case_order, launch_seed
 from flashbench.runfile import Launch, RunFile
 from flashbench.shard import cases_of_shard
 

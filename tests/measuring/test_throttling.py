@@ -10,9 +10,9 @@ from synthetic import make_cases, make_pair, make_run
 
 from flashbench.candidates import load, parse_candidate
 from flashbench.launches import collect
-from flashbench.measure import measurement
-from flashbench.measure.clock_cpu import CpuClock
-from flashbench.measure.measurement import Options, measure_case
+from flashbench.measuring import measurement
+from flashbench.measuring.clock_cpu import CpuClock
+from flashbench.measuring.measurement import Options, measure_case
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import parse_shape
 from flashbench.report import report_one, report_two
@@ -22,8 +22,8 @@ from flashbench.verdict import Outcome
 CASE = attention_case(parse_shape("1,2,16,32"), "fp32", True, "cpu")
 CANDIDATES = [
     Candidate(name="sdpa", spec="sdpa", baseline=True),
-    parse_candidate("tests.measure.candidates_for_tests:correct"),
-    parse_candidate("again=tests.measure.candidates_for_tests:correct"),
+    parse_candidate("tests.measuring.candidates_for_tests:correct"),
+    parse_candidate("again=tests.measuring.candidates_for_tests:correct"),
 ]
 Throttle = Callable[[Callable[[int], bool]], list[Result]]
 

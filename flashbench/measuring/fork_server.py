@@ -27,7 +27,7 @@ _gaps: list[Any] = []  # of this process, kept
 
 def main(handle: int) -> None:
     """Serve requests from the socket `handle` until the parent closes it."""
-    from flashbench.measure import worker
+    from flashbench.measuring import worker
 
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 1)  # what the import prints, and how it fails, is in the first worker's output

@@ -4,7 +4,7 @@ Compares everything that changes the numbers or their subject: cases, shard, can
 their builds, baselines, device, samples, seed, length of a sample, threads, metrics, and for two
 builds the rule that ends a case. Time-outs, budget, price and the command line may differ, and
 launches may be added. What only a worker knows (the machine, the builds of functions that it
-imports) is compared when it starts: flashbench/measure/identity.py.
+imports) is compared when it starts: flashbench/measuring/identity.py.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from pathlib import Path
 from flashbench.candidates import baselines
 from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import InvalidInputError
-from flashbench.measure.plan import Plan
+from flashbench.measuring.plan import Plan
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Candidate, RunFile
 

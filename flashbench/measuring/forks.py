@@ -15,7 +15,7 @@ import flashbench
 # found from the current directory, as `python -m` would.
 _BOOTSTRAP = (
     "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.parent import end_with; "
-    "end_with(int(sys.argv[3])); from flashbench.measure.{} import main; {}main(int(sys.argv[2]))"
+    "end_with(int(sys.argv[3])); from flashbench.measuring.{} import main; {}main(int(sys.argv[2]))"
 )
 WORKER = _BOOTSTRAP.format("worker", "sys.path[0] = ''; ")
 SERVER = _BOOTSTRAP.format("fork_server", "")

@@ -1,6 +1,6 @@
 """The worker process: one launch. It answers the parent's requests until the socket closes.
 
-Started by flashbench/measure/process.py with the number of its end of the socket.
+Started by flashbench/measuring/process.py with the number of its end of the socket.
 """
 
 import contextlib
@@ -18,17 +18,17 @@ from flashbench import operations
 from flashbench.candidates import Loaded, baselines, load
 from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import Exit, FlashbenchError
-from flashbench.measure import torch_settings
-from flashbench.measure.clock import Clock
-from flashbench.measure.environment import device_state, environment
-from flashbench.measure.inspect import inspect_case
-from flashbench.measure.measurement import (
+from flashbench.measuring import torch_settings
+from flashbench.measuring.clock import Clock
+from flashbench.measuring.environment import device_state, environment
+from flashbench.measuring.inspect import inspect_case
+from flashbench.measuring.measurement import (
     DeviceLostError,
     Options,
     make_clock,
     measure_case,
 )
-from flashbench.measure.protocol import (
+from flashbench.measuring.protocol import (
     Audit,
     Audited,
     Done,

@@ -5,7 +5,7 @@ from itertools import repeat
 from time import perf_counter, sleep
 
 from flashbench.effort import MAX_METRIC_SECONDS
-from flashbench.measure.clock import Call, Output, Sampler, no_garbage_collection
+from flashbench.measuring.clock import Call, Output, Sampler, no_garbage_collection
 from flashbench.metric import metrics_of
 
 # A call counts as warm when this many in a row do not beat the best before them by 5 %.

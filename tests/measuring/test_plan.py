@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashbench.effort import split_samples
-from flashbench.measure.plan import (
+from flashbench.measuring.plan import (
     candidate_order,
     case_order,
     derive_seed,

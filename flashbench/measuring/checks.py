@@ -10,8 +10,8 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from flashbench.measure.clock import Call, Output
-from flashbench.measure.problem import Problem
+from flashbench.measuring.clock import Call, Output
+from flashbench.measuring.problem import Problem
 from flashbench.runfile import Correctness
 
 # Cycles that keep the GPU busy while work is queued behind them.

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
-from flashbench.measure import device_seconds
-from flashbench.measure.device_seconds import DeviceSeconds
+from flashbench.measuring import device_seconds
+from flashbench.measuring.device_seconds import DeviceSeconds
 from flashbench.runfile import Launch
 
 

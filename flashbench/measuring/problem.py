@@ -10,8 +10,8 @@ from torch import Tensor
 
 from flashbench import operations
 from flashbench.case import Case
-from flashbench.measure.clock import Call, Output
-from flashbench.measure.plan import derive_seed
+from flashbench.measuring.clock import Call, Output
+from flashbench.measuring.plan import derive_seed
 from flashbench.operations import error_rule
 from flashbench.operations.operation import Inputs
 

@@ -20,8 +20,8 @@ from flashbench.builds.recipe import signal_name
 from flashbench.builds.scratch import scratch
 from flashbench.errors import Exit, FlashbenchError, NotMeasuredError
 from flashbench.inputs import reason
-from flashbench.measure.forks import Forks, Fresh, WorkerProcess
-from flashbench.measure.protocol import (
+from flashbench.measuring.forks import Forks, Fresh, WorkerProcess
+from flashbench.measuring.protocol import (
     Fatal,
     Inspect,
     Phase,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flashbench.measure.retries import Retries
+from flashbench.measuring.retries import Retries
 from flashbench.runfile import Result, Status
 
 
