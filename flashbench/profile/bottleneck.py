@@ -18,9 +18,7 @@ def find(profile: CaseProfile, subject: Subject) -> Bottleneck:
     seconds = subject.seconds(profile.metric)
     largest = by_floors(seconds, known)
     if profile.case.device == "cpu":
-        if largest.name != UNKNOWN:
-            return largest
-        return cpu_rules.of_call(subject.counters, profile.ceilings) or largest
+        return cpu_rules.of_call(subject.counters, profile.ceilings, largest)
     kernel = subject.longest
     if found := _launch(seconds, known):
         return found

@@ -5,17 +5,23 @@ The rules use ratios that mean the same on any CPU, because perf counts no singl
 
 from collections.abc import Mapping
 
-from flashbench.profile.rule import BUSY, Bottleneck
+from flashbench.profile.rule import BUSY, UNKNOWN, Bottleneck
 from flashbench.runfile import Ceilings
 
 _LINE = 64  # bytes of a cache line
 _FEW_INSTRUCTIONS = 1.0  # per cycle, below which a core mostly waits
 
 
-def of_call(counters: Mapping[str, float], ceilings: Ceilings | None) -> Bottleneck | None:
-    """The first matching rule: idle threads, memory, waiting cores. counters: per call, from
-    flashbench/profile/perf.py."""
-    return _idle_threads(counters, ceilings) or _memory(counters, ceilings) or _waiting(counters)
+def of_call(
+    counters: Mapping[str, float], ceilings: Ceilings | None, by_floors: Bottleneck
+) -> Bottleneck:
+    """The first matching rule: idle threads, which the ceilings of all threads say nothing about;
+    the floors; memory; waiting cores. counters: per call, from flashbench/profile/perf.py."""
+    if found := _idle_threads(counters, ceilings):
+        return found
+    if by_floors.name != UNKNOWN:
+        return by_floors
+    return _memory(counters, ceilings) or _waiting(counters) or by_floors
 
 
 def _idle_threads(counters: Mapping[str, float], ceilings: Ceilings | None) -> Bottleneck | None:

@@ -149,16 +149,35 @@ def test_without_counters_the_floors_tell() -> None:
         ({"seconds": 1e-3, "task-clock": 1e-3}, "idle threads"),
         ({"seconds": 1e-3, "task-clock": 4e-3, "cache-misses": 1.2e5}, "memory"),
         ({"seconds": 1e-3, "task-clock": 4e-3, "cycles": 1e6, "instructions": 9e5}, "latency"),
-        ({"seconds": 1e-3, "task-clock": 4e-3, "cycles": 1e6, "instructions": 2e6}, None),
-        ({"seconds": 1e-3, "task-clock": 4e-3}, None),
-        ({}, None),
+        ({"seconds": 1e-3, "task-clock": 4e-3, "cycles": 1e6, "instructions": 2e6}, UNKNOWN),
+        ({"seconds": 1e-3, "task-clock": 4e-3}, UNKNOWN),
+        ({}, UNKNOWN),
     ],
 )
-def test_cpu_rules(counters: dict[str, float], name: str | None) -> None:
+def test_cpu_rules(counters: dict[str, float], name: str) -> None:
     """Made of numbers, as they are ratios: no machine of ours lets perf count its hardware."""
-    found = of_call(counters, CPU)
-    assert (found.name if found else None) == name
-    assert of_call({"cache-misses": 1e9}, None) is None
+    unknown = Bottleneck(UNKNOWN, ())
+    assert of_call(counters, CPU, unknown).name == name
+    assert of_call({"cache-misses": 1e9}, None, unknown) is unknown
+
+
+@pytest.mark.parametrize(
+    ("busy", "name"), [(1, "idle threads"), (4, "arithmetic"), (0, "arithmetic")]
+)
+def test_idle_threads_come_before_a_floor(busy: int, name: str) -> None:
+    """Near the ceiling of four threads, three of which wait, these are the bottleneck; without the
+    counter the floor is all that is known."""
+    case = parse_case("b1-h2-q256-d64-fp32-full-cpu")
+    seconds = case.flops / 1e11 / 0.75
+    counters = {"seconds": seconds, "task-clock": busy * seconds} if busy else {}
+    subject = Subject(
+        candidate=Candidate(name="mine", spec="m:f"),
+        status="ok",
+        times={"wall": Time(median=seconds, low=seconds, high=seconds)},
+        counters=counters,
+    )
+    profile = CaseProfile(case=case, cold=False, ceilings=CPU, subjects=[subject])
+    assert find(profile, subject).name == name
 
 
 def test_stalls_are_shares_of_a_warps_time() -> None:
