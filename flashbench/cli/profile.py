@@ -21,7 +21,7 @@ from flashbench.cli.options import (
 )
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, Duration, PathType
-from flashbench.errors import Exit, InvalidInputError
+from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.metric import metric_of
 from flashbench.operations import parse_case
 from flashbench.settings import SettingsCommand
@@ -114,6 +114,7 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     from flashbench.machine import identify
     from flashbench.profile import model
     from flashbench.profile.collect import How, collect
+    from flashbench.run import signals_as_interrupt
 
     case = parse_case(text)
     if path.exists():
@@ -129,24 +130,31 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     asked[0] = replace(asked[0], variants=_variants(asked[0], options["variants"]))
     if len(asked) == 2 and asked[0].label == asked[1].label:
         raise InvalidInputError(f"--against {asked[1].label} is the candidate itself")
+
+    def keep(found: "CaseProfile") -> None:
+        rate = rate_of(options, identify(found.environment, case.device)[0])
+        if rate is not None:
+            found.hourly_rate, found.currency, found.price = rate.hourly, rate.currency, rate.source
+        model.save(found, path)
+
     how = How(
         cold=options["cold"],
         seed=options["seed"],
         timeout=options["timeout"],
         stem=path.with_suffix(""),
         tell=tell,
+        keep=keep,
     )
-    found = collect(case, asked, how, ["flashbench", *sys.argv[1:]])
-    device, _ = identify(found.environment, case.device)
-    rate = rate_of(options, device)
-    if rate is not None:
-        found.hourly_rate, found.currency, found.price = rate.hourly, rate.currency, rate.source
     try:
-        model.save(found, path)
+        with signals_as_interrupt():
+            found = collect(case, asked, how, ["flashbench", *sys.argv[1:]])
         written = [path.name, *(one.report for one in found.subjects if one.report)]
         written += _picture(found, path.with_suffix(".svg"))
     except OSError as error:
         raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
+    except KeyboardInterrupt:
+        there = f"; what was measured is in {path}" if path.exists() else ""
+        raise NotMeasuredError(f"interrupted{there}") from None
     tell(f"{path.parent}: wrote {', '.join(written)}")
     return found
 
@@ -155,12 +163,11 @@ def _variants(whole: "ToProfile", texts: Sequence[str]) -> "tuple[Candidate, ...
     """Variants of a candidate, loaded as it is. Raises InvalidInputError."""
     import msgspec
 
-    found = parse_candidates(list(texts))
     for text in texts:
-        if "=" not in text:
-            raise InvalidInputError(
-                f"--variant {text!r} names no stage: write it as stage=module:function"
-            )
+        stage, _, function = text.partition("=")
+        if not stage or not is_function(function):
+            raise InvalidInputError(f"--variant {text!r}: write it as stage=module:function")
+    found = parse_candidates(list(texts))
     if whole.setup.import_roots:  # a revision: from its build
         (built,) = whole.setup.candidates
         return tuple(msgspec.structs.replace(built, name=v.name, spec=v.spec) for v in found)

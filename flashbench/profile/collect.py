@@ -37,51 +37,58 @@ class ToProfile:
 @dataclass(frozen=True, slots=True)
 class How:
     """cold: with an empty L2 cache. seed: of the inputs. timeout: seconds per step. stem: path of
-    raw reports, without suffixes. tell: prints progress."""
+    raw reports, without suffixes. tell: prints progress. keep: saves what there is so far."""
 
     cold: bool
     seed: int
     timeout: float
     stem: Path
     tell: Callable[[str], None]
+    keep: Callable[[CaseProfile], None]
 
 
 def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]) -> CaseProfile:
-    """Profile every candidate; a failure is recorded with its reason and affects no other.
+    """Profile every candidate; a failure is recorded with its reason and affects no other. Kept
+    after each step, so that no end of the process loses what it measured.
 
     Raises NotMeasuredError if the first cannot be called at all.
     """
     began = monotonic()
-    subjects: list[Subject] = []
-    environment = Environment()
     tool = _tool(case.device)
+    profile = CaseProfile(
+        flashbench=__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        tool=tool.name,
+        case=case,
+        cold=how.cold,
+        subjects=[],
+    )
+
+    def keep() -> None:
+        profile.device_seconds = round(monotonic() - began, 3)
+        how.keep(profile)
+
     for one in asked:
         how.tell(f"{one.label}: timing one launch")
         try:
             timed = time_case(one.setup, one.name, case, how.seed, how.timeout)
         except NotMeasuredError as error:
-            if not subjects:
+            if not profile.subjects:
                 raise
-            subjects.append(_failed(one, str(error)))
+            profile.subjects.append(_failed(one, str(error)))
             continue
-        environment = timed.environment
-        subjects.append(_subject(case, one, timed, tool, how))
-    first = subjects[0]
-    if first.status not in _HAS_A_CALL:
-        raise NotMeasuredError(f"{first.candidate.name}: {first.status}: {first.reason}")
-    ceilings = _ceilings(environment, case.device, how.tell)
-    return CaseProfile(
-        flashbench=__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
-        environment=environment,
-        tool=tool.name,
-        case=case,
-        cold=how.cold,
-        ceilings=ceilings,
-        subjects=subjects,
-        device_seconds=round(monotonic() - began, 3),
-    )
+        subject = _timed(one, timed, tool)
+        if not profile.subjects and subject.status not in _HAS_A_CALL:
+            raise NotMeasuredError(f"{one.label}: {subject.status}: {subject.reason}")
+        profile.environment = timed.environment
+        profile.subjects.append(subject)
+        keep()
+        _explain(subject, case, one, tool, how)
+        keep()
+    profile.ceilings = _ceilings(profile.environment, case.device, how.tell)
+    keep()
+    return profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +116,23 @@ def _failed(one: ToProfile, reason: str) -> Subject:
     return Subject(candidate=candidate, status="error", reason=reason, without=reason)
 
 
-def _subject(case: Case, one: ToProfile, timed: Timed, tool: _Tool, how: How) -> Subject:
-    """Times and kernels of a launch, and the counters of one more call, if available."""
+def _timed(one: ToProfile, timed: Timed, tool: _Tool) -> Subject:
+    """Times and kernels of a launch."""
     candidate = timed.candidate
     candidate.name = one.label
-    subject = Subject(
+    return Subject(
         candidate=candidate,
         status=timed.result.status,
         reason=timed.result.reason,
         times=_times(timed.result),
         kernels=_kernels(timed.inspected),
-        without=tool.without,
+        without=tool.without or "the profile ended before that",
     )
+
+
+def _explain(subject: Subject, case: Case, one: ToProfile, tool: _Tool, how: How) -> None:
+    """Add the counters of one more call, if available, else the times of variants."""
+    subject.without = tool.without
     if subject.status not in _HAS_A_CALL:
         subject.without = subject.reason
     elif tool.path:
@@ -131,7 +143,6 @@ def _subject(case: Case, one: ToProfile, timed: Timed, tool: _Tool, how: How) ->
             subject.without = str(error)
     if subject.without and subject.times:
         subject.variants = _variants(case, one, how)
-    return subject
 
 
 def _variants(case: Case, one: ToProfile, how: How) -> dict[str, Time]:

@@ -1,5 +1,6 @@
 """A profile on a GPU, put together from what a launch and ncu said on an H200."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -50,7 +51,12 @@ def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def profile(place: Path, *names: str, cold: bool = False) -> model.CaseProfile:
+def profile(
+    place: Path,
+    *names: str,
+    cold: bool = False,
+    keep: Callable[[model.CaseProfile], None] = lambda profile: None,
+) -> model.CaseProfile:
     """Of candidates by these names."""
     setup = Setup(
         device="cuda",
@@ -60,7 +66,9 @@ def profile(place: Path, *names: str, cold: bool = False) -> model.CaseProfile:
         samples=40,
         min_sample_seconds=None,
     )
-    how = collect.How(cold=cold, seed=7, timeout=30, stem=place / "p", tell=lambda text: None)
+    how = collect.How(
+        cold=cold, seed=7, timeout=30, stem=place / "p", tell=lambda text: None, keep=keep
+    )
     asked = [collect.ToProfile(msgspec.structs.replace(setup), name, name) for name in names]
     return collect.collect(CASE, asked, how, ["flashbench", "profile"])
 
@@ -105,3 +113,25 @@ def test_no_permission_loses_no_times(gpu: Path) -> None:
     (kernel,) = one.kernels
     assert kernel.seconds == pytest.approx(200e-6, rel=0.1)
     assert not kernel.counters
+
+
+def test_every_step_is_kept(gpu: Path) -> None:
+    """Whatever ends it: times before counters, counters before the next candidate, all before the
+    ceilings."""
+    kept: list[tuple[int, str, bool]] = []
+
+    def keep(found: model.CaseProfile) -> None:
+        model.save(found, gpu / "p.json")
+        last = model.load(gpu / "p.json").subjects[-1]
+        assert last.times
+        kept.append((len(found.subjects), last.without, found.ceilings is not None))
+
+    profile(gpu, "flashbench", "sdpa", keep=keep)
+    ended = "the profile ended before that"
+    assert kept == [
+        (1, ended, False),
+        (1, "", False),
+        (2, ended, False),
+        (2, "", False),
+        (2, "", True),
+    ]
