@@ -30,7 +30,7 @@ class Money:
     currency: str = ""
 
     def __str__(self) -> str:
-        return f"{Decimal(repr(self.amount)):f}{self.currency}"
+        return f"{Decimal(repr(self.amount)).normalize():f}{self.currency}"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,12 @@ def seconds_of(budget: float | Money, rate: DevicePrice | None) -> float:
     no rate, or one in another currency."""
     if isinstance(budget, float):
         return budget
-    if rate is None or not rate.hourly:
+    if rate is not None and not rate.hourly:
+        raise InvalidInputError(
+            f"--budget {budget}: an hour that costs 0 never spends it; correct the hourly rate, or "
+            "write the budget as a time"
+        )
+    if rate is None:
         raise InvalidInputError(
             f"--budget {budget}: what an hour of this machine costs is not known; add "
             "--hourly-rate, a price to [tool.flashbench.prices], or write the budget as a time"

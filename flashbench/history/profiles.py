@@ -55,9 +55,13 @@ def keep(
     belongs to no commit, NotMeasuredError if there are no counters, and OSError.
     """
     name = str(file)
-    own = [one for one in profile.subjects if not one.candidate.baseline and _counted(one)]
+    profiled = [one for one in profile.subjects if not one.candidate.baseline]
+    own = [one for one in profiled if _counted(one)]
     if not own:
-        raise NotMeasuredError(f"{name}: no candidate has counters, so there is nothing to keep")
+        why = next((f"{one.candidate.name} has none: {one.without}" for one in profiled), "")
+        raise NotMeasuredError(
+            f"{name}: the history keeps counters, and {why or 'only the baseline was profiled'}"
+        )
     found = owners([one.candidate for one in own], name, repository, commit)
     place = results / machines.choose(machine, profile.environment.hostname, name).name
     written = []

@@ -65,7 +65,7 @@ def test_money_buys_seconds_at_a_rate() -> None:
 @pytest.mark.parametrize("rate", [None, DevicePrice(0.0, "usd"), DevicePrice(2.0, "eur")])
 def test_money_without_a_rate_in_its_currency_buys_nothing(rate: DevicePrice | None) -> None:
     """No rate and no exchange rate is invented."""
-    with pytest.raises(InvalidInputError, match=r"^--budget 1.0usd: "):
+    with pytest.raises(InvalidInputError, match=r"^--budget 1usd: "):
         seconds_of(Money(1.0, "usd"), rate)
 
 

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import forks
+import pytest
 from history.project import make_repository
 
-from flashbench.errors import Exit
+from flashbench.errors import Exit, NotMeasuredError
+from flashbench.history import profiles
 from flashbench.profile import model
 from flashbench.profile.model import CaseProfile
 
@@ -57,6 +59,12 @@ def test_a_profile_of_changes_is_no_commits(tmp_path: Path) -> None:
     )
     assert done.returncode == Exit.USAGE
     assert "uncommitted changes" in done.stderr
+    for kernel in profile.subjects[0].kernels:
+        kernel.counters = {}
+    profile.subjects[0].without = "this user may not count"
+    model.save(profile, tmp_path / "p.json")
+    with pytest.raises(NotMeasuredError, match=r"keeps counters, .* has none: this user may"):
+        profiles.keep(profile, tmp_path / "p.json", tmp_path, tmp_path)
 
 
 def test_a_report_is_found_by_its_name_alone(tmp_path: Path) -> None:
