@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+# Without bytecode each of a thousand processes would compile torch's Python again, 3 s, and each
+# process of tests hypothesis, and every assertion.
+sys.dont_write_bytecode = False
+
 # Two processes of tests share the cores: idle threads of torch that spin cost them half. OpenMP
 # reads it once, when torch is imported, which a folder's conftest may do before `pytest_configure`.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -26,7 +31,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 def pytest_configure() -> None:
     """Take from the environment what would change the output or the speed of the commands that
     tests start."""
-    # Without bytecode each of a thousand processes would compile torch's Python again: 3 s.
     for name in ("COLUMNS", "GITHUB_STEP_SUMMARY", "PYTHONDONTWRITEBYTECODE"):
         os.environ.pop(name, None)
 

@@ -1,6 +1,7 @@
 """A small history with everything that a page can show, and texts that try to break out of it."""
 
 import math
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,7 @@ def history() -> History:
     return History(commits, machines, tuple(series), gaps)
 
 
+@cache
 def content() -> Content:
     """The history with a change in its first series, between commits that hide it."""
     whole = history()

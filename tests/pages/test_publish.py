@@ -68,7 +68,7 @@ def test_the_same_history_writes_nothing(tmp_path: Path) -> None:
     first = publish(SAMPLE, tmp_path / "a")
     assert (first.written, first.removed) == (first.files, 0)
     assert publish(SAMPLE, tmp_path / "a").written == 0
-    publish(content(), tmp_path / "b")
+    publish(content.__wrapped__(), tmp_path / "b")
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
