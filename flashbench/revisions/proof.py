@@ -71,7 +71,7 @@ class Witness:
         """Top-level names of the project: those of the import root and of an installed copy."""
         by_name = _distributions()
         installed = {one for name in self.isolated.names for one in by_name.get(name, ())}
-        beside = {name for name, owners in by_name.items() if installed & set(owners)}
+        beside = {name for name, owners in by_name.items() if installed & owners}
         return self.isolated.names | beside
 
     @contextlib.contextmanager
@@ -125,9 +125,23 @@ class Witness:
 
 
 @cache
-def _distributions() -> Mapping[str, Sequence[str]]:
-    """The installed distributions of each top-level name."""
-    return importlib.metadata.packages_distributions()
+def _distributions() -> Mapping[str, set[int]]:
+    """The installed distributions, by number, of each top-level name.
+
+    As packages_distributions() of importlib.metadata finds them, in a tenth of its .4 s, which each
+    launch of a revision would spend: nothing is parsed but the names.
+    """
+    found: dict[str, set[int]] = {}
+    for number, one in enumerate(importlib.metadata.distributions()):
+        names = (one.read_text("top_level.txt") or "").split()
+        if not names:
+            record = one.read_text("RECORD")
+            paths = map(str, one.files or ()) if record is None else record.splitlines()
+            files = [path.partition(",")[0] for path in paths]
+            names = [f.partition("/")[0].removesuffix(".py") for f in files if f.endswith(".py")]
+        for name in names:
+            found.setdefault(name, set()).add(number)
+    return found
 
 
 def mapped_files() -> set[str]:

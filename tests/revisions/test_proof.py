@@ -1,6 +1,7 @@
 """A watched call shows code that is not its revision's, wherever that came from."""
 
 import ctypes
+import importlib.metadata
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from types import FunctionType, ModuleType
 import pytest
 
 from flashbench.revisions.isolated_imports import IsolatedModules
-from flashbench.revisions.proof import Witness
+from flashbench.revisions.proof import Witness, _distributions
 
 WAIT = "def wait():\n    return 1\n"
 
@@ -29,6 +30,15 @@ def compiled(file: Path) -> ModuleType:
     code = compile(WAIT, str(file), "exec")
     FunctionType(code, vars(module))()
     return module
+
+
+def test_names_share_a_distribution_as_python_says() -> None:
+    """Of every package that is installed here."""
+    found, expected = _distributions(), importlib.metadata.packages_distributions()
+    assert found.keys() == expected.keys()
+    for name, others in (("torch", "functorch"), ("pytest", "_pytest"), ("scipy", "numpy")):
+        shared = bool(set(expected[name]) & set(expected.get(others, ())))
+        assert bool(found[name] & found.get(others, set())) == shared
 
 
 def test_frames_of_another_revision(tmp_path: Path) -> None:
