@@ -5,9 +5,19 @@ from pathlib import Path
 
 import pytest
 from preflight.kernel_project import add_submodule, kernel_project
+from preflight.planted_builds import by_cmake
 from revisions.repository import Repository
 
 from flashbench.preflight import Finding, run
+
+TARGET = """\
+project(tiles)
+find_package(fmt REQUIRED)
+add_library(tiles SHARED csrc/forward.cu csrc/combine.cpp)
+target_include_directories(tiles PUBLIC include)
+pybind11_add_module(_C csrc/bindings.cpp)
+target_link_libraries(_C PRIVATE tiles fmt::fmt)
+"""
 
 
 def _found(project: Repository) -> list[Finding]:
@@ -110,6 +120,24 @@ def moved_into_the_package(project: Repository) -> str:
     return '"forward.h": no such file, removed by commit'
 
 
+def _moved_from_a_target(to: str, include: str) -> Callable[[Repository], str]:
+    """Out of include/<name of a target>/, the only folder that the build looks into."""
+
+    def plant(project: Repository) -> str:
+        by_cmake(project)
+        project.write("CMakeLists.txt", TARGET)
+        project.write("include/tiles/copy.h", "#pragma once\n")
+        _include(project, f"#include {include}")
+        assert _found(project) == []
+        (project.root / to).mkdir(parents=True, exist_ok=True)
+        project.git("mv", "include/tiles/copy.h", to)
+        project.commit("Move a header")
+        return '"tiles/copy.h": no such file, removed by commit'
+
+    plant.__name__ = f"moved_from_a_target_to_{to.replace('/', '_')}"
+    return plant
+
+
 def too_long_a_name(project: Repository) -> str:
     name = "x" * 300 + ".h"
     _include(project, f'#include "{name}"')
@@ -131,6 +159,14 @@ def too_long_a_name(project: Repository) -> str:
         only_header_of_an_ignored_folder,
         moved_to_the_root,
         moved_into_the_package,
+        *(
+            _moved_from_a_target(to, include)
+            for to, include in (
+                ("src", '"tiles/copy.h"'),
+                ("include/other", "<tiles/copy.h>"),
+                ("csrc/tiles", "<tiles/copy.h>"),
+            )
+        ),
         too_long_a_name,
     ],
     ids=lambda plant: plant.__name__,

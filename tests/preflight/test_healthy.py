@@ -8,6 +8,7 @@ from preflight.healthy import HEALTHY, called_in_bindings, setup_in_a_folder
 from preflight.healthy_conditions import CONDITIONS
 from preflight.kernel_project import add_submodule, kernel_project
 from preflight.planted_defines import HEALTHY_DEFINES
+from preflight.planted_dispatch import HEALTHY_DISPATCH
 from preflight.planted_includes import FOUND_ELSEWHERE
 from preflight.planted_loads import HEALTHY_LOADS
 from preflight.planted_make import HEALTHY_MAKE
@@ -18,7 +19,15 @@ from flashbench.preflight import run
 
 @pytest.mark.parametrize(
     "write",
-    [*HEALTHY, *CONDITIONS, *FOUND_ELSEWHERE, *HEALTHY_MAKE, *HEALTHY_LOADS, *HEALTHY_DEFINES],
+    [
+        *HEALTHY,
+        *CONDITIONS,
+        *FOUND_ELSEWHERE,
+        *HEALTHY_MAKE,
+        *HEALTHY_LOADS,
+        *HEALTHY_DEFINES,
+        *HEALTHY_DISPATCH,
+    ],
     ids=lambda write: write.__name__,
 )
 def test_what_builds_is_no_error(tmp_path: Path, write: Callable[[Repository], None]) -> None:

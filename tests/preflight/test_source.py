@@ -11,6 +11,7 @@ from preflight.kernel_project import add_submodule, kernel_project
 from preflight.planted import DEFECTS, deleted
 from preflight.planted_builds import by_cmake
 from preflight.planted_defines import ERRORS, UNDECIDED, WARNINGS
+from preflight.planted_dispatch import DISPATCHED
 from preflight.planted_includes import INCLUDES
 from preflight.planted_loads import LOADS
 from preflight.planted_make import MAKE, UNCLEAR, build_with_make
@@ -19,7 +20,7 @@ from revisions.repository import Repository
 
 from flashbench.preflight import Finding, run
 
-ALL_DEFECTS = DEFECTS | INCLUDES | MARKS | MAKE | LOADS | ERRORS | WARNINGS
+ALL_DEFECTS = DEFECTS | INCLUDES | MARKS | MAKE | LOADS | DISPATCHED | ERRORS | WARNINGS
 
 
 def _found(root: Path) -> list[Finding]:
@@ -67,6 +68,17 @@ def test_unit_left_out_that_only_a_compiler_can_judge(
     project.commit("Leave out a unit")
     assert _found(project.root) == []
     assert wanted in _skipped(project.root)["bindings against units"]
+
+
+def test_instantiation_for_a_type_that_text_does_not_tell(project: Repository) -> None:
+    """The body is out of sight, and only a compiler knows the type: not called ok."""
+    call = "flash::launch<c10::BFloat16, 64>"
+    project.edit("csrc/bindings.cpp", call, "using T = typename TypeOf<kBf16>::type; " + call)
+    project.edit("csrc/bindings.cpp", call, "flash::launch<T, 64>")
+    project.commit("Compute a type")
+    assert _found(project.root) == []
+    said = "csrc/bindings.cpp:7: only a compiler knows what may instantiate launch<..., 64>"
+    assert _skipped(project.root) == {"explicit instantiations": said}
 
 
 @pytest.mark.parametrize("text", UNCLEAR)

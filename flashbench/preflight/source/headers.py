@@ -20,7 +20,7 @@ from flashbench.preflight.source.in_git import (
 )
 from flashbench.preflight.source.lost import lost_folder
 from flashbench.preflight.source.others import installed, of_others
-from flashbench.preflight.source.providers import provider
+from flashbench.preflight.source.providers import own_names, provider
 from flashbench.preflight.source.search_path import SearchPath, search_path_of
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
@@ -39,7 +39,7 @@ def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     for name in (*tree.units, *tree.headers):
         for include in tree.read(name).includes:
             ours = _is_ours(tree, search, name, include)
-            if ours is False or _answered(tree, search, name, include.name):
+            if ours is False or _answered(tree, search, name, include):
                 continue
             by = "" if ours else provider(tree, include.name)
             if ours is None and not include.quoted and "/" in include.name:
@@ -169,8 +169,9 @@ def _at_head(tree: SourceTree, name: str) -> str:
 def _is_ours(tree: SourceTree, search: SearchPath, includer: str, include: Include) -> bool | None:
     """Whether this project should have the header; None if its build files decide.
 
-    It should if quoted without a folder; with one, or in angle brackets, if it has the folder, or
-    if git had the header where the compiler looks.
+    It should if quoted without a folder; with one, or in angle brackets, if it has the folder, if
+    git had the header where the compiler looks, or if the folder is named like what the build makes
+    and the header lies elsewhere.
     """
     name = include.name
     if "." not in name or include.asked:
@@ -185,10 +186,20 @@ def _is_ours(tree: SourceTree, search: SearchPath, includer: str, include: Inclu
         return True
     if inside and search.has_folder(beside, name):
         return True
+    if inside and first in own_names(tree) and (removed or _moved(tree, name)):
+        return True
     return None if (include.quoted or removed) and not include.conditional else False
 
 
-def _answered(tree: SourceTree, search: SearchPath, includer: str, name: str) -> bool:
+def _moved(tree: SourceTree, name: str) -> bool:
+    """Whether a header of this name lies elsewhere in the tree."""
+    return bool(tree.ending(PurePosixPath(name).name))
+
+
+def _answered(tree: SourceTree, search: SearchPath, includer: str, include: Include) -> bool:
+    name = include.name
+    if not include.quoted and search.was_removed(None, name):
+        includer = ""  # what lies beside the includer is not looked at
     return (
         search.find(includer, name) is not None
         or tree.in_submodules(name)

@@ -86,7 +86,8 @@ def gone_folder(tree: SourceTree, file: str) -> str:
     its revision; "" if there is none."""
     removed = removed_files(tree)
     for folder in reversed(PurePosixPath(file).parents[:-1]) if file in removed else ():
-        if not os.path.lexists(tree.root / folder):
+        place = tree.root / folder  # git leaves an empty one behind
+        if not os.path.lexists(place) or (place.is_dir() and not any(place.iterdir())):
             those = [one for one, at in removed.items() if at == removed[file]]
             return str(folder) if sum(one.startswith(f"{folder}/") for one in those) > 1 else ""
     return ""

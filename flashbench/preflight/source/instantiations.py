@@ -2,16 +2,21 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import product
 
 from flashbench.builds.missing_symbol import last_angled
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
 from flashbench.preflight.source.compiled import build_of
-from flashbench.preflight.source.cxx import HEADERS, UNITS, split_arguments
+from flashbench.preflight.source.cxx import HEADERS, UNITS, SourceText, split_arguments
+from flashbench.preflight.source.dispatch import dispatched
 from flashbench.preflight.source.generated import written_by_a_generator
+from flashbench.preflight.source.in_git import how_to_get
+from flashbench.preflight.source.removed import removed_units
 from flashbench.preflight.source.tree import SourceTree
+from flashbench.preflight.source.units import units_without_source
 
 _INCLUDED = (".tpp", ".ipp", ".tcc", ".txx", ".impl", ".def")  # included like headers
 # Bounded, so that matching takes linear time on any text.
@@ -40,6 +45,10 @@ _TYPES = {
         "uint64_t size_t",
         "bf16 bfloat16 nv_bfloat16 __nv_bfloat16 bhalf bfloat16_t BFloat16",
         "fp16 half __half half_t Half float16",
+        "complex<float>",
+        "complex<double>",
+        "Float8_e4m3fn",
+        "Float8_e5m2",
         "true",
         "false",
     )
@@ -66,58 +75,91 @@ class _Templates:
     may_make: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a template: the types it asks for, "" for one that the text leaves open."""
+
+    name: str
+    line: int
+    asked: list[Types]
+
+
 def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     """Find a call of `launch<BFloat16>(...)` that nothing instantiates.
 
     The body of `launch` is in a unit that does not instantiate it, or only specialisations for
-    other types exist. Types and values that the text leaves open (aliases, parameters, constants),
-    and instantiations by macros, are left to the linker.
+    other types exist. Types that the macro around a call chooses from count each. Types and values
+    that the text leaves open (aliases, parameters, constants), and instantiations by macros, are
+    left to the linker.
     """
     found = _templates(tree)
-    units = set(tree.units)
     wanted = {name for name, counts in found.parameters.items() if len(counts) == 1}
     if not wanted:
         return
-    build, doubts = build_of(tree), list[str]()
+    if unread := units_without_source(tree):
+        raise CannotCheck(f"{unread} may define anything")
+    build, doubts, reported = build_of(tree), list[str](), set[tuple[str, Types]]()
     if build.unknown:
         yield CannotCheck(f"{build.unknown}, so that units left out are not seen")
     for user in sorted(build.files) or tree.units:
-        for name, types, line in _asked(tree, user, wanted):
-            (count,) = found.parameters[name]
-            makers = [file for file, made in found.made[name] if _covers(made, types)]
-            left_out = [file for file in makers if build.leaves_out(file)]
-            if len(types) != count or len(left_out) < len(makers):
-                continue
-            asked = f"{name}<{', '.join(types)}>"
-            files = sorted(_holders(found, name))
-            if left_out:
-                said = f"{left_out[0]} instantiates, and the build does not compile it"
-                fix = f"add {left_out[0]} to the sources of the build"
-            elif types in found.promised[name]:
-                said = "is declared as a specialisation and defined nowhere"
-                fix = f"git log --all --oneline -S'{name}<'"
-            elif not files:
-                continue
-            elif found.bodies[name]:
-                seen = tree.closure(user)
-                if not seen.isdisjoint(files) or seen.isdisjoint(found.declared[name]):
+        for call in _calls(tree, user, wanted):
+            lacking = dict[str, list[tuple[str, str]]]()  # what is said, with call and fix of each
+            for types in call.asked:
+                if (call.name, types) in reported:
                     continue
-                if (unit := _implicitly(tree, name, types, files)) is not None:
-                    doubts.append(f"{user}:{line}: {unit} may instantiate {asked} by a call")
-                    continue
-                said = f"{_instantiating(tree, found, name, files)} does not instantiate"
-                fix = f"add `template ... {asked}(...);` to {said.partition(' ')[0]}"
-            elif not set(files) <= units:
-                continue
-            else:
-                said = f"nothing specialises, as {files[0]} does for other types"
-                fix = f"add `template <> ... {asked}(...)` to {files[0]}"
-            elsewhere = found.may_make.get(name) or _may_be_elsewhere(tree, name)
-            if elsewhere and not left_out:
-                doubts.append(f"{user}:{line}: {elsewhere} may instantiate {asked}")
-            else:
-                yield Finding(f"{user}:{line}", f"calls {asked}, which {said}", fix)
+                reported.add((call.name, types))
+                asked = f"{call.name}<{', '.join(one or '...' for one in types)}>"
+                lack = _lack(tree, found, user, call.name, types)
+                if isinstance(lack, str):
+                    doubts.append(f"{user}:{call.line}: {lack} may instantiate {asked}")
+                elif lack is not None:
+                    said, fix = lack
+                    lacking.setdefault(said, []).append((asked, fix.replace("%", asked)))
+            for said, those in lacking.items():
+                (asked, fix), more = those[0], len(those) - 1
+                others = f" and {more} more like it" if more else ""
+                yield Finding(f"{user}:{call.line}", f"calls {asked}{others}, which {said}", fix)
     yield from in_short(doubts)
+
+
+def _lack(
+    tree: SourceTree, found: _Templates, user: str, name: str, types: Types
+) -> tuple[str, str] | str | None:
+    """What a call lacks, and the fix with % for the call; else what may instantiate it, if text
+    does not tell; None if nothing is missing."""
+    (count,), build, seen = found.parameters[name], build_of(tree), tree.closure(user)
+    makers = [file for file, made in found.made[name] if _covers(made, types)]
+    left_out = [file for file in makers if build.leaves_out(file)]
+    if len(types) != count or (all(types) and len(left_out) < len(makers)):
+        return None
+    files = sorted(_holders(found, name))
+    if not all(types):
+        hidden = found.bodies[name] and seen.isdisjoint(files)
+        return "only a compiler knows what" if hidden else None
+    if left_out:
+        said = f"{left_out[0]} instantiates, and the build does not compile it"
+        return said, f"add {left_out[0]} to the sources of the build"
+    if types in found.promised[name]:
+        said = "is declared as a specialisation and defined nowhere"
+        fix = f"git log --all --oneline -S'{name}<'"
+    elif not files:
+        return None
+    elif found.bodies[name]:
+        if not seen.isdisjoint(files) or seen.isdisjoint(found.declared[name]):
+            return None
+        if (unit := _implicitly(tree, name, types, files)) is not None:
+            return unit
+        said = f"{_instantiating(tree, found, name, files)} does not instantiate"
+        fix = f"add `template ... %(...);` to {said.partition(' ')[0]}"
+    elif not set(files) <= set(tree.units):
+        return None
+    else:
+        said = f"nothing specialises, as {files[0]} does for other types"
+        fix = f"add `template <> ... %(...)` to {files[0]}"
+    removed = _removed_makers(tree).made[name]
+    if gone := next((file for file, made in removed if _covers(made, types)), ""):
+        return f"{gone} instantiated, which was removed", how_to_get(tree, gone)[1]
+    return found.may_make.get(name) or _may_be_elsewhere(tree, name) or (said, fix)
 
 
 def _instantiating(tree: SourceTree, found: _Templates, name: str, files: list[str]) -> str:
@@ -165,10 +207,18 @@ def _may_be_elsewhere(tree: SourceTree, name: str) -> str:
 
 
 def _templates(tree: SourceTree) -> _Templates:
+    return _of_files((file, tree.read(file)) for file in (*tree.units, *tree.headers))
+
+
+@lru_cache(maxsize=1)
+def _removed_makers(tree: SourceTree) -> _Templates:
+    return _of_files(removed_units(tree).items())
+
+
+def _of_files(sources: Iterable[tuple[str, SourceText]]) -> _Templates:
     """Collect the templates, reading each file once."""
     found = _Templates()
-    for file in (*tree.units, *tree.headers):
-        source = tree.read(file)
+    for file, source in sources:
         found.may_make |= dict.fromkeys(_WORD.findall(source.macros), f"a macro of {file}")
         plain = source.plain
         for call in _MACRO_CALL.finditer(plain):
@@ -221,21 +271,20 @@ def _angled(text: str) -> tuple[str, str]:
     return "", ""
 
 
-def _asked(tree: SourceTree, user: str, wanted: set[str]) -> Iterator[tuple[str, Types, int]]:
-    """Concrete types a unit calls templates with, each once, with the line."""
+def _calls(tree: SourceTree, user: str, wanted: set[str]) -> Iterator[_Call]:
+    """Calls of templates in a unit, with all types that macros around them choose from."""
     source = tree.read(user)
-    seen = set()
     for match in _CALL.finditer(source.plain):
         if match[1] not in wanted:
-            continue
-        types = _types(match[2])
-        if (match[1], types) in seen or not all(types):
             continue
         before = _statement(source.plain, match.start())
         if "template" in before or before.endswith((".", "->")) or _is_foreign(tree, before):
             continue
-        seen.add((match[1], types))
-        yield match[1], types, source.line_of(match.start())
+        asked = [_types(match[2])]
+        if not all(asked[0]) and (given := dispatched(tree, user, match.start())):
+            texts = [one.strip() for one in split_arguments(match[2], _BRACKETS)]
+            asked = [_types(", ".join(one)) for one in product(*(given.get(t, [t]) for t in texts))]
+        yield _Call(match[1], source.line_of(match.start()), asked)
 
 
 def _statement(plain: str, place: int) -> str:

@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from flashbench.preflight.source.cmake import cmake_file, is_cmake
 from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build
+from flashbench.preflight.source.python_modules import built
 from flashbench.preflight.source.tree import SourceTree, is_test
 
 _NAMES_PACKAGES = re.compile(
@@ -13,6 +15,7 @@ _NAMES_PACKAGES = re.compile(
     r"conanfile\.(txt|py)|vcpkg\.json|\.gitmodules|meson\.build|WORKSPACE|MODULE\.bazel)$"
 )
 _COMMENT = re.compile(r"#[^\n]*")
+_MAKES = re.compile(r"project|add_(?:library|executable)|\w+_add_(?:module|library)")
 # Packages whose headers are known by name, or that have none for a kernel project.
 _KNOWN = (
     r"(?:Torch|CUDA\w*|Python\w*|pybind11|nanobind|OpenMP|Threads|Git|MPI|NVTX|NCCL|HIP|GTest|"
@@ -24,6 +27,18 @@ _TAKES = re.compile(
     rf"(?!(?i:{_KNOWN}))\w+|\b(?:environ\b|getenv|ENV\{{)[^\n]{{0,40}}?(?<!CUDA)(?<!CUDNN)(?<!TORCH)"
     r"_(?:INC|INCLUDE\w*|HOME|ROOT|PREFIX)\b"
 )
+
+
+@lru_cache(maxsize=1)
+def own_names(tree: SourceTree) -> frozenset[str]:
+    """Names of what this build makes: its projects, CMake targets and modules. Folders of these
+    names are the project's own."""
+    found = {name.partition(".")[0] for name in built(tree).modules}
+    for file in filter(is_cmake, tree.build_files):
+        for command in cmake_file(tree, file).commands if not is_test(file) else ():
+            if _MAKES.fullmatch(command.name) and "IMPORTED" not in command.texts:
+                found.update(command.texts[:1])
+    return frozenset(found)
 
 
 def provider(tree: SourceTree, name: str) -> str:
