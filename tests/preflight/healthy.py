@@ -92,6 +92,21 @@ def cmake_writes_a_unit(project: Repository) -> None:
     project.write("CMakeLists.txt", CMAKE)
 
 
+def function_of_cmake(project: Repository) -> None:
+    """Its paths are the caller's, but for one variable."""
+    by_cmake(project)
+    project.write("CMakeLists.txt", "include(cmake/read.cmake)\nread_version()\n" + CMAKE)
+    project.write("csrc/version.h", "#define VERSION 1\n")
+    project.write("cmake/notice.txt", "")
+    project.write(
+        "cmake/read.cmake",
+        "function(read_version)\n"
+        "  file(READ ${CMAKE_CURRENT_LIST_DIR}/csrc/version.h version)\n"
+        "  file(READ ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/notice.txt notice)\n"
+        "endfunction()\n",
+    )
+
+
 def make_writes_a_unit(project: Repository) -> None:
     project.write(
         "Makefile",
@@ -374,6 +389,7 @@ HEALTHY: list[Callable[[Repository], None]] = [
     callable_of_a_made_folder,
     instantiated_in_two_units,
     cmake_writes_a_unit,
+    function_of_cmake,
     make_writes_a_unit,
     script_writes_a_unit,
     unit_of_units,

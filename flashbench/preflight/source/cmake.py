@@ -17,7 +17,8 @@ _TOKEN = re.compile(
     r"|(?:\\.|\$\(\w+\)|[^\s()#\"\\])(?:\\.|\$\(\w+\)|\"(?:\\.|[^\"\\])*\"|[^\s()#\"\\])*",
     re.DOTALL,
 )
-_BLOCKS = ("if", "foreach", "while", "function", "macro", "block")
+_SCOPES = ("function", "macro")
+_BLOCKS = ("if", "foreach", "while", "block", *_SCOPES)
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
 _CURRENT = re.compile(r"\$\{CMAKE_CURRENT_SOURCE_DIR\}(?:/|\Z)")
 _OWN = re.compile(r"\$\{CMAKE_CURRENT_LIST_DIR\}(?:/|\Z)")
@@ -87,7 +88,12 @@ def cmake_file(tree: SourceTree, file: str) -> CMakeFile:
             broken = broken or (line, f"the ( of {name} is not closed")
             end = at
         begun, at = at + 1, end + 1
-        words = [(text, on) for text, on, known in tokens[begun:end] if known or text not in "()"]
+        inside = any(one in _SCOPES for one, _, _ in opened)
+        words = [
+            (_of_caller(text) if inside else text, on)
+            for text, on, known in tokens[begun:end]
+            if known or text not in "()"
+        ]
         if ('"', False) in ((text, known) for text, _, known in tokens[begun:end]):
             broken = broken or (line, f"a quote in {name} is not closed")
         kind = name.lower()
@@ -106,6 +112,13 @@ def cmake_file(tree: SourceTree, file: str) -> CMakeFile:
     if opened and broken is None:
         broken = opened[-1][1], f"{opened[-1][0]} has no end{opened[-1][0]}"
     return CMakeFile(tuple(commands), broken)
+
+
+def _of_caller(word: str) -> str:
+    """A word of a function's body: there CMAKE_CURRENT_LIST_DIR is the caller's folder, and the
+    definer's has a name of its own."""
+    word = word.replace("${CMAKE_CURRENT_LIST_DIR}", "${CMAKE_CURRENT_SOURCE_DIR}")
+    return word.replace("${CMAKE_CURRENT_FUNCTION_LIST_DIR}", "${CMAKE_CURRENT_LIST_DIR}")
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int, bool]]:
