@@ -24,7 +24,7 @@ cp -n earlier/* results/ 2>/dev/null # run files of a machine that was taken awa
 [ -s until ] || echo $(($(date +%s) + seconds)) >until
 end=$(cat until)
 power_off() { sudo -n shutdown -h "$1" || shutdown -h "$1"; }
-stays=
+stays=$(cat "$HOME/.flashbench-stays" 2>/dev/null) # of a rented machine
 [ -z "$off" ] || power_off "+$(((end - $(date +%s) + grace + off) / 60 + 10))" || # should this job be killed
     stays="this user may not shut the machine down: it stays on"
 if [ "$life" -gt 0 ] && [ -r "$HOME/.flashbench-born" ]; then

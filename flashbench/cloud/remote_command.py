@@ -14,23 +14,21 @@ from flashbench.revisions.revision import WORKTREE
 
 @dataclass(frozen=True)
 class _Command:
-    """A command that measures. run_file: the option of its run file, which it also resumes, ""
-    without one. revisions: its parameters that name revisions; if fewer than `all_named` are given,
-    it measures the working tree."""
+    """A command that measures. revisions: its parameters that name revisions; if fewer than
+    `all_named` are given, it measures the working tree."""
 
-    run_file: str = ""
     revisions: tuple[str, ...] = ()
     all_named: int = 0
 
 
 _COMMANDS = {
-    "run": _Command("--output", all_named=1),
-    "compare": _Command("--run-file", ("a", "b"), all_named=2),
-    "gate": _Command("--run-file", ("revision",)),
-    "aa": _Command("--run-file", all_named=1),
-    "bisect": _Command(revisions=("good", "bad")),
-    "backfill": _Command("--output", ("revisions",)),
-    "build": _Command(revisions=("revisions",), all_named=1),
+    "run": _Command(all_named=1),
+    "compare": _Command(("a", "b"), all_named=2),
+    "gate": _Command(("revision",)),
+    "aa": _Command(all_named=1),
+    "bisect": _Command(("good", "bad")),
+    "backfill": _Command(("revisions",)),
+    "build": _Command(("revisions",), all_named=1),
     "preflight": _Command(all_named=1),
     "info": _Command(all_named=1),
 }
@@ -67,17 +65,18 @@ def parse(group: click.Group, context: click.Context, words: Sequence[str]) -> R
         )
     inner = command.make_context(name, list(rest), parent=context)
     options = inner.params
-    key = known.run_file.removeprefix("--").replace("-", "_")
+    file = next(filter(_is_run_file, command.params), None)
     for parameter in command.params:
-        _refuse_files(parameter, inner, key)
-    given = options.get(key)
+        if parameter is not file:
+            _refuse_files(parameter, inner)
+    given = options[file.name] if file and file.name else None
     texts = _texts(options, known.revisions)
     gate = ""
     if name == "compare" and options.get("a"):
         gate = options["b"] or WORKTREE
     return RemoteCommand(
-        words=[name, *_without(rest, command, key)],
-        flag=known.run_file,
+        words=[name, *_without(rest, file.opts if file else [])],
+        flag=file.opts[-1] if file else "",
         run_file=given if isinstance(given, Path) else None,
         texts=[text for text in texts if text not in (WORKTREE, ".")],
         worktree=len(texts) < known.all_named or WORKTREE in texts or "." in texts,
@@ -87,12 +86,16 @@ def parse(group: click.Group, context: click.Context, words: Sequence[str]) -> R
     )
 
 
-def _refuse_files(parameter: click.Parameter, inner: click.Context, run_file: str) -> None:
+def _is_run_file(parameter: click.Parameter) -> bool:
+    """Whether it names the file that the command measures into, and resumes; not a report."""
+    return parameter.name in ("output", "run_file") and type(parameter.type).__name__ == "PathType"
+
+
+def _refuse_files(parameter: click.Parameter, inner: click.Context) -> None:
     name = parameter.name or ""
-    if inner.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name == run_file:
+    if inner.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
         return
-    is_file = type(parameter.type).__name__ in ("ReportFile", "PathType")
-    if name in _REFUSED or is_file or isinstance(inner.params.get(name), Path):
+    if name in _REFUSED or isinstance(inner.params.get(name), Path):
         raise InvalidInputError(
             f"{parameter.opts[0]} names something of this machine; drop it: a run file comes home, "
             "is resumed by the same command, and its table goes to stdout"
@@ -109,14 +112,14 @@ def _texts(options: dict[str, Any], names: Sequence[str]) -> list[str]:
     return found
 
 
-def _without(rest: Sequence[str], command: click.Command, key: str) -> list[str]:
-    """The words without the run file's option and value."""
-    flags = next((p.opts for p in command.params if p.name == key), [])
+def _without(rest: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """The words without an option and its value: -o FILE, -oFILE, --output FILE, --output=FILE."""
     kept, words = [], list(rest)
+    attached = tuple(f"{flag}=" if flag.startswith("--") else flag for flag in flags)
     while words:
         word = words.pop(0)
         if word in flags:
             words = words[1:]
-        elif not any(f.startswith("--") and word.startswith(f"{f}=") for f in flags):
+        elif not word.startswith(attached):
             kept.append(word)
     return kept

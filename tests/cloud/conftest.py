@@ -38,7 +38,7 @@ def _prepared(server: Machine, run: RunFile) -> Machine:
     for shard, part in enumerate(split(run, equal_shards(2)), 1):
         save(part, server.home / f"sample-{shard}.json")
     (server.home / "seconds").write_text("0.1")
-    for name in ("said", "bad", "off"):
+    for name in ("said", "bad", "off", "stays-on", ".flashbench-stays", ".flashbench-born"):
         (server.home / name).unlink(missing_ok=True)
     shutil.rmtree(server.home / "flashbench-cloud", ignore_errors=True)
     return server

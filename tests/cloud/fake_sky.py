@@ -22,17 +22,22 @@ if (here / "fail").exists():
         sys.exit(1)
 if words[0] == "launch" and "--dryrun" in words:
     print("Considered resources (1 node): $4.00")
-elif words[0] == "launch" and words[-1].endswith("task.yaml"):
+elif words[0] == "launch" and (here / "home").exists():
     home = Path((here / "home").read_text())
-    (payload,) = re.findall(r'^workdir: "(.*)"$', Path(words[-1]).read_text(), re.M)
-    shutil.copytree(payload, home / "sky_workdir", dirs_exist_ok=True)
+    task = Path(words[-1]).read_text()
+    (workdir,) = re.findall(r'^workdir: "(.*)"$', task, re.M) or [""]
+    if workdir:
+        shutil.copytree(workdir, home / "sky_workdir", dirs_exist_ok=True)
     with (home / "log").open("a") as log:
-        subprocess.Popen(
-            ["bash", "./job.sh"],
-            cwd=home / "sky_workdir",
-            env=os.environ | {"HOME": str(home)},
+        process = subprocess.Popen(
+            ["sh", "-c", task.partition("run: |\n")[2]],
+            cwd=home / "sky_workdir" if workdir else home,
+            env=os.environ
+            | {"HOME": str(home), "PATH": f"{home.parent / 'bin'}{os.pathsep}{os.environ['PATH']}"},
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
+    if not workdir:
+        process.wait()  # the machine's jobs come one after another

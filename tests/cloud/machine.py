@@ -33,10 +33,11 @@ class Machine:
             f'HOME={self.home} PATH={root}/bin:$PATH exec sh -c "$SSH_ORIGINAL_COMMAND"\n'
         )
         (root / "bin").mkdir()
-        # They note when the machine would end, and which jobs it has then.
+        # They note when the machine would end, and which jobs it has then; `stays-on` forbids it.
         for program in ("sudo", "shutdown"):
             (root / "bin" / program).write_text(
-                '#!/bin/sh\necho "$0" "$@": $(ls ~/flashbench-cloud) >>~/off\n'
+                "#!/bin/sh\n[ ! -e ~/stays-on ] || exit 1\n"
+                'echo "$0" "$@": $(ls ~/flashbench-cloud) >>~/off\n'
             )
             (root / "bin" / program).chmod(0o755)
         self.config = root / "ssh_config"

@@ -166,8 +166,7 @@ def test_a_machine_that_stays_on_is_named(
     machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where the user may not shut it down, the results come home, and the end says so."""
-    for program in ("sudo", "shutdown"):
-        (machine.root / "bin" / program).write_text("#!/bin/sh\nexit 1\n")
+    (machine.home / "stays-on").touch()
     assert flashbench(*words(machine, sent, "--shutdown"), *COMPARE) == 3
     assert "this user may not shut the machine down: it stays on" in capsys.readouterr().err
 
