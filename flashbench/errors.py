@@ -53,5 +53,9 @@ class NotMeasuredError(FlashbenchError):
     exit_code = Exit.NOT_MEASURED
 
 
+class BudgetSpentError(NotMeasuredError):
+    """--budget pays for nothing: it was spent, or would be, before anything is measured."""
+
+
 class UnprovenError(NotMeasuredError):
     """No proof that revisions sharing a process run their own code."""

@@ -15,7 +15,7 @@ from types import FrameType
 from flashbench import operations
 from flashbench.cost.learn import learn
 from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
-from flashbench.measuring.forks import GPU_DRIVERS, Forks
+from flashbench.measuring.forks import Forks, may_be_gpu
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress
 from flashbench.measuring.remaining import Settled
@@ -94,10 +94,6 @@ def measure(
     return outcome
 
 
-def _may_be_gpu(device: str) -> bool:
-    return device == "cuda" or (device == "auto" and any(path.exists() for path in GPU_DRIVERS))
-
-
 def _warmed_up(plan: Plan, progress: Progress) -> Plan:
     """Let built revisions compile what they compile when called; adds the seconds to the builds."""
     if not plan.import_roots:
@@ -109,7 +105,7 @@ def _warmed_up(plan: Plan, progress: Progress) -> Plan:
     named = {place: specs[name] for name, place in places.items() if name in specs}
     if not (found := compiling(named)):
         return plan
-    cases = plan.cases("cuda" if _may_be_gpu(plan.device) else "cpu")
+    cases = plan.cases("cuda" if may_be_gpu(plan.device) else "cpu")
     root = operations.named(plan.operation).import_root
     calls = LaunchCalls([case.id for case in cases], plan.threads, plan.operation, root)
     return replace(plan, build_seconds=plan.build_seconds + warm_up(found, calls, progress.note))

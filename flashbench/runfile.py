@@ -229,7 +229,7 @@ class Costs(msgspec.Struct, kw_only=True):
     """
 
     build_seconds: float = 0.0
-    lost_seconds: float = 0.0  # of launches left out of the file because they lack proof
+    lost_seconds: float = 0.0  # of workers that no launch of the file has
     saved_seconds: float = 0.0
     currency: str = ""  # such as "usd"; "": unknown
     price: str = ""
@@ -255,7 +255,7 @@ class RunFile(msgspec.Struct, kw_only=True):
 
     @property
     def device_seconds(self) -> float:
-        return sum(launch.device_seconds for launch in self.launches)
+        return self.costs.lost_seconds + sum(launch.device_seconds for launch in self.launches)
 
     @property
     def operation(self) -> str:

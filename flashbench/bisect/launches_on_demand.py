@@ -10,7 +10,13 @@ from flashbench import locks, runfile
 from flashbench.case import Case
 from flashbench.comparison import Comparison
 from flashbench.cost.spent import Spent
-from flashbench.errors import FlashbenchError, InvalidInputError, NotMeasuredError, UnprovenError
+from flashbench.errors import (
+    BudgetSpentError,
+    FlashbenchError,
+    InvalidInputError,
+    NotMeasuredError,
+    UnprovenError,
+)
 from flashbench.files import remove_tree
 from flashbench.measuring.progress import Progress, Silent
 from flashbench.measuring.saving import NotSavedError
@@ -112,6 +118,8 @@ class LaunchesOnDemand:
             done = Spent.of(resumed) if resumed is not None else Spent()
             try:
                 self._finish(measure(plan, self._path(commit), Silent(), resumed), done)
+            except BudgetSpentError:
+                raise SpentError from None
             except (UnprovenError, NotSavedError):
                 raise  # not this commit's fault: the next one would do no better
             except NotMeasuredError as error:

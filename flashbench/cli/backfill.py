@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.building import preparer_of
-from flashbench.cli.measuring import after_builds, plan_options, tell
+from flashbench.cli.measuring import after_builds, before_builds, plan_options, tell
 from flashbench.cli.options import (
     build_timeout_option,
     effort_options,
@@ -104,6 +104,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
         measured_on = resumed.environment.hostname if resumed else host
         named = machines.choose(machine, measured_on, str(path))
         tell(f"kept as machine {named.name}: {named.why}")
+        before_builds(options)
         builds = _build(project, chosen, options)
         plan = _plan(options, project, [built for built in builds if built.import_root is not None])
         plan = after_builds(replace(plan, build_seconds=seconds_of(builds)), options)

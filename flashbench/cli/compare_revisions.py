@@ -9,6 +9,7 @@ import click
 
 from flashbench.cli.measuring import (
     after_builds,
+    before_builds,
     default_tolerance,
     plan_options,
     refuse_given,
@@ -105,6 +106,7 @@ def _build(options: dict[str, Any]) -> dict[str, "Built"]:
         project = read(Path.cwd())
     except InvalidInputError as error:
         raise InvalidInputError(f"{options['a']}: neither a file nor a revision: {error}") from None
+    before_builds(options)
     return build_all(
         project,
         {OLD: options["a"], NEW: options["b"] or WORKTREE},

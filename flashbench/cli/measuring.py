@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from flashbench import operations
+from flashbench.cost.known import require_start
 from flashbench.cost.money import DevicePrice, Money, price_of, read_prices, seconds_of
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.machine import attainable_tolerance, load, name_of, path
@@ -140,6 +141,13 @@ def default_tolerance(
     if line:
         tell(line)
     return chosen
+
+
+def before_builds(options: dict[str, Any]) -> None:
+    """BudgetSpentError if the budget is shorter than any start of workers here."""
+    seconds = price_options(options)["budget_seconds"]
+    if seconds is not None:
+        require_start(seconds, device_of(options["device"]), options["threads"])
 
 
 def after_builds(plan: "Plan", options: dict[str, Any]) -> "Plan":

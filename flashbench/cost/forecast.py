@@ -84,7 +84,10 @@ class Forecast:
     def ends_before_measuring(self) -> bool:
         """Whether builds and the first start of workers likely spend the budget."""
         work, known = self.work, self.known
-        start = known.start(work.processes, work.candidates) if work and known else 0.0
+        if work is None or known is None:
+            return self.budget_seconds is not None and self.left <= 0
+        named = work.processes, work.candidates
+        start = known.shortest_start(*named) or known.start(*named)
         return self.budget_seconds is not None and self.left <= start
 
     def launches_that_fit(self) -> int | None:

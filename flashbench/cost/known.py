@@ -13,8 +13,8 @@ from flashbench.case import Case
 from flashbench.cost import store
 from flashbench.cost.decision import launches_until_decided, spread_factor
 from flashbench.cost.estimate import Around, Seconds, Speed, Work, total_seconds
-from flashbench.cost.store import CaseCost, MachineCosts, start_key
-from flashbench.errors import InvalidInputError
+from flashbench.cost.store import CaseCost, MachineCosts, first_key, start_key
+from flashbench.errors import BudgetSpentError, InvalidInputError
 from flashbench.machine import name_of
 from flashbench.operations import parse_case
 from flashbench.stats.family import simultaneous_alpha
@@ -94,6 +94,14 @@ class Experience:
             nearest = min(starts, key=lambda text: abs(int(text) - processes))
             return starts[nearest] * (1 + 0.5 * (processes - int(nearest)) / int(nearest))
         return _START[self.device] * (1 + 0.5 * (processes - 1))
+
+    def shortest_start(self, processes: int, candidates: Sequence[str]) -> float | None:
+        """Seconds of the shortest first start of a command here: of these, else of any; None if
+        there was none."""
+        known = self.machine.starts if self.machine else {}
+        firsts = {key: known[key] for key in known if key.startswith("first ")}
+        alike = firsts.get(first_key(processes, candidates))
+        return alike or min(firsts.values(), default=None)
 
     def around(self, case: Case) -> Around:
         known = self.machine.cases.get(case.id) if self.machine else None
@@ -203,6 +211,22 @@ def experience(device: str, threads: int | None = None) -> Experience:
     """Experience with the device here, or without one, as on a cluster's login node, with the last
     one of its kind."""
     return Experience(device, store.load().find(device, name_of(device), threads))
+
+
+def require_start(
+    seconds: float,
+    device: str,
+    threads: int | None,
+    processes: int = 1,
+    candidates: Sequence[str] = (),
+) -> None:
+    """Raise BudgetSpentError if a budget of `seconds` is shorter than any start of workers here."""
+    needed = experience(device, threads).shortest_start(processes, candidates)
+    if needed is not None and seconds < needed:
+        raise BudgetSpentError(
+            f"--budget leaves {seconds:.3g} s, and workers take {needed:.3g} s to start here at "
+            "least: nothing was started; `flashbench plan` says what fits"
+        )
 
 
 def _fixed(call: float) -> float:

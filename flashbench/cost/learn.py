@@ -15,6 +15,7 @@ from flashbench.cost.store import (
     CaseCost,
     CostRecords,
     MachineCosts,
+    first_key,
     start_key,
     touch,
     update,
@@ -46,6 +47,8 @@ def learn(run: RunFile, before: Collection[int]) -> None:
             specs = [candidate.spec for candidate in run.candidates]
             for key in {str(count), start_key(count, specs)}:
                 machine.starts[key] = _blend(machine.starts.get(key), fmean(starts))
+            first = first_key(count, specs)
+            machine.starts[first] = min(starts[0], machine.starts.get(first, starts[0]))
         for case in run.cases:
             _learn_case(machine, case, run, launches, count)
         _learn_spreads(machine, run, {launch.index for launch in launches})

@@ -52,7 +52,7 @@ class MachineCosts(msgspec.Struct, kw_only=True):
     threads: int
     updated: str = ""  # ISO 8601, UTC
     launches: int = 0
-    # By number of processes per launch, and by `start_key`.
+    # By number of processes per launch, and by `start_key`; the shortest by `first_key`.
     starts: dict[str, float] = msgspec.field(default_factory=dict)
     cases: dict[str, CaseCost] = msgspec.field(default_factory=dict)
     ratios: dict[str, list[float]] = msgspec.field(default_factory=dict)
@@ -100,6 +100,11 @@ def start_key(processes: int, candidates: Iterable[str]) -> str:
     """The key of a start by what is imported: a package may take seconds."""
     own = sorted({one for one in candidates if not is_baseline_name(one)})
     return " ".join([str(processes), *own])
+
+
+def first_key(processes: int, candidates: Iterable[str]) -> str:
+    """The key of the first start of a command, which also starts what its workers are forked of."""
+    return f"first {start_key(processes, candidates)}"
 
 
 def words(name: str) -> set[str]:

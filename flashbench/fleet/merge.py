@@ -35,8 +35,9 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
     """
     if not parts:
         raise InvalidInputError("no run file to merge; name the files of `run --shard`")
-    first_name, first = parts[0]
-    for name, run in parts[1:]:
+    first_name, first = next((part for part in parts if part[1].launches), parts[0])
+    parts = [(name, _of_machine(run, first)) for name, run in parts]
+    for name, run in parts:
         if what := _difference(first, run):
             raise InvalidInputError(f"{name} is not of the same run as {first_name}: {what}")
     runs = [run for _, run in parts]
@@ -59,6 +60,14 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
     shares = [_cases_of(name, run) for name, run in parts]
     merged.launches = [_join_launch(merged, parts, shares, index) for index in indices]
     return merged
+
+
+def _of_machine(run: RunFile, first: RunFile) -> RunFile:
+    """A part; one without a launch is of no machine of its own, and may have been spent on."""
+    if run.launches:
+        return run
+    named = ("environment", "candidates", "ceilings")
+    return msgspec.structs.replace(run, **{name: getattr(first, name) for name in named})
 
 
 def lost(known: RunFile, merged: RunFile) -> int:

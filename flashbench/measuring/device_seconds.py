@@ -33,6 +33,11 @@ class DeviceSeconds:
         self._launch = launch
         self.count()
 
+    @property
+    def of_no_launch(self) -> float:
+        """Seconds so far, while no launch has any."""
+        return self.count() if self._launch is None else 0.0
+
     def count(self) -> float:
         """The seconds so far; new ones are assigned to the current launch."""
         if self._counted_to is not None:

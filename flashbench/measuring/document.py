@@ -6,16 +6,41 @@ from typing import Any
 
 from flashbench import __version__, machine
 from flashbench.baseline_names import backend_of
-from flashbench.candidates import parse_candidates
+from flashbench.candidates import baselines, parse_candidates
+from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import InvalidInputError
+from flashbench.measuring.forks import may_be_gpu
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.protocol import Ready
 from flashbench.measuring.retries import UNFINISHED
-from flashbench.runfile import Candidate, Costs, RunFile, Settings, version_for
+from flashbench.runfile import (
+    Candidate,
+    Costs,
+    DeviceState,
+    Environment,
+    RunFile,
+    Settings,
+    version_for,
+)
 from flashbench.shard import cases_of_shard
 
 # Settings that a plan and its run file have in common.
 _ALIKE = ("launches", "samples", "seed", "timeout_seconds", "budget_seconds", "shard")
+
+
+def unstarted_run(plan: Plan) -> RunFile:
+    """The file of a run whose first worker did not get ready: of a machine that is not known."""
+    device = "cuda" if may_be_gpu(plan.device) else "cpu"
+    candidates = [*baselines(device, plan.backends, plan.operation), *plan.candidates]
+    ready = Ready(
+        device=device,
+        environment=Environment(threads=plan.threads or 0),
+        candidates=candidates,
+        failures={},
+        min_sample_seconds=plan.min_sample_seconds or MIN_SAMPLE_SECONDS[device],
+        state=DeviceState(),
+    )
+    return new_run(plan, ready, candidates)
 
 
 def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
@@ -66,7 +91,7 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
         device=run.cases[0].device,
         backends=",".join(backends) or "default",
         **_alike(settings),
-        threads=run.environment.threads,
+        threads=run.environment.threads or None,
         min_sample_seconds=settings.min_sample_seconds,
         hourly_rate=run.hourly_rate,
         currency=run.costs.currency,

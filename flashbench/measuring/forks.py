@@ -24,6 +24,11 @@ SERVER = _BOOTSTRAP.format("fork_server", "")
 GPU_DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
 
 
+def may_be_gpu(device: str) -> bool:
+    """Whether a worker may choose a GPU. device: "cpu", "cuda" or "auto"."""
+    return device == "cuda" or (device == "auto" and any(path.exists() for path in GPU_DRIVERS))
+
+
 class WorkerProcess(Protocol):
     """What a `Worker` needs of its process."""
 

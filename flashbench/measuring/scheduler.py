@@ -6,13 +6,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flashbench.case import Case
-from flashbench.cost.spent import saved_seconds
-from flashbench.errors import InvalidInputError, NotMeasuredError, UnprovenError
+from flashbench.cost.known import require_start
+from flashbench.cost.spent import Spent, saved_seconds
+from flashbench.errors import (
+    BudgetSpentError,
+    InvalidInputError,
+    NotMeasuredError,
+    UnprovenError,
+)
 from flashbench.measuring.advice import advice
 from flashbench.measuring.crew import Crew
 from flashbench.measuring.device_seconds import DeviceSeconds
-from flashbench.measuring.document import forget_unfinished, new_run
-from flashbench.measuring.forks import Forks
+from flashbench.measuring.document import forget_unfinished, new_run, unstarted_run
+from flashbench.measuring.forks import Forks, may_be_gpu
 from flashbench.measuring.identity import difference
 from flashbench.measuring.plan import Plan, candidate_order
 from flashbench.measuring.process import Worker, WorkerDiedError, how_to_install
@@ -106,6 +112,8 @@ class Scheduler:
         self._end_worker()
         if self._forks is not None:
             self._forks.end()
+        if self._resumed and interrupted and self._launch is None:
+            self._save_unassigned()
         if self.run is None or self._launch is None:
             return
         if interrupted and self._launch.results:
@@ -133,11 +141,22 @@ class Scheduler:
         return False
 
     def _begin(self) -> RunFile:
-        """The new run, on the first worker's machine and builds."""
+        """The new run, on the first worker's machine and builds. BudgetSpentError if the budget
+        does not pay for a start, or ends it; the file has the seconds of one that it ended."""
+        if (left := self._seconds.left()) is not None:
+            plan, paired = self.plan, self.plan.processes == "paired"
+            names = [candidate.spec for candidate in plan.candidates]
+            device = "cuda" if may_be_gpu(plan.device) else "cpu"
+            require_start(left, device, plan.threads, len(names) if paired else 1, names)
         try:
             self._start_worker()
         except WorkerDiedError:
-            raise NotMeasuredError("--budget was spent before anything was measured") from None
+            self.run = self.run or unstarted_run(self.plan)
+            self._save_unassigned()
+            raise BudgetSpentError(
+                f"{self.path}: --budget was spent before anything was measured; "
+                f"{Spent.of(self.run).line}"
+            ) from None
         assert self.run is not None
         if not self._resumed:
             self._check_loaded()
@@ -345,6 +364,8 @@ class Scheduler:
         if self.run is None:
             self.run = new_run(self.plan, ready, candidates)
             return
+        if not self.run.launches:  # of no machine yet
+            self.run.environment, self.run.candidates = ready.environment, candidates
         if changed := difference(self.run, ready.environment, candidates):
             raise InvalidInputError(
                 f"{self.path}: cannot go on, {changed}; measure into a new file"
@@ -385,6 +406,12 @@ class Scheduler:
         assert self._launch is not None
         for case, names in self._remaining.cases(self.run, self._launch).items():
             self._record_all(case, names, status, why)
+
+    def _save_unassigned(self) -> None:
+        """Count the seconds of a first start that failed, which belong to no launch."""
+        assert self.run is not None
+        self.run.costs.lost_seconds += self._seconds.of_no_launch
+        self._save()
 
     def _save(self) -> None:
         assert self.run is not None

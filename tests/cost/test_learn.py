@@ -67,6 +67,17 @@ def test_same_run_again_takes_what_it_took(run: RunFile) -> None:
     assert total_seconds(work_of(run), known) == pytest.approx(run.device_seconds)
 
 
+def test_the_shortest_first_start_counts(run: RunFile) -> None:
+    """Of the same candidates, else of any; a later run's slower start does not raise it."""
+    assert experience().shortest_start(1, []) is None
+    learn(run, before=[])
+    run.launches[0].start_seconds = 9.0
+    learn(run, before=[])
+    specs = [one.spec for one in run.candidates]
+    assert experience().shortest_start(1, specs) == 2.0
+    assert experience().shortest_start(2, ["other:function"]) == 2.0
+
+
 def test_other_efforts_follow_from_it(run: RunFile) -> None:
     """Half the samples in as many turns; more launches without a first one."""
     learn(run, before=[])

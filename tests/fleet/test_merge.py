@@ -23,7 +23,7 @@ from flashbench.operations.attention.operation import grid
 from flashbench.operations.attention.shapes import PRESETS
 from flashbench.render import render
 from flashbench.report import report_one
-from flashbench.runfile import DeviceState, Pair, RunFile
+from flashbench.runfile import DeviceState, Environment, Pair, RunFile
 from flashbench.shard import Shard, cases_of_shard, equal_shards
 from flashbench.views import speedup
 
@@ -42,6 +42,18 @@ def small_run(
 
 def named(parts: list[RunFile]) -> list[tuple[str, RunFile]]:
     return [(f"part-{number}.json", part) for number, part in enumerate(parts, 1)]
+
+
+def test_a_part_without_a_launch_is_of_any_machine() -> None:
+    """Its budget ended before it knew its own; what it spent counts."""
+    whole = small_run()
+    first, second = split(whole, equal_shards(2))
+    second.launches, second.environment, second.candidates = [], Environment(), []
+    second.costs.lost_seconds = 7.0
+    merged = merge(named([second, first]))
+    assert merged.environment == whole.environment
+    assert merged.candidates == whole.candidates
+    assert merged.device_seconds == pytest.approx(whole.device_seconds + 7)
 
 
 @given(cases=st.integers(1, 40), count=st.integers(1, 8), seed=st.integers(0, 2**32))

@@ -1,0 +1,68 @@
+"""A budget that is spent before a worker can measure: what the file says, and what is not begun."""
+
+import time
+from pathlib import Path
+
+import forks
+import pytest
+
+from flashbench import operations
+from flashbench.case import DtypeName
+from flashbench.cost.spent import Spent
+from flashbench.errors import BudgetSpentError, Exit
+from flashbench.measuring import scheduler
+from flashbench.measuring.plan import Plan
+from flashbench.measuring.process import WorkerDiedError
+from flashbench.measuring.progress import Silent
+from flashbench.run import measure
+from flashbench.runfile import load
+
+DTYPES: tuple[DtypeName, ...] = ("fp32",)
+QUICK = ("run", "--baseline-only", "--shape", "1,1,16,8", "--dtype", "fp32", "--samples", 2)
+
+
+class _Slow:
+    """A worker that does not get ready before the budget ends."""
+
+    def __init__(self, *_: object) -> None:
+        time.sleep(0.01)
+
+    def ask(self, *_: object) -> None:
+        raise WorkerDiedError("", "over_budget", "killed: --budget was spent")
+
+    def kill(self) -> None:
+        pass
+
+
+def test_a_start_that_the_budget_ended_is_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its seconds and their price, without a result. A later command resumes the file, and keeps
+    them; the next one knows what a start takes, and begins none that it cannot pay."""
+    given = {"FLASHBENCH_CACHE": str(tmp_path / "cache" / "builds")}
+    monkeypatch.setenv("FLASHBENCH_CACHE", given["FLASHBENCH_CACHE"])
+    path = tmp_path / "run.json"
+    shapes = operations.named("attention").parse("1,1,16,8")
+    plan = Plan(
+        shapes, [], DTYPES, device="cpu", launches=1, budget_seconds=0.01, hourly_rate=3.6e6,
+        currency="usd", workers="fresh",
+    )  # fmt: skip
+    with monkeypatch.context() as patched:
+        patched.setattr(scheduler, "Worker", _Slow)
+        with pytest.raises(BudgetSpentError, match=r"before anything .*; device time .*, cost 1"):
+            measure(plan, path, Silent())
+    run = load(path)
+    assert not run.launches
+    lost = Spent.of(run).lost
+    assert 0.01 <= lost == Spent.of(run).device
+    done = forks.run(["run", "--resume", path, "--budget", "5m"], tmp_path, given)
+    assert done.returncode == Exit.PASS, done.stderr
+    run = load(path)
+    assert run.launches[0].complete
+    assert run.environment.torch
+    assert Spent.of(run).lost == lost
+    done = forks.run([*QUICK, "--budget", "1ms", "-o", "new.json"], tmp_path, given)
+    assert done.returncode == Exit.NOT_MEASURED
+    assert "--budget leaves 0.001 s, and workers take " in done.stderr
+    assert "nothing was started" in done.stderr
+    assert not (tmp_path / "new.json").exists()
