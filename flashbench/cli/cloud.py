@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.cloud_plan import effect_of_limits, plan_there
+from flashbench.cli.cloud_plan import effect_of_limits, forecast_there, plan_lines
 from flashbench.cli.measuring import tell
 from flashbench.cli.parameter_types import Count, Duration, Number, PathType
 from flashbench.cloud.sky import GPUS
@@ -151,7 +151,8 @@ def run(context: click.Context, /, **options: Any) -> int:
     say = (lambda text: tell(text.removeprefix(f"{record.ssh}: "))) if options["part"] else tell
     order = prepare(job, record, say)
     if not order.begun and not options["part"]:
-        for line in plan_there(wanted, order.record):
+        found = forecast_there(wanted, order.record)
+        for line in plan_lines(found, order.record) if found else ():
             tell(line)
     if options["dry_run"]:
         _show(order, job)

@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.cloud_job import REACHED, RENTED
-from flashbench.cli.cloud_plan import effect_of_limits, options_there, plan_there
+from flashbench.cli.cloud_plan import (
+    effect_of_limits,
+    forecast_there,
+    options_there,
+    plan_lines,
+)
 from flashbench.cli.fleet import plan_flags, spread
 from flashbench.cli.measuring import tell
 from flashbench.cli.run import finish, plan_of
 from flashbench.cli.run_file import run_file
+from flashbench.cloud import record as records
 from flashbench.cloud.record import Record
 from flashbench.cloud.remote_command import RemoteCommand
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.fleet.local import Slot, measure_on_slots
 from flashbench.fleet.parts import Parts
-from flashbench.shard import cases_of_shard
+from flashbench.shard import Shard, cases_of_shard
 
 if TYPE_CHECKING:
     from flashbench.cloud.sky import Rental
@@ -40,20 +46,26 @@ def measure_on_machines(
     plan = plan_of(options_there(wanted.context.params, record))
     cases = plan.cases("cpu" if plan.device == "auto" else plan.device)
     cases_of_shard(cases, f"1/{len(machines)}")  # there is one for each
-    for line in plan_there(wanted, record, len(machines)):
+    found = forecast_there(wanted, record, len(machines))
+    assert found is not None
+    for line in plan_lines(found, record, len(machines)):
         tell(line)
     slots = [Slot(name, {}, _via(context, options, name)) for name in machines]
     flags = wanted.words[1:]
     if options["dry_run"]:
-        parts = Parts(path, len(slots))
+        parts = Parts(path, len(slots), list(map(Shard.parse, found.shards)))
         for index, slot in enumerate(slots, 1):
             _, *run = shlex.split(parts.typed(index, flags, resumed=False))
             click.echo(f"# {slot.name}\n{shlex.join(['flashbench', *slot.via, '--', *run])}")
         return Exit.PASS
     if record.machine is not None:
         _agree(record.machine, len(slots), yes=options["yes"])
+    asked = [str(path.absolute()), *machines, *flags, *(case.id for case in cases)]
+    shards = list(map(Shard.parse, records.remembered(asked, found.shards)))
     with run_file(path, "-o", None, force=False) as resumed:
-        outcome = measure_on_slots(plan, path, slots, flags, tell, resumed)
+        outcome = measure_on_slots(
+            plan, path, slots, flags, tell, resumed, shards, records.lost_seconds
+        )
     again = shlex.join(["flashbench", *sys.argv[1:]])
     return finish(outcome, path, wanted.context.params, again)
 

@@ -7,21 +7,33 @@ if TYPE_CHECKING:
     from flashbench.cloud.record import Record
     from flashbench.cloud.remote_command import RemoteCommand
     from flashbench.cloud.sky import Rental
+    from flashbench.cost.forecast import Forecast
 
 
-def plan_there(wanted: "RemoteCommand", record: "Record", machines: int = 1) -> list[str]:
-    """The plan of the command, by what came home from such machines before, in a few lines.
-    machines: how many share its cases."""
+def forecast_there(
+    wanted: "RemoteCommand", record: "Record", machines: int = 1
+) -> "Forecast | None":
+    """What the command will take, by what came home from such machines before; None if it cannot be
+    planned. machines: how many share its cases."""
     from flashbench.cli import forecasts
     from flashbench.cli.plan import PLANNED
+
+    name = wanted.words[0]
+    if name not in PLANNED:
+        return None
+    there = options_there(wanted.context.params, record)
+    if machines > 1:
+        there["slurm"] = machines
+    found: Forecast = getattr(forecasts, name)(wanted.context, there)
+    return found
+
+
+def plan_lines(found: "Forecast", record: "Record", machines: int = 1) -> list[str]:
+    """The plan in a few lines, beside the limits."""
     from flashbench.cloud.sky import AROUND_SECONDS, BOOT_SECONDS
     from flashbench.views import plan
 
-    name, options, machine = wanted.words[0], wanted.context.params, record.machine
-    if name not in PLANNED:
-        return []
-    there = options_there(options, record) | ({"slurm": machines} if machines > 1 else {})
-    found = getattr(forecasts, name)(wanted.context, there)
+    machine = record.machine
     lines = [plan.line(found, named=True)]
     likely, limit = found.wall.likely, machine.limits.seconds if machine else record.seconds
     if machine is not None:

@@ -10,10 +10,9 @@ from flashbench.cloud.record import Record
 from flashbench.cloud.remote import ConnectionLostError, Remote, Status
 from flashbench.cost.learn import learn
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
-from flashbench.files import replace_file
 from flashbench.fleet.merge import lost
 from flashbench.machine import identify
-from flashbench.runfile import RunFile, load
+from flashbench.runfile import RunFile, load, save
 
 _FIRST_POLL, _LONGEST_POLL = 0.5, 15.0
 _PULL_SECONDS = 60.0
@@ -31,6 +30,7 @@ class Follower:
     tell: Tell
     patience: float
     pull: Path | None = None
+    measured: int = 0  # seconds that the job was last seen to have measured
 
     def wait(self) -> Status:
         """Wait until the job has ended. Raises ConnectionLostError after `patience`,
@@ -59,6 +59,8 @@ class Follower:
                     raise NotMeasuredError(f"{self.remote.host}: the job is not there")
                 if status.ended is not None:
                     return status
+                if status.running:
+                    self.measured = status.measured
                 if status.last != last:
                     last = status.last
                     self.tell(f"{self.remote.host}: {last}")
@@ -82,7 +84,7 @@ def collect(record: Record, status: Status, tell: Tell) -> tuple[int, tuple[str,
     if record.result:
         fetched = place / record.result
         there = fetched.is_file()
-        where = take_home(fetched, Path(record.run_file), tell)
+        where = take_home(fetched, Path(record.run_file), tell, record.lost_seconds)
         if there and not fetched.is_file():
             code, why = Exit.NOT_MEASURED, why or "the run file is damaged there"
     if why:
@@ -90,10 +92,12 @@ def collect(record: Record, status: Status, tell: Tell) -> tuple[int, tuple[str,
     return code if code in list(Exit) else Exit.NOT_MEASURED, where
 
 
-def take_home(fetched: Path, target: Path, tell: Tell) -> tuple[str, str]:
+def take_home(
+    fetched: Path, target: Path, tell: Tell, lost_seconds: float = 0.0
+) -> tuple[str, str]:
     """Move a run file to its requested path, unless the file there has results that it lacks, and
     learn from it what such a machine takes; returns its device and the device's name. A damaged
-    file is set aside, here or there."""
+    file is set aside, here or there. lost_seconds: of machines that were lost on the way."""
     run = intact(fetched, tell) if fetched.is_file() else None
     if run is None:
         tell(f"warning: no run file came back; what was said is in {fetched.parent}")
@@ -105,9 +109,10 @@ def take_home(fetched: Path, target: Path, tell: Tell) -> tuple[str, str]:
         tell(f"warning: {target} has other results, and stays; those of the job: {fetched}")
         return where
     learn(run, before={launch.index for launch in before.launches} if before else ())
+    run.costs.lost_seconds += lost_seconds
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(target, fetched.read_bytes())
+        save(run, target)
     except OSError as error:
         tell(f"warning: {target}: cannot be written: {error.strerror}; the run file is {fetched}")
         return where

@@ -81,6 +81,7 @@ if [ -n "$gate" ]; then
     case $code in 1 | 2) exit $code ;; esac
 fi
 step "measuring"
+date +%s >"$results/../measuring"
 # Its own stop comes before the one that is forced, so that it ends with a verdict.
 [ -z "$budget" ] || command+=(--budget "$(((end - $(date +%s)) * 9 / 10))s")
 exec "$flashbench" "${command[@]}" # it gets the signal of `timeout` itself, and saves

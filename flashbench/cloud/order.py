@@ -18,6 +18,7 @@ from flashbench.cloud.record import Record
 from flashbench.cloud.remote import ConnectionLostError, Status
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.files import remove_tree, replace_file
+from flashbench.runfile import load
 
 # Seconds without a connection after which a machine whose job must have ended is unreachable.
 _OUT_OF_REACH_SECONDS = 600.0
@@ -39,6 +40,10 @@ class Order:
     @property
     def results(self) -> Path:
         return self.record.place / "results"
+
+    @property
+    def earlier(self) -> Path:
+        return self.payload / "earlier"
 
     def begin(self) -> None:
         """Start the job, on a rented machine or by ssh. An existing job continues unchanged."""
@@ -75,7 +80,7 @@ class Order:
         """Add the run files that came home so far to the payload, to be resumed."""
         for file in self.results.glob("*.json"):
             if intact(file, self.tell) is not None:
-                shutil.copy(file, self.payload / "earlier" / file.name)
+                shutil.copy(file, self.earlier / file.name)
 
     def answers(self) -> bool:
         """Whether the job can be reached. Restarts a rented machine that stopped after the job."""
@@ -108,12 +113,14 @@ class Order:
 
     def finish(self) -> int:
         """Wait for the job, download its results, end its machine; returns the job's exit code."""
-        record, machine = self.record, self.record.machine
         try:
             status = self._wait()
         except NotMeasuredError:
             self.deliver()
             raise
+        record, machine = self.record, self.record.machine
+        if machine is None:  # it is back, with all its results
+            record = msgspec.structs.replace(record, lost_seconds=0.0)
         code, where = collect(record, status, self.tell)
         self.record = msgspec.structs.replace(record, code=code, measured_on=where)
         self.record.save()
@@ -143,7 +150,11 @@ class Order:
             )
             try:
                 return follower.wait()
-            except ConnectionLostError as error:
+            except NotMeasuredError as error:
+                if replaceable:
+                    self._count_lost(follower.measured)
+                if not isinstance(error, ConnectionLostError):
+                    raise
                 try:
                     if not spot:
                         raise
@@ -151,6 +162,14 @@ class Order:
                 except NotMeasuredError as why:
                     self.tell(str(error))
                     raise NotMeasuredError(f"{why}; {self.where()}") from None
+
+    def _count_lost(self, measured: float) -> None:
+        """Count what a lost machine spent since its last results. measured: its seconds."""
+        name = self.record.result
+        came, begun_with = (_spent(place / name) for place in (self.results, self.earlier))
+        lost = self.record.lost_seconds + max(0.0, measured - max(0.0, came - begun_with))
+        self.record = msgspec.structs.replace(self.record, lost_seconds=lost)
+        self.record.save()
 
     def _again(self) -> None:
         """Resume on another spot machine, from the results so far, within the time left."""
@@ -169,7 +188,7 @@ class Order:
         if not self.record.result or not fetched.is_file():
             return
         try:
-            take_home(fetched, Path(self.record.run_file), self.tell)
+            take_home(fetched, Path(self.record.run_file), self.tell, self.record.lost_seconds)
         except InvalidInputError as error:
             self.tell(f"warning: {error}")
 
@@ -194,15 +213,7 @@ def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
     record: without its name. A job that was started before keeps its original record; one that
     ended without measuring is tried again, from what came home of it.
     """
-    base = records.home()
-    try:
-        base.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise InvalidInputError(
-            f"{base}: cannot be made ({error.strerror}); jobs are remembered there: set "
-            "XDG_STATE_HOME to a folder of yours"
-        ) from None
-    staged = base / f"new-{time.time_ns()}"
+    staged = records.made_home() / f"new-{time.time_ns()}"
     try:
         machine = record.machine
         where = record.ssh or f"{machine and (machine.gpu, machine.spot, machine.infra)}"
@@ -229,12 +240,21 @@ def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
     finally:
         remove_tree(staged)
     order = Order(record, False, tell)
-    if failed:
+    if known is not None:
+        order.record = msgspec.structs.replace(order.record, lost_seconds=known.lost_seconds)
         tell(f"{name} ended without a measurement, and is tried again")
         order.send_earlier()
     if record.machine is None:
         Limits(int(record.seconds)).write(order.payload)
     return order
+
+
+def _spent(file: Path) -> float:
+    """The device seconds of a run file; 0 without one."""
+    try:
+        return load(file).device_seconds
+    except InvalidInputError:
+        return 0.0
 
 
 def find(name: str, tell: Tell) -> Order | None:

@@ -32,9 +32,10 @@ class ConnectionLostError(NotMeasuredError):
 
 @dataclass(frozen=True)
 class Status:
-    """A job's status. last: its last line. ended: exit code and reason, None while it runs or if it
-    died. running: whether a process of it exists."""
+    """A job's status. measured: seconds since it began to measure. last: its last line. ended: exit
+    code and reason, None while it runs or if it died. running: whether a process of it exists."""
 
+    measured: int
     last: str
     ended: tuple[int, str] | None
     running: bool
@@ -87,6 +88,7 @@ class Remote:
         said = self._ask(
             f"cd {shlex.quote(self.folder)} 2>/dev/null || exit {_ABSENT}; "
             "if flock -n lock true 2>/dev/null; then echo no; else echo yes; fi; "
+            "echo $(($(date +%s) - $(cat measuring 2>/dev/null || date +%s))); "
             "{ tail -n 1 results/stderr.txt | head -c 300; } 2>/dev/null; echo; "
             "head -c 300 ended 2>/dev/null; true",
             absent=True,
@@ -94,10 +96,12 @@ class Remote:
         if said is None:
             return None
         running, _, rest = said.decode(errors="replace").partition("\n")
+        seconds, _, rest = rest.partition("\n")
         last, _, end = rest.partition("\n")
+        measured = int(seconds) if seconds.isdecimal() else 0
         code, _, why = end.strip().partition(" ")
         ended = (int(code), why.strip()) if code.isdecimal() else None
-        return Status(last.strip().removeprefix("flashbench: "), ended, running == "yes")
+        return Status(measured, last.strip().removeprefix("flashbench: "), ended, running == "yes")
 
     def stop(self) -> None:
         """Tell the job to save and end."""

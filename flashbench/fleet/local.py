@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,10 +34,12 @@ class Slot:
 
 @dataclass
 class Ended:
-    """How the tasks ended: the exit status of each (negative: a signal) and its last words."""
+    """How the tasks ended: the exit status of each (negative: a signal), its last words, and the
+    times when it began and ended (seconds since 1970)."""
 
     codes: list[int] = field(default_factory=list)
     last_lines: list[str] = field(default_factory=list)
+    times: list[tuple[float, float]] = field(default_factory=list)
     interrupted: bool = False
 
     def how(self, place: int) -> str:
@@ -55,12 +58,14 @@ def measure_on_slots(
     tell: Tell,
     resumed: RunFile | None = None,
     shards: Sequence[Shard] = (),
+    lost_there: Callable[[Path], float] = lambda part: 0.0,
 ) -> RunEnd:
     """Measure a plan into the run file `path`, a part of the cases on each slot.
 
     flags: the plan, as flags of `flashbench run`. resumed: the run to resume. shards: of each slot,
-    if a planner assigned the cases. Whatever happens to a slot, all its and the others'
-    measurements are in the file. Raises FlashbenchError with the first slot's message if nothing
+    if a planner assigned the cases. lost_there: device seconds that other machines spent on a part
+    of which nothing came home. Whatever happens to a slot, all its and the others' measurements are
+    in the file. Raises FlashbenchError with the first slot's message if nothing
     could be measured anywhere.
     """
     parts = Parts(path, len(slots), shards, found_again=any(slot.via for slot in slots))
@@ -77,11 +82,18 @@ def measure_on_slots(
         for place, index in enumerate(indices)
         if index in wrong and ended.codes[place] != Exit.USAGE
     }
+    lost_seconds = sum(lost_there(parts.path(index)) for index in lost)
+    for place, index in enumerate(indices):
+        if ended.codes[place] < 0:  # killed before it could account for all
+            lost_seconds += parts.unsaved(index, *ended.times[place])
     takers = [slot for slot, index in zip(used, indices, strict=True) if index not in wrong]
     if lost and takers and not ended.interrupted:
         share_of_each = share(plan.budget_seconds, len(indices))
         ended.interrupted = _hand_over(parts, lost, takers, flags, share_of_each, tell)
         run, wrong = parts.merge(plan)
+    if run is not None and lost_seconds:
+        run.costs.lost_seconds += lost_seconds
+        parts.save(run)
     if run is not None or ended.interrupted:
         for place, index in enumerate(indices):
             if index in wrong and not ended.interrupted:
@@ -142,12 +154,14 @@ def run_on_slots(tasks: Sequence[tuple[Slot, Sequence[str]]], tell: Tell) -> End
                 task.end()
     ended.codes = [task.process.returncode for task in running]
     ended.last_lines = [task.last_line for task in running]
+    ended.times = [(task.began, task.ended) for task in running]
     return ended
 
 
 class _Task:
     def __init__(self, slot: Slot, command: Sequence[str], tell: Tell) -> None:
         self.last_line = ""
+        self.began = self.ended = time.time()
         self._slot, self._tell = slot, tell
         self.process = subprocess.Popen(
             command,
@@ -180,3 +194,4 @@ class _Task:
                 if text:
                     self.last_line = text
                     self._tell(f"{self._slot.name}: {text}")
+        self.ended = time.time()

@@ -116,15 +116,25 @@ class Parts:
             merged = merge(there)
             merged.command = list(plan.command) or there[0][1].command
             merged.settings.budget_seconds = plan.budget_seconds
-            save(merged, self.output)
         except InvalidInputError as error:
             raise InvalidInputError(f"{error}; the parts are kept in {self.directory}") from None
+        self.save(merged)
+        return merged, wrong
+
+    def save(self, merged: RunFile) -> None:
+        """Write the merged run file. InvalidInputError if that fails."""
+        try:
+            save(merged, self.output)
         except OSError as error:
             raise InvalidInputError(
                 f"{self.output}: cannot be written: {error.strerror}; the parts are kept: "
                 f"{self.merge_command}"
             ) from None
-        return merged, wrong
+
+    def unsaved(self, index: int, began: float, ended: float) -> float:
+        """Seconds of a task since its part was last saved, or since it began."""
+        path = self.path(index)
+        return max(0.0, ended - max(began, path.stat().st_mtime if path.exists() else began))
 
     def spent(self, index: int) -> float:
         """Device seconds of a part so far."""

@@ -38,7 +38,15 @@ def _prepared(server: Machine, run: RunFile) -> Machine:
     for shard, part in enumerate(split(run, equal_shards(2)), 1):
         save(part, server.home / f"sample-{shard}.json")
     (server.home / "seconds").write_text("0.1")
-    for name in ("said", "bad", "off", "stays-on", ".flashbench-stays", ".flashbench-born"):
+    for name in (
+        "said",
+        "bad",
+        "off",
+        "since",
+        "stays-on",
+        ".flashbench-stays",
+        ".flashbench-born",
+    ):
         (server.home / name).unlink(missing_ok=True)
     shutil.rmtree(server.home / "flashbench-cloud", ignore_errors=True)
     return server
@@ -74,6 +82,8 @@ esac
 def machine(server: Machine) -> Machine:
     """The machine with the file that a measurement leaves, done in a moment."""
     run = make_run(np.random.default_rng(0), cases=make_cases(2), launches=2, samples=3)
+    for launch in run.launches:
+        launch.case_seconds = {case.id: 0.1 for case in run.cases}
     return _prepared(server, run)
 
 

@@ -1,5 +1,6 @@
 """What stands in for flashbench on a machine: it notes its words, gates by a file, and measures for
-as many seconds as another says. It saves a run file at its end or at SIGTERM, as flashbench does.
+as many seconds as another says, as if since the time in a third. It saves a run file at its end or
+at SIGTERM, as flashbench does.
 """
 
 import json
@@ -13,10 +14,13 @@ import time
 HOME, WORDS = pathlib.Path(os.environ["HOME"]), sys.argv[1:]
 
 
+def output() -> pathlib.Path:
+    return pathlib.Path(WORDS[WORDS.index("--output" if "--output" in WORDS else "--run-file") + 1])
+
+
 def save(*signalled: object) -> None:
-    flag = "--output" if "--output" in WORDS else "--run-file"
     shard = f"-{WORDS[WORDS.index('--shard') + 1][0]}" if "--shard" in WORDS else ""
-    shutil.copy(HOME / f"sample{shard}.json", WORDS[WORDS.index(flag) + 1])
+    shutil.copy(HOME / f"sample{shard}.json", output())
     print("a table")
     sys.exit(4 if signalled else 3)
 
@@ -33,6 +37,8 @@ def main() -> None:
     if WORDS[0] == "gate":
         sys.exit((HOME / "bad").exists())
     signal.signal(signal.SIGTERM, save)
+    if (HOME / "since").exists():
+        shutil.copy(HOME / "since", output().parents[1] / "measuring")
     print("flashbench: working", file=sys.stderr, flush=True)
     end = time.monotonic() + float((HOME / "seconds").read_text())
     while time.monotonic() < end:

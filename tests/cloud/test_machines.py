@@ -4,6 +4,7 @@ again."""
 import os
 import shlex
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,8 @@ def test_machines_share_the_cases(
     assert [said(one).count("run ") for one in (machine, other)] == [1, 1]
     assert not jobs(machine)
     assert not jobs(other)
+    assert flashbench(*both, "--dry-run", *RUN[:-1], "new.json") == 0
+    assert "--shard 1/2:" in capsys.readouterr().out  # by the times of the first
 
 
 def test_cases_of_a_lost_machine_go_to_another(
@@ -68,10 +71,12 @@ def test_cases_of_a_lost_machine_go_to_another(
     project: Repository,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One that is gone in the middle, for longer than is waited."""
+    """One that is gone in the middle, for longer than is waited. What it spent is in the total."""
     (other.home / "seconds").write_text("3600")
+    (other.home / "since").write_text(f"{int(time.time()) - 1000}")
     with started([*both, "--lost-after", "1s", *RUN]) as home:
-        until(lambda: "run" in said(other))
+        assert home.stderr is not None
+        assert any("other: working" in line for line in home.stderr)
         other.kill()
         try:
             _, errors = home.communicate(timeout=120)
@@ -80,6 +85,7 @@ def test_cases_of_a_lost_machine_go_to_another(
     assert home.returncode == 0, errors
     assert "other was lost; machine takes its cases" in errors
     assert whole()
+    assert 1000 <= load(Path("out.json")).costs.lost_seconds < 1120
     assert said(machine).count("run ") == 2
     assert flashbench("cloud", "stop", job_of(other).name) == 0  # it went on by itself
 

@@ -280,6 +280,7 @@ def reclaimed(
         assert follower.pull is not None
         follower.pull.mkdir(exist_ok=True)
         shutil.copy(rented.home / "sample.json", follower.pull / "out.json")
+        follower.measured = 1000
         rented.kill()
         until(lambda: removed(rented.home / "sky_workdir"))
         if (fake / "full").exists():
@@ -304,6 +305,8 @@ def test_a_spot_machine_that_is_taken_away_is_replaced(
     assert flashbench("cloud", "run", *SPOT, *sent, *COMPARE) == 3
     assert calls(fake) == [*START, *START[1:], "down --yes"]
     assert "going on with another" in capsys.readouterr().err
+    lost = 1000 - load(reclaimed.home / "sample.json").device_seconds
+    assert load(Path("out.json")).costs.lost_seconds == pytest.approx(lost)
     assert (reclaimed.home / "sky_workdir" / "earlier" / "out.json").exists()
 
 

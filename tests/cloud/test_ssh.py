@@ -69,7 +69,9 @@ def test_the_plan_knows_what_came_home_from_the_machine(
     assert "partly a guess" in guess
     dry = words(machine, sent, "--dry-run", "--", "run", "--baseline-only", "--launches", "2")
     assert flashbench(*dry, "--shape", "1,1,16,8", "--dtype", "fp32") == 0
-    assert "plan for Test CPU: " in capsys.readouterr().err
+    known = capsys.readouterr().err
+    assert "plan for Test CPU, 2 threads: " in known
+    assert "guess" not in known
 
 
 def test_a_gate_that_fails_ends_the_job_before_it_measures(

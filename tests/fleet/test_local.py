@@ -131,7 +131,8 @@ def counting(place: Path, limit: int) -> dict[str, str]:
 
 
 def test_cases_of_a_lost_slot_go_to_another(tmp_path: Path) -> None:
-    """A task killed in its third launch: the other slot measures the rest, and no more."""
+    """A task killed in its third launch: the other slot measures the rest, and no more. Its seconds
+    since it last saved are in the total."""
     slots = [Slot("cpu 0", {}), Slot("cpu 1", counting(tmp_path / "count", 2))]
     path = tmp_path / "run.json"
     outcome = measured(path, slots, [*COUNTED, "--launches", "3"])
@@ -140,6 +141,7 @@ def test_cases_of_a_lost_slot_go_to_another(tmp_path: Path) -> None:
     run = runfile.load(path)
     assert [len(launch.results) for launch in run.launches] == [8, 8, 8]
     assert all(launch.complete for launch in run.launches)
+    assert run.costs.lost_seconds > 0
     assert (tmp_path / "count").read_text() == "xxx"
     assert {entry.name for entry in tmp_path.iterdir()} == {"count", "run.json"}
 
