@@ -89,7 +89,7 @@ def _rank_weights(
 
     At least `lower` of n drawn ranks are at most i with probability P(binomial(n, i / n) >= lower).
     """
-    from scipy.special import bdtrc  # 0.2 s
+    from scipy.special import bdtrc, gammaln  # 0.2 s
 
     rank = np.arange(1, n + 1)
     at_most = bdtrc(lower - 1, n, rank / n)
@@ -101,13 +101,10 @@ def _rank_weights(
             below = lower * np.log(rank / n) + np.log1p(-(((rank - 1) / rank) ** lower))
             left = n - rank + 1
             above = (n - lower) * np.log(left / n) + np.log1p(-(((left - 1) / left) ** (n - lower)))
-        log_joint = _log_choose(n, lower) + below[:, None] + above[None, :]
+        choose = gammaln(n + 1) - gammaln(lower + 1) - gammaln(n - lower + 1)
+        log_joint = choose + below[:, None] + above[None, :]
         apart = np.triu(np.exp(np.minimum(log_joint, 0.0)), k=1)
         joint = np.diag(np.maximum(marginal - apart.sum(axis=1), 0.0)) + apart
     rows, columns = np.nonzero(joint > _NEGLIGIBLE)
     weights = joint[rows, columns]
     return rows, columns, weights / weights.sum()
-
-
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
