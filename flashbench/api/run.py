@@ -95,7 +95,7 @@ class Run(Shown):
 
     def document(self, view: View = "speedup") -> Document:
         """As of `Shown`."""
-        return document(self.file, view=view)
+        return document(self.file, view=view, times=True)
 
     def figures(self) -> "list[Figure]":
         """As of `Shown`: those of `flashbench report`."""

@@ -83,7 +83,7 @@ class Verdicts(Shown):
             return unmeasured.same_build(self._same_build)
         if view == "detail":
             return detail.document(self.report)
-        return speedup.document(self.report, gate=True)
+        return speedup.document(self.report, gate=True, times=True)
 
     def figures(self) -> "list[Figure]":
         """As of `Shown`."""

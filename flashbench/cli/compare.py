@@ -19,7 +19,7 @@ from flashbench.cli.options import (
     retry_build_option,
     workers_option,
 )
-from flashbench.cli.output import arranged, deliver, judging_options
+from flashbench.cli.output import arranged, deliver, judging_options, wants_times
 from flashbench.cli.parameter_types import Count, PathType
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.inputs import descriptor
@@ -160,7 +160,8 @@ def command(context: click.Context, /, **options: Any) -> int:
             f"{a}: nothing to compare: it has no candidate besides the baseline, or no "
             "baseline, or no case; `flashbench show` prints what it has"
         )
-    document = speedup.document(report, gate=True)
+    times = wants_times(options, options["output_format"])
+    document = speedup.document(report, gate=True, times=times)
     _deliver(document, options)
     return Exit.PASS if options["exit_zero"] else exit_code(report.verdicts, options["allow"])
 

@@ -45,6 +45,11 @@ def arranged(document: "Document", options: dict[str, Any]) -> "Document":
     return arrange(document, wish)
 
 
+def wants_times(options: dict[str, Any], output_format: str) -> bool:
+    """Whether a table needs what only programs see, or readers who name the column."""
+    return output_format in ("json", "csv") or bool(options["columns"] or options["sort"])
+
+
 def deliver(
     document: "Document", output_format: str, output: Path | None, plot: bool | None = False
 ) -> None:

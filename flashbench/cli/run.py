@@ -24,7 +24,7 @@ from flashbench.cli.options import (
     retry_build_option,
     workers_option,
 )
-from flashbench.cli.output import arranged, deliver
+from flashbench.cli.output import arranged, deliver, wants_times
 from flashbench.cli.parameter_types import Count, PathType
 from flashbench.cli.run_file import FREE_ON_RESUME, continued, resumed_plan, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
@@ -219,7 +219,8 @@ def finish(outcome: "RunEnd", path: Path, options: dict[str, Any], again: str) -
     if options["format_"] != "none":
         from flashbench.views.of_run import document
 
-        deliver(arranged(document(run), options), options["format_"], None)
+        table = document(run, times=wants_times(options, options["format_"]))
+        deliver(arranged(table, options), options["format_"], None)
     return _exit_code(run)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from flashbench.cli.options import arrangement_options, report_options
-from flashbench.cli.output import arranged, deliver, judging_options
+from flashbench.cli.output import arranged, deliver, judging_options, wants_times
 from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit
 from flashbench.settings import SettingsCommand
@@ -52,7 +52,12 @@ def command(file: Path, view: str, plot: bool, **options: Any) -> int:
     else:
         run = load(file)
         table = document(
-            run, view=view, plot=plot, against=options["against"], **judging_options(run, options)
+            run,
+            view=view,
+            plot=plot,
+            times=wants_times(options, options["output_format"]),
+            against=options["against"],
+            **judging_options(run, options),
         )
     deliver(arranged(table, options), options["output_format"], options["output"], plot)
     return Exit.PASS

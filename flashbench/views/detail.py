@@ -1,5 +1,7 @@
 """The detail view: percentiles of every candidate's times, including SDPA's, and their spread."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,7 @@ from flashbench.table import (
     Column,
     Document,
     Note,
+    Shown,
     digits,
     interval_columns,
     memory_cell,
@@ -93,8 +96,8 @@ def _columns(several_files: bool) -> list[Column]:
         Column("launches", "launches", "wide"),
         Column("samples", "samples", "wide"),
     ]
-    for name in [*QUANTILES, "launches"]:
-        columns += interval_columns(name, f"{name} us [95 %]", unit="_us")
+    columns += percentile_columns()
+    columns += interval_columns("launches", "launches us [95 %]", unit="_us")
     if several_files:
         columns += interval_columns("over_a", "x A [95 %]")
     return [
@@ -111,6 +114,18 @@ def _columns(several_files: bool) -> list[Column]:
         *frame.cost_columns(),
         Column("reason", "", "data", numeric=False),
     ]
+
+
+def percentile_columns(shown: Shown = "text") -> list[Column]:
+    """Of the percentiles of one candidate's samples, with their intervals."""
+    each = [interval_columns(name, f"{name} us [95 %]", shown, unit="_us") for name in QUANTILES]
+    return [column for columns in each for column in columns]
+
+
+def percentile_cells(launches: Sequence[FloatArray]) -> dict[str, Cell]:
+    """launches: samples in microseconds, at least one launch."""
+    cells = [_quantile_cells(name, launch_quantile(launches, q)) for name, q in QUANTILES.items()]
+    return {key: cell for some in cells for key, cell in some.items()}
 
 
 def _row(data: LaunchData, candidate: int, case: int) -> dict[str, Cell]:
@@ -131,8 +146,7 @@ def _row(data: LaunchData, candidate: int, case: int) -> dict[str, Cell]:
     samples = np.concatenate(launches)
     row["launches"] = Cell(len(medians), str(len(medians)))
     row["samples"] = Cell(len(samples), str(len(samples)))
-    for name, q in QUANTILES.items():
-        row |= _quantile_cells(name, launch_quantile(launches, q))
+    row |= percentile_cells(launches)
     low, middle, high = np.quantile(samples, (0.25, 0.5, 0.75)).tolist()
     row |= _launch_cells(np.exp(medians) * 1e6)
     between = float(np.std(medians, ddof=1)) if len(medians) > 1 else None
@@ -187,12 +201,25 @@ def _over(a: LaunchData, b: LaunchData, candidate: int, case: int) -> dict[str, 
     new = np.exp(b.launch_medians(candidate, case))
     if min(len(old), len(new)) < MIN_BOOTSTRAP:
         return {}
-    found = bootstrap_median_ratio(old, new)
+    return _ratio_cells("over_a", bootstrap_median_ratio(old, new))
+
+
+def bootstrap_cells(sides: Sequence[FloatArray]) -> dict[str, Cell]:
+    """The median over launches of the speed-up. sides: log speed-ups, as in `Pairing.sides`."""
+    if min(map(len, sides), default=0) < MIN_BOOTSTRAP:
+        return {}
+    first, last = np.exp(sides[0]), np.exp(sides[-1])
+    paired = len(sides) == 1
+    found = bootstrap_quantile(first, 0.5) if paired else bootstrap_median_ratio(first, last)
+    return _ratio_cells("bootstrap", found)
+
+
+def _ratio_cells(name: str, found: Quantile) -> dict[str, Cell]:
     ends = ", ".join(ratio_text(end) for end in (found.low, found.high))
     return {
-        "over_a": Cell(found.value, f"{ratio_text(found.value)} [{ends}]"),
-        "over_a_low": Cell(found.low),
-        "over_a_high": Cell(found.high),
+        name: Cell(found.value, f"{ratio_text(found.value)} [{ends}]"),
+        f"{name}_low": Cell(found.low),
+        f"{name}_high": Cell(found.high),
     }
 
 

@@ -14,18 +14,20 @@ def document(
     *,
     view: str = "speedup",
     plot: bool = False,
+    times: bool = False,
     metric: str | None = None,
     against: str = "sdpa",
     tolerance: float = DEFAULT_TOLERANCE,
     alpha: float = DEFAULT_ALPHA,
 ) -> Document:
     """The table of `run`; view "speedup" has the verdicts, "detail" the percentiles. plot: with
-    the distribution of times beside them. Raises InvalidInputError.
+    the distribution of times beside them. times: as of `speedup.document`. Raises
+    InvalidInputError.
     """
     report = report_one(run, metric=metric, against=against, tolerance=tolerance, alpha=alpha)
     if view == "detail":
         return detail.document(report, plot=plot)
-    return speedup.document(report)
+    return speedup.document(report, times=times)
 
 
 def render(run: RunFile, output_format: str = "text", **options: Any) -> str:

@@ -27,17 +27,18 @@ from flashbench.table import (
     time_cell,
 )
 from flashbench.verdict import Outcome, Verdict
-from flashbench.views import frame
+from flashbench.views import detail, frame
 
 _CASE = name_column("case", "case")
 _CANDIDATE = name_column("candidate", "candidate", "data")
 _REASON = Column("reason", "", "data", numeric=False)
 
 
-def document(report: Report, *, gate: bool = False) -> Document:
+def document(report: Report, *, gate: bool = False, times: bool = False) -> Document:
     """Speed-ups with verdicts: one file against its baseline, or B against A.
 
-    gate: add the gate's answer in one sentence.
+    gate: add the gate's answer in one sentence. times: add each candidate's percentiles and the
+    bootstrap interval of its speed-up, for programs and for readers who ask for the column.
     """
     rows: list[dict[str, Cell]] = []
     if not report.comparisons:
@@ -57,6 +58,9 @@ def document(report: Report, *, gate: bool = False) -> Document:
     else:
         columns = _two_file_columns(_title(report.data[0].run))
         rows = [_two_file_row(report, *judged) for judged in report.judged]
+    if times and report.comparisons:
+        columns[-1:-1] = _times_columns()
+        rows = [row | _times(report, one) for row, one in zip(rows, report.judged, strict=True)]
     if report.comparisons:
         several = len({comparison.candidate for comparison in report.comparisons}) > 1
         columns.insert(1, name_column("candidate", "candidate", "text" if several else "data"))
@@ -74,7 +78,8 @@ def document(report: Report, *, gate: bool = False) -> Document:
 
 def empty_pair() -> Document:
     """The table of two builds before anything is measured."""
-    return Document("speedup", [], [*_pair_columns(), _CANDIDATE], [], {}, [])
+    columns = [*_pair_columns(), *_times_columns(), _CANDIDATE]
+    return Document("speedup", [], columns, [], {}, [])
 
 
 def empty_run(baselines: Sequence[str], *, judged: bool) -> Document:
@@ -82,7 +87,8 @@ def empty_run(baselines: Sequence[str], *, judged: bool) -> Document:
     whether there are other candidates."""
     control, others = title(baselines[0]), baselines[1:]
     columns = _one_file_columns(control, others) if judged else _baseline_columns(control, others)
-    return Document("speedup", [], [*columns, *[_CANDIDATE] * judged], [], {}, [])
+    columns += [*_times_columns(), _CANDIDATE] * judged
+    return Document("speedup", [], columns, [], {}, [])
 
 
 def _header(report: Report) -> list[str]:
@@ -170,6 +176,24 @@ def _verdict_columns(launches: Shown = "data") -> list[Column]:
         *frame.cost_columns(),
         _REASON,
     ]
+
+
+def _times_columns() -> list[Column]:
+    bootstrap = interval_columns("bootstrap", "bootstrap [95 %]", "data")
+    return [*detail.percentile_columns("data"), *bootstrap]
+
+
+def _times(report: Report, judged: tuple[Comparison, Verdict]) -> dict[str, Cell]:
+    """With two files the percentiles are those of B."""
+    comparison, data = judged[0], report.data[-1]
+    if comparison.estimate is None:
+        return {}
+    candidate, case = (
+        data.candidate_index[comparison.candidate],
+        data.case_index[comparison.case.id],
+    )
+    launches = [seconds * 1e6 for seconds in data.samples(candidate, case)]
+    return detail.percentile_cells(launches) | detail.bootstrap_cells(comparison.pairing.sides)
 
 
 def _baseline_columns(control: str, others: Sequence[str]) -> list[Column]:
