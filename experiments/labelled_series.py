@@ -1,17 +1,20 @@
 """Which changes are found in public series that others labelled, beside Perfherder's rule?
 
-python experiments/labelled_series.py TREEHERDER TCPD
+python experiments/labelled_series.py TREEHERDER TCPD HANA
 
-TREEHERDER and TCPD: checkouts of github.com/mozilla/treeherder and
-github.com/alan-turing-institute/TCPD (Van den Burg & Williams, arXiv 2003.06222). Their series and
-labels are read there; nothing of them is kept here. A change within 5 points of a label is right.
+TREEHERDER, TCPD and HANA: checkouts of github.com/mozilla/treeherder,
+github.com/alan-turing-institute/TCPD (Van den Burg & Williams, arXiv 2003.06222) and
+github.com/SAP/performance-regression-data-set. Their series and labels are read there; nothing of
+them is kept here. A change within 5 points of a label is right.
 
-Treeherder's labels are what Perfherder's rule answers on these series (its regression test), TCPD's
-those of five people a series. As neither says what is true, changes without a label are tested on
-points that the search did not see, and steps are planted in Treeherder's noise, too.
+HANA's labels are what its engineers concluded, TCPD's those of five people a series, Treeherder's
+what Perfherder's rule answers on these series (its regression test). So of the last, changes
+without a label are tested on points that the search did not see, and steps are planted in its
+noise, too.
 """
 
 import ast
+import csv
 import json
 import re
 import sys
@@ -96,6 +99,22 @@ def tcpd(checkout: Path) -> Iterable[tuple[FloatArray, list[list[int]]]]:
                 for one in people[content["name"]].values()
             ]
             yield raw[there], labels
+
+
+def hana(checkout: Path, *, by_build: bool) -> Iterable[tuple[FloatArray, list[int]]]:
+    """Log times, of builds (medians) or single measurements, and the place of the regression, if
+    the series has one."""
+    folder = checkout / "hana/small_2021"
+    for series in csv.DictReader((folder / "metadata/dataset_details.csv").open(), delimiter=";"):
+        rows = list(csv.DictReader((folder / "data" / series["Dataset"]).open()))
+        times = np.array([float(row["Measurement"]) for row in rows])
+        builds, numbers = np.unique([int(row["GHC"]) for row in rows], return_inverse=True)
+        last = int(series["Change Point"])  # from 1: the last one before the change, or 0
+        if by_build:
+            of_each = [np.median(times[numbers == one]) for one in range(len(builds))]
+            yield np.log(of_each), [int(numbers[last])] if last else []
+        else:
+            yield np.log(times), [last] if last else []
 
 
 def as_logs(values: FloatArray) -> FloatArray:
@@ -187,6 +206,9 @@ def main() -> None:
     counts = np.array([unseen(*one) for one in series]).sum(axis=0)
     print(f"\nchanges without a label in every second point: {counts[0]}, confirmed {counts[1]}\n")
     print_table(list(planted([noise_of(values) for values, _ in series])))
+    for by_build in (True, False):
+        print(f"\nHANA, {'builds' if by_build else 'single measurements'}\n")
+        print_table(list(hana(Path(sys.argv[3]), by_build=by_build)))
     people = list(tcpd(Path(sys.argv[2])))
     print(f"\n| rule | mean F1 on {len(people)} series |\n|---|---|")
     for rule in RULES:

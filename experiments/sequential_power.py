@@ -53,7 +53,7 @@ def found_by_the_gate(change: float, trials: int, seed: int, until: int = 40) ->
     found = np.full(trials, until + 1)
     for n in range(5, until + 1):
         # A case is judged in full once its interval alone comes near.
-        near = exceeds(-speedups[:, 0, :n], 0.0, 10 * ALPHA / CASES)
+        near = exceeds(-speedups[:, 0, :n], 0.0, 4 * ALPHA / CASES)
         for trial in np.flatnonzero(near & (found > until)):
             verdict = judge_family([speedups[trial, :, :n]], anytime=True)[0]
             if verdict.outcome in (Outcome.SLOWER, Outcome.PERHAPS_SLOWER):
