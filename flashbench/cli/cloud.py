@@ -134,6 +134,7 @@ def run(context: click.Context, /, **options: Any) -> int:
     from flashbench.cli.cloud_job import choose_machines, job_of, record_of
     from flashbench.cloud.order import prepare
     from flashbench.cloud.remote_command import parse
+    from flashbench.profile.model import is_profile
 
     machines = choose_machines(context, options)
     if options["ssh"]:
@@ -150,6 +151,9 @@ def run(context: click.Context, /, **options: Any) -> int:
     # Of one machine of several its name stands before the line already.
     say = (lambda text: tell(text.removeprefix(f"{record.ssh}: "))) if options["part"] else tell
     order = prepare(job, record, say)
+    if not order.begun and wanted.run_file is not None and is_profile(wanted.run_file):
+        order.discard()
+        raise InvalidInputError(f"{wanted.run_file}: already exists; name another file")
     if not order.begun and not options["part"]:
         found = forecast_there(wanted, order.record)
         for line in plan_lines(found, order.record) if found else ():

@@ -15,6 +15,7 @@ from flashbench.cloud.remote_command import RemoteCommand
 from flashbench.cloud.sky import SHORTEST_LIFE, Rental, split_bucket
 from flashbench.cloud.wheels import find_wheels
 from flashbench.errors import InvalidInputError
+from flashbench.profile.model import is_profile
 from flashbench.revisions import read
 from flashbench.runfile import load
 
@@ -99,7 +100,7 @@ def job_of(wanted: RemoteCommand, options: dict[str, Any]) -> RemoteJob:
 
 def _earlier(run_file: Path | None, options: dict[str, Any]) -> list[Path]:
     """The run file to resume there, if any; sets one aside that was cut short."""
-    if run_file is None or not run_file.exists():
+    if run_file is None or not run_file.exists() or is_profile(run_file):
         return []
     found = load(run_file) if options["dry_run"] else intact(run_file, tell)
     return [] if found is None else [run_file]

@@ -1,6 +1,7 @@
 """Wait for a remote job and download its results."""
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from flashbench.cost.learn import learn
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.fleet.merge import lost
 from flashbench.machine import identify
+from flashbench.profile import model as profiles
+from flashbench.profile.model import is_profile
 from flashbench.runfile import RunFile, load, save
 
 _FIRST_POLL, _LONGEST_POLL = 0.5, 15.0
@@ -98,6 +101,8 @@ def take_home(
     """Move a run file to its requested path, unless the file there has results that it lacks, and
     learn from it what such a machine takes; returns its device and the device's name. A damaged
     file is set aside, here or there. lost_seconds: of machines that were lost on the way."""
+    if is_profile(fetched):
+        return _take_profile_home(fetched, target, tell)
     run = intact(fetched, tell) if fetched.is_file() else None
     if run is None:
         tell(f"warning: no run file came back; what was said is in {fetched.parent}")
@@ -118,6 +123,31 @@ def take_home(
         return where
     tell(f"{target}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")
     return where
+
+
+def _take_profile_home(fetched: Path, target: Path, tell: Tell) -> tuple[str, str]:
+    """A profile, with its picture and raw reports beside it; one at home stays."""
+    if target.exists():
+        tell(f"warning: {target} exists, and stays; that of the job: {fetched}")
+        return "", ""
+    found = profiles.load(fetched)
+    beside = {fetched.with_suffix(".svg"): target.with_suffix(".svg")}
+    for one in found.subjects:
+        if one.report:
+            report = fetched.with_name(Path(one.report).name)
+            one.report = f"{target.stem}{report.name.removeprefix(fetched.stem)}"
+            beside[report] = target.with_name(one.report)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for there, here in beside.items():
+            if there.is_file():
+                shutil.copyfile(there, here)
+        profiles.save(found, target)
+    except OSError as error:
+        tell(f"warning: {target}: cannot be written: {error.strerror}; the profile is {fetched}")
+    else:
+        tell(f"{target}: {found.device_seconds:.1f} device seconds")
+    return found.case.device, identify(found.environment, found.case.device)[0]
 
 
 def intact(path: Path, tell: Tell) -> RunFile | None:

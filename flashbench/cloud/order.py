@@ -18,6 +18,7 @@ from flashbench.cloud.record import Record
 from flashbench.cloud.remote import ConnectionLostError, Status
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.files import remove_tree, replace_file
+from flashbench.profile.model import is_profile
 from flashbench.runfile import load
 
 # Seconds without a connection after which a machine whose job must have ended is unreachable.
@@ -79,7 +80,7 @@ class Order:
     def send_earlier(self) -> None:
         """Add the run files that came home so far to the payload, to be resumed."""
         for file in self.results.glob("*.json"):
-            if intact(file, self.tell) is not None:
+            if not is_profile(file) and intact(file, self.tell) is not None:
                 shutil.copy(file, self.earlier / file.name)
 
     def answers(self) -> bool:

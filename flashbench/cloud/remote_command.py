@@ -8,6 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from flashbench.baseline_names import is_baseline_name
+from flashbench.candidates import OURS, is_function
 from flashbench.errors import InvalidInputError
 from flashbench.revisions.revision import WORKTREE
 
@@ -15,10 +17,12 @@ from flashbench.revisions.revision import WORKTREE
 @dataclass(frozen=True)
 class _Command:
     """A command that measures. revisions: its parameters that name revisions; if fewer than
-    `all_named` are given, it measures the working tree."""
+    `all_named` are given, it measures the working tree. functions: it measures a --candidate, which
+    like these may name a function of the working tree, or a baseline."""
 
     revisions: tuple[str, ...] = ()
     all_named: int = 0
+    functions: bool = False
 
 
 _COMMANDS = {
@@ -28,6 +32,7 @@ _COMMANDS = {
     "aa": _Command(all_named=1),
     "bisect": _Command(("good", "bad")),
     "backfill": _Command(("revisions",)),
+    "profile": _Command(("against",), functions=True),
     "build": _Command(("revisions",), all_named=1),
     "preflight": _Command(all_named=1),
     "info": _Command(all_named=1),
@@ -71,6 +76,8 @@ def parse(group: click.Group, context: click.Context, words: Sequence[str]) -> R
             _refuse_files(parameter, inner)
     given = options[file.name] if file and file.name else None
     texts = _texts(options, known.revisions)
+    if known.functions:
+        texts = [_tree_of(text) for text in (options["candidate"] or WORKTREE, *texts)]
     gate = ""
     if name == "compare" and options.get("a"):
         gate = options["b"] or WORKTREE
@@ -78,7 +85,7 @@ def parse(group: click.Group, context: click.Context, words: Sequence[str]) -> R
         words=[name, *_without(rest, file.opts if file else [])],
         flag=file.opts[-1] if file else "",
         run_file=given if isinstance(given, Path) else None,
-        texts=[text for text in texts if text not in (WORKTREE, ".")],
+        texts=[text for text in texts if text not in (WORKTREE, ".", "")],
         worktree=len(texts) < known.all_named or WORKTREE in texts or "." in texts,
         gate=gate,
         budget="budget" in options and options["budget"] is None,
@@ -93,11 +100,15 @@ def _is_run_file(parameter: click.Parameter) -> bool:
 
 def _refuse_files(parameter: click.Parameter, inner: click.Context) -> None:
     name = parameter.name or ""
+    is_file = isinstance(inner.params.get(name), Path) or (
+        name == "case" and str(inner.params[name]).endswith(".json")
+    )
     if inner.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
         return
-    if name in _REFUSED or isinstance(inner.params.get(name), Path):
+    if name in _REFUSED or is_file:
+        flag = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.metavar
         raise InvalidInputError(
-            f"{parameter.opts[0]} names something of this machine; drop it: a run file comes home, "
+            f"{flag} names something of this machine; drop it: a run file comes home, "
             "is resumed by the same command, and its table goes to stdout"
         )
 
@@ -110,6 +121,14 @@ def _texts(options: dict[str, Any], names: Sequence[str]) -> list[str]:
         for text in [value] if isinstance(value, str) else value:
             found += [end for end in str(text).split("..") if end] or [str(text)]
     return found
+
+
+def _tree_of(text: str) -> str:
+    """The revision that must be there for a candidate: of a function the working tree, of a
+    baseline none."""
+    if is_baseline_name(text):
+        return ""
+    return WORKTREE if text == OURS or "=" in text or is_function(text) else text
 
 
 def _without(rest: Sequence[str], flags: Sequence[str]) -> list[str]:

@@ -46,7 +46,7 @@ def test_a_wrong_option_is_one_line(
         ([], "no command"),
         (["show", "a.json"], "is no command to run on another machine"),
         (["plan", "run"], "is no command to run on another machine"),
-        (["profile", "b1-h8-q128-d64-fp32-full-cpu"], "is no command to run on another machine"),
+        (["profile", "p.json"], "CASE|FILE names something of this machine"),
         (["compare", "first", "HEAD", "-o", "t.md"], "-o names something of this machine"),
         (["compare", "first", "HEAD", "--launches", "x"], "'x' is not a whole number"),
         (["compare", "first", "nowhere"], "is no commit"),
@@ -62,6 +62,25 @@ def test_a_command_that_makes_no_sense_there_is_refused_here(
     sent = ["--gpu", "L4", "--wheel", "w.whl", "--no-preflight"]
     assert flashbench("cloud", "run", *sent, "--", *command) == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("named", "texts", "worktree"),
+    [
+        ([], [], True),
+        (["--candidate", "first"], ["first"], False),
+        (["--against", "first"], ["first"], True),
+        (["--candidate", "k:f", "--against", "sdpa"], [], True),
+        (["--candidate", "HEAD", "--against", "sdpa:math"], ["HEAD"], False),
+    ],
+)
+def test_what_a_profile_needs_is_sent(
+    named: list[str], texts: list[str], worktree: bool, project: Repository
+) -> None:
+    """Commits for revisions, the working tree for functions, nothing for a baseline."""
+    words = ["profile", "b1-h1-q16-d8-fp32-full-cpu", *named]
+    found = parse(cli, click.Context(cli, info_name="flashbench"), words)
+    assert (found.texts, found.worktree) == (texts, worktree)
 
 
 @pytest.mark.parametrize(

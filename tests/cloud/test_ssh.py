@@ -18,8 +18,11 @@ from revisions.repository import Repository
 from synthetic import make_cases, make_run
 
 from flashbench.cloud import job
+from flashbench.cloud.follow import take_home
+from flashbench.profile import model as profiles
 from flashbench.runfile import load, save
 
+GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(SSHD is None, reason="no sshd here"),
@@ -72,6 +75,31 @@ def test_the_plan_knows_what_came_home_from_the_machine(
     known = capsys.readouterr().err
     assert "plan for Test CPU, 2 threads: " in known
     assert "guess" not in known
+
+
+def test_a_profile_comes_home_with_its_raw_reports(
+    machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under the name at home; the same command again fetches nothing, another is refused."""
+    sample = profiles.load(GPU)
+    for one in sample.subjects:
+        one.report = f"p-{one.candidate.name}.ncu-rep"
+    profiles.save(sample, machine.home / "profile.json")
+    case = "b1-h16-q4096-d128-bf16-full-cuda"
+    command = words(machine, sent, "--", "profile", case, "--candidate", "HEAD", "-o", "p.json")
+    assert flashbench(*command) == 3  # the stand-in's
+    assert profiles.load(Path("p.json")) == sample
+    assert all(Path(one.report).read_text() == "raw" for one in sample.subjects)
+    assert flashbench(*command) == 3
+    assert said(machine).count("profile") == 1
+    assert flashbench(*command[:-4], "-o", "p.json") == 2
+    assert "p.json: already exists" in capsys.readouterr().err
+    fetched = Path(os.environ["XDG_STATE_HOME"])
+    (kept,) = (path.parent for path in fetched.rglob("results/p.json"))
+    take_home(kept / "p.json", Path("there/new.json"), print)
+    new = profiles.load(Path("there/new.json"))
+    assert [one.report for one in new.subjects] == ["new-flashbench.ncu-rep", "new-sdpa.ncu-rep"]
+    assert all(Path("there", one.report).read_text() == "raw" for one in new.subjects)
 
 
 def test_a_gate_that_fails_ends_the_job_before_it_measures(
