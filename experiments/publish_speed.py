@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ COLUMNS = [
 ]  # fmt: skip
 LAUNCHES, NOISE, STEP = 10, 0.01, 0.03
 BROKEN = 40  # one in this many commits
+OPENED = 5  # times for each page
 WITHOUT = {
     "decoded results": "import flashbench.history.folder as f; f._MANY = 10**9",
     "keys of graphs": "import flashbench.site.encode as e; e.graph_key = lambda one: str(id(one))",
@@ -176,19 +178,26 @@ def browse(site: Path) -> None:
     except BaseException as missing:  # pytest's skip is no Exception
         print(f"  no browser: {missing}")
         return
+    # What is there, and when, by the page's own clock.
+    figure = "document.querySelector('figure[data-drawn]')"
+    eight = "document.querySelectorAll('figure[data-drawn]').length === 8"
     with chromium() as browser:
         for path, done in (
-            ("index.html", "() => document.querySelector('figure[data-drawn]')"),
-            ("index.html", "() => document.querySelector('#heat[data-drawn]')"),
-            ("graphs.html", "() => document.querySelector('figure[data-drawn]')"),
-            ("graphs.html", "() => document.querySelectorAll('figure[data-drawn]').length === 8"),
-            ("commits.html", "() => document.querySelectorAll('tbody tr').length > 0"),
+            ("index.html", figure),
+            ("index.html", "document.querySelector('#heat[data-drawn]')"),
+            ("graphs.html", figure),
+            ("graphs.html", eight),
+            ("commits.html", "document.querySelector('tbody tr')"),
         ):
-            visit = Visit(browser, site)
-            started = time.perf_counter()
-            visit.open(path).wait_for_function(done)
-            print(f"  {path} is there after {time.perf_counter() - started:.2f} s", flush=True)
-            visit.close()
+            taken = []
+            for _ in range(OPENED):
+                visit = Visit(browser, site)
+                there = visit.open(path).wait_for_function(f"() => {done} && performance.now()")
+                taken.append(there.json_value() / 1e3)
+                visit.close()
+            median, load = statistics.median(taken), os.getloadavg()[0]
+            said = f"median {median:.2f} s, {min(taken):.2f} to {max(taken):.2f}; load {load:.1f}"
+            print(f"  {path}: {done}: {said}", flush=True)
 
 
 def main() -> None:

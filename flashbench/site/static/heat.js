@@ -6,6 +6,7 @@
   const { element, digits, address, content } = flashbench;
   const ROW = 22; // pixels per row with a name
   const NAMED = 60; // rows; with more there is no room for names
+  const SHADES = 64; // of each colour
   const TALL = 900; // about the pixels of all rows without names
   const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const place = document.getElementById("heat");
@@ -51,7 +52,7 @@
     let pinned = -1; // the column to compare with
 
     const hashOf = (c) => content.commits[heat.columns[c][1]].hash.slice(0, 10);
-    const edge = (c) => Math.round((c * canvas.clientWidth) / heat.columns.length);
+    let edges = []; // of the columns, in pixels
     const shown = (r, c) => {
       const value = speed[r][c];
       if (value === null || pinned < 0) return value;
@@ -67,21 +68,23 @@
         one.height = height * heat.rows.length * dots;
       }
       canvas.style.height = `${height * heat.rows.length}px`;
+      edges = Array.from({ length: heat.columns.length + 1 }, (_, c) => Math.round((c * width) / heat.columns.length));
       const pen = cells.getContext("2d");
       pen.scale(dots, dots);
       const [slow, none, fast, gap] = ["--slow", "--same", "--fast", "--gap"].map(rgb);
+      const shades = Array.from({ length: 2 * SHADES + 1 }, (_, i) => mix(none, i > SHADES ? fast : slow, Math.abs(i / SHADES - 1)));
       const most = strongest(speed.map((some, r) => some.map((_, c) => shown(r, c))));
       const [wide, space] = [width / heat.columns.length, width / heat.columns.length > 6 && named ? 1 : 0];
       speed.forEach((some, r) => some.forEach((_, c) => {
         const value = shown(r, c);
         if (value === null) return;
-        const part = Math.min(1, Math.abs(Math.log(value)) / Math.log(most));
-        pen.fillStyle = mix(none, value > 1 ? fast : slow, part);
-        pen.fillRect(edge(c), r * height, edge(c + 1) - edge(c) - space, height - space);
+        const part = Math.max(-1, Math.min(1, Math.log(value) / Math.log(most)));
+        pen.fillStyle = shades[Math.round((part + 1) * SHADES)];
+        pen.fillRect(edges[c], r * height, edges[c + 1] - edges[c] - space, height - space);
       }));
       pen.fillStyle = mix(gap, gap, 0);
       for (const c of heat.broken) {
-        if (speed.every((some) => some[c] === null)) pen.fillRect(edge(c) + Math.floor(wide / 2) - 1, 0, 2, canvas.height);
+        if (speed.every((some) => some[c] === null)) pen.fillRect(edges[c] + Math.floor(wide / 2) - 1, 0, 2, canvas.height);
       }
       const scale = [1 / most, 1, most].map((one) => Number(digits(one)));
       key.replaceChildren(pinned < 0 ? `Speed-up over ${content.baseline}: ` : `Speed over that at ${hashOf(pinned)}: `,
@@ -102,7 +105,7 @@
       const ink = rgb("--ink");
       pen.strokeStyle = mix(ink, ink, 0);
       pen.lineWidth = 2;
-      pen.strokeRect(edge(column), row * height, Math.max(3, edge(column + 1) - edge(column)), Math.max(3, height));
+      pen.strokeRect(edges[column], row * height, Math.max(3, edges[column + 1] - edges[column]), Math.max(3, height));
     }
 
     function tell() {
@@ -166,7 +169,7 @@
     chosen.addEventListener("change", load);
     flashbench.onWidth(() => draw());
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
-    load();
+    requestAnimationFrame(() => setTimeout(load)); // after the first graph is on the screen
   } else {
     for (const id of ["heat-title", "heat-choice"]) document.getElementById(id)?.remove();
   }
