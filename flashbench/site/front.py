@@ -72,20 +72,36 @@ def card(content: Content, standing: Standing) -> dict[str, Any]:
     points = standing.points
     if standing.mean is None or points is None:
         return made
-    low, high = float(points.low[-1]), float(points.high[-1])
+    value, low, high = _judged(content, standing) or (
+        float(column[-1]) for column in (points.value, points.low, points.high)
+    )
     if np.isfinite([low, high]).all():
         made["state"] = state_of(low, high)
         made["interval"] = f"{ratio_text(low)} to {ratio_text(high)}"
-    start = since(points)
+    start = since(points, made["state"])
     return made | {
         "graph": standing.mean.id,
-        "value": ratio_text(float(points.value[-1])),
+        "value": ratio_text(value),
         "first": ratio_text(float(points.value[0])),
         "began": commit_link(content, int(points.commit[0])),
         "since": None if start is None else commit_link(content, start),
         "measured": len(points),
         "verdicts": _verdicts(content, standing),
     }
+
+
+def _judged(content: Content, standing: Standing) -> tuple[float, float, float] | None:
+    """The geometric mean by the newest commit's verdicts, with its interval, if they are of the
+    same cases: launch by launch, it is much narrower than the band, whose ends are averages."""
+    for latest in content.latest:
+        if (latest.machine, latest.device) == (standing.machine, standing.device):
+            mean = latest.table.summary.get(f"geometric_mean:{standing.candidate}")
+            same = sum("speedup" in row for row in latest.table.rows) == standing.cases
+            if isinstance(mean, dict) and same and latest.commit == standing.newest:
+                found = [mean[f"speedup{end}"] for end in ("", "_low", "_high")]
+                value, low, high = (one if isinstance(one, float) else np.nan for one in found)
+                return (value, low, high) if np.isfinite([value, low, high]).all() else None
+    return None
 
 
 def commit_link(content: Content, place: int) -> dict[str, str]:
@@ -132,7 +148,12 @@ def _slower(content: Content) -> dict[str, Any]:
                 "commit": commit_link(content, change.commit),
             }
         )
-    return {"count": len(found), "named": named}
+    doubtful = sum(
+        graph.changes[-1].provisional and graph.changes[-1].speedup.value < 0
+        for graph in content.graphs
+        if graph.changes
+    )
+    return {"count": len(found), "named": named, "provisional": doubtful}
 
 
 def _last(rows: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -108,8 +108,13 @@ def state_of(low: float, high: float) -> State:
     return "slower" if high < 1 else "as fast"
 
 
-def since(points: Points) -> int | None:
-    """The first commit of the newest state; None if it was always so."""
+def since(points: Points, state: State | None = None) -> int | None:
+    """The first commit from which on the mean is on its side of 1, or as fast; None if it always
+    was. state: the newest one, by default that of its band."""
     states = [state_of(low, high) for low, high in zip(points.low, points.high, strict=True)]
-    others = [place for place, state in enumerate(states) if state != states[-1]]
-    return int(points.commit[others[-1] + 1]) if others else None
+    state = state or states[-1]
+    same = [one == state for one in states]
+    if state != "as fast":
+        same = ((points.value > 1) if state == "faster" else (points.value < 1)).tolist()
+    others = [place for place, one in enumerate(same) if not one]
+    return int(points.commit[min(others[-1] + 1, len(points) - 1)]) if others else None
