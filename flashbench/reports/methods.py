@@ -34,7 +34,7 @@ def facts(run: RunFile) -> Facts:
     for candidate in run.candidates:
         build = candidate.build
         parts = [
-            candidate.spec,
+            candidate.spec if candidate.spec != candidate.name else "",
             f"commit {build.commit}" if build.commit else "",
             "with uncommitted changes" if build.dirty else "",
             f"sources {build.source_hash[:16]}" if build.source_hash else "",

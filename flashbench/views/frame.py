@@ -268,5 +268,6 @@ def machine_text(environment: Environment, device: str) -> str:
     """The processor of that device, as a reader names it."""
     if device == "cuda":
         return environment.gpu or "unknown GPU"
-    threads = f" with {environment.threads} threads" if environment.threads else ""
+    count = environment.threads or 0
+    threads = f" with {count} thread{'s' * (count != 1)}" if count else ""
     return (environment.cpu or "unknown CPU") + threads

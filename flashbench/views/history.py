@@ -147,6 +147,8 @@ def _columns(report: HistoryReport) -> list[Column]:
         name: len({getattr(one, name) for one in report.series}) > 1
         for name in ("candidate", "machine", "environment", "metric")
     }
+    places = {(one.machine, one.environment) for one in report.series}
+    several["environment"] = len(places) > len({machine for machine, _ in places})
     hidden = any(
         change.hidden for index in range(len(report.series)) for change in report.changes(index)
     )
@@ -167,8 +169,8 @@ def _columns(report: HistoryReport) -> list[Column]:
         Column("points_before", "", "data"),
         Column("points_after", "", "data"),
         *cost_columns(),
-        *interval_columns("speedup", "speed-up"),
-        Column("verdict", "verdict", numeric=False),
+        *interval_columns("speedup", "speed-up", "key"),
+        Column("verdict", "verdict", "key", numeric=False),
         Column("provisional", "", "data", False),
     ]
 
