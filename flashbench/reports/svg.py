@@ -25,6 +25,7 @@ def style(colours: Sequence[str], ink: str, soft: str, grid: str, page: str) -> 
     found = [
         f".plot text{{font:11px system-ui,sans-serif;fill:{ink}}}",
         f".plot .t{{font-weight:600;font-size:12px}}.plot .a{{fill:{soft}}}",
+        f".plot .n{{paint-order:stroke;stroke:{page};stroke-width:3px}}",
         f".plot .g{{stroke:{grid}}}.plot .r{{stroke:{ink};stroke-dasharray:3 2}}",
         f".plot .f{{stroke:{ink};fill:none;stroke-width:1.5}}",
     ]
@@ -127,6 +128,7 @@ def _panel(panel: Panel) -> tuple[str, int]:
         f'<text class="t" x="4" y="14">{_text_of(shortened(panel.title, MOST_TITLE))}</text>',
         *_axes(panel, x, y, left, plot),
         *(part for mark in panel.marks for part in _drawn(mark, x, y, left, plot)),
+        *(_label(mark, x, y) for mark in panel.marks if isinstance(mark, Line) and mark.label),
     ]
     return "".join(parts), height
 
@@ -170,10 +172,6 @@ def _drawn(mark: Mark, x: _Scale, y: _Scale, left: int, plot: int) -> Iterable[s
         kind = "f" if mark.series is None else f"l{mark.series % len(LIGHT)}"
         dashes = ' stroke-dasharray="5 3"' if mark.dashed else ""
         yield f'<polyline class="{kind}" points="{places}"{dashes}/>'
-        if mark.label:
-            at = x.inside(mark.x[-1]), y.inside(mark.y[-1]) - 5
-            label = _text_of(mark.label)
-            yield f'<text class="a" x="{at[0]}" y="{at[1]:.1f}" text-anchor="end">{label}</text>'
     elif isinstance(mark, Area):
         above = [f"{x.inside(a)},{y(b)}" for a, b in zip(mark.x, mark.high, strict=True)]
         below = [f"{x.inside(a)},{y(b)}" for a, b in zip(mark.x, mark.low, strict=True)]
@@ -181,6 +179,12 @@ def _drawn(mark: Mark, x: _Scale, y: _Scale, left: int, plot: int) -> Iterable[s
         yield f'<polygon class="b{mark.series % len(LIGHT)}" points="{points}"/>'
     else:
         yield from _points(mark, x, y)
+
+
+def _label(mark: Line, x: _Scale, y: _Scale) -> str:
+    at, above = x.inside(mark.x[-1]), y.inside(mark.y[-1]) - 5
+    text = _text_of(mark.label)
+    return f'<text class="a n" x="{at}" y="{above:.1f}" text-anchor="end">{text}</text>'
 
 
 def _points(mark: Dots, x: _Scale, y: _Scale) -> Iterable[str]:

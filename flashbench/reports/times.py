@@ -153,7 +153,7 @@ _UNITS = {"rate": "TFLOP/s", "time": "us"}
 
 def families(cases: Sequence[Case]) -> list[tuple[str, list[Case]]]:
     """Cases that differ in length: first those that differ in nothing else; of the others, those
-    of one head dim, dtype and mask. Two lengths at least."""
+    that the operation calls alike. Two lengths at least."""
     found: list[tuple[str, list[Case]]] = []
     rest = [case for case in cases if operations.of(case).scales_with]
     for strict in (True, False):

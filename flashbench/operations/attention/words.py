@@ -55,12 +55,13 @@ def grid_in_words(cases: Sequence[Case]) -> str:
 
 
 def family(case: Case, *, strict: bool) -> tuple[str, ...]:
-    """Cases that differ in length alone, or have one head dim and mask."""
+    """Cases that differ in length alone, or in length and batch: with other heads too, a line
+    along the length would rise and fall with the work."""
     s = Shape(**case.sizes)
     queries = "" if s.q_len == s.k_len else f"q{s.q_len}" if s.q_len < 32 else "queries < keys"
-    exactly = f"b{s.batch} h{s.heads}" + f" g{s.kv_heads}" * (s.kv_heads != s.heads)
+    heads = f"b{s.batch} " * strict + f"h{s.heads}" + f" g{s.kv_heads}" * (s.kv_heads != s.heads)
     alike = " ".join([mask(case), *_layout(case)])
-    return alike, f"d{s.head_dim}", queries, exactly * strict
+    return alike, f"d{s.head_dim}", queries, heads
 
 
 def _layout(case: Case, text: str = "{}") -> list[str]:

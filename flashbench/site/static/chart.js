@@ -153,6 +153,7 @@
     svg.append(shape("text", { x: width / 2, y: HEIGHT - 6, "text-anchor": "middle" }, below));
 
     const taken = []; // the end of each row of text
+    const labels = []; // above all lines
     for (const change of graph.changes) {
       if (change.last < view.from || change.first > view.to) continue;
       const up = change.speedup[0] > 1;
@@ -169,8 +170,8 @@
       svg.append(
         shape("rect", { x: left, y: MARGIN.top, width: right - left, height: inner.h, class: "range" }),
         shape("line", { x1: at, x2: at, y1: MARGIN.top, y2: floor, class: `change ${way}` }),
-        shape("text", { x: start, y: MARGIN.top + 12 + 14 * row, class: way }, percent),
       );
+      labels.push(shape("text", { x: start, y: MARGIN.top + 12 + 14 * row, class: `size ${way}` }, percent));
     }
     for (const line of lines) {
       const { role, points } = line;
@@ -201,7 +202,7 @@
     }
     const selection = shape("rect", { y: MARGIN.top, height: inner.h, class: "selection", visibility: "hidden" });
     const cursor = shape("line", { y1: MARGIN.top, y2: floor, class: "cursor", visibility: "hidden" });
-    svg.append(selection, cursor);
+    svg.append(...labels, selection, cursor);
 
     const stops = [...new Set([...lines.flatMap((l) => l.points.map((p) => p.x)), ...notes.keys()])];
     return {
