@@ -16,7 +16,7 @@ _STEPS = (
 class LogAxis:
     """Map positive numbers to positions between `start` and `end`."""
 
-    def __init__(self, numbers: Sequence[float], start: float = 0, end: float = 100) -> None:
+    def __init__(self, numbers: Sequence[float], start: float = 0, end: float = 1) -> None:
         self._low = math.log(min(numbers)) - 0.05
         self._high = math.log(max(numbers)) + 0.05
         self._start, self._end = start, end
@@ -25,8 +25,8 @@ class LogAxis:
         part = (math.log(number) - self._low) / (self._high - self._low)
         return round(self._start + part * (self._end - self._start), 2)
 
-    def ticks(self) -> list[dict[str, object]]:
-        """Round numbers in range, `_TICKS` at most, with position and text."""
+    def ticks(self) -> list[float]:
+        """Round numbers in range, `_TICKS` at most."""
         first, last = (math.floor(end / math.log(10)) for end in (self._low, self._high))
         for steps in _STEPS:
             inside = [
@@ -37,4 +37,4 @@ class LogAxis:
             ]
             if len(inside) <= _TICKS:
                 break
-        return [{"at": self(number), "text": f"{number:.6g}"} for number in inside]
+        return [float(f"{number:.6g}") for number in inside]

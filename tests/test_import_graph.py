@@ -29,10 +29,10 @@ ALLOWED = {
     "history": "builds cost measuring operations other_tools profile revisions stats",
     "views": "bisect builds cost gate history operations other_tools preflight profile render "
     "revisions stats",
-    "reports": "cost operations render stats views",
+    "reports": "cost operations profile render stats views",
     "suites": "builds measuring other_tools revisions",
     "api": "cost measuring operations other_tools render reports revisions suites views",
-    "site": "builds cost history operations other_tools profile render revisions views",
+    "site": "builds cost history operations other_tools profile render reports revisions views",
     "pytest_plugin": "measuring operations other_tools",
     "cloud": "cost fleet render revisions",
     "cli": "bisect builds cloud cost fleet gate history init measuring operations other_tools "

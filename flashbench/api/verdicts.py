@@ -93,7 +93,8 @@ class Verdicts(Shown):
             raise InvalidInputError(
                 "only measured run files can be drawn; table() has what is here"
             )
-        drawn = [speedups.overview(self.report), speedups.by_shape(self.report)]
+        judged, over = speedups.judged(self.report), speedups.against(self.report)
+        drawn = [speedups.overview(judged, over), speedups.by_shape(judged, over)]
         return [figure for figure in drawn if figure.panels]
 
     def __repr__(self) -> str:

@@ -178,13 +178,16 @@ def _picture(profile: "CaseProfile", path: Path) -> list[str]:
     """Draw the roofline where there is one; the files written."""
     from flashbench.files import write_file
     from flashbench.profile.roofline import roofline
-    from flashbench.views.roofline import svg
+    from flashbench.reports.roofline import profiled
+    from flashbench.reports.svg import sheet
 
     line = roofline(profile)
     if line is None:
         return []
     device = profile.environment.gpu or profile.environment.cpu
-    write_file(path, svg(line, f"{profile.case.id} on {device}").encode())
+    drawn = sheet(profiled(line, f"{profile.case.id} on {device}"))
+    # The comment marks it as ours (flashbench/revisions/own_files.py).
+    write_file(path, f"<!-- flashbench roofline -->\n{drawn}".encode())
     return [path.name]
 
 

@@ -66,12 +66,8 @@ def _bar(one: Interval, axis: LogAxis, width: int, glyphs: Glyphs) -> str:
 def _scale(axis: LogAxis, width: int) -> str:
     """Numbers centred on their positions: 1 first, then others that fit."""
     cells = [" "] * width
-    ticks = [
-        (float(str(tick["text"])), round(axis(float(str(tick["text"]))))) for tick in axis.ticks()
-    ]
-    ticks.sort(key=lambda tick: (tick[0] != 1.0, abs(math.log(tick[0]))))
-    for number, place in [(1.0, round(axis(1.0))), *ticks]:
-        text = f"{number:.6g}"
+    for number in [1.0, *sorted(axis.ticks(), key=lambda tick: abs(math.log(tick)))]:
+        text, place = f"{number:.6g}", round(axis(number))
         start = min(max(place - (len(text) - 1) // 2, 0), width - len(text))
         around = cells[max(start - 2, 0) : start + len(text) + 2]
         if not "".join(around).strip():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flashbench.report import Report, report_one
-from flashbench.reports import course, limits, methods, speedups, times
+from flashbench.reports import course, memory, methods, roofline, speedups, times
 from flashbench.reports.figure import Figure
 from flashbench.runfile import Ceilings, RunFile
 from flashbench.table import Column, Document
@@ -66,10 +66,11 @@ def figures(report: Report, ceilings: Sequence[Ceilings]) -> list[Figure]:
     (data,) = report.data
     found: list[Figure] = []
     if report.comparisons:
-        found += [speedups.overview(report), speedups.by_shape(report)]
+        judged, over = speedups.judged(report), speedups.against(report)
+        found += [speedups.overview(judged, over), speedups.by_shape(judged, over)]
     found += [times.scaling(data, "rate"), times.scaling(data, "time")]
-    found += [times.distributions(report, data), limits.roofline(data, ceilings)]
-    found += [limits.memory(data), course.course(data.run)]
+    found += [times.distributions(report, data), roofline.of_run(data, ceilings)]
+    found += [memory.memory(data), course.course(data.run)]
     return [figure for figure in found if figure.panels]
 
 

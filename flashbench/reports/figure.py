@@ -35,8 +35,7 @@ class Axis:
         if self.marked:
             return [(number, f"{number:.6g}") for number in self.marked]
         if self.scale == "log":
-            texts = [str(tick["text"]) for tick in LogAxis(self.ends).ticks()]
-            numbers = [float(text) for text in texts]
+            numbers = LogAxis(self.ends).ticks()
             inside = [n for n in numbers if self.ends[0] <= n <= self.ends[1]]
             if len(inside) < 3 and self.ends[1] < 10 * self.ends[0]:
                 return _linear_ticks(*self.ends)

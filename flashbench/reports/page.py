@@ -1,7 +1,9 @@
 """The report as one HTML file: no script, no request, every text escaped."""
 
 from collections.abc import Sequence
+from importlib import resources
 
+import jinja2
 from markupsafe import Markup
 
 from flashbench.render.escape import printable
@@ -17,16 +19,27 @@ _MANY = 40  # more rows than these are folded
 def page(chapters: Sequence[Chapter], command: str, together: SideBySide | None = None) -> str:
     """Render the page. command: the one that makes the report again; together: the chapters side
     by side."""
-    # SVG that svg.py has escaped, and style sheets of our own.
-    values = {
-        "panels": lambda figure: [Markup(panel_svg(panel)) for panel in figure.panels],  # noqa: S704
-        "keys": _keys,
-        "light": Markup(LIGHT_STYLE),  # noqa: S704
-        "dark": Markup(DARK_STYLE),  # noqa: S704
-        "many": _MANY,
-    }
-    template = environment("flashbench.reports", printable).get_template("report.html")
-    return template.render(chapters=chapters, together=together, command=command, **values) + "\n"
+    made = with_figures(environment("flashbench.reports", printable))
+    values = {"chapters": chapters, "together": together, "command": command, "many": _MANY}
+    style = Markup(figure_style())  # noqa: S704 (ours)
+    return made.get_template("report.html").render(figure_style=style, **values) + "\n"
+
+
+def with_figures(made: jinja2.Environment) -> jinja2.Environment:
+    """Let these templates draw figures: {% from "figure.html" import drawn %}."""
+    assert made.loader is not None
+    made.loader = jinja2.ChoiceLoader([made.loader, jinja2.PackageLoader("flashbench.reports")])
+    # SVG that svg.py has escaped.
+    panels = lambda figure: [Markup(panel_svg(panel)) for panel in figure.panels]  # noqa: E731, S704
+    made.globals |= {"panels": panels, "keys": _keys}
+    return made
+
+
+def figure_style() -> str:
+    """The style sheet of figures; their page sets --soft."""
+    layout = (resources.files("flashbench.reports") / "templates" / "figure.css").read_text()
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ {DARK_STYLE} }}"
+    return f"{layout}{LIGHT_STYLE}\n{dark}\n"
 
 
 def _keys(figure: Figure) -> list[tuple[Markup, str]]:

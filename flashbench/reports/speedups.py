@@ -62,12 +62,12 @@ def shape_name(case: Case) -> str:
     return operations.of(case).shape_in_panel(case)
 
 
-def overview(report: Report, name: str = "speedups") -> Figure:
-    """A panel for each candidate, device, dtype and mask; its cases side by side, by work."""
-    found = judged(report)
+def overview(found: Sequence[Judged], over: str) -> Figure:
+    """A panel for each candidate, device, dtype and mask; its cases side by side, by work. over:
+    what the speed-ups are over."""
     return Figure(
-        name,
-        f"Speed-up over {against(report)}",
+        "speedups",
+        f"Speed-up over {over}",
         f"Each mark is a case, ordered by its number of operations. {_READ}",
         overview_panels(found, ends_of(found)) if found else [],
         ("speed-up",),
@@ -106,9 +106,8 @@ def overview_panels(found: Sequence[Judged], ends: Ends, prefix: str = "") -> li
     return panels
 
 
-def by_shape(report: Report, name: str = "speedups-by-shape") -> Figure:
+def by_shape(found: Sequence[Judged], over: str) -> Figure:
     """A row for each shape and a mark for each dtype, in panels of a device, mask and head dim."""
-    found = judged(report)
     dtypes = tuple(sorted({one.case.dtype for one in found}, key=_dtype_rank))
     several = len({one.comparison.candidate for one in found}) > 1
     groups: dict[tuple[str | int, ...], list[Judged]] = {}
@@ -122,9 +121,9 @@ def by_shape(report: Report, name: str = "speedups-by-shape") -> Figure:
         heading = ", ".join(filter(None, [*map(str, place[:2]), *titles_of(members[0].case)]))
         panels += row_panels(heading, [(one.case.dtype, one) for one in members], dtypes, ends)
     return Figure(
-        name,
-        f"Speed-up over {against(report)}, by shape and dtype",
-        f"{_caption(report)} {_READ}",
+        "speedups-by-shape",
+        f"Speed-up over {over}, by shape and dtype",
+        f"{operations.of_file([one.case for one in found]).shape_caption} {_READ}",
         panels,
         dtypes,
         _data(found),
@@ -191,10 +190,6 @@ def ends_of(found: Sequence[Judged]) -> Ends:
     low, high = min([*ratios, 0.98]), max([*ratios, 1.02])
     bounds = [end for one in found for end in one.ends if end]
     return log_ends([low, high, *(end for end in bounds if low / 1.25 < end < high * 1.25)])
-
-
-def _caption(report: Report) -> str:
-    return operations.of_file(report.data[0].run.cases).shape_caption
 
 
 def _summary(members: Sequence[Judged]) -> str:

@@ -23,17 +23,17 @@ SHAPES = ("circle", "square", "diamond", "up", "down", "cross")
 def style(colours: Sequence[str], ink: str, soft: str, grid: str, page: str) -> str:
     """The rules of one colour scheme."""
     found = [
-        f".plot text{{font:11px system-ui,sans-serif;fill:{ink}}}",
-        f".plot .t{{font-weight:600;font-size:12px}}.plot .a{{fill:{soft}}}",
-        f".plot .n{{paint-order:stroke;stroke:{page};stroke-width:3px}}",
-        f".plot .g{{stroke:{grid}}}.plot .r{{stroke:{ink};stroke-dasharray:3 2}}",
-        f".plot .f{{stroke:{ink};fill:none;stroke-width:1.5}}",
+        f".panel text{{font:11px system-ui,sans-serif;fill:{ink}}}",
+        f".panel .t{{font-weight:600;font-size:12px}}.panel .a{{fill:{soft}}}",
+        f".panel .n{{paint-order:stroke;stroke:{page};stroke-width:3px}}",
+        f".panel .g{{stroke:{grid}}}.panel .r{{stroke:{ink};stroke-dasharray:3 2}}",
+        f".panel .f{{stroke:{ink};fill:none;stroke-width:1.5}}",
     ]
     for number, colour in enumerate(colours):
-        found.append(f".plot .s{number}{{stroke:{colour};fill:{colour}}}")
-        found.append(f".plot .o{number}{{stroke:{colour};fill:{page}}}")
-        found.append(f".plot .l{number}{{stroke:{colour};fill:none}}")
-        found.append(f".plot .b{number}{{fill:{colour};fill-opacity:.35;stroke:none}}")
+        found.append(f".panel .s{number}{{stroke:{colour};fill:{colour}}}")
+        found.append(f".panel .o{number}{{stroke:{colour};fill:{page}}}")
+        found.append(f".panel .l{number}{{stroke:{colour};fill:none}}")
+        found.append(f".panel .b{number}{{fill:{colour};fill-opacity:.35;stroke:none}}")
     return "".join(found)
 
 
@@ -46,7 +46,7 @@ def panel_svg(panel: Panel) -> str:
     body, height = _panel(panel)
     summary = _text_of(f"{panel.title}. {panel.summary}")
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" aria-label="{summary}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="panel" role="img" aria-label="{summary}" '
         f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">{body}</svg>'
     )
 
@@ -63,7 +63,7 @@ def sheet(figure: Figure, columns: int = 2) -> str:
         heights[column] += height + _GAP
     width, height = columns * (WIDTH + _GAP), max(heights, default=0) + 48
     parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" '
+        '<svg xmlns="http://www.w3.org/2000/svg" class="panel" role="img" '
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
         f"<title>{_text_of(figure.title)}</title><desc>{_text_of(figure.caption)}</desc>",
         f'<style>{LIGHT_STYLE}</style><rect width="{width}" height="{height}" fill="#fff"/>',
@@ -89,7 +89,7 @@ def legend(series: Sequence[str], x: float = 8, y: float = 14) -> str:
 def key_svg(series: int) -> str:
     """The mark of a series, for the legend of a page."""
     return (
-        '<svg xmlns="http://www.w3.org/2000/svg" class="plot key" aria-hidden="true" '
+        '<svg xmlns="http://www.w3.org/2000/svg" class="panel key" aria-hidden="true" '
         f'width="14" height="14">{_shape(series, 7, 7, 4, filled=True)}</svg>'
     )
 

@@ -14,6 +14,7 @@ from flashbench.baseline_names import is_default
 from flashbench.history.model import Change, History, Points, Series
 from flashbench.history.profiles import Kept
 from flashbench.render.escape import printable
+from flashbench.reports.figure import Figure
 from flashbench.site.case_names import baseline_of, in_short, known_case
 from flashbench.table import Document
 
@@ -52,31 +53,17 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """A case in a device's pictures. flops, bytes: of one call; seconds: ours. speedup: value, low,
-    high, above 1 is faster; an unbounded end is None."""
-
-    case: str
-    candidate: str
-    dtype: str
-    verdict: str
-    seconds: float
-    flops: float
-    bytes: float
-    speedup: tuple[float, float | None, float | None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Latest:
     """The newest commit with a run file on a machine's device. commit: its index; processor: the
-    device's own name; percentiles: of every candidate, if there is a run file."""
+    device's own name; figures: of its speed-ups, and a roofline where roofs are known; percentiles:
+    of every candidate, if there is a run file."""
 
     machine: str
     device: str
     processor: str
     commit: int
     table: Document
-    spots: tuple[Spot, ...] = ()
+    figures: tuple[Figure, ...] = ()
     percentiles: Document | None = None
 
 

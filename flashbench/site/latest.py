@@ -2,15 +2,16 @@
 
 from pathlib import Path
 
-from flashbench.case import Case
 from flashbench.errors import InvalidInputError
 from flashbench.history import record
 from flashbench.history.model import History
+from flashbench.machine import identify
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.report import report_one
+from flashbench.reports import roofline, speedups
 from flashbench.run_reader import load
 from flashbench.site.content import Latest
-from flashbench.site.samples import from_results, newest, spot
+from flashbench.site.samples import from_results, newest
 from flashbench.views import detail, speedup
 
 
@@ -39,16 +40,15 @@ def latest_table(file: Path, machine: str, commit: int, device: str) -> Latest:
     run = load(file)
     report = report_one(run)
     (data,) = report.data
-    spots = []
-    for comparison, verdict in report.judged:
-        candidate, case = data.candidate_index[comparison.candidate], comparison.case
-        assert isinstance(case, Case)
-        median = data.median_us(candidate, data.case_index[case.id])
-        spots += spot(case, comparison, verdict, None if median is None else median / 1e6)
+    figures = [speedups.by_shape(speedups.judged(report), speedups.against(report))]
+    processor, threads = identify(run.environment, device)
+    roofs = [*run.ceilings, *roofline.data_sheet(device, processor)]
+    if any(one.key == (device, processor, threads) for one in roofs):
+        figures.append(roofline.of_run(data, roofs))
     named = run.environment.gpu if device == "cuda" else run.environment.cpu
     table = speedup.document(report)
     percentiles = detail.document(report)
-    return Latest(machine, device, named or device, commit, table, tuple(spots), percentiles)
+    return Latest(machine, device, named or device, commit, table, tuple(figures), percentiles)
 
 
 def _run_file(

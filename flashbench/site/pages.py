@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 import numpy as np
 
 from flashbench.history.model import Change, Gap, Machine
-from flashbench.site import pictures
 from flashbench.site.case_names import in_words
 from flashbench.site.commit_pages import CommitPages, measured_on
 from flashbench.site.content import (
@@ -195,8 +194,7 @@ def _machine(content: Content, machine: Machine) -> dict[str, Any]:
                     "processor": latest.processor,
                     "table": _verdict_first(latest.table),
                     "percentiles": latest.percentiles,
-                    "speedups": pictures.speedups(latest.spots),
-                    "roofline": pictures.roofline(latest.spots, latest.processor),
+                    "figures": latest.figures,
                 }
             )
     broken = [

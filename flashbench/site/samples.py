@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from flashbench.case import Case
-from flashbench.comparison import Comparison
 from flashbench.damage import UNREADABLE
 from flashbench.history import asv_row, names
 from flashbench.history.asv_row import Cell
@@ -20,10 +18,10 @@ from flashbench.other_tools import document as documents
 from flashbench.other_tools.asv_file import Decoder, damaged
 from flashbench.other_tools.judge import judge_alone
 from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE
+from flashbench.reports.roofline import Timed, data_sheet, roofline
+from flashbench.reports.speedups import Judged, against, by_shape
 from flashbench.site.case_names import known_case
-from flashbench.site.content import Latest, Spot
-from flashbench.table import finite_exp
-from flashbench.verdict import Outcome, Verdict
+from flashbench.site.content import Latest
 from flashbench.views import other_tools as view
 
 
@@ -51,26 +49,6 @@ def newest(history: History, machine: str, device: str) -> Place | None:
         if _is_shown(one, machine, device) and one.ratio is not None and len(one.ratio)
     ]
     return max(places, key=lambda place: place.commit, default=None)
-
-
-def spot(case: Case, comparison: Comparison, verdict: Verdict, seconds: float | None) -> list[Spot]:
-    """The comparison's spots in the pictures: one, or none without a speed."""
-    shift = comparison.shift
-    value = finite_exp(shift.value) if shift else None
-    if seconds is None or shift is None or value is None or verdict.outcome is Outcome.WRONG:
-        return []
-    return [
-        Spot(
-            case=case.id,
-            candidate=comparison.candidate,
-            dtype=case.dtype,
-            verdict=verdict.outcome.value,
-            seconds=seconds,
-            flops=case.flops,
-            bytes=case.bytes,
-            speedup=(value, finite_exp(shift.low), finite_exp(shift.high)),
-        )
-    ]
 
 
 def from_results(
@@ -105,14 +83,20 @@ def from_results(
     judged = judge_alone(one, tolerance=DEFAULT_TOLERANCE, alpha=DEFAULT_ALPHA)
     if judged is None:
         return None
-    spots = []
+    found, timed = [], []
     for pair, (comparison, verdict) in zip(judged.pairs, judged.report.judged, strict=True):
-        known = known_case(pair.name)
-        if known is not None and pair.b is not None and len(pair.b.times):
+        known, shift = known_case(pair.name), comparison.shift
+        if known is not None and shift is not None and pair.b is not None and len(pair.b.times):
+            found.append(Judged(known, comparison, verdict, shift))
             seconds = float(np.median(pair.b.times.values))
-            spots += spot(known, comparison, verdict, seconds)
+            timed.append(Timed(known, comparison.candidate, seconds))
+    figures = [by_shape(found, against(judged.report))] if found else []
+    roofs = data_sheet(device, processor)
+    if roofs and timed:
+        candidates = tuple(dict.fromkeys(one.candidate for one in timed))
+        figures.append(roofline(timed, candidates, {device: roofs[0]}, {device: processor}))
     table = view.document(judged)
-    return Latest(machine.name, device, processor or device, place.commit, table, tuple(spots))
+    return Latest(machine.name, device, processor or device, place.commit, table, tuple(figures))
 
 
 def _cells(folder: Path, commit: str, environment: str) -> dict[str, dict[tuple[str, ...], Cell]]:

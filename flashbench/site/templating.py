@@ -10,6 +10,7 @@ import jinja2
 
 from flashbench import __version__
 from flashbench.render.html import environment
+from flashbench.reports.page import figure_style, with_figures
 from flashbench.site.content import Content, shown
 
 NAVIGATION = (
@@ -33,7 +34,8 @@ def page(template: str, path: str, content: Content, values: dict[str, Any]) -> 
 
 def static_files() -> dict[str, bytes]:
     """Style sheets, scripts and pictures, by their file in the site."""
-    return {f"static/{file.name}": file.read_bytes() for file in _files("static")}
+    files = {f"static/{file.name}": file.read_bytes() for file in _files("static")}
+    return files | {"static/figures.css": figure_style().encode()}
 
 
 @cache
@@ -53,6 +55,6 @@ def _files(folder: str) -> list[Traversable]:
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = environment("flashbench.site", shown)
+    made = with_figures(environment("flashbench.site", shown))
     made.globals |= {"navigation": NAVIGATION, "version": __version__}
     return made

@@ -15,6 +15,7 @@ from pages.sample import BROKEN, CASES, COMMITS, HOSTILE, STEP, content
 
 from flashbench.errors import InvalidInputError
 from flashbench.history.model import Points
+from flashbench.reports.roofline import data_sheet
 from flashbench.revisions.commits import Commit
 from flashbench.site import encode, pages
 from flashbench.site.commit_pages import CommitPages
@@ -27,7 +28,6 @@ from flashbench.site.content import (
     machine_page,
     shown,
 )
-from flashbench.site.pictures import peak_of, roofline, speedups
 from flashbench.site.project_name import project_name
 from flashbench.site.publish import publish
 from flashbench.site.standings import standings
@@ -268,40 +268,28 @@ def test_machines_of_like_names_have_pages_of_their_own() -> None:
 
 def test_peaks_are_of_the_device_that_is_meant() -> None:
     """An H200 is no H20, an L40 no L4; of a CPU, whose roofs are not known, nothing is drawn."""
-    assert peak_of("NVIDIA H200") is not None
-    assert peak_of("NVIDIA A100-SXM4-80GB") is not None
-    assert peak_of("NVIDIA H20") is None
-    assert peak_of("NVIDIA L40S") is None
+    for name in ("NVIDIA H200", "NVIDIA A100-SXM4-80GB"):
+        assert len(data_sheet("cuda", name)) == 1
+    assert [*data_sheet("cuda", "NVIDIA H20"), *data_sheet("cuda", "NVIDIA L40S")] == []
+    assert data_sheet("cpu", "L4") == []
     for latest in SAMPLE.latest:
-        picture = roofline(latest.spots, latest.processor)
-        assert (picture is None) is (latest.device == "cpu")
-        if picture is not None:
-            assert picture["roofs"]
-            assert len(picture["dots"]) == len(latest.spots)
+        drawn = [figure.name for figure in latest.figures]
+        assert drawn == ["speedups-by-shape", "roofline"][: 1 + (latest.device == "cuda")]
 
 
-def test_a_picture_has_the_intervals_of_the_table() -> None:
-    """A case without an interval has no line; what is endless or leaves the picture ends at its
-    edge with an arrow; both are said, and how the speed-ups of graphs differ."""
-    latest = SAMPLE.latest[0]
-    intervals = [(1.1, 1.0, 1.2), (1.1, None, None), (1.1, 1.0, 90.0), (1.1, None, 1.2)]
-    spots = tuple(replace(latest.spots[0], speedup=one) for one in intervals)
-    bounded, none, long, endless = (row["whisker"] for row in speedups(spots)["rows"])
-    assert 0 < bounded["low"] < bounded["high"] < 100
-    assert none is None
-    assert (long["low"], long["high"], long["open_low"], long["open_high"]) == (
-        bounded["low"],
-        100,
-        False,
-        True,
-    )
-    assert (endless["low"], endless["open_low"], endless["open_high"]) == (0, True, False)
-    for some, open_, without in ((spots[:1], 0, 0), (spots[1:2], 0, 1), (spots, 2, 1)):
-        text = _machine_page(replace(latest, spots=some))
-        assert text.count('class="open"') == open_
-        assert ("with an arrow where it leaves the picture" in text) is bool(open_)
-        assert ("A case without a line has no interval" in text) is bool(without)
+def test_a_machine_page_draws_its_cases() -> None:
+    """Every case of the table has a mark with its interval and verdict in words; how the speed-ups
+    of graphs differ is said."""
+    for latest in SAMPLE.latest:
+        text = _machine_page(latest)
+        rows = [row for row in latest.table.rows if row["verdict"].text == "FASTER"]
+        for row in rows:
+            words = f"<title>{row['case'].text}: {row['speedup'].text} FASTER</title>"
+            assert words in text
         assert "graphs and the pages of commits have the median of the launches" in text
+        assert ("from the data sheet of NVIDIA H200: bf16 989.4" in text) is (
+            latest.device == "cuda"
+        )
 
 
 def _machine_page(latest: Latest) -> str:

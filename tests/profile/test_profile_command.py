@@ -226,13 +226,14 @@ def test_damaged_profiles(
 def test_names_in_the_picture_are_escaped(tmp_path: Path) -> None:
     """Candidates are called as users, or files, say."""
     from flashbench.profile.roofline import roofline
-    from flashbench.views.roofline import svg
+    from flashbench.reports.roofline import profiled
+    from flashbench.reports.svg import sheet
 
     profile = model.load(GPU)
     profile.subjects[0].candidate.name = "<script>&"
     line = roofline(profile)
     assert line is not None
-    drawn = svg(line, 'a "case" <b>')
+    drawn = sheet(profiled(line, 'a "case" <b>'))
     ElementTree.fromstring(drawn)  # noqa: S314  # our own
     assert "<script>" not in drawn
 

@@ -7,7 +7,8 @@ import pytest
 
 from flashbench.profile import model
 from flashbench.profile.roofline import Roofline, roofline, text
-from flashbench.views.roofline import svg
+from flashbench.reports.roofline import profiled
+from flashbench.reports.svg import sheet
 
 GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
 
@@ -65,4 +66,4 @@ def test_the_roof_of_the_cache_is_drawn_where_it_is_higher(profile: model.CasePr
     for rate, lines in ((0.9, 0), (1.5, 1)):
         cached = rate * ceilings.bytes_per_second
         profile.ceilings = msgspec.structs.replace(ceilings, cached_bytes_per_second=cached)
-        assert svg(drawn(profile), "case").count('class="cached"') == lines
+        assert sheet(profiled(drawn(profile), "case")).count('stroke-dasharray="5 3"/>') == lines

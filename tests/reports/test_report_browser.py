@@ -85,7 +85,7 @@ def test_it_prints(browser: "Browser", folder: Path) -> None:
     page = visited.open("r.html")
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert page.locator("svg.plot text.t").first.evaluate("e => getComputedStyle(e).fill") == (
+    assert page.locator("svg.panel text.t").first.evaluate("e => getComputedStyle(e).fill") == (
         "rgb(27, 31, 36)"
     )
     heights = page.locator("svg[role=img]").evaluate_all("a => a.map(e => e.clientHeight)")

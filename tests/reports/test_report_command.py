@@ -104,7 +104,7 @@ def test_a_page_has_all_parts(page: str) -> None:
     for number in (1, 2):
         parts = {f"run{number}-{name}" for name in FIGURES | {"tables", "facts", "methods"}}
         assert parts <= set(ids)
-    assert page.count('role="img" aria-label="') == page.count('class="plot" role="img"') > 20
+    assert page.count('role="img" aria-label="') == page.count('class="panel" role="img"') > 20
     assert "geometric mean of ours: 0.990 [0.989, 0.991] over 4 cases" in page
     assert "We measured ours against sdpa" in page
     assert "joint confidence of 95 % for 4 comparisons" in page
@@ -237,7 +237,7 @@ def test_measured_roofs_are_drawn(tmp_path: Path) -> None:
     save(run, tmp_path / "with.json")
     for arguments in ((GOLDEN / "a.json", "--roofs", "peaks.json"), ("with.json",)):
         text = forks.run(("report", *arguments), tmp_path).stdout
-        assert "Roofs of cpu fp16, measured on Test CPU at 2026-01-02: 0.1000 TFLOP/s" in text
+        assert "Roofs of cpu, measured on Test CPU at 2026-01-02: fp16 0.1000 TFLOP/s" in text
         assert "No roof" not in text
         assert '<polyline class="f"' in text
     text = forks.run(("report", GOLDEN / "a.json", "--roofs", "others.json"), tmp_path).stdout
