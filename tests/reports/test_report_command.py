@@ -108,7 +108,7 @@ def test_a_page_has_all_parts(page: str) -> None:
     assert "geometric mean of ours: 0.990 [0.989, 0.991] over 4 cases" in page
     assert "We measured ours against sdpa" in page
     assert "joint confidence of 95 % for 4 comparisons" in page
-    assert "No roof for cpu fp16: the peaks of Test CPU with 2 threads are not known here" in page
+    assert "No roof for cpu fp16, fp32: the peaks of Test CPU with 2 threads are not known" in page
 
 
 def test_run_files_stand_side_by_side(tmp_path: Path) -> None:
@@ -237,11 +237,11 @@ def test_measured_roofs_are_drawn(tmp_path: Path) -> None:
     save(run, tmp_path / "with.json")
     for arguments in ((GOLDEN / "a.json", "--roofs", "peaks.json"), ("with.json",)):
         text = forks.run(("report", *arguments), tmp_path).stdout
-        assert "Roofs of cpu, measured on Test CPU at 2026-01-02: fp16 0.1000 TFLOP/s" in text
+        assert "Roofs of cpu, measured on Test CPU at 2026-01-02: fp16 0.1000, fp32 0.2000 TFLOP" in text
         assert "No roof" not in text
         assert '<polyline class="f"' in text
     text = forks.run(("report", GOLDEN / "a.json", "--roofs", "others.json"), tmp_path).stdout
-    assert "No roof for cpu fp16: the peaks of Test CPU with 2 threads are not known" in text
+    assert "No roof for cpu fp16, fp32: the peaks of Test CPU with 2 threads are not known" in text
     assert '<polyline class="f"' not in text
 
 
