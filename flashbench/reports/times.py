@@ -18,6 +18,7 @@ from flashbench.views.detail import MIN_BOOTSTRAP
 FloatArray = NDArray[np.float64]
 MOST_DRAWN = 24  # cases whose distributions are drawn
 _BINS = 60
+_SPAN = 8  # between rates on an axis that begins at 0
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -138,6 +139,8 @@ def scaling(data: LaunchData, what: str) -> Figure:
             lengths = [operation.scale(case) for case in cases]
             x_axis = Axis(operation.scales_with, "log", log_ends(lengths), marked=tuple(lengths))
             y_axis = Axis(_UNITS[what], "log", log_ends(values))
+            if what == "rate" and max(values) < _SPAN * min(values):  # lengths of bars, as it were
+                y_axis = Axis(_UNITS[what], "linear", (0.0, 1.08 * max(values)))
             panels.append(Panel(title, x_axis, y_axis, marks, _scaling_summary(marks, names)))
     caption = (
         "Median over launches, with its 95 % interval where there are six or more. Where one "
