@@ -11,6 +11,10 @@ from flashbench.scoring import DTYPE_CODES
 from flashbench.tensor_memory import not_dense
 
 MIN_HEAD_DIM, MAX_HEAD_DIM, HEAD_DIM_STEP = 32, 256, 8
+NO_DROPOUT = (
+    "dropout_p must be 0, got {}; to evaluate pass 0 (dropout_p=p if self.training else 0), to "
+    "train with dropout call torch.nn.functional.scaled_dot_product_attention"
+)
 
 _DTYPE_NAMES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 _LARGEST_SCALE = torch.finfo(torch.float32).max

@@ -22,6 +22,7 @@ from flashbench.supported import (
     HEAD_DIM_STEP,
     MAX_HEAD_DIM,
     MIN_HEAD_DIM,
+    NO_DROPOUT,
     require_options,
     require_tensors,
 )
@@ -52,13 +53,15 @@ def attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    *,
     attn_mask: "CausalMask | None" = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
+    *,
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(scale * q k^T) v, as `torch.nn.functional.scaled_dot_product_attention` defines it.
+    """softmax(scale * q k^T) v, as `torch.nn.functional.scaled_dot_product_attention` defines it,
+    with its arguments in its order.
 
     q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim), any strides; or
     all three without the batch dimension. One dtype (float32 on the CPU; float16, bfloat16) and
@@ -68,6 +71,7 @@ def attention(
     attn_mask: a causal mask of torch.nn.attention.bias: `causal_lower_right(q_len, k_len)`, or
         `CausalVariant.LOWER_RIGHT` alone, hides j > i + k_len - q_len (aligned at the bottom
         right); a row that sees no key is zeros. No other mask is supported.
+    dropout_p: must be 0.
     scale: 1 / sqrt(head_dim) unless given.
     enable_gqa: let heads be a multiple of kv_heads; query head h reads kv head
         h // (heads / kv_heads).
@@ -76,6 +80,8 @@ def attention(
     gradients have the same bits in every run; on a CPU they always have.
     Raises TypeError or ValueError naming the argument that is not supported.
     """
+    if dropout_p != 0.0:
+        raise ValueError(NO_DROPOUT.format(dropout_p))
     if _is_compiling():
         return _compiled_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
     if (

@@ -1,5 +1,7 @@
 """flashbench.attention from a user's view: its semantics and its refusals."""
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -37,6 +39,24 @@ def test_means_what_sdpa_means(mask: dict[str, Any]) -> None:
     arguments = {**mask, "scale": 0.3, "enable_gqa": True}
     expected = scaled_dot_product_attention(q, k, v, **arguments)
     torch.testing.assert_close(attention(q, k, v, **arguments), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_takes_sdpas_arguments() -> None:
+    """In SDPA's order, with its defaults; by keyword alone where SDPA takes no other."""
+    (theirs,) = torch._C._jit_get_schemas_for_operator("aten::scaled_dot_product_attention")
+    own = list(inspect.signature(attention).parameters.values())
+    assert [(one.name, one.default, one.kind is one.KEYWORD_ONLY) for one in own][3:] == [
+        (one.name, one.default_value, one.kwarg_only) for one in theirs.arguments
+    ][3:]
+
+
+@pytest.mark.parametrize("call", [attention, torch.compile(attention, backend="eager")])
+def test_dropout_is_refused(call: Callable[..., torch.Tensor]) -> None:
+    """Eager and compiled, with what to do instead."""
+    q, k, v = _qkv(2, 4, 8, 32)
+    assert torch.equal(call(q, k, v, None, 0.0, True), attention(q, k, v, is_causal=True))
+    with pytest.raises(ValueError, match=r"^dropout_p must be 0, got 0\.1; .* if self\.training"):
+        call(q, k, v, dropout_p=0.1)
 
 
 def test_a_variant_alone_fits_any_lengths() -> None:
