@@ -166,11 +166,10 @@ def _checked_attention(
     """`attention` for everything that `plain_attention` in csrc/tensor_call.h does not handle."""
     q, k, v = plain("q", q), plain("k", k), plain("v", v)
     if q.dim() == 3 and k.dim() == 3 and v.dim() == 3:
-        batched = (x.unsqueeze(0) for x in (q, k, v))
-        out = attention(
-            *batched, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
-        )
-        return out.squeeze(0)
+        q, k, v = (x.unsqueeze(0) for x in (q, k, v))
+        return attention(
+            q, k, v, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+        ).squeeze(0)
     require_options(is_causal, scale, enable_gqa)
     require_tensors(q, k, v, enable_gqa)
     scoring = Scoring(*alignment(attn_mask, is_causal, q, k), scale)

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import textwrap
 from typing import Literal, get_args
 
 Status = Literal[
@@ -43,7 +44,8 @@ _SIGNS: tuple[tuple[Status, str], ...] = (
     ("compile error", rf"^(?:{_COMPILER}): (fatal )?error: "),
     ("compile error", r"^[\w./+-]+: (fatal )?error: .*\n+compilation terminated"),
     ("compile error", r"ptxas (fatal|error)|nvcc (fatal|error)|internal compiler error"),
-    ("build error", r"CMake Error|^(flashbench: |error: |[\w.]*(Error|Exception)(: |$))"),
+    ("build error", r"CMake Error|^[\w./-]*\bmeson\.build:\d+:\d+: ERROR: |^[\w-]+: error: "),
+    ("build error", r"^(flashbench: |error: |[\w.]*(Error|Exception)(: |$))"),
 )
 
 # What compilers and linkers print: the first of these in the log is the reason, later ones may
@@ -84,6 +86,10 @@ _OF_CMAKE_ERROR = re.compile(
     r"^(CMake Error\b[^\n]*[:t])\n+((?:[ \t]+\S[^\n]*\n+)+|\S[^\n]*:\d+:[ \t]*\n[^\n]+\n)",
     re.MULTILINE,
 )
+# What a backend has printed, which pip sets apart from its own words.
+_OF_BACKEND = re.compile(
+    r"╰─> \[\d+ lines of output\]\n(.*?)^ *\[end of output\]", re.M | re.DOTALL
+)
 # Languages and generators.
 _OF_CMAKE = {
     "C": ("cc", "gcc", "clang"),
@@ -96,6 +102,8 @@ _OF_CMAKE = {
 
 def diagnose(log: str) -> tuple[Status, str]:
     """The status of a failed build and the first lines that explain it, from its whole output."""
+    if inner := _OF_BACKEND.search(log):
+        log = textwrap.dedent(inner[1])
     found = [
         (status, log.rfind("\n", 0, match.start()) + 1)
         for status, pattern in _SIGNS

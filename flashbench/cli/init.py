@@ -11,11 +11,10 @@ from flashbench.pyproject import read_pyproject, table_of
 from flashbench.render.escape import printable
 
 if TYPE_CHECKING:
-    from flashbench.init.functions import Function
-    from flashbench.init.project import FoundBuild
     from flashbench.init.trial import Trial
     from flashbench.revisions import Built
 
+_TRIED = 4  # functions, if the likelier ones cannot be built or called
 _OTHER = (
     "for another kernel write an operation (docs/operations.md), then [tool.flashbench.project] "
     'with callable = "module:function" and operation = "module:name"'
@@ -43,8 +42,10 @@ def command(wanted: str | None) -> int:
     """
     from flashbench.init.functions import functions
     from flashbench.init.project import build_of, has_asv
+    from flashbench.init.trial import Trial
     from flashbench.preflight.source.tree import read_tree
     from flashbench.revisions import git
+    from flashbench.revisions.check import Checker
 
     root = git.root_of(Path.cwd())
     _refuse_settings(root)
@@ -52,12 +53,14 @@ def command(wanted: str | None) -> int:
     found = [one for one in functions(tree) if wanted in (None, f"{one.module}:{one.name}")]
     if not found:
         return _nothing(wanted, has_asv(tree))
-    function, build = found[0], build_of(tree, found[0])
-    _say("found", f"{function.label}, {function.file}:{function.line}")
-    for other in found[1:4]:
-        _say("", f"also {other.label}, {other.file}:{other.line}")
-    _say("build", " ".join(build.command) or "nothing to build before it is imported")
-    return _finish(root, function, build)
+    with Checker() as checker:
+        first, *others = (Trial(root, one, build_of(tree, one), checker) for one in found[:_TRIED])
+        for trial in (first, *others):
+            if trial.adapter.exists():
+                raise InvalidInputError(
+                    f"{trial.adapter}: exists; move it, init writes an adapter there"
+                )
+        return _finish(*_measurable(first, [one for one in others if one.is_likely]))
 
 
 def _refuse_settings(root: Path) -> None:
@@ -82,34 +85,35 @@ def _nothing(wanted: str | None, asv: str) -> int:
     return Exit.PASS
 
 
-def _finish(root: Path, function: "Function", build: "FoundBuild") -> int:
-    """Write the files, try them, say what is next."""
-    from flashbench.init.adapter_text import unknown
-    from flashbench.init.trial import Trial
-    from flashbench.revisions.check import Checker
+def _measurable(first: "Trial", others: "list[Trial]") -> "tuple[Trial, Built | None]":
+    """The first function that can be built and called, with what a try says; if there is none, or
+    if only an edit would tell, the likeliest."""
+    for trial in (first, *others):
+        function = trial.function
+        _say("found", f"{function.label}, {function.file}:{function.line}")
+        _say("build", " ".join(trial.build.command) or "nothing to build before it is imported")
+        if trial.unknown:
+            trial.write({})
+            return trial, None
+        built = trial.measurable()
+        _tell_outcome("WORKTREE", built)
+        if built.status in ("built", "wrong result"):
+            return trial, built
+        trial.undo()
+    first.write({})
+    return first, built
 
-    with Checker() as checker:
-        return _tried(Trial(root, function, build, checker), unknown(function))
 
-
-def _tried(trial: "Trial", unknown: list[str]) -> int:
-    """unknown: parameters that the adapter cannot pass before an edit."""
+def _finish(trial: "Trial", built: "Built | None") -> int:
+    """Say what is next, if anything works after trying commits. built: the working tree's."""
     name = trial.adapter.relative_to(trial.root)
-    if trial.adapter.exists():
-        raise InvalidInputError(f"{trial.adapter}: exists; move it, init writes an adapter there")
-    if unknown:
-        trial.write({})
-        _say("wrote", f"{name}, [tool.flashbench.project]")
-        _say("edit", f"{name}: say what {', '.join(unknown)} is")
-        _say("next", "flashbench build WORKTREE HEAD")
-        return Exit.NOT_MEASURED
-    built = trial.measurable()
     _say("wrote", f"{name}, [tool.flashbench.project]")
-    _tell_outcome("WORKTREE", built)
-    if built.status != "built":
-        _say("edit", f"{name}, or the settings")
+    if built is None or built.status != "built":
+        what = f": say what {', '.join(trial.unknown)} is" if built is None else ", or the settings"
+        _say("edit", f"{name}{what}")
         _say("next", "flashbench build WORKTREE HEAD")
-        return Exit.REGRESSION if built.status == "wrong result" else Exit.NOT_MEASURED
+        wrong = built is not None and built.status == "wrong result"
+        return Exit.REGRESSION if wrong else Exit.NOT_MEASURED
     commits = {text: trial.at(text) for text in ("HEAD", "HEAD~1")}
     for text, found in commits.items():
         if found is not None:

@@ -24,7 +24,7 @@ from {module} import {name} as function
 
 
 def attention(q, k, v, is_causal=False):
-{refusals}    return function({arguments}){result}
+{refusals}    return {result}
 '''
 _C = '''\
 """flashbench calls {name} by this module, with the signature of torch's SDPA."""
@@ -43,8 +43,6 @@ def pointer(x):
 
 
 def attention(q, k, v, is_causal=False):
-    if q.dtype != torch.float32 or q.device.type != "cpu":
-        raise NotImplementedError("float32 on CPUs alone")
 {refusals}    b, h, n, d = q.shape
     m = k.shape[2]
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
@@ -52,6 +50,10 @@ def attention(q, k, v, is_causal=False):
 {call}
     return out
 '''
+_FLOATS = """\
+    if q.dtype != torch.float32 or q.device.type != "cpu":
+        raise NotImplementedError("float32 on CPUs alone")
+"""
 _NO_MASK = """\
     if is_causal:
         raise NotImplementedError("no causal mask")
@@ -64,22 +66,29 @@ def adapter(function: Function, library: str = "", *, transposed: bool = False) 
     relative to the adapter. transposed: the function wants (batch, length, heads, head dim)."""
     if not function.module:
         return _of_c(function, library)
+    turned = ".transpose(1, 2)" if transposed else ""
     causal = _causal(function)
-    arguments = [f"{one}.transpose(1, 2)" if transposed else one for one in ("q", "k", "v")]
+    arguments = [f"{one}{turned}{'.numpy()' if function.numpy else ''}" for one in "qkv"]
     if causal:  # of C++ names may not be bound
-        arguments.append("is_causal" if function.parameters[0].type else f"{causal}=is_causal")
+        by_place = function.parameters[3].type and function.parameters[3].name == causal
+        arguments.append("is_causal" if by_place else f"{causal}=is_causal")
+    called = f"function({', '.join(arguments)})"
     return _PYTHON.format(
         name=function.name,
         module=function.module,
-        refusals="" if causal else _NO_MASK,
-        arguments=", ".join(arguments),
-        result=".transpose(1, 2)" if transposed else "",
+        refusals=_refusals(function),
+        result=(f"torch.from_numpy({called})" if function.numpy else called) + turned,
     )
 
 
 def unknown(function: Function) -> list[str]:
     """Parameters of a C function whose meaning must be written by hand."""
     return [one.name for one in function.parameters if not function.module and not _given(one)]
+
+
+def _refusals(function: Function) -> str:
+    floats = _FLOATS if function.numpy or not function.module else ""
+    return floats + ("" if _causal(function) else _NO_MASK)
 
 
 def _causal(function: Function) -> str:
@@ -100,7 +109,7 @@ def _of_c(function: Function, library: str) -> str:
     return _C.format(
         name=function.name,
         library=library,
-        refusals="" if _causal(function) else _NO_MASK,
+        refusals=_refusals(function),
         call="\n".join(f"    {line}" for line in lines),
     )
 

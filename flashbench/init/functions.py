@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from flashbench.preflight.source.setup_script import script_of
+from flashbench.preflight.source.python_modules import built, packages_of
 from flashbench.preflight.source.tree import SourceTree
 
 _QKV = ({"q", "query", "queries", "qs"}, {"k", "key", "keys", "ks"}, {"v", "value", "values", "vs"})
@@ -20,6 +20,9 @@ _ASIDE = re.compile(
 _DEFINED = re.compile(
     r"^[ \t]*([A-Za-z_][\w:<>, \t*&]{0,200}?)\b(\w+)\s*\(([^(){};]*)\)\s*\{", re.MULTILINE
 )
+_TEMPLATE = re.compile(r"<[^<>]*>")
+_NUMPY = re.compile(r"^\s*(?:import|from) numpy\b|pybind11/numpy\.h|nanobind/ndarray\.h", re.M)
+_TORCH = re.compile(r"^\s*(?:import|from) torch\b|torch/", re.M)
 _BOUND = re.compile(r"\bm\w*\.def\(\s*\"(\w+)\"\s*,\s*&?\s*(?:\w+::)*(\w+)")
 
 
@@ -38,7 +41,7 @@ class Parameter:
 @dataclass(frozen=True)
 class Function:
     """A function that may be the one to measure. module, path: its dotted module and the import
-    root; of C, which is loaded by ctypes, no module. bound: of an extension module."""
+    root; of C, which is loaded by ctypes, no module. numpy: whether it takes NumPy's arrays."""
 
     file: str
     line: int
@@ -46,6 +49,7 @@ class Function:
     parameters: tuple[Parameter, ...]
     module: str = ""
     path: str = "."
+    numpy: bool = False
 
     @property
     def label(self) -> str:
@@ -53,10 +57,14 @@ class Function:
         return f"{self.module + ':' if self.module else ''}{self.name}({words})"
 
     @property
+    def is_aside(self) -> bool:
+        return bool(_ASIDE.search(self.file))
+
+    @property
     def rank(self) -> tuple[int, ...]:
         """Better ones first: not aside, with a telling name, in Python, public, near the root."""
         return (
-            bool(_ASIDE.search(self.file)),
+            self.is_aside,
             not self.module,
             not _NAMED.search(self.name),
             self.name.startswith("_"),
@@ -90,7 +98,11 @@ def _python(tree: SourceTree) -> Iterator[Function]:
                 if _takes_qkv(parameters):
                     path, dotted = _importable(tree, file)
                     place = file, node.lineno, node.name, tuple(parameters)
-                    yield Function(*place, dotted, path)
+                    yield Function(*place, dotted, path, _of_numpy(text))
+
+
+def _of_numpy(text: str) -> bool:
+    return bool(_NUMPY.search(text) and not _TORCH.search(text))
 
 
 def _importable(tree: SourceTree, file: str) -> tuple[str, str]:
@@ -110,20 +122,25 @@ def _native(tree: SourceTree) -> Iterator[Function]:
         source = tree.read(file)
         bound = {match[2]: match[1] for match in _BOUND.finditer(source.text)}
         for match in _DEFINED.finditer(source.code):
-            parameters = [_parameter(text) for text in match[3].split(",") if text.strip()]
+            listed = _TEMPLATE.sub("", _TEMPLATE.sub("", match[3])).split(",")
+            parameters = [_parameter(text) for text in listed if text.strip()]
             if not _takes_qkv(parameters) or "static" in match[1]:
                 continue
             place = file, source.line_of(match.start(2))
             if match[2] in bound and modules:
-                yield Function(*place, bound[match[2]], tuple(parameters), modules[0])
+                name, numpy = bound[match[2]], _of_numpy(source.text)
+                yield Function(*place, name, tuple(parameters), modules[0], numpy=numpy)
             elif parameters[0].is_pointer and not file.endswith(".cu"):
                 yield Function(*place, match[2], tuple(parameters))
 
 
 def extension_modules(tree: SourceTree) -> list[str]:
-    """Modules that setup.py builds."""
-    found = script_of(tree, "setup.py").modules() if "setup.py" in tree.files else []
-    return [one.text for one in found if one.sure]
+    """Modules that the build makes, each in the package that imports it."""
+    packages = {one.name: one.package for one in packages_of(tree).imports()}
+    return [
+        f"{packages[name]}.{name}" if "." not in name and packages.get(name) else name
+        for name in built(tree).modules
+    ]
 
 
 def _parameter(text: str) -> Parameter:

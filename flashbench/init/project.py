@@ -7,6 +7,8 @@ from pathlib import PurePosixPath
 
 from flashbench.init.functions import Function
 from flashbench.preflight.source.tree import SourceTree
+from flashbench.pyproject import read_pyproject
+from flashbench.revisions import backend
 
 _EXTENSION = re.compile(r"\b(ext_modules|CppExtension|CUDAExtension|Pybind11Extension|Extension)\b")
 _JIT = re.compile(r"\bcpp_extension\b")
@@ -18,12 +20,14 @@ _ASV = ("asv.conf.json", "asv.conf.jsonc")
 @dataclass(frozen=True)
 class FoundBuild:
     """command: as of the settings, with the file that it is from. shared_object: what ctypes
-    loads, relative to the root. sources: what is compiled at import."""
+    loads, relative to the root. sources: what is compiled at import. path: where imports start
+    after the build, and the adapter is: a folder; "": where they do before."""
 
     command: tuple[str, ...] = ()
     file: str = ""
     shared_object: str = ""
     sources: tuple[str, ...] = ()
+    path: str = ""
 
 
 def build_of(tree: SourceTree, function: Function) -> FoundBuild:
@@ -41,14 +45,24 @@ def build_of(tree: SourceTree, function: Function) -> FoundBuild:
     ]
     if compiles and tree.units:
         return FoundBuild(file=compiles[0], sources=_folders(tree))
+    if _has_backend(tree):
+        return FoundBuild(backend.COMMAND, "pyproject.toml", path=backend.FOLDER)
     if makefile and tree.units:
         return FoundBuild(("make",), makefile)
+    if "CMakeLists.txt" in files and function.parameters[0].type and "." not in function.module:
+        return FoundBuild(_cmake(backend.FOLDER), "CMakeLists.txt", path=backend.FOLDER)
     if "CMakeLists.txt" in files and tree.units:
-        return FoundBuild(_CMAKE, "CMakeLists.txt")
+        return FoundBuild(_cmake("build"), "CMakeLists.txt")
     return FoundBuild()
 
 
-_CMAKE = ("sh", "-c", "cmake -S . -B build && cmake --build build")
+def _has_backend(tree: SourceTree) -> bool:
+    file = tree.root / "pyproject.toml"
+    return file.is_file() and backend.compiles(read_pyproject(file), tree.files)
+
+
+def _cmake(folder: str) -> tuple[str, ...]:
+    return ("sh", "-c", f"cmake -S . -B {folder} && cmake --build {folder}")
 
 
 def _of_library(tree: SourceTree, function: Function, makefile: str) -> FoundBuild:
@@ -60,7 +74,7 @@ def _of_library(tree: SourceTree, function: Function, makefile: str) -> FoundBui
     if "CMakeLists.txt" in tree.files and (
         named := _SHARED.search(tree.read("CMakeLists.txt").text)
     ):
-        return FoundBuild(_CMAKE, "CMakeLists.txt", f"build/lib{named[1]}.so")
+        return FoundBuild(_cmake("build"), "CMakeLists.txt", f"build/lib{named[1]}.so")
     library = f"lib{PurePosixPath(function.file).stem}.so"
     compiler = "cc" if function.file.endswith(".c") else "c++"
     command = (compiler, "-O3", "-march=native", "-shared", "-fPIC", function.file, "-o", library)

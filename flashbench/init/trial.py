@@ -31,14 +31,29 @@ class Trial:
 
     @property
     def adapter(self) -> Path:
-        return self.root / self.function.path / "fb.py"
+        return self.root / self._path / "fb.py"
+
+    @property
+    def _path(self) -> str:
+        return self.build.path or self.function.path
+
+    @property
+    def unknown(self) -> list[str]:
+        """Parameters that the adapter cannot pass before an edit."""
+        return adapter_text.unknown(self.function)
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether it is worth a try without an edit: no test's or benchmark's own function."""
+        return not self.unknown and not self.function.is_aside
 
     def write(self, cases: dict[str, list[str] | str], *, transposed: bool = False) -> None:
         """Write the adapter and the settings, after what pyproject.toml says already."""
         text = adapter_text.adapter(self.function, self.build.shared_object, transposed=transposed)
+        self.adapter.parent.mkdir(exist_ok=True)
         self.adapter.write_text(text, encoding="utf-8")
-        name = self.adapter.relative_to(self.root).as_posix()
-        table = settings(self.build, self.function.path, name, cases)
+        name = self.build.path or self.adapter.relative_to(self.root).as_posix()
+        table = settings(self.build, self._path, name, cases)
         before = self._before.rstrip("\n") + "\n\n" if self._before.strip() else ""
         (self.root / "pyproject.toml").write_text(before + table, encoding="utf-8")
 
@@ -60,6 +75,15 @@ class Trial:
         if cases != layout:
             self.write(cases, transposed=bool(layout))
         return found
+
+    def undo(self) -> None:
+        """Leave the repository as it was found."""
+        self.adapter.unlink()
+        file = self.root / "pyproject.toml"
+        if self._before:
+            file.write_text(self._before, encoding="utf-8")
+        else:
+            file.unlink()
 
     def at(self, text: str) -> Built | None:
         """A commit, built and checked; None if there is none."""

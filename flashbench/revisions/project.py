@@ -10,7 +10,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.project_cases import ANY, ProjectCases
 from flashbench.project_cases import read as read_cases
 from flashbench.pyproject import find_pyproject, read_pyproject, table_of
-from flashbench.revisions import git
+from flashbench.revisions import backend, git
 
 if TYPE_CHECKING:
     from flashbench.runfile import Processes
@@ -104,12 +104,17 @@ def find(start: Path) -> Project | None:
 
 def of_suite(start: Path) -> Project:
     """The project around a suite of benchmarks, whose callable nobody asks for: without a table it
-    needs no build. Raises InvalidInputError, also where there is no git repository."""
+    is built if its backend compiles. Raises InvalidInputError, also where there is no git
+    repository."""
     file = find_pyproject(start.absolute())
     document, table = ({}, {}) if file is None else _tables(file)
     if file is None or not (table or _is_ours(document)):
         root = git.root_of(start.absolute())
-        return Project(repository=root, callable="", build=())
+        plain = Project(repository=root, callable="", build=())
+        if file is None or not backend.compiles(document, git.listed(root, "ls-files", "-z")):
+            return plain
+        built = replace(plain, build=backend.COMMAND, path=backend.FOLDER)
+        return _in_git(replace(built, requires=_requires(document)), file)
     ours = _is_ours(document)
     table = table if ours else {"callable": f"{OURS}:nothing", "build": [], **table}
     return _in_git(_project(file, document, table, ours=ours), file)

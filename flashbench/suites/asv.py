@@ -33,8 +33,8 @@ def suite_folder(start: Path) -> Path:
 
 
 _NOT_BUILT = (
-    "if the project has to be built, set build = [COMMAND, ...] in [tool.flashbench.project] of "
-    "pyproject.toml"
+    "if the project has to be built, say how in [tool.flashbench.project] of pyproject.toml: build "
+    '= ["python", "setup.py", "build_ext", "--inplace"]'
 )
 
 

@@ -28,9 +28,9 @@ class Checkout:
     folder: Path
     paths: list[str]
 
-    def environment(self) -> dict[str, str]:
-        """Of a process that imports the revision's code."""
-        paths = [*self.paths, *filter(None, [os.environ.get("PYTHONPATH")])]
+    def environment(self, *last: Path) -> dict[str, str]:
+        """Of a process that imports the revision's code. last: folders to import from at last."""
+        paths = [*self.paths, *map(str, last), *filter(None, [os.environ.get("PYTHONPATH")])]
         return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 

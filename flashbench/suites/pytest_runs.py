@@ -1,10 +1,11 @@
-"""Tests with pytest-benchmark of two checkouts: each launch is a pair of pytest processes."""
+"""Tests with pytest-benchmark of two checkouts: a launch is two pytest processes of each."""
 
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from flashbench.errors import InvalidInputError, NotMeasuredError
@@ -14,7 +15,15 @@ from flashbench.suites.checkouts import Checkout
 from flashbench.suites.document import SuiteCase, SuiteResult
 
 _LINES = 3  # of pytest's last words
-_SECONDS = 0.25  # of a test's samples, a quarter of the default: launches repeat them
+_SECONDS = 0.125  # of a test's samples, an eighth of the default: passes and launches repeat them
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """One process of pytest. samples: by test; words: what it said last if it failed."""
+
+    samples: dict[str, list[float]]
+    words: str
 
 
 def suite_of(tests: Sequence[str], start: Path, repository: Path) -> tuple[str, list[str]]:
@@ -41,7 +50,6 @@ class PytestPair:
         """tests: node ids, relative to a checkout. timeout: seconds of a test."""
         self._checkouts = {"A": a, "B": b}
         self._tests, self._scratch, self._timeout = list(tests), scratch, timeout
-        self._known = False
 
     def __enter__(self) -> "PytestPair":
         return self
@@ -51,27 +59,33 @@ class PytestPair:
 
     def discover(self) -> tuple[list[SuiteCase], list[str]]:
         """The benchmarks among the tests, by running them in B once. Raises NotMeasuredError."""
-        found, said = self._run("B", self._tests)
-        if not found:
-            raise NotMeasuredError(f"pytest has no benchmark: {said}")
-        return [SuiteCase(name=name) for name in sorted(found)], []
+        found = self._run("B", self._tests)
+        if not found.samples:
+            raise NotMeasuredError(f"pytest has no benchmark: {found.words}")
+        return [SuiteCase(name=name) for name in sorted(found.samples)], []
 
     def launch(self, index: int, cases: Sequence[SuiteCase]) -> Iterator[SuiteResult]:
-        """Run the tests of these cases in both revisions, one after the other."""
-        names = [case.name for case in cases]
-        found = {side: self._run(side, names) for side in ("AB" if index % 2 == 0 else "BA")}
-        for name in names:
-            missing = [side for side in "AB" if name not in found[side][0]]
-            if missing:
-                side = missing[0]
-                reason = found[side][1] or "it has no result"
+        """Run the tests of these cases in both revisions: A B B A, or B A A B."""
+        order = "AB" if index % 2 == 0 else "BA"
+        passes: dict[str, list[_Pass]] = {"A": [], "B": []}
+        for side in (*order, *order[::-1]):
+            passes[side].append(self._run(side, [case.name for case in cases]))
+        for name in (case.name for case in cases):
+            lacking = [
+                (side, one.words)
+                for side in order
+                for one in passes[side]
+                if name not in one.samples
+            ]
+            if lacking:
+                side, words = lacking[0]
+                reason = words or "it has no result"
                 yield SuiteResult(case=name, status="error", reason=reason, side=side)
             else:
-                a, b = found["A"][0][name], found["B"][0][name]
-                yield SuiteResult(case=name, a=[a], b=[b])
+                a, b = ([one.samples[name] for one in passes[side]] for side in "AB")
+                yield SuiteResult(case=name, a=a, b=b)
 
-    def _run(self, side: str, tests: Sequence[str]) -> tuple[dict[str, list[float]], str]:
-        """Samples by test, and what pytest said last if it failed."""
+    def _run(self, side: str, tests: Sequence[str]) -> "_Pass":
         checkout, out = self._checkouts[side], self._scratch / f"{side}.json"
         out.unlink(missing_ok=True)
         options = ["-q", "-p", "no:cacheprovider", "--benchmark-only", f"--benchmark-json={out}"]
@@ -79,21 +93,22 @@ class PytestPair:
         # In a worker of pytest-xdist, pytest-benchmark would measure nothing.
         environment = {
             key: value
-            for key, value in checkout.environment().items()
+            for key, value in checkout.environment(checkout.folder).items()
             if not key.startswith("PYTEST_XDIST")
         }
         timeout = self._timeout * max(1, len(tests))
-        command = [sys.executable, "-m", "pytest", *options, *tests]
+        # -P: packages of the checkout that a build has left elsewhere must not hide the built ones.
+        command = [sys.executable, "-P", "-m", "pytest", *options, *tests]
         try:
             done = run(command, timeout, folder=checkout.folder, environment=environment)
         except subprocess.TimeoutExpired:
-            return {}, f"pytest took more than {timeout:g} s"
+            return _Pass({}, f"pytest took more than {timeout:g} s")
         words = "" if done.returncode == 0 else _words(done.stdout + done.stderr)
         if not out.is_file() or not out.stat().st_size:
-            return {}, words or "no benchmark ran"
+            return _Pass({}, words or "no benchmark ran")
         found = pytest_benchmark.read(out, json.loads(out.read_text()))
         samples = {one.name: [float(x) for x in one.samples[0]] for one in found.benchmarks}
-        return samples, words
+        return _Pass(samples, words)
 
 
 def _words(said: str) -> str:

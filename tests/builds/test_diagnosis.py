@@ -106,6 +106,11 @@ def test_what_sources_get_wrong_is_no_missing_tool(
 _RELOCATION = "/usr/bin/ld: a.o: relocation R_X86_64_32 against `.rodata' can not be used"
 _SYNTAX = '  File "setup.py", line 3\n    setup(\n         ^\n'
 
+_PIP = (
+    "  error: subprocess-exited-with-error\n  ╰─> [2 lines of output]\n      + meson setup .\n"
+    "      {}\n      [end of output]\nerror: metadata-generation-failed\n"
+)
+
 
 @pytest.mark.parametrize(
     ("log", "status", "line"),
@@ -172,6 +177,16 @@ _SYNTAX = '  File "setup.py", line 3\n    setup(\n         ^\n'
             "      a.cpp:3:1: error: 'y' does not name a type\n",
             "compile error",
             "a.cpp:3:1: error: 'y' does not name a type",
+        ),
+        (
+            _PIP.format('meson-python: error: Field "project.authors[0]" has an invalid type'),
+            "build error",
+            'meson-python: error: Field "project.authors[0]" has an invalid type',
+        ),
+        (
+            _PIP.format("../meson.build:3:0: ERROR: Unknown compiler(s): [['cython']]"),
+            "build error",
+            "../meson.build:3:0: ERROR: Unknown compiler",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Five repositories that do not know flashbench, each with two commits, the second faster."""
+"""Repositories that do not know flashbench, each with two commits, the second faster."""
 
 from pathlib import Path
 
@@ -38,6 +38,62 @@ void attention_forward(const float *q, const float *k, const float *v, float *ou
 MAKEFILE = """\
 libfastc.so: src/attention.c
 \t$(CC) -O2 -shared -fPIC -o $@ $< -lm
+"""
+
+CMAKE = """\
+cmake_minimum_required(VERSION 3.15)
+project(fastc LANGUAGES C)
+add_library(fastc SHARED src/attention.c)
+target_compile_options(fastc PRIVATE -O2)
+target_link_libraries(fastc PRIVATE m)
+"""
+# Found by flashbench, but the library that it loads lies outside what can be imported from there.
+LOADS_BUILD = """\
+import ctypes
+import os
+
+library = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "..", "build", "libfastc.so"))
+
+
+def attention(q, k, v):
+    raise NotImplementedError
+"""
+# As scikit-build-core or meson-python: a wheel, with what CMake has built.
+BACKEND = """\
+import subprocess
+import sys
+import zipfile
+
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    subprocess.run(["cmake", "-S", ".", "-B", "build"], check=True)
+    subprocess.run(["cmake", "--build", "build"], check=True)
+    with zipfile.ZipFile(f"{folder}/fastc-1-py3-none-any.whl", "w") as wheel:
+        wheel.write("src/fastc/__init__.py", "fastc/__init__.py")
+        wheel.write("build/libfastc.so", "fastc/libfastc.so")
+        metadata = "Metadata-Version: 2.1\\nName: fastc\\nVersion: 1"
+        wheel.writestr("fastc-1.dist-info/METADATA", metadata)
+        wheel.writestr("fastc-1.dist-info/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any")
+        wheel.writestr("fastc-1.dist-info/RECORD", "")
+    return "fastc-1-py3-none-any.whl"
+"""
+OF_NUMPY = """\
+import ctypes
+from pathlib import Path
+
+import numpy as np
+
+library = ctypes.CDLL(str(Path(__file__).parent / "libfastc.so"))
+
+
+def attention(query, key, value, causal=False):
+    b, h, n, d = query.shape
+    arrays = [np.ascontiguousarray(x, np.float32) for x in (query, key, value)]
+    arrays.append(np.empty_like(arrays[0]))
+    pointers = [ctypes.c_void_p(x.ctypes.data) for x in arrays]
+    scale = ctypes.c_float(d**-0.5)
+    library.attention_forward(*pointers, b * h, n, key.shape[2], d, scale, int(causal))
+    return arrays[-1]
 """
 
 # Of flash-attn's layout: (batch, length, heads, head dim).
@@ -127,6 +183,27 @@ def in_c(root: Path) -> Repository:
     found = Repository(root)
     found.write("src/attention.c", IN_C)
     found.write("Makefile", MAKEFILE)
+    return _with_a_faster_commit(found, "src/attention.c", "REPEAT 2", "REPEAT 1")
+
+
+def by_cmake(root: Path) -> Repository:
+    """The library by CMake, and a module that only works in the author's working tree."""
+    found = Repository(root)
+    found.write("src/attention.c", IN_C)
+    found.write("CMakeLists.txt", CMAKE)
+    found.write("python/fastc.py", LOADS_BUILD)
+    return _with_a_faster_commit(found, "src/attention.c", "REPEAT 2", "REPEAT 1")
+
+
+def by_backend(root: Path) -> Repository:
+    """A package of NumPy's arrays that a build backend makes with CMake."""
+    found = Repository(root)
+    found.write("src/attention.c", IN_C)
+    found.write("CMakeLists.txt", CMAKE)
+    system = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    found.write("pyproject.toml", system + '[project]\nname = "fastc"\nversion = "1"\n')
+    found.write("backend.py", BACKEND)
+    found.write("src/fastc/__init__.py", OF_NUMPY)
     return _with_a_faster_commit(found, "src/attention.c", "REPEAT 2", "REPEAT 1")
 
 

@@ -41,10 +41,15 @@ def compared(repository: Repository, cache: str) -> subprocess.CompletedProcess[
     ("make", "found", "wrote"),
     [
         (
-            strangers.in_c,
+            strangers.by_cmake,
             "attention_forward(q, k, v, out, bh, seq_len, kv_len, head_dim, scale, causal), "
             "src/attention.c:10",
-            'build = ["make"]\nadapter = "fb.py"\n\n[tool.flashbench.cases]\ndtype = ["fp32"]\n',
+            'build"]\nadapter = "fb.py"\n\n[tool.flashbench.cases]\ndtype = ["fp32"]\n',
+        ),
+        (
+            strangers.by_backend,
+            "fastc:attention(query, key, value, causal), src/fastc/__init__.py:9",
+            '"--target", "fb", "."]\npath = "fb"\nadapter = "fb"\n\n[tool.flashbench.cases]\n',
         ),
         (
             strangers.in_python,
@@ -62,7 +67,7 @@ def compared(repository: Repository, cache: str) -> subprocess.CompletedProcess[
             'build = ["python", "setup.py", "build_ext", "--inplace"]\nadapter = "fb.py"\n',
         ),
     ],
-    ids=["c", "python", "jit", "cpp"],
+    ids=["cmake", "backend", "python", "jit", "cpp"],
 )
 def test_a_comparison_works_after_init(
     make: Callable[[Path], Repository], found: str, wrote: str, cache: str, tmp_path: Path
