@@ -203,13 +203,16 @@ def test_an_interrupt_keeps_the_launches(project: Repository) -> None:
 
 
 def test_pytest_benchmarks_are_measured_in_pairs_of_processes(project: Repository) -> None:
-    """A test's samples become a launch of either revision; a failing test has pytest's words."""
-    done = compare(project, "--pytest", "tests/bench.py", "--launches", 2, "--format", "json")
+    """Passes A B B A become a launch of either revision; a failing test has pytest's words."""
+    path = project.root.parent / "pytest.json"
+    asked = ["--launches", 2, "--format", "json", "--run-file", path]
+    done = compare(project, "--pytest", "tests/bench.py", *asked)
+    assert done.returncode == Exit.UNDECIDED, done.stderr
     rows = {row["case"]: row for row in json.loads(done.stdout)["rows"]}
     assert list(rows) == ["tests/bench.py::test_work", "tests/bench.py::test_wrong"]
-    assert rows["tests/bench.py::test_work"]["launches"] == 2
+    passes = document.load(path).launches[1].results[0]
+    assert (len(passes.a), len(passes.b)) == (2, 2)
     assert rows["tests/bench.py::test_work"]["speedup"] < 0.7
-    assert done.returncode == Exit.UNDECIDED
 
 
 @pytest.mark.parametrize(
