@@ -313,7 +313,7 @@ def _share(found: Forecast, count: int, work: Work, known: Experience) -> None:
     )
     words = f"{count} share the cases, like this machine; each starts every launch"
     found.sources.append(("shared", words))
-    found.shards = dealt
+    found.shards, found.shares = dealt, shares
 
 
 def _devices(options: dict[str, Any], cases: "Sequence[Case]") -> int:

@@ -23,6 +23,7 @@ else:
 
 _UNITS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MONEY = re.compile(r"[0-9.]+ *[a-zA-Z]{3}")
+_BUDGETS = "60s, 10m or 0.50usd"
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(us|ms|s|m|h|)")
 
 
@@ -49,12 +50,13 @@ class BudgetType(ParamType["float | Money"]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float | Money:
-        if not _MONEY.fullmatch(str(value).strip()):
-            return Duration().convert(value, param, ctx)
-        money = HourlyRate().convert(value, param, ctx)
-        if not money.amount:
-            self.fail(f"{value!r} buys nothing; write 60s, 10m or 0.50usd", param, ctx)
-        return money
+        text = str(value).strip()
+        is_money = _MONEY.fullmatch(text)
+        if not is_money and not _DURATION.fullmatch(text):
+            self.fail(f"{value!r} is neither a time nor money; write {_BUDGETS}", param, ctx)
+        if not re.search("[1-9]", text):
+            self.fail(f"{value!r} buys nothing; write {_BUDGETS}", param, ctx)
+        return (HourlyRate() if is_money else Duration()).convert(value, param, ctx)
 
 
 class HourlyRate(ParamType[Money]):

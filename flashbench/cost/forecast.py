@@ -1,6 +1,6 @@
 """Forecast of a whole command: its parts, their sources, and what a budget buys."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flashbench.case import Case
 from flashbench.cost.decision import SOUGHT
@@ -48,6 +48,7 @@ class Forecast:
     known: Experience | None = None
     wall_device: Seconds | None = None  # of the last device to finish, if several share
     shards: list[str] = field(default_factory=list)  # of those devices, as for --shard
+    shares: list[list[Case]] = field(default_factory=list)  # the cases of these
 
     @property
     def device(self) -> Seconds:
@@ -63,6 +64,11 @@ class Forecast:
     def wall(self) -> Seconds:
         """Wall-clock seconds of the whole command."""
         return self.builds + (self.wall_device or self.device) + _COMMAND
+
+    @property
+    def paid(self) -> Seconds:
+        """The seconds that are paid for: of all devices together."""
+        return self.builds + self.device + _COMMAND
 
     @property
     def counted(self) -> Seconds:
@@ -81,26 +87,36 @@ class Forecast:
         return self.budget_seconds - (self.builds.likely if self.builds_count else 0.0)
 
     @property
+    def _works(self) -> list[tuple[float, Work]]:
+        """The work of each device, and the budget that it may spend: each has an equal part."""
+        if self.work is None:
+            return []
+        shares = self.shares or [list(self.work.cases)]
+        return [(self.left / len(shares), replace(self.work, cases=share)) for share in shares]
+
+    @property
     def ends_before_measuring(self) -> bool:
         """Whether builds and the first start of workers likely spend the budget."""
-        work, known = self.work, self.known
-        if work is None or known is None:
-            return self.budget_seconds is not None and self.left <= 0
-        named = work.processes, work.candidates
-        start = known.shortest_start(*named) or known.start(*named)
-        return self.budget_seconds is not None and self.left <= start
+        if self.budget_seconds is None:
+            return False
+        if self.known is None or self.work is None:
+            return self.left <= 0
+        named = self.work.processes, self.work.candidates
+        start = self.known.shortest_start(*named) or self.known.start(*named)
+        return self.left / max(1, len(self.shares)) <= start
 
     def launches_that_fit(self) -> int | None:
         """Launches of all cases that fit the budget; None if unknown."""
-        if self.work is None or self.known is None or self.budget_seconds is None:
+        if self.known is None or self.budget_seconds is None or self.work is None:
             return None
-        return launches_within(self.left, self.work, self.known)
+        return min(launches_within(*one, self.known) for one in self._works)
 
     def cases_that_fit(self) -> list[Case] | None:
         """Cases that fit with all their launches; None if unknown."""
-        if self.work is None or self.known is None or self.budget_seconds is None:
+        if self.known is None or self.budget_seconds is None or self.work is None:
             return None
-        return cases_within(self.left, self.work, self.known)
+        fit = [case for one in self._works for case in cases_within(*one, self.known)]
+        return [case for case in self.work.cases if case in fit]
 
 
 def measuring_parts(work: Work, known: Experience) -> list[Part]:

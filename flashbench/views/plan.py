@@ -22,7 +22,7 @@ def document(found: Forecast) -> Document:
         columns.append(Column("cost", f"cost {currency}".rstrip()))
     rows = [_row(found, part.name, part.count, part.seconds) for part in found.parts]
     rows.append(_row(found, "device time", None, found.device))
-    rows.append(_row(found, "all, by the clock", None, found.wall))
+    rows.append(_row(found, "all, by the clock", None, found.wall, found.paid))
     return Document(
         view="plan",
         header=[
@@ -49,13 +49,20 @@ def line(found: Forecast, *, named: bool = False) -> str:
             range_ = f"{_seconds(seconds.low).text} to {_seconds(seconds.high).text}"
             told.append(f"{_seconds(seconds.likely).text} {what} ({range_})")
     if found.rate:
-        told.append(money_text(found.rate.price_of(found.wall.likely), found.rate.currency))
+        told.append(money_text(found.rate.price_of(found.paid.likely), found.rate.currency))
     guess = "; partly a guess" if any(code == "guess" for code, _ in found.sources) else ""
     where = f" for {found.machine or 'an unknown machine'}" if named else ""
     return f"plan{where}: {', '.join(parts)}; about {', '.join(told)}{guess}"
 
 
-def _row(found: Forecast, name: str, count: float | None, seconds: Seconds) -> dict[str, Cell]:
+def _row(
+    found: Forecast,
+    name: str,
+    count: float | None,
+    seconds: Seconds,
+    paid: Seconds | None = None,
+) -> dict[str, Cell]:
+    """paid: if others than the seconds shown."""
     row = {
         "what": text_cell(name),
         "count": Cell(None, "") if count is None else Cell(count, f"{count:.0f}"),
@@ -64,7 +71,7 @@ def _row(found: Forecast, name: str, count: float | None, seconds: Seconds) -> d
         "seconds_high": _seconds(seconds.high),
     }
     if found.rate:
-        money = found.rate.price_of(seconds.likely)
+        money = found.rate.price_of((paid or seconds).likely)
         row["cost"] = Cell(money, money_text(money, ""))
     return row
 
@@ -74,13 +81,13 @@ def _seconds(value: float) -> Cell:
 
 
 def _money(found: Forecast) -> list[str]:
-    """The price of the machine's wall-clock time, since builds cost as well."""
+    """The price of the wall-clock time of all devices, since builds cost as well."""
     rate = found.rate
     if rate is None:
         return ["no price: add --hourly-rate or [tool.flashbench.prices] to see the cost"]
     likely, low, high = (
         money_text(rate.price_of(value), rate.currency)
-        for value in (found.wall.likely, found.wall.low, found.wall.high)
+        for value in (found.paid.likely, found.paid.low, found.paid.high)
     )
     source = f" ({rate.source})" if rate.source else ""
     hourly = money_text(rate.hourly, rate.currency)
@@ -124,13 +131,13 @@ def _summary(found: Forecast) -> dict[str, Value | dict[str, Value]]:
         "shards": " ".join(found.shards) or None,
         "based_on": found.sources[0][0] if found.sources else None,
     }
-    for name, seconds in (
-        ("device", found.device),
-        ("build", found.builds),
-        ("wall", found.wall),
+    for name, seconds, paid in (
+        ("device", found.device, found.device),
+        ("build", found.builds, found.builds),
+        ("wall", found.wall, found.paid),
     ):
         summary[f"{name}_seconds"] = seconds.likely
         summary[f"{name}_seconds_low"] = seconds.low
         summary[f"{name}_seconds_high"] = seconds.high
-        summary[f"{name}_cost"] = found.rate.price_of(seconds.likely) if found.rate else None
+        summary[f"{name}_cost"] = found.rate.price_of(paid.likely) if found.rate else None
     return summary

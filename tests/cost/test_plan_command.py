@@ -127,12 +127,19 @@ def test_prices_of_the_settings_count(plan: Plan, tmp_path: Path) -> None:
 
 
 def test_shares_end_sooner_and_cost_more(plan: Plan) -> None:
-    """Two GPUs take each half of the cases, and start every launch both."""
-    asked = ["run", "--device", "cuda", "--preset", "small", "--format", "json"]
+    """Two GPUs take each half of the cases, and start every launch both. Both are paid for, and
+    each may spend half of a budget."""
+    run = ["run", "--device", "cuda", "--preset", "small", "--hourly-rate", "36usd"]
+    run += ["--budget", "0.12usd"]  # 12 s, of which a start takes 8
+    asked = [*run, "--format", "json"]
     alone = json.loads(plan(*asked).stdout)["summary"]
     both = json.loads(plan(*asked, "--gpus", "2").stdout)["summary"]
     assert both["wall_seconds"] < alone["wall_seconds"]
     assert both["device_seconds"] > alone["device_seconds"]
+    assert both["wall_cost"] > both["device_cost"] > alone["wall_cost"]
+    assert (alone["launches_that_fit"], both["launches_that_fit"]) == (1, 0)
+    shown = plan(*run, "--gpus", "2").stdout
+    assert "starting workers would spend it, and nothing would be measured" in shown
     assert both["shards"] == "1/2 2/2"
     assert alone["shards"] is None
 
