@@ -119,6 +119,7 @@ class LaunchesOnDemand:
             try:
                 self._finish(measure(plan, self._path(commit), Silent(), resumed), done)
             except BudgetSpentError:
+                self._count(self._known(commit), done)
                 raise SpentError from None
             except (UnprovenError, NotSavedError):
                 raise  # not this commit's fault: the next one would do no better
@@ -159,16 +160,20 @@ class LaunchesOnDemand:
         )
 
     def _finish(self, outcome: RunEnd, before: Spent) -> None:
-        if outcome.run is not None:
-            after = Spent.of(outcome.run)
-            self.seconds += after.device - before.device
-            self.lost += after.lost - before.lost
+        self._count(outcome.run, before)
         if outcome.interrupted:
             raise CutShortError
         if outcome.over_budget:
             raise SpentError
         if outcome.run is None:
             raise NotMeasuredError("nothing was measured")
+
+    def _count(self, run: RunFile | None, before: Spent) -> None:
+        """Add what a run spent more than `before`."""
+        if run is not None:
+            after = Spent.of(run)
+            self.seconds += after.device - before.device
+            self.lost += after.lost - before.lost
 
     def _path(self, commit: Built) -> Path:
         return self.directory / f"{commit.revision.commit}.json"

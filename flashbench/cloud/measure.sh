@@ -83,5 +83,5 @@ fi
 step "measuring"
 date +%s >"$results/../measuring"
 # Its own stop comes before the one that is forced, so that it ends with a verdict.
-[ -z "$budget" ] || command+=(--budget "$(((end - $(date +%s)) * 9 / 10))s")
+[ -z "$budget" ] || command+=(--budget "$(((end - $(date +%s)) * 9 / 10 + 1))s")
 exec "$flashbench" "${command[@]}" # it gets the signal of `timeout` itself, and saves

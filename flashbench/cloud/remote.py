@@ -88,7 +88,7 @@ class Remote:
         said = self._ask(
             f"cd {shlex.quote(self.folder)} 2>/dev/null || exit {_ABSENT}; "
             "if flock -n lock true 2>/dev/null; then echo no; else echo yes; fi; "
-            "echo $(($(date +%s) - $(cat measuring 2>/dev/null || date +%s))); "
+            "since=$(cat measuring 2>/dev/null); now=$(date +%s); echo $((now - ${since:-$now})); "
             "{ tail -n 1 results/stderr.txt | head -c 300; } 2>/dev/null; echo; "
             "head -c 300 ended 2>/dev/null; true",
             absent=True,

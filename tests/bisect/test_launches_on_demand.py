@@ -8,16 +8,26 @@ import pytest
 
 from flashbench.bisect import launches_on_demand
 from flashbench.bisect.launches_on_demand import LaunchesOnDemand, own
-from flashbench.errors import NotMeasuredError
+from flashbench.errors import BudgetSpentError, NotMeasuredError
 from flashbench.measuring.saving import NotSavedError
 
 
-@pytest.mark.parametrize("error", [NotSavedError, NotMeasuredError])
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        (NotSavedError, NotSavedError),
+        (BudgetSpentError, launches_on_demand.SpentError),
+        (NotMeasuredError, None),
+    ],
+)
 def test_full_disk_is_no_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[NotMeasuredError]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[NotMeasuredError],
+    ends: type[Exception] | None,
 ) -> None:
-    """A run file that cannot be saved ends the bisection; a commit that cannot be measured is
-    passed over, with the reason."""
+    """A run file that cannot be saved ends the bisection, and so does a budget that pays for no
+    start; a commit that cannot be measured is passed over, with the reason."""
 
     def fail(*_: Any) -> None:
         raise error("words")
@@ -27,8 +37,8 @@ def test_full_disk_is_no_answer(
     commit: Any = SimpleNamespace(revision=SimpleNamespace(commit="a" * 40))
     nothing: Any = None
     asked = LaunchesOnDemand(nothing, nothing, tmp_path, 0.02, 0.98)
-    if error is NotSavedError:
-        with pytest.raises(NotSavedError):
+    if ends is not None:
+        with pytest.raises(ends):
             asked.launch(commit, nothing)
     else:
         assert asked.launch(commit, nothing) is None
