@@ -18,7 +18,17 @@ RUN = """() => axe.run(document, {
 }).then((found) => found.violations.map(
   (one) => [one.id, one.nodes.map((node) => node.html.slice(0, 200))]))"""
 
-
+# Axe looks at each element: a third row like two others would tell nothing new. Rows are alike if
+# they differ in text, targets and names alone.
+TWO_OF_A_KIND = r"""() => {
+  const alike = {};
+  for (const row of document.querySelectorAll("tbody tr")) {
+    const kind = row.outerHTML.replace(/>[^<]+/g, ">")
+      .replace(/ (href|id|title|aria-[\w-]+|data-[\w-]+)="[^"]+"/g, " $1");
+    alike[kind] = (alike[kind] ?? 0) + 1;
+    if (alike[kind] > 2) row.remove();
+  }
+}"""
 DRAWN = {"overview": 2, "graphs": 8, "case": 2}  # figures of pages that draw some
 
 
@@ -36,6 +46,7 @@ def test_axe_finds_nothing(browser: Browser, site: object, kind: str) -> None:
     if kind in DRAWN:
         figures(page, DRAWN[kind])
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    page.evaluate(TWO_OF_A_KIND)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         assert violations(page) == [], scheme
