@@ -4,12 +4,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("playwright", reason="no playwright: pip install flashbench[browser]")
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
 
 VARIABLE = "FLASHBENCH_BROWSER"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -39,18 +40,21 @@ RESIZED = """() => new Promise((done) => requestAnimationFrame(
   () => requestAnimationFrame(() => done(window.innerWidth))))"""
 
 
+@cache
+def _context(browser: Browser) -> BrowserContext:
+    """One for all pages, which keep nothing in it: another costs a processor second each."""
+    return browser.new_context(offline=True)
+
+
 class Visit:
     """A page opened from a file, offline, with what went wrong on it."""
 
     def __init__(self, browser: Browser, site: Path, width: int = 1100, dark: bool = False) -> None:
         self._site = site
         self.complaints: list[str] = []
-        self._context = browser.new_context(
-            viewport={"width": width, "height": 800},
-            color_scheme="dark" if dark else "light",
-            offline=True,
-        )
-        self.page: Page = self._context.new_page()
+        self.page: Page = _context(browser).new_page()
+        self.page.set_viewport_size({"width": width, "height": 800})
+        self.page.emulate_media(color_scheme="dark" if dark else "light")
         self.page.set_default_timeout(10_000)
         self.page.on("console", lambda said: self.complaints.append(f"{said.type}: {said.text}"))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -73,7 +77,7 @@ class Visit:
         assert self.page.evaluate(RESIZED) == width
 
     def close(self) -> None:
-        self._context.close()
+        self.page.close()
 
 
 def figures(page: Page, count: int) -> Locator:
