@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.tree import SourceTree
 
 # From torch.utils.cpp_extension, which replaces them in this order.
@@ -44,15 +45,16 @@ class Setting:
         """Say how to make the build cover a chip, given as 90."""
         if self.name == "FLASHBENCH_CUDA_ARCHS":
             return f"{self.name}={chip}-real python -m pip install --no-build-isolation ."
-        at = f" ({self.place})" if self.place else ""
         if self.name == "TORCH_CUDA_ARCH_LIST":
             value = f"{self.name}={torch_name(chip)}"
             return f"{value} {self.build}" if self.build else f"export {value}  # and build again"
         if self.name == "CMAKE_CUDA_ARCHITECTURES":
-            return f"add {chip} to {self.name}{at}, and build again"
-        return (
-            f"add -gencode=arch=compute_{chip},code=sm_{chip} to nvcc's flags{at}, and build again"
-        )
+            what = f"add {chip} to {self.name}, and build again"
+        else:
+            what = (
+                f"add -gencode=arch=compute_{chip},code=sm_{chip} to nvcc's flags, and build again"
+            )
+        return edit(self.place, what) if self.place else f"git grep -n -i cuda  # {what}"
 
 
 def setting_of(tree: SourceTree, *, ours: bool, build: str = "") -> Setting:

@@ -17,9 +17,10 @@ Subject = TypeVar("Subject")
 class Finding:
     """One defect.
 
-    where: a file with its line, a tool, a device; found: what is wrong there; fix: one command, or
-    one sentence if no command does it. repair: does what a program can do safely, in this process,
-    in what it starts or by the project's own build, and says what it did, or raises CannotRepair.
+    where: a file with its line, a tool, a device; found: what is wrong there; fix: one command for
+    a shell, with what a person must write as its comment (`preflight.fixes`). repair: does what a
+    program can do safely, in this process, in what it starts or by the project's own build, and
+    says what it did, or raises CannotRepair.
     check: the name of the check that found it, filled in by `Check.perform`.
     """
 

@@ -128,7 +128,7 @@ class _Performer:
             try:
                 self.report.fixed.append(f"{check}: {repair()}")
             except CannotRepair as why:
-                after = "repair this, and the same command tries again"
+                after = "flashbench preflight --fix  # again, once this is repaired"
                 failed.append(Finding("--fix", str(why), after, check=check))
         return failed
 

@@ -40,8 +40,35 @@ def all_of_a_computed_include(project: Repository) -> None:
     project.commit("Tidy up")
 
 
+def _folders(name: str, folders: str, line: str, *headers: str) -> Callable[[Repository], None]:
+    """Include directories of setup.py, and an include of forward.cu."""
+
+    def plant(project: Repository) -> None:
+        for header in headers:
+            project.write(header, "#pragma once\n")
+        project.edit("setup.py", "sources=", f"include_dirs={folders}, sources=")
+        _include(project, line)
+        project.commit("Include from a folder")
+
+    plant.__name__ = name
+    return plant
+
+
+_TILES = '["deps/tiles/include", "deps/tiles/tools/include"]'
+_never = _folders("folder_never_there", _TILES, "#include <tiles/copy.h>")
+_mistyped = _folders("folder_mistyped", '["csrc/tile_s"]', '#include "copy.h"', "csrc/tiles/copy.h")
 INCLUDES: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     folder_never_committed: ("missing headers", "csrc/forward.cu:2", '"tiles/copy.h": no such'),
+    _never: (
+        "listed sources",
+        "setup.py:8",
+        "includes from deps/tiles/include: no such folder; csrc/forward.cu:2 needs tiles/copy.h",
+    ),
+    _mistyped: (
+        "listed sources",
+        "setup.py:8",
+        "no such folder; csrc/forward.cu:2 needs copy.h of csrc/tiles",
+    ),
     one_of_a_computed_include: (
         "missing headers",
         "csrc/chip.h:4",
@@ -70,4 +97,14 @@ def of_other_projects(project: Repository) -> None:
     )
 
 
-FOUND_ELSEWHERE: list[Callable[[Repository], None]] = [computed_and_there, of_other_projects]
+def by_a_script_that_fetches(project: Repository) -> None:
+    _never(project)
+    clone = 'subprocess.run(["git", "clone", "-q", TILES, "deps/tiles"])\n'
+    project.edit("setup.py", "setup(", f"{clone}\nsetup(")
+
+
+FOUND_ELSEWHERE: list[Callable[[Repository], None]] = [
+    computed_and_there,
+    of_other_projects,
+    by_a_script_that_fetches,
+]

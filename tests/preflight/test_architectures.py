@@ -84,10 +84,14 @@ def test_names_of_cmake(value: str, held: bool | None) -> None:
     ("file", "text", "fix"),
     [
         ("setup.py", "from torch.utils.cpp_extension import CUDAExtension", "TORCH_CUDA_ARCH_LIST"),
-        ("setup.py", "\nflags = ['-gencode', 'arch=compute_80,code=sm_80']", "(setup.py:2)"),
+        ("setup.py", "\nflags = ['-gencode', 'arch=compute_80,code=sm_80']", "+2 setup.py"),
         ("CMakeLists.txt", "set(CMAKE_CUDA_ARCHITECTURES 80)", "CMAKE_CUDA_ARCHITECTURES"),
         ("CMakeLists.txt", "project(kernels CUDA)", "CMAKE_CUDA_ARCHITECTURES"),
-        ("Makefile", "NVCCFLAGS = -arch=sm_80", "code=sm_90 to nvcc's flags (Makefile:1)"),
+        (
+            "Makefile",
+            "NVCCFLAGS = -arch=sm_80",
+            "code=sm_90 to nvcc's flags",
+        ),
     ],
 )
 def test_setting_of_a_project(tmp_path: Path, file: str, text: str, fix: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from flashbench.preflight.build.block_size import too_large
 from flashbench.preflight.build.resources import KernelUse
 from flashbench.preflight.finding import Finding
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.tree import read_tree
 
 _KERNEL = "constexpr int kWarps = 16;\n__global__ void scale(float* x) { x[threadIdx.x] *= 2; }\n"
@@ -44,7 +45,8 @@ def test_more_registers_than_a_block_has(tmp_path: Path) -> None:
     assert finding.found == (
         "launches 512 threads of 136 registers; a block has 65536, enough for 480"
     )
-    assert finding.fix == "__launch_bounds__(512) at the kernel, or a smaller block"
+    what = "__launch_bounds__(512) at the kernel, or a smaller block"
+    assert finding.fix == edit("scale.cu:3", what)
     assert _found(tmp_path, "scale<<<8, 480>>>(x);", _scale(136)) == []
     assert _found(tmp_path, "scale<<<8, 1024>>>(x);", _scale(64)) == []
     assert len(_found(tmp_path, "scale<<<8, 1024>>>(x);", _scale(65))) == 1

@@ -10,7 +10,7 @@ from flashbench.views import preflight
 
 
 def _look(reasons: list[str]) -> Iterator[Finding | CannotCheck]:
-    yield Finding("a.cu:1", "is wrong", "correct it")
+    yield Finding("a.cu:1", "is wrong", "git grep wrong")
     yield from map(CannotCheck, reasons[:-1])
     raise CannotCheck(reasons[-1])
 
@@ -25,7 +25,7 @@ def test_findings_survive_what_a_check_cannot_look_at() -> None:
 
 def test_what_was_not_looked_at_is_never_ok(tmp_path: Path) -> None:
     """A check that found one thing and left out another is named by both."""
-    found = (Finding("a.cu:1", "is wrong", "correct it", check="sizes"),)
+    found = (Finding("a.cu:1", "is wrong", "git grep wrong", check="sizes"),)
     checks = [
         CheckRun("build", "sizes", "why", found, "no tool"),
         CheckRun("build", "spills", "why", (), "no tool"),

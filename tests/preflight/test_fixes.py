@@ -1,47 +1,46 @@
-"""The fix of a finding fixes it: run as printed in the planted repository, nothing is found."""
+"""Fixes are commands: `sed` changes one word of one line and nothing else, or an editor opens."""
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from preflight.kernel_project import kernel_project
-from preflight.planted import DEFECTS
-from revisions.repository import IDENTITY, Repository
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
-from flashbench.preflight import Finding, run
+from flashbench.preflight.fixes import edit, replace, write
 
-AUTHOR = {"GIT_CONFIG_COUNT": "2"}
-for number, pair in enumerate(IDENTITY[1::2]):
-    key, value = pair.split("=", 1)
-    AUTHOR |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+_WORDS = st.text("ab_1.*^$|&/\\'\"[]+-:", min_size=1, max_size=8)
 
 
-def _found(root: Path) -> list[Finding]:
-    report = run(root, "source")
-    return [*report.errors, *report.warnings]
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(old=_WORDS, new=_WORDS, around=st.sampled_from([("x(", ")"), ('"', '",'), ("", "")]))
+def test_replaced_word(tmp_path: Path, old: str, new: str, around: tuple[str, str]) -> None:
+    """Any sign may be in the words; other lines stay."""
+    lines = [old, f"{around[0]}{old}{around[1]}", old]
+    (tmp_path / "a file.py").write_text("\n".join(lines))
+    command = replace("\n".join(lines), "a file.py:2", old, new)
+    assume(command.startswith("sed"))
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
+    lines[1] = f"{around[0]}{new}{around[1]}"
+    assert (tmp_path / "a file.py").read_text() == "\n".join(lines)
 
 
-@pytest.mark.parametrize("plant", DEFECTS, ids=lambda plant: plant.__name__)
-def test_command_that_is_proposed_fixes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Callable[[Repository], None]
-) -> None:
-    """One that searches prints something; any other leaves nothing to find, also in a clone."""
-    for name, value in AUTHOR.items():
-        monkeypatch.setenv(name, value)
-    project = kernel_project(tmp_path / "flash")
-    plant(project)
-    (finding,) = _found(project.root)
-    if not finding.fix.startswith(("git ", "cp ")):
-        assert "git log" not in finding.fix
-        return
-    command = ["sh", "-c", finding.fix]
-    done = subprocess.run(command, cwd=project.root, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    if finding.fix.startswith("git log"):
-        assert done.stdout
-        return
-    assert [(one.found, one.fix) for one in _found(project.root)] == []
-    clone = tmp_path / "clone"
-    subprocess.run(["git", "clone", "-q", str(project.root), str(clone)], check=True)
-    assert [one.found for one in _found(clone)] == []
+@pytest.mark.parametrize("line", ["tile_2 = 1", "tile, tile", 'join("ti", "le")'])
+def test_word_that_a_line_does_not_hold_once(line: str) -> None:
+    """An editor opens where it stands."""
+    said = edit("setup.py:1", "write copy in place of tile")
+    assert replace(line, "setup.py:1", "tile", "copy") == said
+
+
+def test_longer_word_before_it(tmp_path: Path) -> None:
+    """`sed` leaves the word alone that begins in the same way."""
+    (tmp_path / "setup.py").write_text("tiles, tile")
+    command = replace("tiles, tile", "setup.py:1", "tile", "copy")
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
+    assert (tmp_path / "setup.py").read_text() == "tiles, copy"
+
+
+def test_file_that_is_written_by_hand() -> None:
+    """Its folder is made first."""
+    made = 'mkdir -p csrc && "${EDITOR:-vi}" csrc/a.h && git add csrc/a.h  # or '
+    assert write("csrc/a.h") == f"{made}correct what names it"

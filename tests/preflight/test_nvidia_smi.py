@@ -56,22 +56,22 @@ _FAILED = (
             "Failed to initialize NVML: Driver/library version mismatch\n"
             "NVML library version: 535.183",
             18,
-            "restart the machine: its driver was updated",
+            "sudo reboot  # the driver was updated",
         ),
         ("No devices were found", 6, "sudo dmesg"),
-        ("Failed to initialize NVML: Unknown Error", 255, "restart the container"),
+        ("Failed to initialize NVML: Unknown Error", 255, "docker restart"),
         ("Failed to initialize NVML: Insufficient Permissions", 4, "ls -l /dev/nvidia*"),
         (
             "Unable to determine the device handle for GPU0000:00:1E.0: GPU is lost.  Reboot the "
             "system to recover this GPU",
             15,
-            "restart the machine: the GPU has left the bus",
+            "sudo reboot  # the GPU has left the bus",
         ),
         (
             "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure "
             "that the NVIDIA Display Driver is properly installed and present in your system.",
             12,
-            "start the container with --gpus all",
+            "docker run --gpus all",
         ),
     ],
 )

@@ -16,16 +16,13 @@ from preflight.planted_includes import INCLUDES
 from preflight.planted_loads import LOADS
 from preflight.planted_make import MAKE, UNCLEAR, build_with_make
 from preflight.planted_marks import MARKS
+from preflight.proposed import findings_of as _found
+from preflight.proposed import try_fix
 from revisions.repository import Repository
 
-from flashbench.preflight import Finding, run
+from flashbench.preflight import run
 
 ALL_DEFECTS = DEFECTS | INCLUDES | MARKS | MAKE | LOADS | DISPATCHED | ERRORS | WARNINGS
-
-
-def _found(root: Path) -> list[Finding]:
-    report = run(root, "source")
-    return [*report.errors, *report.warnings]
 
 
 def _skipped(root: Path) -> dict[str, str]:
@@ -48,15 +45,15 @@ def test_healthy_project(project: Repository) -> None:
 def test_each_defect_is_named_and_nothing_else(
     project: Repository, plant: Callable[[Repository], None]
 ) -> None:
-    """One defect gives one finding: its check, place, problem and fix."""
+    """One defect gives one finding: its check, place and problem, and a fix that mends it."""
     check, where, found = ALL_DEFECTS[plant]
     plant(project)
     (finding,) = _found(project.root)
     assert finding.check == check
     assert where in finding.where
     assert found in finding.found
-    assert finding.fix
     assert finding.severity == ("warning" if plant in WARNINGS else "error")
+    try_fix(project.root, finding, project.root.parent / "clone")
 
 
 @pytest.mark.parametrize("plant", UNDECIDED, ids=lambda plant: plant.__name__)

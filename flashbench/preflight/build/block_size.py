@@ -7,6 +7,7 @@ from flashbench.preflight.build.launches import LAUNCH, Asked, KernelLaunch, lau
 from flashbench.preflight.build.resources import DYNAMIC_SHARED, KernelUse
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.arithmetic import Constants
 from flashbench.preflight.source.cxx import SourceText
 from flashbench.preflight.source.tree import SourceTree
@@ -50,7 +51,12 @@ def too_large(
             said = _refused(threads, [one for one in kernels if _is_of(one, launch, declared)])
             if said is not None:
                 found, fix, everywhere = said
-                yield Finding(f"{name}:{line}", found, fix, "error" if everywhere else "warning")
+                yield Finding(
+                    f"{name}:{line}",
+                    found,
+                    edit(f"{name}:{line}", fix),
+                    "error" if everywhere else "warning",
+                )
     if unknown:
         yield CannotCheck(f"{shown(unknown)}: the text does not say how many threads")
 
@@ -62,10 +68,10 @@ def _is_of(kernel: KernelUse, launch: KernelLaunch, declared: frozenset[str]) ->
 
 
 def _refused(threads: int, kernels: Sequence[KernelUse]) -> tuple[str, str, bool] | None:
-    """Say what is wrong with a block, the fix, and whether all chips of the build refuse it."""
+    """Say what is wrong with a block, what helps, and whether all chips of the build refuse it."""
     if threads > THREADS:
         found = f"launches {threads} threads a block; no chip has more than {THREADS}"
-        return found, "make the block smaller", True
+        return found, f"at most {THREADS} threads a block", True
     fewest: dict[int, int] = {}
     for kernel in kernels:
         fewest[kernel.arch] = min(kernel.registers, fewest.get(kernel.arch, kernel.registers))

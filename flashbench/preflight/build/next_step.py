@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from flashbench.builds.missing_symbol import first_line
 from flashbench.preflight.build.subject import BuildSubject
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.in_git import found_in_git, how_to_get
+from flashbench.preflight.source.listings import add_to_build
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 
@@ -55,12 +57,12 @@ def cause(built: "Built", named: Iterable[str]) -> str:
 
 
 def fix(subject: BuildSubject, built: "Built") -> str:
-    """The command or sentence that helps."""
+    """The command that helps."""
     for pattern, say in _FIXES:
         if found := re.search(pattern, first_line(built.reason)):
             return say(subject, found)
     if not built.kept:
-        return "correct this machine, and the same command tries again"
+        return "flashbench preflight --level build  # again, once this machine is corrected"
     if built.status == "timeout" and built.build.status == "built":
         name = subject.project.callable.partition(":")[0]
         import_it = f"import faulthandler; faulthandler.dump_traceback_later(10); import {name}"
@@ -69,7 +71,7 @@ def fix(subject: BuildSubject, built: "Built") -> str:
         return "flashbench preflight --level build --timeout 1h"
     purpose = "build" if built.build.status != "built" else "load"
     if not (good := _earlier(subject, built.revision.commit)):
-        return f"correct what the reason names: no earlier commit can be bisected for {purpose}"
+        return f"flashbench build HEAD  # the reason; no earlier commit to bisect for {purpose}"
     return f"flashbench bisect --for {purpose} --good {good}"
 
 
@@ -92,7 +94,7 @@ def _install(subject: BuildSubject, found: re.Match[str]) -> str:
     name = found[1]
     if name in ("cmake", "ninja"):
         return f"python -m pip install {name}"
-    return _PROGRAMS.get(name, f"install {name}, or put its folder on PATH")
+    return _PROGRAMS.get(name, f"apt-get install {name}  # or put its folder on PATH")
 
 
 def _install_ninja(subject: BuildSubject, found: re.Match[str]) -> str:
@@ -102,10 +104,10 @@ def _install_ninja(subject: BuildSubject, found: re.Match[str]) -> str:
 def _install_module(subject: BuildSubject, found: re.Match[str]) -> str:
     """Install a package that is not the project's own."""
     if found[1] == subject.project.callable.partition(":")[0]:
-        return f"correct `callable` in pyproject.toml: it names {found[1]}"
+        return edit("pyproject.toml", f"correct `callable`: it names {found[1]}")
     name, here = found[1].partition(".")[0], subject.project.path
     if any((subject.tree.root / here / f"{name}{end}").exists() for end in ("", ".py")):
-        return f"write {found[1]}, or correct what imports it: git grep {shlex.quote(found[1])}"
+        return f"git grep -n {shlex.quote(found[1])}  # write it, or correct what imports it"
     return f"python -m pip install {name}"
 
 
@@ -115,25 +117,27 @@ def _architecture(subject: BuildSubject, found: re.Match[str]) -> str:
         if number in os.environ.get(variable, "").replace(".", ""):
             return f"unset {variable}"
     setting = subject.setting
-    place = f" ({setting.place})" if setting.place else ""
-    return f"remove {number} from {setting.name}{place}, or install an older nvcc"
+    what = f"remove {number} from {setting.name}, or install an older nvcc"
+    return edit(setting.place, what) if setting.place else f"git grep -n {number}  # {what}"
 
 
 def _rename(subject: BuildSubject, found: re.Match[str]) -> str:
     """`expected fast._C, got fast/kernels.cpython-311-x86_64-linux-gnu.so`."""
     built = found[2].partition(".")[0].replace("/", ".")
-    return f"name the module {found[1]} where the build names {built}"
+    return (
+        f"git grep -n {shlex.quote(built.rpartition('.')[2])}  # name the module {found[1]} there"
+    )
 
 
 def _initialise(subject: BuildSubject, found: re.Match[str]) -> str:
-    return f"name the module {found[1]} in its unit: PYBIND11_MODULE({found[1]}, m)"
+    return f"git grep -n -e _MODULE -e PyInit_  # write PYBIND11_MODULE({found[1]}, m)"
 
 
 def _get_header(tree: SourceTree, name: str) -> str:
     """Get a missing header from git, or name the package that may have it."""
     if known := found_in_git(tree, name):
         return how_to_get(tree, known[0])[1]
-    return f"install the package that has {name}, or write it and git add it"
+    return f"apt-file search {shlex.quote(name)}  # install what has it, or write it and git add it"
 
 
 _Say = Callable[[BuildSubject, re.Match[str]], str]
@@ -154,11 +158,11 @@ _FIXES: tuple[tuple[str, _Say], ...] = (
     (r"\(PyInit_(\w+)\)", _initialise),
     (
         r"; ([\w./+-]+)\S* should hold it, and was not compiled",
-        lambda subject, found: f"add {found[1]} to the sources of the build",
+        lambda subject, found: add_to_build(subject.tree, found[1]),
     ),
     (
         r"no function ([\w.]+)\.\w+",
-        lambda subject, found: f"name a function of {found[1]} as `callable` in pyproject.toml",
+        lambda subject, found: edit("pyproject.toml", f"callable = a function of {found[1]}"),
     ),
     (r"No module named '([\w.]+)'", _install_module),
 )

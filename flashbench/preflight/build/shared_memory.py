@@ -7,6 +7,7 @@ from flashbench.preflight.build.launches import Asked, SharedSize, shown, sizes_
 from flashbench.preflight.build.resources import DYNAMIC_SHARED, STATIC_SHARED, KernelUse
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.arithmetic import Constants
 from flashbench.preflight.source.tree import SourceTree
 
@@ -21,7 +22,7 @@ def shared_memory(subject: BuildSubject) -> Iterator[Finding | CannotCheck]:
         yield Finding(
             "HEAD",
             line.strip(),
-            "make it dynamic: `extern __shared__`, and ask by cudaFuncSetAttribute",
+            "git grep -n __shared__  # make it `extern`, and ask for it by cudaFuncSetAttribute",
         )
         return
     kernels = list[KernelUse]()
@@ -56,7 +57,7 @@ def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Fin
                 yield Finding(
                     where,
                     too_much[0],
-                    "make the tile, or the number of stages, smaller",
+                    edit(where, "make the tile, or the number of stages, smaller"),
                     "error" if too_much[1] else "warning",
                 )
             elif shared.is_launch and not asked.may_be(shared):
@@ -66,8 +67,11 @@ def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Fin
                         where,
                         f"launches with {_said(size, static)} a block; without "
                         f"cudaFuncSetAttribute {STATIC_SHARED} are the most",
-                        "cudaFuncSetAttribute(KERNEL, cudaFuncAttributeMaxDynamicSharedMemorySize, "
-                        f"{size}) before the launch",
+                        edit(
+                            where,
+                            "before it cudaFuncSetAttribute(KERNEL, "
+                            f"cudaFuncAttributeMaxDynamicSharedMemorySize, {size})",
+                        ),
                     )
     if unknown:
         yield CannotCheck(f"{shown(unknown)}: the text does not say how many bytes")

@@ -161,7 +161,8 @@ def torch(subject: BuildSubject) -> Iterator[Finding]:
         yield Finding(
             sys.executable,
             f"torch is built for CUDA {cuda[1]}, and nvcc is of {release}",
-            f"install nvcc {needed}, or a torch for CUDA {release}",
+            "python -m pip install --force-reinstall torch  "
+            f"# one for CUDA {release}, or install nvcc {needed}",
         )
 
 

@@ -10,15 +10,17 @@ from flashbench.preflight.finding import CannotCheck, Finding
 
 # What nvidia-smi reports, and what helps.
 _MENDS = {
-    "version mismatch": "restart the machine: its driver was updated, and the old one is loaded",
-    "Unknown Error": "restart the container: it has lost its access to the GPU",
-    "GPU is lost": "restart the machine: the GPU has left the bus",
+    "version mismatch": "sudo reboot  # the driver was updated, and the old one is loaded",
+    "Unknown Error": (
+        "docker restart $(hostname)  # on the host: the container has lost its access to the GPU"
+    ),
+    "GPU is lost": "sudo reboot  # the GPU has left the bus",
     "couldn't communicate with the NVIDIA driver": (
         "sudo modprobe nvidia  # after an update of the kernel: install the driver for it again"
     ),
     "No devices were found": "sudo dmesg | grep -i -e nvrm -e xid  # why the driver takes no GPU",
     "Insufficient Permissions": "ls -l /dev/nvidia*  # this user may not read the device files",
-    "libnvidia-ml.so": "start the container with --gpus all: it has nvidia-smi and no driver",
+    "libnvidia-ml.so": "docker run --gpus all IMAGE  # the container has nvidia-smi and no driver",
 }
 _NO_KERNEL = "no kernel image"
 
@@ -50,7 +52,8 @@ def fits(answers: Answers) -> Iterator[Finding]:
             f"driver {driver.version}",
             f"it runs CUDA up to {driver.cuda}; torch {answers.torch.version} is built for "
             f"{answers.torch.cuda}",
-            f"install a torch for CUDA {runs[0]}, or a driver for CUDA {needs[0]}",
+            "python -m pip install --force-reinstall torch  "
+            f"# one for CUDA {runs[0]}, or a driver for CUDA {needs[0]}",
         )
 
 
@@ -167,7 +170,8 @@ def nvcc(answers: Answers) -> Iterator[Finding]:
             yield Finding(
                 f"nvcc {release[1]}.{release[2]}",
                 f"the driver runs CUDA up to {answers.driver.cuda}",
-                f"install nvcc {_version(answers.driver.cuda)[0]}, or a newer driver",
+                f"apt-get install cuda-nvcc-{'-'.join(map(str, _version(answers.driver.cuda)))}"
+                "  # or a newer driver",
             )
 
 
@@ -175,15 +179,15 @@ def ncu(answers: Answers) -> Iterator[Finding]:
     """Check that ncu is on PATH, and that this user may read the counters."""
     said = answers.tools.get("ncu", "")
     if not said:
-        yield Finding("PATH", "ncu is not on PATH", "install Nsight Compute", "warning")
+        yield Finding("PATH", "ncu is not on PATH", "apt-get install nsight-compute", "warning")
     elif said.startswith("fails"):
         yield Finding("ncu --version", said, "ncu --version", "warning")
     elif answers.profiling == "user, admin only":
         yield Finding(
             "/proc/driver/nvidia/params",
             "the driver lets only administrators (CAP_SYS_ADMIN) read the GPU's counters",
-            "sudo ncu, or ask for NVreg_RestrictProfilingToAdminUsers=0; a container: "
-            "--cap-add SYS_ADMIN",
+            "sudo ncu  # or the driver's option NVreg_RestrictProfilingToAdminUsers=0; "
+            "a container: --cap-add SYS_ADMIN",
             "warning",
         )
 

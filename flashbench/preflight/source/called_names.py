@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.in_git import how_to_get
 from flashbench.preflight.source.libraries import LOADERS, is_made
 from flashbench.preflight.source.python_modules import built
@@ -63,7 +64,9 @@ def name_not_bound(tree: SourceTree) -> Iterator[Finding]:
             if not known:
                 reported.add(name)
                 what, fix = _removed(tree, name)
-                fix = fix or f"bind {name} in a unit of the build, or correct {file}:{line}"
+                fix = fix or edit(
+                    f"{file}:{line}", f"correct it, or bind {name} in a unit of the build"
+                )
                 yield Finding(f"{file}:{line}", found + what, fix)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from flashbench.preflight.finding import Finding
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.cxx import split_arguments
 from flashbench.preflight.source.in_git import found_in_git
 from flashbench.preflight.source.references import broken_files, missing_references
@@ -37,7 +38,7 @@ def computed_includes(tree: SourceTree) -> Iterator[Finding]:
             yield Finding(
                 f"{file}:{line}",
                 f"#include {macro} is {name}: no such file here{had}",
-                _restore(tree, gone) or f"write {name}, or correct {macro}",
+                _restore(tree, gone) or edit(f"{file}:{line}", f"write {name}, or correct {macro}"),
             )
 
 
@@ -46,8 +47,12 @@ def _restore(tree: SourceTree, files: list[str]) -> str:
     together: dict[str, list[str]] = defaultdict(list)
     for file in files:
         together[removed_files(tree).get(file, "")].append(file)
-    commands = (["git", "checkout", at, "--", *those] for at, those in together.items())
-    return " && ".join(shlex.join(filter(None, command)) for command in commands)
+    commands = list[list[str]]()
+    for at, those in together.items():
+        commands.append(["git", "checkout", *filter(None, [at]), "--", *those])
+        if at.endswith("^"):  # else HEAD still has them
+            commands.append(["git", "commit", "-m", "Restore headers", "--", *those])
+    return " && ".join(map(shlex.join, commands))
 
 
 def _missing(tree: SourceTree, file: str, macro: str) -> tuple[str, list[str]] | None:

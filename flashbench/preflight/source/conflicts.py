@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator
 
 from flashbench.preflight.finding import Finding
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.references import called_modules
 from flashbench.preflight.source.tree import SourceTree
@@ -21,7 +22,7 @@ def merge_conflict(tree: SourceTree) -> Iterator[Finding]:
         if line := conflict_line(tree, file):
             fix = f"git mergetool -- {shlex.quote(file)}"
             if not _is_unmerged(tree, file):  # the merge is over, and its tool has nothing to do
-                fix = f"edit {file}: keep one side, without the marks, and commit it"
+                fix = edit(f"{file}:{line}", "keep one side, without the marks")
             yield Finding(f"{file}:{line}", "has the marks of a merge conflict", fix)
 
 

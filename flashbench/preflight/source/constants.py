@@ -1,9 +1,11 @@
 """A macro and a constant that share a name in one unit: the macro rewrites the declaration."""
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from flashbench.preflight.finding import Finding
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.cxx import SourceText
 from flashbench.preflight.source.tree import SourceTree
 
@@ -34,9 +36,17 @@ def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:
                 yield Finding(
                     f"{definer}:{line}",
                     f"#define {name} {verb} the constant {name} of {holder}:{constant}",
-                    f"keep the constexpr in {holder}, and remove the #define",
+                    _remove(tree, f"{definer}:{line}"),
                     "error" if kind == "rewritten" else "warning",
                 )
+
+
+def _remove(tree: SourceTree, where: str) -> str:
+    """The command that removes a #define of one line."""
+    file, _, line = where.rpartition(":")
+    if tree.read(file).text.splitlines()[int(line) - 1].endswith("\\"):
+        return edit(where, "remove the #define, and keep the constant")
+    return f"sed -i {line}d {shlex.quote(file)}"
 
 
 # Name; place of the macro; whether it rewrites the constant, may do so, or follows and hides it;

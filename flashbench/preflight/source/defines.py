@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
+from flashbench.preflight.fixes import edit, replace
 from flashbench.preflight.source.cmake import cmake_file, is_cmake
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.constants import constants_of
@@ -51,7 +52,7 @@ def _rewritten(tree: SourceTree) -> Iterator[Finding]:
             if name not in tree.read(file).asked_for:
                 one = defines[name]
                 found = f"-D{name}={one.value} rewrites the constant {name} of {file}:{line}"
-                fix = f"keep the constexpr in {file}, and remove -D{name}"
+                fix = edit(f"{one.file}:{one.line}", f"remove -D{name}: {file} has the constant")
                 yield Finding(f"{one.file}:{one.line}", found, fix)
 
 
@@ -71,7 +72,9 @@ def _contradicting(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         found = f"defines {name}={other.value}, and {places[1]} defines {name}={first.value}"
         both = _units(tree)[first.file] & _units(tree)[other.file]
         if any(_uses(tree, unit, name) for unit in both):
-            yield Finding(places[0], found, "write the same value in both", "warning")
+            old, new = (f"{name}={one.value}" for one in (other, first))
+            fix = replace(tree.read(other.file).text, places[0], old, new)
+            yield Finding(places[0], found, fix, "warning")
         else:
             doubts.append(f"{places[0]} {found}: for different units")
     yield from in_short(doubts)

@@ -4,9 +4,16 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
+from flashbench.preflight.fixes import replace
+from flashbench.preflight.source.absent_folders import (
+    AbsentFolder,
+    absent_folders,
+    mistyped,
+)
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.computed_includes import computed_includes
 from flashbench.preflight.source.cxx import Include
@@ -41,6 +48,8 @@ def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
             ours = _is_ours(tree, search, name, include)
             if ours is False or _answered(tree, search, name, include):
                 continue
+            if needed_folder(tree, name, include) is not None:
+                continue  # its folder is named
             by = "" if ours else provider(tree, include.name)
             if ours is None and not include.quoted and "/" in include.name:
                 by = by or "git had it, and a package may have it now"
@@ -57,6 +66,35 @@ def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         yield _missing(tree, wanted, group)
     yield from computed_includes(tree)
     yield from in_short(doubts)
+
+
+@lru_cache(maxsize=1)
+def needed_folders(tree: SourceTree) -> dict[AbsentFolder, tuple[str, Include, str]]:
+    """Include directories that are not here and of which a header is missing, each with an include
+    of it, and the folder that was meant if it is mistyped."""
+    found = dict[AbsentFolder, tuple[str, Include, str]]()
+    for name in (*tree.units, *tree.headers) if absent_folders(tree) else ():
+        for include in tree.read(name).includes:
+            if (one := needed_folder(tree, name, include)) is not None:
+                found.setdefault(one[0], (name, include, one[1]))
+    return found
+
+
+def needed_folder(
+    tree: SourceTree, includer: str, include: Include
+) -> tuple[AbsentFolder, str] | None:
+    """The absent include directory that should have a header, and the one that was meant."""
+    folders, search = absent_folders(tree), search_path_of(tree)
+    if not folders or include.conditional or not build_of(tree).may_read(includer):
+        return None
+    if _answered(tree, search, includer, include):
+        return mistyped(tree, includer, include)
+    if had(tree, include.name):
+        lost = lost_header(tree, includer, include.name)
+        return next(((one, "") for one in folders if one.lost and one.lost.had(lost)), None)
+    never = [one for one in folders if one.lost is None]
+    ours = include.quoted and _is_ours(tree, search, includer, include)
+    return next(((one, "") for one in never if ours or one.is_named_by(include)), None)
 
 
 def _by_header(
@@ -82,7 +120,8 @@ def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) ->
     is_gone = had(tree, wanted) and not found_in_git(tree, wanted)
     what, fix = how_to_get(tree, wanted if had(tree, wanted) else beside)
     if kin:
-        fix = f"write {kin}"
+        new = kin[-len(include.name) :]
+        fix = replace(tree.read(name).text, f"{name}:{include.line}", include.name, new)
     return Finding(
         f"{name}:{include.line}",
         f'#include "{include.name}": no such file'

@@ -5,6 +5,7 @@ import shlex
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
+from flashbench.preflight.fixes import write
 from flashbench.preflight.source.removed import COMMITS, removed_files
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.pyproject import up_to_repository
@@ -20,7 +21,8 @@ def absent_from_clone(tree: SourceTree, file: str) -> tuple[str, str] | None:
     if tree.tracked is None or tree.committed is None or file in tree.of_modules:
         return None
     if not _is_in_repository(tree.root, file):
-        fix = f"copy {file} into the repository, git add it and name it by a relative path"
+        name = shlex.quote(PurePosixPath(file).name)
+        fix = f"cp {shlex.quote(file)} . && git add {name}  # then name it there"
         return "is outside of the repository: no clone has it", fix
     if not _is_tracked(tree, file):
         rule = _ignore_rule(tree, file)
@@ -67,8 +69,8 @@ def how_to_get(tree: SourceTree, file: str) -> tuple[str, str]:
     if os.path.lexists(tree.root / ".git/shallow"):
         return "not in the history that this shallow clone has", "git fetch --unshallow"
     if tree.tracked is None:
-        return "", f"write {file}, or correct what names it"
-    return "never in git", f"write {file} and git add it, or correct what names it"
+        return "", write(file)
+    return "never in git", write(file)
 
 
 def _inside(tree: SourceTree, folder: str) -> str:
@@ -103,7 +105,7 @@ def _of_link(tree: SourceTree, file: str) -> tuple[str, str]:
     if revision := _before_link(tree, file):
         removed = f"git rm -qf {shlex.quote(file)} && {_commit(file, 'Remove')}"
         return what, f"{removed} && {_check_out(revision, file)}"
-    return what, f"replace {file} by the file that it should be, or correct where it leads"
+    return what, f"rm {shlex.quote(file)} && {write(file, 'correct where it leads')}"
 
 
 def _before_link(tree: SourceTree, file: str) -> str:
@@ -169,7 +171,8 @@ def _how_to_add(tree: SourceTree, file: str, *, forced: bool) -> str:
             rest = os.path.relpath(os.path.realpath(tree.root / file), folder)
             if module in tree.modules:
                 return f"git -C {module} add -f {rest}  # commit it there, then git add {module}"
-            return f"make {module} a submodule (git submodule add), with {rest} committed there"
+            url = f'"$(git -C {module} remote get-url origin)"'
+            return f"git submodule add {url} {module}  # with {rest} committed there"
     flag = "-f " if forced else ""
     return f"git add {flag}{shlex.quote(file)} && {_commit(file)}"
 

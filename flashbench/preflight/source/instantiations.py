@@ -9,11 +9,13 @@ from itertools import product
 
 from flashbench.builds.missing_symbol import last_angled
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.cxx import HEADERS, UNITS, SourceText, split_arguments
 from flashbench.preflight.source.dispatch import dispatched
 from flashbench.preflight.source.generated import written_by_a_generator
-from flashbench.preflight.source.in_git import how_to_get
+from flashbench.preflight.source.left_out import bring_back
+from flashbench.preflight.source.listings import add_to_build
 from flashbench.preflight.source.removed import removed_units
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import units_without_source
@@ -138,7 +140,7 @@ def _lack(
         return "only a compiler knows what" if hidden else None
     if left_out:
         said = f"{left_out[0]} instantiates, and the build does not compile it"
-        return said, f"add {left_out[0]} to the sources of the build"
+        return said, add_to_build(tree, left_out[0])
     if types in found.promised[name]:
         said = "is declared as a specialisation and defined nowhere"
         fix = f"git log --all --oneline -S'{name}<'"
@@ -149,17 +151,26 @@ def _lack(
             return None
         if (unit := _implicitly(tree, name, types, files)) is not None:
             return unit
-        said = f"{_instantiating(tree, found, name, files)} does not instantiate"
-        fix = f"add `template ... %(...);` to {said.partition(' ')[0]}"
+        unit = _instantiating(tree, found, name, files)
+        said = f"{unit} does not instantiate"
+        fix = edit(_place(tree, unit, name), "add `template ... %(...);`")
     elif not set(files) <= set(tree.units):
         return None
     else:
         said = f"nothing specialises, as {files[0]} does for other types"
-        fix = f"add `template <> ... %(...)` to {files[0]}"
+        fix = edit(_place(tree, files[0], name), "add `template <> ... %(...)`")
     removed = _removed_makers(tree).made[name]
     if gone := next((file for file, made in removed if _covers(made, types)), ""):
-        return f"{gone} instantiated, which was removed", how_to_get(tree, gone)[1]
+        return f"{gone} instantiated, which was removed", bring_back(tree, gone)
     return found.may_make.get(name) or _may_be_elsewhere(tree, name) or (said, fix)
+
+
+def _place(tree: SourceTree, unit: str, name: str) -> str:
+    """The last line of a unit that names a template."""
+    lines = tree.read(unit).code.splitlines()
+    word = re.compile(rf"\b{name}\b")
+    last = max((at for at, line in enumerate(lines, 1) if word.search(line)), default=len(lines))
+    return f"{unit}:{last}"
 
 
 def _instantiating(tree: SourceTree, found: _Templates, name: str, files: list[str]) -> str:

@@ -5,10 +5,18 @@ from collections.abc import Iterable, Iterator
 
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.functions import functions_of
+from flashbench.preflight.source.in_git import how_to_get
+from flashbench.preflight.source.listings import add_to_build
 from flashbench.preflight.source.tree import SourceTree
 
 INSTANTIATES = re.compile(r"\btemplate\s+(?!<)[\w:<>,&*\s]*?\b(\w+)\s*[<(]")
 _REST = re.compile(r"[^;{}]*")
+
+
+def bring_back(tree: SourceTree, unit: str) -> str:
+    """The command that restores a removed unit, and lets the build compile it again."""
+    restore = how_to_get(tree, unit)[1]
+    return restore if build_of(tree).names(unit) else f"{restore} && {add_to_build(tree, unit)}"
 
 
 def left_out_but_used(tree: SourceTree, reported: Iterable[str]) -> Iterator[str]:

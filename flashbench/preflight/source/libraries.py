@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.cmake import is_cmake, targets
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.makefile import makefile_of
@@ -48,9 +49,8 @@ def library_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
                 made = sorted({*_libraries(tree), *built(tree).modules})[:5]
                 others = f"; they make {', '.join(made)}" if made else ""
                 found = f"loads {name}, which no build file makes{others}"
-                yield Finding(
-                    where, found, f"add a target of that name to the build, or correct {where}"
-                )
+                fix = edit(where, "correct it, or add a target of that name to the build")
+                yield Finding(where, found, fix)
     yield from in_short(doubts)
 
 

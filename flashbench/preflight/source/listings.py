@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from flashbench.preflight.fixes import edit, replace
 from flashbench.preflight.source.cmake import base_of, cmake_file, evaluated, is_cmake
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
@@ -68,6 +69,25 @@ def include_folders(tree: SourceTree) -> Iterator[Listed]:
             for word, at in makefile_of(tree, file).words(_LEFT_OUT):
                 if re.fullmatch(r"-I[\w.+-][\w./+-]*", word):
                     yield file, word.removeprefix("-I"), at.number
+
+
+def add_to_build(tree: SourceTree, unit: str) -> str:
+    """The command that adds a unit beside another that a build file names in a line alone."""
+    for file, name, line in listed(tree):
+        text, path = tree.read(file).text, os.path.relpath(unit, base_of(tree, file))
+        mark = '"' if f'"{name}"' in text else "'" if f"'{name}'" in text else ""
+        command = replace(
+            text,
+            f"{file}:{line}",
+            name,
+            f"{name}{mark}, {mark}{path}" if mark else f"{name} {path}",
+        )
+        if command.startswith("sed") and (mark or not file.endswith(".py")):
+            return command
+    where = next((f"{file}:{line}" for file, _, line in listed(tree)), "")
+    return edit(
+        where or next(filter(is_build, tree.build_files), unit), f"add {unit} to the sources"
+    )
 
 
 def _plain(tree: SourceTree, file: str, name: str) -> str:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.fixes import replace, write
 from flashbench.preflight.source.listings import is_build, listed
 from flashbench.preflight.source.python_modules import (
     Import,
@@ -55,17 +56,14 @@ def _defined(tree: SourceTree) -> Iterator[tuple[str, Finding]]:
             if made is None or made.unknown or not made.modules or name in made.last:
                 continue
             other, where = next(iter(made.modules.items()))
-            fix = f"write {other.rpartition('.')[2]} in place of {name}"
-            if "cpp_extension" in tree.read(file).text:
-                fix += ", or TORCH_EXTENSION_NAME"
-            yield (
-                name,
-                Finding(
-                    f"{unit}:{source.line_of(match.start())}",
-                    f"defines the module {name}, but {where} builds {', '.join(sorted(made.last))}",
-                    fix,
-                ),
-            )
+            at = f"{unit}:{source.line_of(match.start())}"
+            last = other.rpartition(".")[2]
+            imported = {one.name for one in packages_of(tree).imports()}
+            fix = replace(source.text, at, name, last)
+            if name in imported and last not in imported:  # the build alone is wrong
+                fix = replace(tree.read(file).text, where, other, f"{other[: -len(last)]}{name}")
+            found = f"defines the module {name}, but {where} builds {', '.join(sorted(made.last))}"
+            yield name, Finding(at, found, fix)
 
 
 def _imported(tree: SourceTree, defined: set[str]) -> Iterator[Finding | CannotCheck]:
@@ -98,12 +96,17 @@ def _imported(tree: SourceTree, defined: set[str]) -> Iterator[Finding | CannotC
         other, where = next(iter(made.modules.items()))
         names = ", ".join(sorted(made.modules)[:5])
         found = f"imports {name}, but {where} builds {names}"
-        fix = f"import {other.rpartition('.')[2]}, or write {name} in {where}"
+        at = f"{one.file}:{one.line}"
+        text, last = tree.read(one.file).text, other.rpartition(".")[2]
+        old, new = one.name, last
+        if one.package and name in text.splitlines()[one.line - 1]:
+            old, new = name, f"{one.package}.{last}"
+        fix = replace(text, at, old, new)
         if not (one.name.startswith("_") or _COMPILED.fullmatch(one.name)):
             file = f"{packages.folders[one.package][0]}/{one.name}.py"
             found = f"imports {name}: no {file} here or in git, and {where} builds {names}"
-            fix = f"write {file} and git add it, or correct the import"
-        yield Finding(f"{one.file}:{one.line}", found, fix)
+            fix = write(file, "correct the import")
+        yield Finding(at, found, fix)
 
 
 def _may_be_written(tree: SourceTree, one: Import) -> bool:

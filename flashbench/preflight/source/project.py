@@ -9,8 +9,10 @@ from pathlib import PurePosixPath
 
 from flashbench.errors import InvalidInputError
 from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.conflicts import conflict_line
 from flashbench.preflight.source.in_git import how_to_get
+from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.makefile import MAKEFILES
 from flashbench.preflight.source.python_modules import bound_names, built
 from flashbench.preflight.source.references import called_modules
@@ -37,7 +39,8 @@ def project_settings(tree: SourceTree) -> Iterator[Finding]:
     try:
         project = parse(file)
     except InvalidInputError as error:
-        yield Finding("pyproject.toml", str(error).removeprefix(f"{file}: "), "correct it")
+        said = str(error).removeprefix(f"{file}: ")
+        yield Finding("pyproject.toml", said, _edit(tree, said))
         return
     if project is None:
         raise CannotCheck(f"no {TABLE}")
@@ -51,7 +54,7 @@ def project_settings(tree: SourceTree) -> Iterator[Finding]:
         yield Finding(
             f"pyproject.toml {TABLE} path",
             f"{project.path} does not exist, and no build file names it",
-            "write the folder below which Python finds the package, relative to pyproject.toml",
+            _edit(tree, "path = the folder below which Python finds the package"),
         )
     yield from _build(tree, project)
 
@@ -79,7 +82,7 @@ def _callable(tree: SourceTree, project: Project) -> Iterator[Finding]:
             yield Finding(
                 where,
                 f"{project.callable}: {name} has no {first}",
-                f"write a function of {name}, or define {first} there",
+                _edit(tree, f"callable = a function of {name}, or define {first} there"),
             )
     elif not _is_built(tree, project, dotted):
         known = [os.path.normpath(f"{project.path}/{file}") for file in files]
@@ -112,7 +115,7 @@ def _unreadable(tree: SourceTree) -> Iterator[Finding]:
             continue
         if (broken := why_unreadable(tree, file)) is not None:
             line, why = broken
-            fix = f"python -m py_compile {shlex.quote(file)}"
+            fix = edit(f"{file}:{line}", why)
             yield Finding(f"{file}:{line}", f"Python cannot read it: {why}", fix)
 
 
@@ -184,4 +187,12 @@ def _missing(tree: SourceTree, file: str) -> tuple[str, str]:
 
 
 def _install(program: str) -> str:
-    return f"install {program}, or put its folder on PATH"
+    return f"apt-get install {shlex.quote(program)}  # or put its folder on PATH"
+
+
+def _edit(tree: SourceTree, what: str) -> str:
+    """Open pyproject.toml at the line that a parser names, else at our table."""
+    text = tree.read("pyproject.toml").text
+    named = re.search(r"at line (\d+)", what)
+    line = int(named[1]) if named else line_of(text, max(text.find(TABLE), 0))
+    return edit(f"pyproject.toml:{line}", what)

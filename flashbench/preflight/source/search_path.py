@@ -58,7 +58,7 @@ class SearchPath:
         """Find a header of our own in an include directory that git ignores."""
         if not self._ignored or of_others(name):
             return None
-        places = (_join(folder, name) for folder in sorted(self._stated))
+        places = (_join(folder, name) for folder in sorted(self.stated))
         return next((one for one in places if one in self._ignored), None)
 
     def was_removed(self, includer: str | None, name: str) -> bool:
@@ -81,7 +81,7 @@ class SearchPath:
         """Whether git had a header where the compiler looks, and has it now where that looks only
         if a build file states so: at the root, or in a Python package."""
         hidden = below == "." or f"{below}/__init__.py" in self._files
-        return hidden and below not in self._stated and self._was_removed(folder, name)
+        return hidden and below not in self.stated and self._was_removed(folder, name)
 
     def _is_there(self, place: str) -> bool:
         if place in self._files:
@@ -140,7 +140,7 @@ class SearchPath:
         }
 
     @cached_property
-    def _stated(self) -> frozenset[str]:
+    def stated(self) -> frozenset[str]:
         """Folders that build files state as include directories."""
         return frozenset(
             _join(str(folder), name)
@@ -150,12 +150,12 @@ class SearchPath:
 
     @cached_property
     def _searched(self) -> frozenset[str]:
-        return self._stated | self._named
+        return self.stated | self._named
 
     @cached_property
     def _ignored(self) -> frozenset[str]:
         """Files in stated folders that git ignores."""
-        stated = tuple(f"{folder}/" for folder in self._stated)
+        stated = tuple(f"{folder}/" for folder in self.stated)
         return frozenset(one for one in self.tree.ignored if one.startswith(stated))
 
     @cached_property

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
+from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.functions import (
@@ -19,8 +20,8 @@ from flashbench.preflight.source.functions import (
     may_be_same,
 )
 from flashbench.preflight.source.generated import written_by_a_generator
-from flashbench.preflight.source.in_git import how_to_get
-from flashbench.preflight.source.left_out import left_out_but_used
+from flashbench.preflight.source.left_out import bring_back, left_out_but_used
+from flashbench.preflight.source.listings import add_to_build
 from flashbench.preflight.source.removed import removed_units
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import units_without_source
@@ -100,9 +101,7 @@ def _finding(
     if wanted.left_out:
         unit = wanted.left_out[0]
         found = f"{calls}: {unit} defines it, which the build does not compile"
-        return Finding(
-            where, found, f"add {unit} to the sources of the build", _severity(tree, user, name)
-        )
+        return Finding(where, found, add_to_build(tree, unit), _severity(tree, user, name))
     # A namesake in another scope says less than the unit that was removed.
     overloaded = any(is_in_scope(wanted.one, other) for _, other in wanted.nearly)
     gone = "" if overloaded else _removed_holder(tree, wanted.one)
@@ -116,10 +115,12 @@ def _finding(
         else:
             full = "::".join((*wanted.one.scope, name))
             found = f"{user} calls {full}: {at} defines {other.qualified}"
-        return Finding(where, found, f"make {where} and {at} agree", _severity(tree, user, name))
+        return Finding(
+            where, found, edit(at, f"declare the same as {where}"), _severity(tree, user, name)
+        )
     if gone:
         found = f"{calls}: {gone} defined it, which was removed"
-        _, fix = how_to_get(tree, gone)
+        fix = bring_back(tree, gone)
         return Finding(where, found, fix, _severity(tree, user, name))
     return Finding(where, f"{calls}: no unit defines it", f"git log --all --oneline -S'{name}('")
 

@@ -6,20 +6,22 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
+from flashbench.preflight.fixes import edit, replace
+from flashbench.preflight.source.absent_folders import absent_folders
 from flashbench.preflight.source.cmake import base_of
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.conflicts import conflict_line
 from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.generated import may_be_generated
-from flashbench.preflight.source.headers import lost_header
+from flashbench.preflight.source.headers import needed_folders
 from flashbench.preflight.source.in_git import (
     absent_from_clone,
     found_in_git,
     how_to_get,
     outermost_untracked,
 )
-from flashbench.preflight.source.listings import include_folders, listed, unclear
-from flashbench.preflight.source.lost import LostFolder, lost_folder, lost_folders
+from flashbench.preflight.source.listings import listed, unclear
+from flashbench.preflight.source.lost import lost_folder, lost_folders
 from flashbench.preflight.source.references import (
     broken_files,
     called_modules,
@@ -71,42 +73,40 @@ def _broken(tree: SourceTree) -> Iterator[Finding]:
     if script is not None:
         broken = {"setup.py": script, **broken}
     for file, (line, reason) in broken.items():
-        program, fix = "CMake", f"correct {file}: close what is open, or remove what closes nothing"
-        if file == "setup.py":
-            program, fix = "Python", "python setup.py --name"
+        program = "Python" if file == "setup.py" else "CMake"
         if not conflict_line(tree, file):
+            fix = edit(f"{file}:{line}", reason)
             yield Finding(f"{file}:{line}", f"{program} cannot read it: {reason}", fix)
 
 
 def _folders_not_found(tree: SourceTree) -> Iterator[Finding]:
-    """Report include directories that nothing makes: a compiler ignores them without a word."""
-    for file, name, line in include_folders(tree):
-        # CMAKE_SOURCE_DIR may be any folder above.
-        places = {os.path.normpath(one / name) for one in PurePosixPath(file).parents}
-        inside = any(
-            f"{one}/".startswith(f"{module}/") for one in places for module in tree.modules
-        )
-        elsewhere = name.startswith("/") or _path(tree, file, name).startswith("..")
-        there = any((tree.root / one).is_dir() for one in places)
-        if there or inside or elsewhere or re.search(r"\bbuild|gen", name):
-            continue
-        lost = next((one for one in lost_folders(tree) if one.folder in places), None)
-        if lost is not None and lost.by != "include directories":
+    """Report include directories that nothing makes: an error if a header is thereby missing."""
+    needed = needed_folders(tree)
+    for one in absent_folders(tree):
+        if one.lost is not None and one.lost.by != "include directories":
             continue  # named with the settings, or with what the build reads or compiles
-        what, fix = how_to_get(tree, lost.folder) if lost else ("", f"correct {name}, or remove it")
-        found = f"includes from {name}: no such folder" + (f", {what}" if what else "")
-        needed = lost is not None and _had_header(tree, lost)
-        yield Finding(f"{file}:{line}", found, fix, "error" if needed else "warning")
-
-
-def _had_header(tree: SourceTree, lost: LostFolder) -> bool:
-    """Whether a missing folder had a header that a file includes."""
-    return any(
-        lost.had(lost_header(tree, file, one.name))
-        for file in (*tree.units, *tree.headers)
-        for one in tree.read(file).includes
-        if not tree.ending(one.name)
-    )
+        found, fix = (
+            f"includes from {one.name}: no such folder",
+            edit(one.where, f"remove {one.name}"),
+        )
+        if one.lost is not None:
+            what, restore = how_to_get(tree, one.lost.folder)
+            found = f"{found}, {what}"
+        user, include, meant = needed.get(one) or (None, None, "")
+        if include is None:
+            yield Finding(one.where, found, fix, "warning")
+            continue
+        found += f"; {user}:{include.line} needs {include.name}"
+        if meant:
+            found += f" of {meant}"
+            file = one.where.rpartition(":")[0]
+            text, base = tree.read(file).text, base_of(tree, file)
+            fix = replace(text, one.where, one.name, os.path.relpath(meant, base))
+        elif one.lost is not None:
+            fix = restore
+        else:
+            fix = edit(one.where, f"name the folder that has {include.name}, or add it to git")
+        yield Finding(one.where, found, fix)
 
 
 def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[Finding]:
@@ -129,7 +129,11 @@ def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[F
     meant = found_in_git(tree, name)
     what, fix = how_to_get(tree, path if path in meant or not meant else meant[0])
     if kin:
-        what, fix = f"though {kin} is there", f"write {kin}, or git add {path}"
+        what, new = (
+            f"though {kin} is there",
+            PurePosixPath(name).with_suffix(PurePosixPath(kin).suffix),
+        )
+        fix = replace(tree.read(file).text, where, name, str(new))
     yield Finding(
         where,
         f"lists {name}: no such file" + (f", {what}" if what else ""),

@@ -1,0 +1,37 @@
+"""Fixes as commands: what only a person can write opens an editor at its place, with what to write
+as the comment; a word that is known to be wrong is replaced by `sed`."""
+
+import re
+import shlex
+
+_EDITOR = '"${EDITOR:-vi}"'
+
+
+def edit(where: str, what: str) -> str:
+    """The command that opens a place, given as `file` or `file:line`."""
+    file, _, line = where.rpartition(":")
+    if not line.isdigit():
+        file, line = where, ""
+    at = f"+{line} " if line else ""
+    return f"{_EDITOR} {at}{shlex.quote(file)}  # {' '.join(what.split())}"
+
+
+def write(file: str, instead: str = "correct what names it") -> str:
+    """The command that makes a file which git never had, and adds it."""
+    folder, name = file.rpartition("/")[0], shlex.quote(file)
+    made = f"mkdir -p {shlex.quote(folder)} && " if folder else ""
+    return f"{made}{_EDITOR} {name} && git add {name}  # or {instead}"
+
+
+def replace(text: str, where: str, old: str, new: str) -> str:
+    """The command that puts a word in place of another. text: of the file; where: `file:line`. If
+    the line does not hold the word once, as where a script computes it, an editor opens."""
+    file, _, line = where.rpartition(":")
+    word = re.compile(rf"(?<![\w./-]){re.escape(old)}(?![\w/-])")
+    lines = text.splitlines()
+    found = word.findall(lines[int(line) - 1]) if int(line) <= len(lines) else []
+    if len(found) != 1 or "\n" in new:
+        return edit(where, f"write {new} in place of {old}")
+    before, after = re.sub(r"([][\\.*^$|])", r"\\\1", old), re.sub(r"([\\&|])", r"\\\1", new)
+    begin, end = (r"\b" if re.match(r"\w", sign) else "" for sign in (old[:1], old[-1:]))
+    return f"sed -i {shlex.quote(f'{line}s|{begin}{before}{end}|{after}|')} {shlex.quote(file)}"
