@@ -12,7 +12,7 @@ from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
 from flashbench.pairing import Pairing
 from flashbench.stats.proportion import Rate
-from flashbench.verdict import Outcome, Verdict, judge
+from flashbench.verdict import DIFFERENT, Verdict, judge
 
 TOLERANCE = 0.01
 ALPHA = 0.05
@@ -42,9 +42,6 @@ def no_change(
         sdpa = deviation * noise(rng, shape) + shared
         out.append(sdpa - ours)
     return out
-
-
-DIFFERENT = (Outcome.FASTER, Outcome.SLOWER, Outcome.PERHAPS_FASTER, Outcome.PERHAPS_SLOWER)
 
 
 def alarms(verdicts: Sequence[Verdict]) -> int:

@@ -9,10 +9,14 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from flashbench import runfile
 from flashbench.aa import compare_with_itself
 from flashbench.launches import collect
+from flashbench.pairing import of_builds
 from flashbench.report import report_one
+from flashbench.stats.order import launch_correlation
 from flashbench.stats.proportion import Rate
 from flashbench.verdict import Outcome
 
@@ -30,7 +34,8 @@ VERDICTS = (
 
 def main() -> None:
     head = ["machine", "cases", "launches", "comparisons", "false alarms a case", "families"]
-    print(row([*head, "sees 2 % with"]), row(["---"] * 7), sep="\n")
+    head += ["undecided", "rho", "sees 2 % with"]
+    print(row(head), row(["---"] * len(head)), sep="\n")
     for file in sorted(DIRECTORY.glob("*-aa.json")):
         print(row(self_comparison(file)))
     head = ["machine", "slower by %", *VERDICTS, "launches a case", "device s"]
@@ -52,8 +57,16 @@ def self_comparison(file: Path) -> list[object]:
         found.alarms.trials,
         shown(found.alarms),
         shown(found.family),
+        f"{sum(noise.undecided for noise in found.cases) / found.alarms.trials:.0%}",
+        f"{correlation(run):.2f}",
         f"{half} launches in half of the cases" if half < 10**9 else "more than 40 launches",
     ]
+
+
+def correlation(run: runfile.RunFile) -> float:
+    """Of neighbouring launches over all cases, significant or not."""
+    sides = [pairing.sides[0] for pairing in of_builds(collect(run), 0.01) if pairing.sides]
+    return launch_correlation(np.stack([side[: min(map(len, sides))] for side in sides]), 1.0)
 
 
 def slowdown(file: Path) -> list[object]:

@@ -13,7 +13,7 @@ from families import ALPHA, TOLERANCE, judge_family, rate, trials_argument
 from simulated_noise import FloatArray, Noise, heavy_tailed, normal, quantised, skewed
 
 from flashbench.stats.sequential import anytime_shift, exceeds
-from flashbench.stats.shift import Shift
+from flashbench.stats.shift import Shift, pseudomedian
 from flashbench.verdict import Outcome
 
 CASES = 64
@@ -61,6 +61,20 @@ def found_by_the_gate(change: float, trials: int, seed: int, until: int = 40) ->
     return found.tolist()
 
 
+def stopped(change: float, cases: int, seed: int, trials: int = 1000) -> tuple[float, float]:
+    """Launches until a change at 1.41 % is SLOWER?, and the change that the estimate then says, as
+    means; one case is judged, at its level among `cases`."""
+    rows = 0.01 * math.sqrt(2) * np.random.default_rng(seed).standard_normal((trials, MOST))
+    rows += math.log1p(change)
+    said, at = np.full(trials, np.nan), np.full(trials, MOST + 1)
+    for n in range(2, MOST + 1):
+        left = np.flatnonzero(np.isnan(said))
+        value = pseudomedian(rows[left, :n])
+        stop = exceeds(rows[left, :n], 0.0, ALPHA / cases) & (value > math.log1p(TOLERANCE))
+        said[left[stop]], at[left[stop]] = value[stop], n
+    return float(at.mean()), math.expm1(float(np.nanmean(said)))
+
+
 def _row(found: list[int]) -> str:
     launches, trials = np.array(found), len(found)
     saved = 1 - launches.mean() / FIXED
@@ -83,6 +97,11 @@ def main() -> None:
                 found = [found_at(method, x) for x in series(noise, change, trials, seed)]
                 print(f"| {noise.__name__} | {change:.0%} | {method.__name__} | ", end="")
                 print(f"{_row(found)} |", flush=True)
+    print("\n| slower by | cases | mean launches | the estimate at the stop |\n|---|---|---|---|")
+    for change in (0.02, 0.05):
+        for cases in (1, CASES):
+            launches, said = stopped(change, cases, seed)
+            print(f"| {change:.0%} | {cases} | {launches:.1f} | {said:.2%} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -19,13 +19,12 @@ from flashbench.pairing import Pairing
 from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.proportion import Rate
 from flashbench.stats.sequential import exceeds, launches_needed_anytime
-from flashbench.verdict import DECIDED, Outcome, judge
+from flashbench.verdict import DECIDED, DIFFERENT, Outcome, judge
 
 FloatArray = NDArray[np.float64]
 MOST_LAUNCHES = 40  # for a planned comparison
 POWERS = (0.8, 0.95)
 TOLERANCES = (0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)  # that `compare` may choose
-_ALARMS = (Outcome.FASTER, Outcome.SLOWER, Outcome.PERHAPS_FASTER, Outcome.PERHAPS_SLOWER)
 _DRAWS = 200  # resamples of a comparison's launches, for the smallest detectable change
 _STEPS = 6  # changes tried per doubling
 _EVERY = 5  # launches after which the attainable tolerance is computed
@@ -100,7 +99,7 @@ def compare_with_itself(
     groups = list(_groups(pairings, launches, len(data.run.launches)))
     looked = _at_any_look(groups, launches, tolerance, alpha)
     once = [
-        {index: _Looked(outcome, outcome in _ALARMS) for index, outcome in outcomes.items()}
+        {index: _Looked(outcome, outcome in DIFFERENT) for index, outcome in outcomes.items()}
         for outcomes in _outcomes(groups, tolerance, alpha, anytime=False)
     ]
     cases = []
@@ -243,7 +242,7 @@ def _at_any_look(
         for place, cut, of_group in zip(left, cuts, outcomes, strict=True):
             for index in open_cases[place] & of_group.keys():
                 outcome = of_group[index]
-                alarm = found[place][index].alarm or outcome in _ALARMS
+                alarm = found[place][index].alarm or outcome in DIFFERENT
                 found[place][index] = _Looked(outcome, alarm)
                 if outcome in DECIDED:
                     open_cases[place].remove(index)

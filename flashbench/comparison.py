@@ -105,6 +105,14 @@ def between_builds(data: LaunchData, alpha: float, tolerance: float) -> list[Com
     return decide_family(of_builds(data, tolerance), alpha, tolerance, 1, anytime=True)
 
 
+def if_correlated(comparison: Comparison, correlation: float) -> Shift:
+    """The shift of a comparison with an estimate if its launches had this correlation."""
+    found = comparison.estimate
+    assert found is not None
+    sides = comparison.pairing.sides
+    return _allowing_for_order(sides, found.alpha, correlation, anytime=found.anytime)
+
+
 def geometric_mean(comparisons: Sequence[Comparison], alpha: float) -> Shift | None:
     """Shift of the mean log speed-up over the compared cases; None without any.
 

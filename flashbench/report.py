@@ -1,7 +1,9 @@
 """Report: one or two run files judged, with every caveat as data beside the numbers."""
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from statistics import median
 
 from flashbench import operations
 from flashbench.baseline_names import title
@@ -11,6 +13,7 @@ from flashbench.comparison import (
     between_builds,
     between_runs,
     geometric_mean,
+    if_correlated,
     looks,
 )
 from flashbench.errors import InvalidInputError
@@ -18,10 +21,13 @@ from flashbench.launches import LaunchData, baseline_index, baselines_of, collec
 from flashbench.pairing import BEST
 from flashbench.runfile import Candidate, RunFile
 from flashbench.stats.shift import Shift
-from flashbench.verdict import Verdict, judge
+from flashbench.verdict import DIFFERENT, Verdict, judge, outcome_of
 
 DEFAULT_TOLERANCE = 0.01
 DEFAULT_ALPHA = 0.05
+_SHOW_ORDER = 16  # cases that show how launches correlate before one is called different
+_CORRELATION = 0.5
+_CLOCKS = 0.02  # a larger change of a clock may change the ratio to the baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +130,7 @@ def report_two(
     data = collect(a, metric), collect(b, metric)
     caveats += _caveats(data[0], "A: ") + _caveats(data[1], "B: ")
     comparisons = between_runs(*data, alpha, tolerance)
+    caveats += _clocks(a, b) + _control_moved(comparisons, tolerance)
     cases_a = {case.id for case in a.cases}
     new = sum(1 for case in b.cases if case.id not in cases_a)
     if new:
@@ -153,15 +160,31 @@ def _report(
             f"those of {price} times as many comparisons"
         )
         caveats = [*caveats, Caveat("compared-before", message)]
-    caveats = caveats + launch_order(comparisons)
+    caveats = caveats + launch_order(comparisons, verdicts, tolerance)
     return Report(data, comparisons, verdicts, overall, tolerance, alpha, best, caveats)
 
 
-def launch_order(comparisons: list[Comparison]) -> list[Caveat]:
-    """The caveat that the intervals allow for correlated launches, if they do."""
+def launch_order(
+    comparisons: list[Comparison], verdicts: list[Verdict], tolerance: float
+) -> list[Caveat]:
+    """The caveat that the intervals allow for correlated launches, if they do; or that verdicts
+    would not hold if launches were, where too few cases show whether they are."""
     correlation = max((c.estimate.correlation for c in comparisons if c.estimate), default=0.0)
     if not correlation:
-        return []
+        limit = math.log1p(tolerance)
+        fragile = 0
+        if len(comparisons) < _SHOW_ORDER:
+            for comparison, verdict in zip(comparisons, verdicts, strict=True):
+                if verdict.outcome in DIFFERENT:
+                    shift = if_correlated(comparison, _CORRELATION)
+                    fragile += outcome_of(shift, limit) not in DIFFERENT
+        if not fragile:
+            return []
+        message = (
+            f"{fragile} of {len(comparisons)} would be undecided if each launch resembled the one "
+            f"before (autocorrelation {_CORRELATION}), which so few cases and launches do not show"
+        )
+        return [Caveat("few-cases", message)]
     message = (
         f"each launch resembles the one before (autocorrelation {correlation:.2f}): the intervals "
         "are wider for it; let the machine settle"
@@ -218,6 +241,42 @@ def _machines(a: RunFile, b: RunFile, allow: Collection[str]) -> list[Caveat]:
             )
     sides = [[c for _, c in own_candidates(run)] for run in (a, b)]
     return found + _same_library(*sides)
+
+
+def _clocks(a: RunFile, b: RunFile) -> list[Caveat]:
+    """Clocks after launches, as medians, that differ between the files."""
+    found = []
+    for what, name in (("GPU", "sm_clock_mhz"), ("CPU", "cpu_mhz")):
+        states = [[launch.after for launch in run.launches if launch.after] for run in (a, b)]
+        known = [[mhz for state in side if (mhz := getattr(state, name))] for side in states]
+        if not all(known):
+            continue
+        old, new = map(median, known)
+        if abs(math.log(new / old)) > _CLOCKS:
+            found.append(
+                Caveat(
+                    "clock",
+                    f"the {what} ran at {old:.0f} MHz in A and {new:.0f} MHz in B: a candidate and "
+                    "its control need not follow alike; to be sure, compare two revisions, which "
+                    "are measured together",
+                )
+            )
+    return found
+
+
+def _control_moved(comparisons: list[Comparison], tolerance: float) -> list[Caveat]:
+    """Where the control itself changed by more than the tolerance."""
+    limit = math.log1p(tolerance)
+    machines = [c.pairing.machine for c in comparisons if c.pairing.machine]
+    moved = [one.value for one in machines if one.low > limit or one.high < -limit]
+    if not moved:
+        return []
+    message = (
+        f"the control itself changed by more than {100 * tolerance:.6g} % in {len(moved)} of "
+        f"{len(machines)} comparisons (at the median {math.exp(median(moved)):.3f}): what moved it "
+        "need not move a candidate alike"
+    )
+    return [Caveat("control-moved", message)]
 
 
 def _same_library(a: Iterable[Candidate], b: Iterable[Candidate]) -> list[Caveat]:

@@ -49,6 +49,9 @@ class Outcome(StrEnum):
 
 _FIND = "find what sets the mode (clocks, placement, autotuning)"
 
+DIFFERENT = frozenset(
+    (Outcome.FASTER, Outcome.SLOWER, Outcome.PERHAPS_FASTER, Outcome.PERHAPS_SLOWER)
+)
 # More launches would not change these.
 DECIDED = frozenset((Outcome.FASTER, Outcome.SLOWER, Outcome.SAME, Outcome.WRONG))
 

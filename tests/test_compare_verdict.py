@@ -17,7 +17,7 @@ from flashbench.launches import collect
 from flashbench.pairing import Pairing
 from flashbench.render import render
 from flashbench.report import report_one, report_two
-from flashbench.runfile import Candidate, Result, RunFile
+from flashbench.runfile import Candidate, DeviceState, Result, RunFile
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Outcome, Verdict, exit_code, judge
 from flashbench.views import frame, speedup
@@ -331,6 +331,26 @@ def test_files_that_cannot_be_compared_are_refused():
         report_two(a, elsewhere)
     allowed = report_two(a, elsewhere, allow=["different-machine"])
     assert [caveat.code for caveat in allowed.caveats] == ["machine"]
+
+
+def test_what_may_move_the_control_is_told():
+    """Two files whose clocks differ, and whose SDPA changed: a candidate need not follow alike."""
+    a, b, slow = _run(1), _run(2), _run(2, baseline_seconds=1.1e-3)
+    for run, clock in ((a, 1980), (b, 1950), (slow, 1755)):
+        for launch in run.launches:
+            launch.after = DeviceState(sm_clock_mhz=clock)
+    assert report_two(a, b).caveats == []
+    found = {caveat.code: caveat.message for caveat in report_two(a, slow).caveats}
+    assert found.keys() == {"clock", "control-moved"}
+    assert "1980 MHz in A and 1755 MHz in B" in found["clock"]
+    assert "more than 1 % in 3 of 3 comparisons (at the median 0.9" in found["control-moved"]
+
+
+def test_few_cases_say_what_correlated_launches_would_change():
+    """A change just found would be undecided if launches resembled each other; a clear one not."""
+    fragile = [caveat.code for caveat in report_one(_run(1, speedup=0.99)).caveats]
+    assert fragile == ["few-cases"]
+    assert report_one(_run(1, speedup=0.9)).caveats == []
 
 
 def test_a_candidate_that_is_missing_in_b_is_not_measured():

@@ -73,11 +73,11 @@ def _judged(
     comparisons = compare(pairs, alpha, tolerance, paired=len(sets) == 1)
     if len(sets) > 1:
         comparisons = with_machine(comparisons, pairs, *sets)
-    caveats = caveats + _caveats(sets, pairs) + launch_order(comparisons)
     verdicts = [
         _verdict(comparison, pair, tolerance)
         for comparison, pair in zip(comparisons, pairs, strict=True)
     ]
+    caveats = caveats + _caveats(sets, pairs) + launch_order(comparisons, verdicts, tolerance)
     report = Report(
         (), comparisons, verdicts, _overall(comparisons, pairs, alpha), tolerance, alpha
     )

@@ -44,14 +44,15 @@ def report_suite(
     ]
     timed = [one for one, case in zip(comparisons, run.cases, strict=True) if case.unit == SECONDS]
     mean = geometric_mean(timed, level)
+    verdicts = [judge(comparison, limit) for comparison in comparisons]
     report = Report(
         (),
         comparisons,
-        [judge(comparison, limit) for comparison in comparisons],
+        verdicts,
         {"B": mean} if mean else {},
         limit,
         level,
-        caveats=[*_caveats(run), *launch_order(comparisons)],
+        caveats=[*_caveats(run), *launch_order(comparisons, verdicts, limit)],
     )
     return ForeignReport(report, matches, (_set(run, run.a, matches), _set(run, run.b, matches)))
 
