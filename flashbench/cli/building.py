@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flashbench import operations
-from flashbench.cli.measuring import after_builds, before_builds, tell, tell_still
+from flashbench.cli.measuring import after_builds, tell, tell_still
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def of_project(
 
     fleet: from `spread`; Slurm tasks build where they measure.
     """
+    from flashbench.measuring.device_seconds import require_start
     from flashbench.revisions import find
     from flashbench.revisions.announced import callable_of
     from flashbench.revisions.built import seconds_of
@@ -124,7 +125,7 @@ def of_project(
     plan = replace(plan, import_root="" if project is None else str(project.import_root))
     if not trees or fleet.startswith("--slurm"):
         return plan
-    before_builds(options)
+    require_start(plan)
     built = {
         one.name: build_working_tree(project, options)
         if project is not None and resumed is None

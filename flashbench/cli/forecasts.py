@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -175,15 +176,7 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     if speed and suspects:
         rule = options["tolerance"], options["confidence"]
         parts, launches = parts_until_decided(ends, known, *rule, sought=True)
-        later = Work(
-            cases=ends.cases[:1],
-            candidates=ends.candidates,
-            launches=1,
-            samples=plan.samples,
-            min_sample_seconds=plan.min_sample_seconds,
-            processes=ends.processes,
-            first=True,
-        )
+        later = replace(ends, cases=ends.cases[:1], launches=1)
         each = known.seconds(later)
         counted = _LATER_LAUNCHES
         seconds = Seconds(
@@ -301,16 +294,13 @@ def _add_builds(
 
 def _share(found: Forecast, count: int, work: Work, known: Experience) -> None:
     """Divide the work among devices, each with all launches of its share of the cases."""
-    low, high = known.spread(known.level_of(work))
+    spread = known.spread(known.level_of(work))
     dealt = [str(one) for one in shards(work, known, count)]
     shares = [cases_of_shard(work.cases, one) for one in dealt]
-    longest = slowest_share(shares, work, known)
+    found.wall_device = Seconds.about(slowest_share(shares, work, known), spread)
     more = (count - 1) * work.launches
-    starts = more * known.start(1, work.candidates)
-    found.wall_device = Seconds(longest * low, longest, longest * high)
-    found.parts.append(
-        Part("starts on the others", more, Seconds(starts * low, starts, starts * high))
-    )
+    starts = Seconds.about(more * known.start(1, work.candidates), spread)
+    found.parts.append(Part("starts on the others", more, starts))
     words = f"{count} share the cases, like this machine; each starts every launch"
     found.sources.append(("shared", words))
     found.shards, found.shares = dealt, shares

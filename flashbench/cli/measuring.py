@@ -12,7 +12,6 @@ import click
 from click.core import ParameterSource
 
 from flashbench import operations
-from flashbench.cost.known import require_start
 from flashbench.cost.money import DevicePrice, Money, price_of, read_prices, seconds_of
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.machine import attainable_tolerance, load, name_of, path
@@ -144,10 +143,11 @@ def default_tolerance(
 
 
 def before_builds(options: dict[str, Any]) -> None:
-    """BudgetSpentError if the budget is shorter than any start of workers here."""
-    seconds = price_options(options)["budget_seconds"]
-    if seconds is not None:
-        require_start(seconds, device_of(options["device"]), options["threads"])
+    """Raise BudgetSpentError if the budget is shorter than any start of workers here."""
+    from flashbench.measuring.device_seconds import require_start
+    from flashbench.measuring.plan import Plan
+
+    require_start(Plan(**plan_options(options), candidates=[]))
 
 
 def after_builds(plan: "Plan", options: dict[str, Any]) -> "Plan":

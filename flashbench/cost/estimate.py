@@ -35,6 +35,11 @@ class Seconds:
         """Widen the range by these factors. low: at most 1; high: at least 1."""
         return Seconds(self.low * low, self.likely, self.high * high)
 
+    @classmethod
+    def about(cls, likely: float, spread: tuple[float, float]) -> "Seconds":
+        """An estimate whose range is by these factors."""
+        return cls(likely, likely, likely).spread(*spread)
+
 
 @dataclass(frozen=True)
 class Speed:

@@ -17,6 +17,7 @@ from flashbench.cost.money import DevicePrice
 
 # The command's own seconds, beside builds and workers: to start, judge and write.
 _COMMAND = Seconds(0.3, 0.6, 3.0)
+_FIRST = "more checks in the first launch"
 
 
 @dataclass(frozen=True)
@@ -121,23 +122,21 @@ class Forecast:
 
 def measuring_parts(work: Work, known: Experience) -> list[Part]:
     """The parts of equal launches: starts, cases, and extra checks of the first."""
-    low, high = known.spread(known.level_of(work))
-
-    def part(name: str, count: float, likely: float) -> Part:
-        return Part(name, count, Seconds(likely * low, likely, likely * high))
-
+    spread = known.spread(known.level_of(work))
     if not work.cases or not work.launches:
         return []
     cases = sum(case_seconds(work, case, known) for case in work.cases)
     count = work.launches * work.processes
     start = known.start(work.processes, work.candidates)
     parts = [
-        part("starts of workers", count, work.launches * start),
-        part("cases", work.launches * len(work.cases), work.launches * cases),
+        Part("starts of workers", count, Seconds.about(work.launches * start, spread)),
+        Part(
+            "cases", work.launches * len(work.cases), Seconds.about(work.launches * cases, spread)
+        ),
     ]
     if work.first:
         first = sum(first_seconds(work, case, known) for case in work.cases)
-        parts.append(part("more checks in the first launch", len(work.cases), first))
+        parts.append(Part(_FIRST, len(work.cases), Seconds.about(first, spread)))
     return parts
 
 
@@ -147,24 +146,19 @@ def parts_until_decided(
     """The parts of launches of two builds until each case is decided, at most `work.launches`; and
     the source of their number. sought: whether a change is expected."""
     counts, is_known = known.launches(work, tolerance, confidence, sought=sought)
-    low, high = known.spread(known.level_of(work))
+    spread = known.spread(known.level_of(work))
     total = Seconds()
     for case, count in zip(work.cases, counts, strict=True):
-        each = case_seconds(work, case, known)
-        total += Seconds(count.low * each, count.likely * each, count.high * each)
+        total += count * case_seconds(work, case, known)
     longest = Seconds(
         *(max((getattr(c, end) for c in counts), default=0.0) for end in ("low", "likely", "high"))
     )
     starts = longest * known.start(work.processes, work.candidates)
     first = sum(first_seconds(work, case, known) for case in work.cases)
     parts = [
-        Part("starts of workers", longest.likely * work.processes, starts.spread(low, high)),
-        Part("cases", sum(count.likely for count in counts), total.spread(low, high)),
-        Part(
-            "more checks in the first launch",
-            len(work.cases),
-            Seconds(first * low, first, first * high),
-        ),
+        Part("starts of workers", longest.likely * work.processes, starts.spread(*spread)),
+        Part("cases", sum(count.likely for count in counts), total.spread(*spread)),
+        Part(_FIRST, len(work.cases), Seconds.about(first, spread)),
     ]
     slower = f"one is slower by {SOUGHT:.0%} more than the tolerance"
     assumed = slower if sought else "they are equally fast"

@@ -14,7 +14,7 @@ from flashbench.cost import store
 from flashbench.cost.decision import launches_until_decided, spread_factor
 from flashbench.cost.estimate import Around, Seconds, Speed, Work, total_seconds
 from flashbench.cost.store import CaseCost, MachineCosts, first_key, start_key
-from flashbench.errors import BudgetSpentError, InvalidInputError
+from flashbench.errors import InvalidInputError
 from flashbench.machine import name_of
 from flashbench.operations import parse_case
 from flashbench.stats.family import simultaneous_alpha
@@ -81,8 +81,7 @@ class Experience:
 
     def seconds(self, work: Work) -> Seconds:
         """Device seconds of the work, with their range."""
-        likely = total_seconds(work, self)
-        return Seconds(likely, likely, likely).spread(*self.spread(self.level_of(work)))
+        return Seconds.about(total_seconds(work, self), self.spread(self.level_of(work)))
 
     def start(self, processes: int, candidates: Sequence[str]) -> float:
         known = self.machine.starts if self.machine else {}
@@ -211,22 +210,6 @@ def experience(device: str, threads: int | None = None) -> Experience:
     """Experience with the device here, or without one, as on a cluster's login node, with the last
     one of its kind."""
     return Experience(device, store.load().find(device, name_of(device), threads))
-
-
-def require_start(
-    seconds: float,
-    device: str,
-    threads: int | None,
-    processes: int = 1,
-    candidates: Sequence[str] = (),
-) -> None:
-    """Raise BudgetSpentError if a budget of `seconds` is shorter than any start of workers here."""
-    needed = experience(device, threads).shortest_start(processes, candidates)
-    if needed is not None and seconds < needed:
-        raise BudgetSpentError(
-            f"--budget leaves {seconds:.3g} s, and workers take {needed:.3g} s to start here at "
-            "least: nothing was started; `flashbench plan` says what fits"
-        )
 
 
 def _fixed(call: float) -> float:

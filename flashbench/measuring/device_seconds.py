@@ -2,6 +2,10 @@
 
 import time
 
+from flashbench.cost.known import experience
+from flashbench.errors import BudgetSpentError
+from flashbench.measuring.forks import may_be_gpu
+from flashbench.measuring.plan import Plan
 from flashbench.runfile import Launch, RunFile
 
 
@@ -59,3 +63,17 @@ class DeviceSeconds:
         if run is not None and self._counted_to is None:
             starts = [one.start_seconds for one in run.launches if one.start_seconds] or starts
         return left is not None and left <= min(starts)
+
+
+def require_start(plan: Plan) -> None:
+    """Raise BudgetSpentError if the plan's budget is shorter than any start of workers here."""
+    if plan.budget_seconds is None:
+        return
+    specs = [candidate.spec for candidate in plan.candidates]
+    known = experience("cuda" if may_be_gpu(plan.device) else "cpu", plan.threads)
+    needed = known.shortest_start(len(specs) if plan.processes == "paired" else 1, specs)
+    if needed is not None and plan.budget_seconds < needed:
+        raise BudgetSpentError(
+            f"--budget leaves {plan.budget_seconds:.3g} s, and workers take {needed:.3g} s to "
+            "start here at least: nothing was started; `flashbench plan` says what fits"
+        )

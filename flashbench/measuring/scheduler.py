@@ -6,32 +6,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flashbench.case import Case
-from flashbench.cost.known import require_start
 from flashbench.cost.spent import Spent, saved_seconds
-from flashbench.errors import (
-    BudgetSpentError,
-    InvalidInputError,
-    NotMeasuredError,
-    UnprovenError,
-)
+from flashbench.errors import BudgetSpentError, InvalidInputError, NotMeasuredError, UnprovenError
 from flashbench.measuring.advice import advice
 from flashbench.measuring.crew import Crew
-from flashbench.measuring.device_seconds import DeviceSeconds
+from flashbench.measuring.device_seconds import DeviceSeconds, require_start
 from flashbench.measuring.document import forget_unfinished, new_run, unstarted_run
-from flashbench.measuring.forks import Forks, may_be_gpu
+from flashbench.measuring.forks import Forks
 from flashbench.measuring.identity import difference
 from flashbench.measuring.plan import Plan, candidate_order
 from flashbench.measuring.process import Worker, WorkerDiedError, how_to_install
 from flashbench.measuring.progress import Progress
-from flashbench.measuring.protocol import (
-    Audit,
-    Audited,
-    Done,
-    Inspect,
-    Inspection,
-    Measure,
-    Ready,
-)
+from flashbench.measuring.protocol import Audit, Audited, Done, Inspect, Inspection, Measure, Ready
 from flashbench.measuring.remaining import Remaining, Settled
 from flashbench.measuring.retries import Retries
 from flashbench.measuring.saving import Saving
@@ -112,11 +98,12 @@ class Scheduler:
         self._end_worker()
         if self._forks is not None:
             self._forks.end()
-        if self._resumed and interrupted and self._launch is None:
-            self._save_unassigned()
-        if self.run is None or self._launch is None:
+        if self.run is None:
             return
-        if interrupted and self._launch.results:
+        if interrupted and self._launch is None and self._resumed:
+            self.run.costs.lost_seconds += self._seconds.of_no_launch
+            self._dirty = True
+        if interrupted and self._launch is not None and self._launch.results:
             self._record_rest("interrupted", "the run was interrupted before its turn")
         if self._dirty:
             self._save()
@@ -135,28 +122,14 @@ class Scheduler:
         if left and not self._remaining.nothing(run):
             return True
         if self.check:
-            self._start_worker()
+            self._start_first_worker()
         self.progress.note("nothing is missing in the file")
         self._save()  # with -o it is another file, which is promised
         return False
 
     def _begin(self) -> RunFile:
-        """The new run, on the first worker's machine and builds. BudgetSpentError if the budget
-        does not pay for a start, or ends it; the file has the seconds of one that it ended."""
-        if (left := self._seconds.left()) is not None:
-            plan, paired = self.plan, self.plan.processes == "paired"
-            names = [candidate.spec for candidate in plan.candidates]
-            device = "cuda" if may_be_gpu(plan.device) else "cpu"
-            require_start(left, device, plan.threads, len(names) if paired else 1, names)
-        try:
-            self._start_worker()
-        except WorkerDiedError:
-            self.run = self.run or unstarted_run(self.plan)
-            self._save_unassigned()
-            raise BudgetSpentError(
-                f"{self.path}: --budget was spent before anything was measured; "
-                f"{Spent.of(self.run).line}"
-            ) from None
+        """The new run, on the first worker's machine and builds."""
+        self._start_first_worker()
         assert self.run is not None
         if not self._resumed:
             self._check_loaded()
@@ -290,13 +263,10 @@ class Scheduler:
 
     # ---- the proof that each revision ran its own code
 
-    @property
-    def _revisions_share(self) -> bool:
-        return len(self.plan.import_roots) > 1 and self.plan.processes != "paired"
-
     def _audit(self) -> None:
         """UnprovenError if revisions left something in a process that they share."""
-        if self._worker is None or not self._revisions_share:
+        alone = len(self.plan.import_roots) < 2 or self.plan.processes == "paired"
+        if self._worker is None or alone:
             return
         left = self._seconds.left()
         try:
@@ -312,6 +282,21 @@ class Scheduler:
             raise UnprovenError(answer.trace)
 
     # ---- the worker
+
+    def _start_first_worker(self) -> None:
+        """BudgetSpentError if the budget does not pay for a start, or ends it; the file has the
+        seconds of one that it ended."""
+        require_start(self.plan)
+        try:
+            self._start_worker()
+        except WorkerDiedError:
+            self.run = self.run or unstarted_run(self.plan)
+            self.run.costs.lost_seconds += self._seconds.of_no_launch
+            self._save()
+            raise BudgetSpentError(
+                f"{self.path}: --budget was spent before anything was measured; "
+                f"{Spent.of(self.run).line}"
+            ) from None
 
     def _start_worker(self) -> Worker | Crew:
         """A new worker that is ready, on the machine and builds of this run.
@@ -406,12 +391,6 @@ class Scheduler:
         assert self._launch is not None
         for case, names in self._remaining.cases(self.run, self._launch).items():
             self._record_all(case, names, status, why)
-
-    def _save_unassigned(self) -> None:
-        """Count the seconds of a first start that failed, which belong to no launch."""
-        assert self.run is not None
-        self.run.costs.lost_seconds += self._seconds.of_no_launch
-        self._save()
 
     def _save(self) -> None:
         assert self.run is not None

@@ -61,6 +61,12 @@ def test_a_start_that_the_budget_ended_is_in_the_file(
     assert run.launches[0].complete
     assert run.environment.torch
     assert Spent.of(run).lost == lost
+    with monkeypatch.context() as patched:  # a machine that knows nothing
+        patched.setattr(scheduler, "Worker", _Slow)
+        patched.setenv("FLASHBENCH_CACHE", str(tmp_path / "other"))
+        with pytest.raises(BudgetSpentError, match="before anything"):
+            measure(plan, path, Silent(), run, check=True)  # of a file that is complete
+    assert load(path).launches == run.launches
     done = forks.run([*QUICK, "--budget", "1ms", "-o", "new.json"], tmp_path, given)
     assert done.returncode == Exit.NOT_MEASURED
     assert "--budget leaves 0.001 s, and workers take " in done.stderr
