@@ -65,21 +65,25 @@ class CompiledUnits:
         if self.unknown or not self.units or file in self.files or not file.endswith(UNITS):
             return False
         name = PurePosixPath(file).name
-        others = (
-            one
-            for one in self.tree.build_files
-            if one.endswith(_SCRIPTS) and not is_build(one) and not is_test(one)
-        )
         quoted = re.compile(rf"[\"'](?:[\w./{{}}-]*/)?{re.escape(name)}[\"']")  # not in prose
-        for one in others:
+        for one, patterns in self._scripts:
             text = self.tree.read(one).text
             if name in text and (not one.endswith(".py") or quoted.search(text)):
                 return False
-            if _COMPILES.search(text) and any(
-                _fits(found, file) for found in _QUOTED_PATTERN.findall(text)
-            ):
+            if any(_fits(found, file) for found in patterns):
                 return False
         return True
+
+    @cached_property
+    def _scripts(self) -> list[tuple[str, list[str]]]:
+        """Scripts beside the build files, with the patterns of units in those that may compile."""
+        found = []
+        for one in self.tree.build_files:
+            if one.endswith(_SCRIPTS) and not is_build(one) and not is_test(one):
+                text = self.tree.read(one).text
+                patterns = _QUOTED_PATTERN.findall(text)
+                found.append((one, patterns if patterns and _COMPILES.search(text) else []))
+        return found
 
     def names(self, unit: str) -> bool:
         """Whether a build file names the unit, or a pattern there finds it."""

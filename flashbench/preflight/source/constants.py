@@ -97,7 +97,7 @@ def _clashes(
 
 def _is_outer(source: SourceText, name: str) -> bool:
     """Whether a constant is visible in the whole file: not a function's local, not a member."""
-    return any(match[1] == name for match in _declared(source.outer))
+    return any(_declared(source.outer, {name}))
 
 
 def _events(tree: SourceTree, file: str, constants: dict[str, int]) -> list[tuple[int, str, str]]:
@@ -126,9 +126,11 @@ def _branch(condition: str) -> tuple[str, str]:
     return asked, branch
 
 
-def _declared(text: str) -> Iterator["re.Match[str]"]:
-    """Find constants, not the macro after `f() const NAME {`."""
+def _declared(text: str, names: set[str]) -> Iterator["re.Match[str]"]:
+    """Find constants of these names, not the macro after `f() const NAME {`."""
     for match in _CONSTANT.finditer(text):
+        if match[1] not in names:
+            continue
         has_type = re.search(r"\w", text[match.start() : match.start(1)].removeprefix("const"))
         if has_type or not text[: match.start()].rstrip().endswith(")"):
             yield match
@@ -137,11 +139,7 @@ def _declared(text: str) -> Iterator["re.Match[str]"]:
 def constants_of(tree: SourceTree, file: str, macros: set[str]) -> dict[str, int]:
     """Constants of a file that share a name with a macro, each with its line."""
     source = tree.read(file)
-    found = {
-        match[1]: source.line_of(match.start(1))
-        for match in _declared(source.plain)
-        if match[1] in macros
-    }
+    found = {match[1]: source.line_of(match.start(1)) for match in _declared(source.plain, macros)}
     for match in _ENUMERATION.finditer(source.plain):
         for name in re.finditer(r"([A-Za-z_]\w*)\s*(?:=[^,]*)?(?:,|\Z)", match[1].strip()):
             if name[1] in macros:

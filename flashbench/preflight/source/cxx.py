@@ -21,7 +21,7 @@ _NOT_CODE = re.compile(
     re.DOTALL,
 )
 _CONTINUED = re.compile(r"\\\r?\n")
-_STOPS = re.compile(r"[;{}]")
+_BRACE = re.compile(r"[{}]")
 _NAMESPACE = re.compile(r"\b(namespace\b[\w\s:]*|extern\s*\"\"\s*)\Z")
 _DIRECTIVE = re.compile(r"#[ \t]*(\w+)[ \t]*((?:\\\r?\n|[^\n])*)")  # continued lines too
 _NEVER = re.compile(r"\(?\s*(?:0|false)\s*\)?")  # conditions that no build fulfils
@@ -95,11 +95,14 @@ class SourceText:
         written = 0  # how much of `plain` is in `parts`
         closing: list[int | None] = []  # for each open brace, the namespace it closes
         hidden = 0
-        last = 0  # after the latest ";", "{" or "}": where a heading begins
-        for match in _STOPS.finditer(plain):
+        last = 0  # after the latest brace
+        for match in _BRACE.finditer(plain):
             place, sign = match.start(), match[0]
             if sign == "{":
-                heading = _NAMESPACE.search(plain[last:place]) if not hidden else None
+                heading = None
+                if not hidden:
+                    last = max(last, plain.rfind(";", last, place) + 1)
+                    heading = _NAMESPACE.search(plain[last:place])
                 closing.append(None if heading is None else len(spaces))
                 if heading is not None:
                     parts += [plain[written:place], ";"]

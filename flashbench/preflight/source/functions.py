@@ -8,23 +8,26 @@ from functools import lru_cache
 from flashbench.preflight.source.cxx import SourceText, split_arguments
 from flashbench.preflight.source.tree import SourceTree
 
-# A declaration: a type, a name, arguments, ";". Templates are left to `instantiations`.
+# What stands before the ";" of a declaration: a type, a name, arguments. Templates are left to
+# `instantiations`.
 _DECLARES = re.compile(
-    r"(?:^|[;}])\s*(?!(?:return|using|typedef|template|friend|namespace|asm)\b)"
+    r"\s*(?!(?:return|using|typedef|template|friend|namespace|asm)\b)"
     r"(?:extern\s+(?:\"\"\s+)?)?(?:[\w:]+(?:<[^;{}()]*>)?[\s*&]+)+([A-Za-z_]\w*)\s*"
-    r"\(([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*)\)\s*(?:noexcept\s*)?(?=;)"
+    r"\(([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*)\)\s*(?:noexcept\s*)?"
 )
-# The same with a body; class members count too.
+# The end of a heading, up to the body's brace; class members count too.
 _DEFINES = re.compile(
     r"(?<![\w.>])([A-Za-z_]\w*)\s*\(([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*)\)\s*"
     r"(?:(?:const|noexcept|override|final|try)\b\s*|->\s*[\w:<>&*\s]+)*(?:\{|:[^;:{}]*\{)"
 )
-_EXTERN_C = re.compile(r'\bextern\s*""\s*\{')
+_STOP = re.compile(r"[;{}]")
+_EXTERN_C = re.compile(r'extern(?<=\bextern)\s*""\s*\{')
 _OBJECT = re.compile(r"\b(static|thread_local|inline|constexpr|weak)\b")
 # A parameter that is a literal or a call: the "declaration" constructs an object.
 _VALUE = re.compile(r"(^|,)\s*([-+]?\.?\d|\"\"|'|nullptr\b|\w[\w:]*\s*\([^()*&]*\)\s*(,|$))")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_USED_AS_OBJECT = re.compile(r"\b([A-Za-z_]\w*)\s*(?:\.|\[|->)")
+_BLANKS = {sign: " " for sign in range(128) if not (chr(sign).isalnum() or chr(sign) == "_")}
+_OF_OBJECT = re.compile(r"\s*(?:\.|\[|->)")
 _QUALIFIER = re.compile(r"((?:\w+(?P<angled>\s*>)?\s*::\s*)+)\Z")
 _BRACKETS = ("<([{", ">)]}")
 _BUILT_IN = {
@@ -91,8 +94,8 @@ class Functions:
 
     def words(self, file: str) -> frozenset[str]:
         """Names in a file, directives excluded."""
-        if file not in self._words:
-            self._words[file] = frozenset(_WORD.findall(self.tree.read(file).plain))
+        if file not in self._words:  # twice as fast as a regular expression
+            self._words[file] = frozenset(self.tree.read(file).plain.translate(_BLANKS).split())
         return self._words[file]
 
     def declared(self, file: str) -> list[Declaration]:
@@ -114,8 +117,7 @@ def functions_of(tree: SourceTree) -> Functions:
 
 def declarations(source: SourceText) -> Iterator[Declaration]:
     """Find functions with external linkage, not objects constructed with arguments."""
-    found = list(_DECLARES.finditer(source.outer))
-    objects = set(_USED_AS_OBJECT.findall(source.plain)) if found else set()
+    found = _declared(source)
     opened = [found.end() for found in _EXTERN_C.finditer(source.plain)]
     blocks = [(place, _closed(source.plain, place)) for place in opened]
     for match in found:
@@ -126,7 +128,7 @@ def declarations(source: SourceText) -> Iterator[Declaration]:
             _OBJECT.search(heading) is not None
             or _VALUE.search(match[2].strip()) is not None
             or "" in scope
-            or name in objects
+            or _is_object(source.plain, name)
         ):
             continue
         in_c = '""' in heading or any(begin <= place < end for begin, end in blocks)
@@ -135,20 +137,78 @@ def declarations(source: SourceText) -> Iterator[Declaration]:
 
 def declared_places(source: SourceText) -> set[int]:
     """Offsets of declared names, objects included."""
-    return {match.start(1) for match in _DECLARES.finditer(source.outer)}
+    return {match.start(1) for match in _declared(source)}
+
+
+def _declared(source: SourceText) -> "list[re.Match[str]]":
+    """Match what stands at namespace level from one statement's end to the next one's ";"."""
+    outer, spans = source.outer, _statements(source.outer, ";")
+    matches = (
+        _DECLARES.fullmatch(outer, begin, end)
+        for begin, end in spans
+        if outer[begin - 1 : begin] != "{" and outer.rfind(")", begin, end) > 0
+    )
+    return [match for match in matches if match is not None]
+
+
+def _statements(outer: str, closed: str) -> Iterator[tuple[int, int]]:
+    """Spans between two of ";{}" of which the second is `closed`."""
+    last = 0
+    for match in _STOP.finditer(outer):
+        if match[0] == closed:
+            yield last, match.start()
+        last = match.end()
+
+
+def _is_object(plain: str, name: str) -> bool:
+    """Whether a name has members or elements anywhere."""
+    at = plain.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if _OF_OBJECT.match(plain, end) and not (
+            plain[at - 1 : at].isalnum() or plain[at - 1 : at] == "_"
+        ):
+            return True
+        at = plain.find(name, end)
+    return False
 
 
 def definitions(source: SourceText) -> Iterator[Definition]:
     """Find function definitions, class members included."""
     outer = source.outer
-    for match in _DEFINES.finditer(outer):
-        before = outer[max(0, match.start() - 200) : match.start()]
-        written = _QUALIFIER.search(before)
-        qualifier = tuple(re.findall(r"\w+", written[1])) if written else ()
-        if before.rstrip().endswith("::") and (written is None or written["angled"]):
-            qualifier = ("?",)
+    for begin, end in _statements(outer, "{"):
+        parenthesis = outer.find("(", begin, end)
+        match = _DEFINES.search(outer, begin, end + 1) if parenthesis > 0 else None
+        if match is None:
+            continue
+        before, qualifier = outer[max(0, match.start() - 200) : match.start()], Scope()
+        if before.rstrip().endswith("::"):
+            written = _QUALIFIER.search(before)
+            known = written is not None and not written["angled"]
+            qualifier = tuple(re.findall(r"\w+", written[1])) if known else ("?",)
         scope = source.scope(match.start())
         yield Definition(match[1], match.start(), scope, qualifier, match[2])
+
+
+def macro_with(tree: SourceTree, name: str) -> str:
+    """Name a macro whose body has a name, or whose call outside of functions does; "" if there is
+    none."""
+    if name in (words := words_of_macros(tree)):
+        return f"a macro of {words[name]}"
+    call = re.compile(rf"^[ \t]*[A-Z][A-Z0-9_]*\s*\([^;{{}}]*\b{name}\b", re.MULTILINE)
+    files = (*tree.units, *tree.headers)
+    named = (file for file in files if name in functions_of(tree).words(file))
+    return next((f"a macro in {one}" for one in named if call.search(tree.read(one).outer)), "")
+
+
+@lru_cache(maxsize=1)
+def words_of_macros(tree: SourceTree) -> dict[str, str]:
+    """Words in the bodies of all macros, each with one file that has it."""
+    words: dict[str, str] = {}
+    for file in (*tree.units, *tree.headers):
+        for word in _WORD.findall(tree.read(file).macros):
+            words.setdefault(word, file)
+    return words
 
 
 def is_in_scope(declared: Declaration, defined: Definition) -> bool:

@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from flashbench.preflight.source.cmake import is_cmake
 from flashbench.preflight.source.tree import SourceTree, is_test
 
 _HEADER_TEMPLATES = (".in", ".cmake", ".tmpl", ".j2")
@@ -36,27 +37,22 @@ def generated(tree: SourceTree, name: str) -> bool:
     sources += [f"{stem}.{kind}" for kind in ("proto", "td", "fbs")]
     if any(tree.ending(source) for source in sources):
         return True
-    named = _all_text(tree)
-    maybe = name in named or stem in named or stem.endswith("_export")
-    texts = _build_texts(tree) if maybe else []
+    texts = _naming(tree, PurePosixPath(name).suffix)
+    if any(_written(text, name) for text in texts if name in text):
+        return True
     # Functions of CMake's packages; CMake's own names a header after its target.
-    made = re.compile(rf"^\s*(?:make|create)_{re.escape(stem)}\s*\(", re.MULTILINE)
-    return (
-        any(_written(text, name) for text in texts if name in text)
-        or any(made.search(text) for text in texts if f"e_{stem}" in text)
-        or (stem.endswith("_export") and any("generate_export_header" in text for text in texts))
-    )
+    exports = "|generate_export_header" if stem.endswith("_export") else ""
+    made = re.compile(rf"(?m)^\s*(?:make|create)_{re.escape(stem)}\s*\({exports}")
+    files = (file for file in tree.build_files if is_cmake(file) and not is_test(file))
+    return any(made.search(tree.read(file).text) for file in files)
 
 
-@lru_cache(maxsize=1)
-def _all_text(tree: SourceTree) -> str:
-    """Join the text of all build files: most names are in none of them."""
-    return "\0".join(_build_texts(tree))
-
-
-@lru_cache(maxsize=1)
-def _build_texts(tree: SourceTree) -> list[str]:
-    return [tree.read(file).text for file in tree.build_files if not is_test(file)]
+@lru_cache(maxsize=64)
+def _naming(tree: SourceTree, suffix: str) -> list[str]:
+    """Texts of the build files that name a file with this suffix."""
+    named = re.compile(rf"{re.escape(suffix)}\b")
+    texts = (tree.read(file).text for file in tree.build_files if not is_test(file))
+    return [text for text in texts if named.search(text)]
 
 
 def _written(text: str, name: str) -> bool:
@@ -114,13 +110,12 @@ def written_by_a_generator(tree: SourceTree, name: str) -> bool:
         rf"\b(?:void|bool|int|float|double|auto|Tensor|\w+_t)\b[\s&*>]+(?:\w+::)*{re.escape(name)}"
         r"\s*[(<]"
     )
-    for file in tree.files:
-        pattern = (
-            word if file.endswith(_TEMPLATES) else declared if file.endswith(_SCRIPTS) else None
-        )
-        if pattern is not None and pattern.search(tree.read(file).text):
-            return True
-    return False
+    return any(
+        name in (text := tree.read(file).text)
+        and (word if file.endswith(_TEMPLATES) else declared).search(text)
+        for file in tree.files
+        if file.endswith((*_TEMPLATES, *_SCRIPTS))
+    )
 
 
 def may_be_generated(tree: SourceTree, unit: str, lister: str) -> bool:
@@ -136,6 +131,6 @@ def may_be_generated(tree: SourceTree, unit: str, lister: str) -> bool:
             return True  # Cython
         script = file != lister and file.endswith((*_SCRIPTS, *_TEMPLATES)) and not is_test(file)
         wanted = quoted if file.endswith(".py") else word
-        if script and wanted.search(tree.read(file).text):
+        if script and path.name in (text := tree.read(file).text) and wanted.search(text):
             return True
     return False

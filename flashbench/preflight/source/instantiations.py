@@ -13,6 +13,7 @@ from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.cxx import HEADERS, UNITS, SourceText, split_arguments
 from flashbench.preflight.source.dispatch import dispatched
+from flashbench.preflight.source.functions import macro_with
 from flashbench.preflight.source.generated import written_by_a_generator
 from flashbench.preflight.source.left_out import bring_back
 from flashbench.preflight.source.listings import add_to_build
@@ -23,8 +24,8 @@ from flashbench.preflight.source.units import units_without_source
 _INCLUDED = (".tpp", ".ipp", ".tcc", ".txx", ".impl", ".def")  # included like headers
 # Bounded, so that matching takes linear time on any text.
 _HEADING = re.compile(r"template(?<=\btemplate)\b([^;{}]{0,4000}+)([;{])")
-_CALL = re.compile(r"\b([A-Za-z_]\w*)\s*<([^;{}()]{0,400})>\s*\(")
-_MACRO_CALL = re.compile(r"^[ \t]*[A-Z][A-Z0-9_]*\s*\(([^;{}]*)", re.MULTILINE)
+_CALL = re.compile(r"<(?:(?<=\w<)|(?<=\w\s<))([^;{}()]{0,400})>\s*\(")
+_NAME_BEFORE = re.compile(r"\s*(\w*[A-Za-z_])\b")  # read backwards
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _INTEGER = re.compile(r"(\d+|0[xX][\da-fA-F]+)[uUlL]*")
 _SCOPE = re.compile(r"(?:namespace|struct|class)\b([\w\s:]{1,200})")
@@ -73,7 +74,7 @@ class _Templates:
     # `template <> ... name<T>(...)`: the files of those with a body, the types of those without.
     special: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     promised: dict[str, set[Types]] = field(default_factory=lambda: defaultdict(set))
-    # Written by a macro, or instantiated for deduced types; with the file.
+    # Instantiated for deduced types; with the file.
     may_make: dict[str, str] = field(default_factory=dict)
 
 
@@ -205,8 +206,10 @@ def _holders(found: _Templates, name: str) -> set[str]:
 
 
 def _may_be_elsewhere(tree: SourceTree, name: str) -> str:
-    """Name what may define it instead: a generator, a submodule or an included file of another
-    kind; "" if there is none."""
+    """Name what may define it instead: a macro, a generator, a submodule or an included file of
+    another kind; "" if there is none."""
+    if macro := macro_with(tree, name):
+        return macro
     word = re.compile(rf"\b{name}\b")
     others = [file for file in tree.files if file.endswith(_INCLUDED)]
     others += [file for file in tree.of_modules if file.endswith((*UNITS, *HEADERS))]
@@ -230,10 +233,7 @@ def _of_files(sources: Iterable[tuple[str, SourceText]]) -> _Templates:
     """Collect the templates, reading each file once."""
     found = _Templates()
     for file, source in sources:
-        found.may_make |= dict.fromkeys(_WORD.findall(source.macros), f"a macro of {file}")
         plain = source.plain
-        for call in _MACRO_CALL.finditer(plain):
-            found.may_make |= dict.fromkeys(_WORD.findall(call[1]), f"a macro in {file}")
         for match in _HEADING.finditer(plain):
             if not plain.endswith(("extern ", "extern\n"), 0, match.start()):
                 _add(found, file, match[1].strip(), match[2])
@@ -286,16 +286,19 @@ def _calls(tree: SourceTree, user: str, wanted: set[str]) -> Iterator[_Call]:
     """Calls of templates in a unit, with all types that macros around them choose from."""
     source = tree.read(user)
     for match in _CALL.finditer(source.plain):
-        if match[1] not in wanted:
+        place = match.start()
+        named = _NAME_BEFORE.match(source.plain[max(0, place - 80) : place][::-1])
+        if named is None or (name := named[1][::-1]) not in wanted:
             continue
-        before = _statement(source.plain, match.start())
+        place -= named.end()
+        before = _statement(source.plain, place)
         if "template" in before or before.endswith((".", "->")) or _is_foreign(tree, before):
             continue
-        asked = [_types(match[2])]
-        if not all(asked[0]) and (given := dispatched(tree, user, match.start())):
-            texts = [one.strip() for one in split_arguments(match[2], _BRACKETS)]
+        asked = [_types(match[1])]
+        if not all(asked[0]) and (given := dispatched(tree, user, place)):
+            texts = [one.strip() for one in split_arguments(match[1], _BRACKETS)]
             asked = [_types(", ".join(one)) for one in product(*(given.get(t, [t]) for t in texts))]
-        yield _Call(match[1], source.line_of(match.start()), asked)
+        yield _Call(name, source.line_of(place), asked)
 
 
 def _statement(plain: str, place: int) -> str:

@@ -104,16 +104,13 @@ def _had_callable(tree: SourceTree, project: Project) -> bool:
 def _unreadable(tree: SourceTree) -> Iterator[Finding]:
     """Find the modules that the callable's import reaches and that Python cannot parse."""
     reached = called_modules(tree)
-    optional = {
-        file
-        for pairs in reached.values()
-        for one, file in pairs
-        if is_optional(tree.read(one.file).text, one.line)
-    }
-    for file in sorted(reached.keys() - optional):
+    for file in sorted(reached):
         if not (tree.root / file).is_file() or conflict_line(tree, file):
             continue
-        if (broken := why_unreadable(tree, file)) is not None:
+        if (broken := why_unreadable(tree, file)) is None:
+            continue
+        imports = [one for pairs in reached.values() for one, answer in pairs if answer == file]
+        if not any(is_optional(tree.read(one.file).text, one.line) for one in imports):
             line, why = broken
             fix = edit(f"{file}:{line}", why)
             yield Finding(f"{file}:{line}", f"Python cannot read it: {why}", fix)

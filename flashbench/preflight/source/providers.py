@@ -1,7 +1,6 @@
 """What may bring a header that the tree lacks: a package or a folder that build files name."""
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 
 from flashbench.preflight.source.cmake import cmake_file, is_cmake
@@ -62,7 +61,10 @@ def _outside(tree: SourceTree) -> str:
     return ""
 
 
-def _texts(tree: SourceTree) -> Iterator[tuple[str, str]]:
-    for file in tree.files:
-        if (is_build(file) or _NAMES_PACKAGES.search(file)) and not is_test(file):
-            yield file, _COMMENT.sub("", tree.read(file).text)
+@lru_cache(maxsize=1)
+def _texts(tree: SourceTree) -> list[tuple[str, str]]:
+    return [
+        (file, _COMMENT.sub("", tree.read(file).text))
+        for file in tree.files
+        if (is_build(file) or _NAMES_PACKAGES.search(file)) and not is_test(file)
+    ]

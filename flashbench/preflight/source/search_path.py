@@ -194,7 +194,8 @@ def search_path_of(tree: SourceTree) -> SearchPath:
 
 def _speaks(text: str) -> Iterator[int]:
     """Find where a build file mentions include directories."""
-    yield from (match.start() for match in _SPEAKS_LOWER.finditer(text.lower()))
+    if "include" in text or "Include" in text or "INCLUDE" in text:
+        yield from (match.start() for match in _SPEAKS_LOWER.finditer(text.lower()))
     for pattern in _SPEAKS:
         yield from (match.start() for match in pattern.finditer(text))
 

@@ -297,7 +297,7 @@ def script_of(tree: SourceTree, file: str) -> SetupScript:
 def why_unreadable(tree: SourceTree, file: str) -> tuple[int, str] | None:
     """Return the line and the reason why a script does not parse; None if it does."""
     try:
-        script_of(tree, file)
+        ast.parse(tree.read(file).text)
     except SyntaxError as error:
         return error.lineno or 1, error.msg
     except (ValueError, RecursionError, MemoryError) as error:

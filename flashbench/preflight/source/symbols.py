@@ -17,6 +17,7 @@ from flashbench.preflight.source.functions import (
     definitions,
     functions_of,
     is_in_scope,
+    macro_with,
     may_be_same,
 )
 from flashbench.preflight.source.generated import written_by_a_generator
@@ -245,44 +246,17 @@ def _may_be_defined(tree: SourceTree, name: str) -> str | None:
             ours = file.startswith(f"{module}/") and file.endswith(UNITS)
             if ours and word.search(tree.read(file).text):
                 return f"{file} may define it"
-    if (macro := _made_by_macro(tree, name)) is not None:
-        return f"a macro of {macro} may define it"
+    pasted = (f"a macro of {file}" for file, one in _all_pasted(tree) if one.fullmatch(name))
+    if macro := next(pasted, "") or macro_with(tree, name):
+        return f"{macro} may define it"
     return "a script may write it" if written_by_a_generator(tree, name) else None
 
 
-def _made_by_macro(tree: SourceTree, name: str) -> str | None:
-    """Find the file with a macro that may write the definition, by pasting names or by being called
-    outside of functions with the name as argument."""
-    words, patterns = _written_by_macros(tree)
-    if name in words:
-        return words[name]
-    for file, pattern in patterns:
-        if pattern.fullmatch(name):
-            return file
-    call = re.compile(rf"^[ \t]*[A-Z][A-Z0-9_]*\s*\([^;{{}}]*\b{re.escape(name)}\b", re.MULTILINE)
-    return next(
-        (
-            file
-            for file in tree.units
-            if name in functions_of(tree).words(file) and call.search(tree.read(file).outer)
-        ),
-        None,
-    )
-
-
 @lru_cache(maxsize=1)
-def _written_by_macros(
-    tree: SourceTree,
-) -> tuple[dict[str, str], list[tuple[str, "re.Pattern[str]"]]]:
-    """Words in all macros, each with one file that has it, and the names macros may paste."""
-    words: dict[str, str] = {}
-    patterns = []
-    for file in (*tree.units, *tree.headers):
-        macros = tree.read(file).macros
-        for word in _WORD.findall(macros):
-            words.setdefault(word, file)
-        patterns += [(file, pattern) for pattern in _pasted(macros)]
-    return words, patterns
+def _all_pasted(tree: SourceTree) -> list[tuple[str, "re.Pattern[str]"]]:
+    """The names that macros may paste, each with the file."""
+    files = (*tree.units, *tree.headers)
+    return [(file, one) for file in files for one in _pasted(tree.read(file).macros)]
 
 
 def _pasted(macros: str) -> tuple[re.Pattern[str], ...]:

@@ -256,6 +256,7 @@ def _text(path: Path) -> tuple[str, str]:
             return "", ""
         if (size := path.stat().st_size) > _LARGEST:
             return "", f"{size / 1e6:.1f} MB, more than {_LARGEST / 1e6:g} MB"
-        return path.read_text(encoding="utf-8", errors="replace"), ""
+        text = path.read_bytes().decode(errors="replace")
+        return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text, ""
     except OSError as error:
         return "", error.strerror or "cannot be read"
