@@ -104,8 +104,8 @@ def _libraries(tree: SourceTree, file: str) -> dict[str, str]:
     text, found = tree.read(file).text, dict[str, str]()
     if not any(loader in text for loader in LOADERS):
         return found
-    script = SetupScript(ast.parse(text), file)
-    for node in script.module.body:
+    script = SetupScript(text, file)
+    for node in ast.iter_child_nodes(script.nodes[0]):
         if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
             continue
         target, call = node.targets[0], node.value

@@ -31,7 +31,6 @@ from flashbench.preflight.source.tree import SourceTree, is_test
 from flashbench.preflight.source.units import links_to_nowhere, resolve
 from flashbench.revisions.project import TABLE
 
-_ENTERS = re.compile(r"\b(PYBIND11_MODULE|NB_MODULE|TORCH_LIBRARY\w*|PyInit_\w+)\b")
 _WRITES = re.compile(r"\.write\(|write_(?:text|bytes)\(|open\([^)\n]*['\"]w|>\s*[\"$\w./{]*\.")
 
 
@@ -156,7 +155,7 @@ def _is_needed(tree: SourceTree, unit: str, local: set[str]) -> bool:
     functions, source = functions_of(tree), tree.read(unit)
     names = {one.name for one in functions.defined(unit)}
     names |= {match[1] for match in INSTANTIATES.finditer(source.code)}
-    if _ENTERS.search(source.code):
+    if source.binds:
         return True
     build = build_of(tree)
     in_git = [one for one in build.files if one not in local]

@@ -2,11 +2,13 @@
 
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Iterator
 
 from flashbench.preflight.finding import Finding
 from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.cxx import SourceText
+from flashbench.preflight.source.functions import functions_of
 from flashbench.preflight.source.tree import SourceTree
 
 # `constexpr int NAME = ...`, `static const auto NAME{...}`, with or without `__device__`.
@@ -22,13 +24,25 @@ def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:
 
     Files that test or remove the macro (`#ifndef`, `#undef`) know about it and are left alone.
     """
-    files = (*tree.units, *tree.headers)
+    files, functions = (*tree.units, *tree.headers), functions_of(tree)
     macros = {define.name for file in files for define in tree.read(file).defines}
-    constants = {file: found for file in files if (found := constants_of(tree, file, macros))}
-    names = {name for found in constants.values() for name in found}
+    holders, constants = defaultdict[str, set[str]](set), dict[str, dict[str, int]]()
+    for file in files:
+        if shared := macros & functions.words(file):
+            constants[file] = constants_of(tree, file, shared)
+        for name in constants.get(file, ()):
+            holders[name].add(file)
+    definers = {
+        file: names
+        for file in files
+        if (names := {define.name for define in tree.read(file).defines} & holders.keys())
+    }
     reported = set()
-    for unit in tree.units if names else ():
-        for clash in _clashes(tree, unit, names, constants):
+    for unit in tree.units if definers else ():
+        seen = tree.closure(unit)
+        names = {name for file in definers.keys() & seen for name in definers[file]}
+        names = {name for name in names if not holders[name].isdisjoint(seen)}
+        for clash in _clashes(tree, unit, names, constants) if names else ():
             if clash not in reported:
                 reported.add(clash)
                 name, definer, line, kind, holder, constant = clash

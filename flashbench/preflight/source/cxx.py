@@ -16,8 +16,8 @@ HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc")
 _RAW = "|".join(rf'(?<=(?<!\w){prefix}R")' for prefix in ("", "u8", "[uUL]"))
 _NOT_CODE = re.compile(
     rf'"(?:{_RAW})(?P<tag>[^()\\\s]{{0,16}})\((?:.*?\)(?P=tag)"|.*)'
-    r'|"(?:\\.|[^"\\\n])*"|\'(?<!\w\')(?:\\.|[^\'\\\n])*\''
-    r"|//(?:\\\n|[^\n])*|/\*(?:.*?\*/|.*)",
+    r'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|\'(?<!\w\')[^\'\\\n]*(?:\\.[^\'\\\n]*)*\''
+    r"|//[^\n]*(?:(?<=\\)\n[^\n]*)*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|/\*.*",
     re.DOTALL,
 )
 _CONTINUED = re.compile(r"\\\r?\n")
@@ -26,6 +26,7 @@ _NAMESPACE = re.compile(r"\b(namespace\b[\w\s:]*|extern\s*\"\"\s*)\Z")
 _DIRECTIVE = re.compile(r"#[ \t]*(\w+)[ \t]*((?:\\\r?\n|[^\n])*)")  # continued lines too
 _NEVER = re.compile(r"\(?\s*(?:0|false)\s*\)?")  # conditions that no build fulfils
 _ALWAYS = re.compile(r"\(?\s*(?:1|true)\s*\)?")
+_BINDS = ("PYBIND11_MODULE", "NB_MODULE", "TORCH_LIBRARY", "PyInit_", "PyModuleDef")
 _INCLUDE = re.compile(r'"([^"\n]+)"|<([^>\n]+)>')
 
 
@@ -129,6 +130,11 @@ class SourceText:
             last = place + 1
         parts.append(plain[written:])
         return "".join(parts), [one for one in spaces if one[2] != "inline"]
+
+    @property
+    def binds(self) -> bool:
+        """Whether it binds functions for Python."""
+        return any(one in self.code for one in _BINDS)
 
     @cached_property
     def macros(self) -> str:

@@ -12,6 +12,7 @@ from flashbench.preflight.source.tree import SourceTree
 
 _FARTHEST = 10_000  # characters from a macro to a call in its lambda
 _DEEPEST = 4  # macros that stand for others
+_BRACKET = re.compile(r"[()]")
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*\Z")
 _DEFINE = re.compile(r"([A-Za-z_]\w*)(?:\(([^()]*)\))?\s*(.*)")
 _GIVES = re.compile(
@@ -40,13 +41,15 @@ def dispatched(tree: SourceTree, user: str, place: int) -> Values | None:
 
 def _around(plain: str, place: int) -> Iterator[tuple[int, str]]:
     """Brackets that are open at a place, innermost first, each with the name before it."""
-    depth = 0
-    for at in range(place - 1, max(0, place - _FARTHEST), -1):
-        depth += (plain[at] == ")") - (plain[at] == "(")
-        if depth < 0:
-            depth = 0
-            if name := _NAME.search(plain, max(0, at - 200), at):
-                yield at, name[1]
+    opened = list[int]()
+    for bracket in _BRACKET.finditer(plain, max(0, place - _FARTHEST), place):
+        if bracket[0] == "(":
+            opened.append(bracket.start())
+        elif opened:
+            opened.pop()
+    for at in reversed(opened):
+        if name := _NAME.search(plain, max(0, at - 200), at):
+            yield at, name[1]
 
 
 def _arguments(plain: str, opened: int) -> list[str]:

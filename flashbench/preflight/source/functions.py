@@ -184,8 +184,8 @@ def definitions(source: SourceText) -> Iterator[Definition]:
         before, qualifier = outer[max(0, match.start() - 200) : match.start()], Scope()
         if before.rstrip().endswith("::"):
             written = _QUALIFIER.search(before)
-            known = written is not None and not written["angled"]
-            qualifier = tuple(re.findall(r"\w+", written[1])) if known else ("?",)
+            plain = written is not None and not written["angled"]
+            qualifier = tuple(re.findall(r"\w+", written[1])) if written and plain else ("?",)
         scope = source.scope(match.start())
         yield Definition(match[1], match.start(), scope, qualifier, match[2])
 

@@ -13,7 +13,7 @@ from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.cxx import HEADERS, UNITS, SourceText, split_arguments
 from flashbench.preflight.source.dispatch import dispatched
-from flashbench.preflight.source.functions import macro_with
+from flashbench.preflight.source.functions import functions_of, macro_with
 from flashbench.preflight.source.generated import written_by_a_generator
 from flashbench.preflight.source.left_out import bring_back
 from flashbench.preflight.source.listings import add_to_build
@@ -28,7 +28,10 @@ _CALL = re.compile(r"<(?:(?<=\w<)|(?<=\w\s<))([^;{}()]{0,400})>\s*\(")
 _NAME_BEFORE = re.compile(r"\s*(\w*[A-Za-z_])\b")  # read backwards
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _INTEGER = re.compile(r"(\d+|0[xX][\da-fA-F]+)[uUlL]*")
-_SCOPE = re.compile(r"(?:namespace|struct|class)\b([\w\s:]{1,200})")
+_SCOPES = [
+    re.compile(rf"{kind}(?<=\b{kind})\b([\w\s:]{{1,200}})")
+    for kind in ("namespace", "struct", "class")
+]
 _BRACKETS = "<([", ">)]"
 # Types whose names need no resolving, one name for each.
 _TYPES = {
@@ -105,7 +108,10 @@ def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     if build.unknown:
         yield CannotCheck(f"{build.unknown}, so that units left out are not seen")
     for user in sorted(build.files) or tree.units:
-        for call in _calls(tree, user, wanted):
+        asked_for = wanted & functions_of(tree).words(user)
+        for call in _calls(
+            tree, user, {one for one in asked_for if _may_lack(tree, found, user, one)}
+        ):
             lacking = dict[str, list[tuple[str, str]]]()  # what is said, with call and fix of each
             for types in call.asked:
                 if (call.name, types) in reported:
@@ -123,6 +129,15 @@ def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
                 others = f" and {more} more like it" if more else ""
                 yield Finding(f"{user}:{call.line}", f"calls {asked}{others}, which {said}", fix)
     yield from in_short(doubts)
+
+
+def _may_lack(tree: SourceTree, found: _Templates, user: str, name: str) -> bool:
+    """Whether a call in a unit may lack something: not if it sees the body, or if nobody has one,
+    and no unit that the build leaves out instantiates the template."""
+    files = _holders(found, name)
+    seen = bool(found.bodies[name]) and not tree.closure(user).isdisjoint(files)
+    left_out = any(build_of(tree).leaves_out(file) for file, _ in found.made[name])
+    return bool(files and not seen) or bool(found.promised[name]) or left_out
 
 
 def _lack(
@@ -318,7 +333,7 @@ def _scopes(tree: SourceTree) -> frozenset[str]:
     """Names of all namespaces and classes."""
     found: set[str] = set()
     for file in (*tree.units, *tree.headers):
-        for heading in _SCOPE.findall(tree.read(file).plain):
+        for heading in (one for kind in _SCOPES for one in kind.findall(tree.read(file).plain)):
             found.update(_WORD.findall(heading))
     return frozenset(found)
 

@@ -60,10 +60,10 @@ def _loaded(tree: SourceTree, file: str) -> Iterator[Text]:
     if not any(loader in text for loader in LOADERS):
         return
     try:
-        script = SetupScript(ast.parse(text), file)
+        script = SetupScript(text, file)
     except UNREADABLE:
         return
-    for node in ast.walk(script.module):
+    for node in script.nodes:
         loader = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
         if not isinstance(node, ast.Call) or loader not in LOADERS or not node.args:
             continue

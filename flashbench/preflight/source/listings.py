@@ -43,7 +43,7 @@ def unclear(tree: SourceTree) -> Iterator[str]:
             shown = name.replace(ANY, "...")
             yield f"{file}:{line} lists {shown}, which only the build evaluates"
     for file in tree.build_files:
-        if PurePosixPath(file).name in MAKEFILES:
+        if file.rpartition("/")[2] in MAKEFILES:
             for at, name, needed in makefile_of(tree, file).includes:
                 if needed and ANY in name:
                     shown = name.replace(ANY, "...")
@@ -53,7 +53,7 @@ def unclear(tree: SourceTree) -> Iterator[str]:
 def include_folders(tree: SourceTree) -> Iterator[Listed]:
     """Yield the include directories below the project that setup.py and CMake name."""
     for file in tree.build_files:
-        if PurePosixPath(file).name == "setup.py":
+        if file.rpartition("/")[2] == "setup.py":
             with contextlib.suppress(*UNREADABLE):
                 for one in script_of(tree, file).folders():
                     if one.sure and not _is_unclear(one.text):
@@ -65,7 +65,7 @@ def include_folders(tree: SourceTree) -> Iterator[Listed]:
                     plain = _plain(tree, file, name)
                     if re.fullmatch(r"[\w./+-]+", plain) and not plain.isupper():
                         yield file, plain, command.line
-        if PurePosixPath(file).name in MAKEFILES:
+        if file.rpartition("/")[2] in MAKEFILES:
             for word, at in makefile_of(tree, file).words(_LEFT_OUT):
                 if re.fullmatch(r"-I[\w.+-][\w./+-]*", word):
                     yield file, word.removeprefix("-I"), at.number
@@ -114,7 +114,7 @@ def _all_listed(tree: SourceTree) -> list[Listed]:
 
 
 def is_build(file: str) -> bool:
-    name = PurePosixPath(file).name
+    name = file.rpartition("/")[2]
     return name in ("setup.py", "CMakeLists.txt", "meson.build") or name.lower().endswith(
         ("makefile", ".cmake")
     )
@@ -147,7 +147,7 @@ def _in_python(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
         return
     given = (one for one in script.sources() if one.sure and ANY not in one.text)
     seen = {(one.text, one.line) for one in given if _WORD.fullmatch(one.text)}
-    for node in ast.walk(script.module):
+    for node in script.nodes:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
             if not _OF_SOURCES.search(name) or _LEFT_OUT.search(name):

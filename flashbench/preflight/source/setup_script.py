@@ -43,13 +43,14 @@ class Text:
 
 @dataclass
 class SetupScript:
-    """A parsed setup.py. file: its path in texts made from `__file__`."""
+    """A setup.py, parsed; raises what is in UNREADABLE. file: its path in texts made from
+    `__file__`."""
 
-    module: ast.Module
+    text: str
     file: str = _FILE
     _stored: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
     _grown: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
-    _returned: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
+    _functions: dict[str, list[ast.FunctionDef]] = field(default_factory=lambda: defaultdict(list))
     _sources: list[ast.expr] = field(default_factory=list)
     _names: list[ast.expr] = field(default_factory=list)
     _folders: list[ast.expr] = field(default_factory=list)
@@ -57,14 +58,12 @@ class SetupScript:
     _known: dict[str, tuple[Text, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        nodes = list(ast.walk(self.module))
-        functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+        self.nodes = nodes_of(self.text)
+        functions = [node for node in self.nodes if isinstance(node, ast.FunctionDef)]
         parameters = {node.name: [one.arg for one in node.args.args] for node in functions}
         for function in functions:
-            for node in ast.walk(function):
-                if isinstance(node, ast.Return) and node.value is not None:
-                    self._returned[function.name].append(node.value)
-        for node in nodes:
+            self._functions[function.name].append(function)
+        for node in self.nodes:
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     self._store(target, node.value)
@@ -234,9 +233,8 @@ class SetupScript:
             return self._value(of, depth)
         if last == "format" and of is not None:
             return _each(self._value(of, depth), lambda text: re.sub(r"\{[^{}]*\}", ANY, text))
-        if called in self._returned:
-            returned = [text for one in self._returned[called] for text in self._value(one, depth)]
-            return _unsure(returned)
+        if returned := self._returned(called):
+            return _unsure([text for one in returned for text in self._value(one, depth)])
         return [_any(node)]
 
     def _joined(self, nodes: list[ast.expr], joint: str, depth: int) -> Iterable[Text]:
@@ -259,15 +257,20 @@ class SetupScript:
             for chosen in product(*parts)
         ]
 
+    def _returned(self, name: str) -> list[ast.expr]:
+        """What functions of this name return."""
+        nodes = (node for function in self._functions.get(name, ()) for node in ast.walk(function))
+        return [one.value for one in nodes if isinstance(one, ast.Return) and one.value is not None]
+
     def _is_list(self, node: ast.expr, depth: int = 0) -> bool:
         match node:
             case ast.List() | ast.ListComp() | ast.Tuple():
                 return True
             case ast.Call():
                 last = dotted(node.func).rpartition(".")[2]
-                returned = self._returned.get(last, [])
-                return last in _GLOBS | {"list", "sorted", "listdir"} or any(
-                    self._is_list(one, depth + 1) for one in returned if depth < _DEEPEST
+                return last in _GLOBS | {"list", "sorted", "listdir"} or (
+                    depth < _DEEPEST
+                    and any(self._is_list(one, depth + 1) for one in self._returned(last))
                 )
             case ast.BinOp(left, ast.Add(), right) if depth < _DEEPEST:
                 return self._is_list(left, depth + 1) or self._is_list(right, depth + 1)
@@ -291,7 +294,7 @@ def nodes_of(text: str) -> tuple[ast.AST, ...]:
 @lru_cache(maxsize=256)
 def script_of(tree: SourceTree, file: str) -> SetupScript:
     """Parse a setup.py; raises what is in UNREADABLE."""
-    return SetupScript(ast.parse(tree.read(file).text))
+    return SetupScript(tree.read(file).text)
 
 
 def why_unreadable(tree: SourceTree, file: str) -> tuple[int, str] | None:

@@ -27,7 +27,6 @@ from flashbench.preflight.source.removed import removed_units
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import units_without_source
 
-_BINDS = re.compile(r"\b(PYBIND11_MODULE|TORCH_LIBRARY\w*|NB_MODULE|PyInit_\w+|PyModuleDef)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 # A macro's call that is open where the text ends.
 _IN_MACRO = re.compile(r"\b([A-Z][A-Z0-9_]{2,})\s*\((?:[^;{}()]|\([^;{}()]*\)|\()*\Z")
@@ -57,7 +56,7 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     is known: left out of the build, or removed.
     """
     build = build_of(tree)
-    binding = [unit for unit in tree.units if _BINDS.search(tree.read(unit).code)]
+    binding = [unit for unit in tree.units if tree.read(unit).binds]
     users = [*binding, *sorted(build.files - set(binding))]
     if not binding and not build.units:
         if tree.units:
