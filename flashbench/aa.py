@@ -19,7 +19,7 @@ from flashbench.pairing import Pairing
 from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.proportion import Rate
 from flashbench.stats.sequential import exceeds, launches_needed_anytime
-from flashbench.verdict import DECIDED, DIFFERENT, Outcome, judge
+from flashbench.verdict import DECIDED, DIFFERENT, Outcome, outcome_alone
 
 FloatArray = NDArray[np.float64]
 MOST_LAUNCHES = 40  # for a planned comparison
@@ -256,7 +256,7 @@ def _outcomes(
     """Of each group, the verdict of each case that has launches, by index."""
     return [
         {
-            index: judge(comparison, tolerance).outcome
+            index: outcome_alone(comparison, tolerance)
             for index, comparison in enumerate(judged)
             if comparison.failure is None
         }

@@ -19,7 +19,7 @@ from flashbench.render import render
 from flashbench.report import report_one, report_two
 from flashbench.runfile import Candidate, DeviceState, Result, RunFile
 from flashbench.stats.shift import Shift
-from flashbench.verdict import Outcome, Verdict, exit_code, judge
+from flashbench.verdict import Outcome, Verdict, exit_code, judge, outcome_alone
 from flashbench.views import frame, speedup
 
 TURNED = {
@@ -36,7 +36,9 @@ def _judge(low: float, value: float, high: float, tolerance: float = 0.01) -> Ou
     shift = Shift(value, low, high, 0.5)
     estimate = Estimate(shift, 0.05, 0.5, False, None, 0.0, anytime=False)
     comparison = Comparison(Pairing(case, "ours", "sdpa", "wall", sides=sides), estimate)
-    return judge(comparison, tolerance).outcome
+    outcome = judge(comparison, tolerance).outcome
+    assert outcome_alone(comparison, tolerance) is outcome
+    return outcome
 
 
 @pytest.mark.parametrize(
@@ -165,10 +167,12 @@ def test_two_modes_are_undecided_with_that_reason():
         for result in launch.results:
             if result.candidate == "sdpa":
                 result.timings[0].seconds = [1e-3 * (1 + 1e-4 * i) for i in range(4)]
-    reasons = [verdict.reason for verdict in report_one(run).verdicts]
-    outcomes = _outcomes(report_one(run).verdicts)
+    report = report_one(run)
+    reasons = [verdict.reason for verdict in report.verdicts]
+    outcomes = _outcomes(report.verdicts)
     assert outcomes[0] is Outcome.UNDECIDED
     assert "two modes across launches" in reasons[0]
+    assert [outcome_alone(one, report.tolerance) for one in report.comparisons] == outcomes
 
 
 def test_modes_of_times_say_where_to_look_not_how_often_to_measure():
