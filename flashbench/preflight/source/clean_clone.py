@@ -108,8 +108,8 @@ def _imported(tree: SourceTree) -> Iterator[Reference]:
         file = answer
         if file and (file in (tree.committed or ()) or _is_written(tree, file)):
             continue
-        if not file and packages.lacks(one):
-            file = lost_module(tree, one)
+        if not file and (gone := lost_module(tree, one)) and packages.lacks(one):
+            file = gone
         if file and not is_optional(tree.read(one.file).text, one.line):
             yield Reference(f"{one.file}:{one.line}", one.file, file)
 

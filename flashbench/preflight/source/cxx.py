@@ -20,6 +20,7 @@ _NOT_CODE = re.compile(
     r"|//[^\n]*(?:(?<=\\)\n[^\n]*)*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|/\*.*",
     re.DOTALL,
 )
+_LITERAL = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"')
 _CONTINUED = re.compile(r"\\\r?\n")
 _BRACE = re.compile(r"[{}]")
 _NAMESPACE = re.compile(r"\b(namespace\b[\w\s:]*|extern\s*\"\"\s*)\Z")
@@ -72,7 +73,7 @@ class SourceText:
             parts += [self.code[last:begin], "\n" * self.code.count("\n", begin, end)]
             last = end
         parts.append(self.code[last:])
-        return re.sub(r'"(?:\\.|[^"\\\n])*"', '""', "".join(parts))
+        return _LITERAL.sub('""', "".join(parts))
 
     @property
     def outer(self) -> str:
@@ -215,7 +216,9 @@ class SourceText:
         for match in self._matches:
             number += self.code.count("\n", last, match.start())
             last = match.start()
-            name, rest = match[1], _CONTINUED.sub(" ", match[2]).strip()
+            name, rest = match[1], match[2].strip()
+            if "\\" in rest:
+                rest = _CONTINUED.sub(" ", rest).strip()
             if name in ("if", "ifdef", "ifndef"):
                 known = name == "if" and (_NEVER.fullmatch(rest) or _ALWAYS.fullmatch(rest))
                 conditions.append("" if known or rest == guard != "" else f"{name} {rest}")

@@ -149,8 +149,7 @@ class Packages:
         of = match["of"]
         if of.startswith("."):
             level = len(of) - len(of.lstrip("."))
-            parents = [one.as_posix() for one in PurePosixPath(file).parents]
-            folder = parents[level - 1] if level <= len(parents) else ""
+            folder = file.rsplit("/", level)[0] if level <= file.count("/") else ""
             if folder not in self._names:
                 return
             of = ".".join(filter(None, (self._names[folder], of.lstrip("."))))

@@ -139,7 +139,7 @@ def called_modules(tree: SourceTree) -> dict[str, list[tuple[Import, str]]]:
             places = list(files_of(tree, one))
             file = next((file for file in places if file in here), "")
             if not file:
-                file = next((file for file in places if (tree.root / file).is_file()), "")
+                file = next(filter(tree.is_there, places), "")
             found[module].append((one, file))
             inits = (f"{folder}/__init__.py" for folder in packages.folders.get(one.package, ()))
             reached = {file, *inits} - found.keys() - {""}

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 from flashbench.preflight.source.cmake import base_of
 from flashbench.preflight.source.listings import include_folders
-from flashbench.preflight.source.others import is_file, of_others
+from flashbench.preflight.source.others import of_others
 from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.tree import SourceTree, is_test
 
@@ -24,7 +24,6 @@ class SearchPath:
     def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
         self._files = frozenset(tree.files)
-        self._inside: dict[str, frozenset[str]] = {}  # names in a folder, ignored ones too
         self._found: dict[tuple[str, str], str | None] = {}  # headers are included many times
 
     def find(self, includer: str, name: str) -> str | None:
@@ -84,17 +83,8 @@ class SearchPath:
         return hidden and below not in self.stated and self._was_removed(folder, name)
 
     def _is_there(self, place: str) -> bool:
-        if place in self._files:
-            return True
-        if "." not in place or place.startswith(".."):
-            return False
-        folder, _, name = place.rpartition("/")
-        if folder not in self._inside:  # the same folders are asked for many headers
-            try:
-                self._inside[folder] = frozenset(os.listdir(self.tree.root / folder))  # noqa: PTH208
-            except (OSError, ValueError):
-                self._inside[folder] = frozenset()
-        return name in self._inside[folder] and is_file(f"{self.tree.root}/{place}")
+        outside = "." not in place or place.startswith("..")
+        return place in self._files or (not outside and self.tree.is_there(place))
 
     def _on_disk(self, name: str) -> str | None:
         """Find a file that git ignores below a named include directory."""

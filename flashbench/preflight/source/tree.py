@@ -44,6 +44,7 @@ class SourceTree:
     without_git: str = ""  # why
     damaged: str = ""  # what git says about the objects it lacks
     unread: dict[str, str] = field(default_factory=dict)  # files with reasons
+    _inside: dict[str, frozenset[str]] = field(default_factory=dict, repr=False)
     _texts: dict[str, SourceText] = field(default_factory=dict, repr=False)
     _closures: dict[str, KeysView[str]] = field(default_factory=dict, repr=False)
     _resolved: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False)
@@ -127,6 +128,23 @@ class SourceTree:
                     seen[found] = None
                     todo.append(found)
         return seen.keys()
+
+    def is_there(self, file: str) -> bool:
+        """Whether a file below the root is on disk, also if git ignores it."""
+        folder, _, name = file.rpartition("/")
+        return name in self._names(folder) and os.path.isfile(f"{self.root}/{file}")  # noqa: PTH113
+
+    def _names(self, folder: str) -> frozenset[str]:
+        """Names in a folder, listed once: the same folders are asked for many headers."""
+        if folder not in self._inside:
+            above, _, last = folder.rpartition("/")
+            try:
+                there = not folder or last in self._names(above)
+                names = os.listdir(self.root / folder) if there else ()  # noqa: PTH208
+            except (OSError, ValueError):
+                names = ()
+            self._inside[folder] = frozenset(names)
+        return self._inside[folder]
 
     def in_submodules(self, name: str) -> bool:
         """Whether a submodule has a file whose path ends with the path `name`."""
