@@ -1,7 +1,7 @@
 """How often does a history that is looked at after every commit show a change where there is none,
 and how soon does one that there is count?
 
-python experiments/history_looks.py [series] [seed] [every]
+python experiments/history_looks.py [series] [seed] [every] [noise...]
 
 Null series of 230 points, looked at after every commit from the 30th on, or after each `every`-th;
 "ever" is at any of these looks. Points have a standard deviation of 1 %.
@@ -31,6 +31,30 @@ def lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     return np.asarray(rng.lognormal(0, 1, shape))
 
 
+def own_scale(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """Heavy tails whose scale differs from commit to commit."""
+    return rng.lognormal(-0.5, 1.0, shape) * heavy_tailed(rng, shape)
+
+
+def bursts(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """Two commits in a hundred begin a mode four deviations off, which lasts four commits, in one
+    burst of eight at least eight."""
+    noise = rng.standard_normal(shape)
+    slow = np.zeros(shape[:-1], dtype=bool)
+    for commit in range(shape[-1]):
+        chance = rng.random(slow.shape)
+        slow = np.where(slow, chance < 0.75, chance < 0.02)
+        noise[..., commit] += 4 * slow
+    return noise
+
+
+def wave(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """A wave of 60 commits, 0.7 deviations to either side."""
+    phase = np.arange(shape[-1]) / 60 + rng.random((*shape[:-1], 1))
+    return rng.standard_normal(shape) + 0.7 * np.sin(2 * np.pi * phase)
+
+
+LIMITS: tuple[Noise, ...] = (own_scale, bursts, wave)
 NOISES: tuple[Noise, ...] = (
     normal,
     AR_02,
@@ -82,7 +106,8 @@ def main() -> None:
     print("| noise | ever counts | ever shown | shown at the last look | ", end="")
     print("of 64: a history where any ever counts | series that ever count |")
     print("|---|---|---|---|---|---|")
-    for noise in NOISES:
+    asked = sys.argv[4:] or [noise.__name__ for noise in NOISES]
+    for noise in (one for one in NOISES + LIMITS if one.__name__ in asked):
         cells = [rate(int(some.sum()), series) for some in ever(noise, series, 1, seed, every)]
         counted, _, _ = ever(noise, series, MANY, seed, every)
         histories = counted[: series // MANY * MANY].reshape(-1, MANY).any(axis=1)

@@ -16,6 +16,7 @@ from simulated_noise import autocorrelated
 from flashbench.stats.evidence import log_equal, log_symmetric, log_t_mixture
 from flashbench.stats.sequential import (
     anytime_shift,
+    anytime_shifts,
     exceeds,
     expected_half_width,
     launches_needed_anytime,
@@ -69,8 +70,9 @@ def test_noisy_rows_exceed_a_shift_as_each_alone(digits):
     for n, alpha, distance in itertools.product((6, 9, 12, 13, 25), (0.05, 0.05 / 64), (1, 3, 12)):
         signs = rng.choice([-1.0, 1.0], (40, 1))
         rows = signs * np.round(0.1 * (distance + rng.standard_normal((40, n))), digits)
-        found = exceeds(rows, 0.01, alpha)
-        assert found.tolist() == [anytime_shift(row, alpha).low > 0.01 for row in rows]
+        found, shifts = exceeds(rows, 0.01, alpha), anytime_shifts(rows, alpha)
+        assert shifts[::8] == [anytime_shift(row, alpha) for row in rows[::8]]
+        assert found.tolist() == [shift.low > 0.01 for shift in shifts]
         answers.update(found.tolist())
     assert answers == {False, True}
 
