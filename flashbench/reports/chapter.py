@@ -10,7 +10,7 @@ from flashbench.runfile import Ceilings, RunFile
 from flashbench.table import Column, Document
 from flashbench.verdict import DECIDED, Outcome
 from flashbench.views import detail, frame, speedup
-from flashbench.views.arrange import Arrangement, arranged
+from flashbench.views.arrange import Arrangement, arranged, verdict_first
 
 _OPEN = tuple(outcome.value for outcome in Outcome if outcome not in DECIDED)
 
@@ -53,7 +53,7 @@ def chapter(
         frame.levels(report),
         figures(report, ceilings),
         _undecided(table),
-        table,
+        verdict_first(table),
         _percentiles(report),
         methods.facts(run),
         report,

@@ -26,7 +26,7 @@ def page(chapters: Sequence[Chapter], command: str, together: SideBySide | None 
 
 
 def with_figures(made: jinja2.Environment) -> jinja2.Environment:
-    """Let these templates draw figures: {% from "figure.html" import drawn %}."""
+    """Let these templates draw figures: {% from "shared.html" import drawn, table %}."""
     assert made.loader is not None
     made.loader = jinja2.ChoiceLoader([made.loader, jinja2.PackageLoader("flashbench.reports")])
     # SVG that svg.py has escaped.

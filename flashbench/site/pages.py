@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,7 +24,8 @@ from flashbench.site.content import (
 from flashbench.site.front import front
 from flashbench.site.standings import Standing
 from flashbench.site.templating import page
-from flashbench.table import Document, finite_exp, ratio_text
+from flashbench.table import finite_exp, ratio_text
+from flashbench.views.arrange import verdict_first
 
 SELECTS = (
     ("machine", "machine"),
@@ -192,7 +192,7 @@ def _machine(content: Content, machine: Machine) -> dict[str, Any]:
                     **_commit(content, latest.commit),
                     "device": latest.device,
                     "processor": latest.processor,
-                    "table": _verdict_first(latest.table),
+                    "table": verdict_first(latest.table),
                     "percentiles": latest.percentiles,
                     "figures": latest.figures,
                 }
@@ -213,14 +213,6 @@ def _machine(content: Content, machine: Machine) -> dict[str, Any]:
         "devices": devices,
         "broken": broken,
     }
-
-
-def _verdict_first(table: Document) -> Document:
-    """Move the verdict to the front, because a phone shows only the first columns."""
-    first = ("case", "candidate", "verdict", "speedup")
-    places = {key: place for place, key in enumerate(first)}
-    columns = sorted(table.columns, key=lambda column: places.get(column.key, len(first)))
-    return replace(table, columns=columns)
 
 
 def _facts(machine: Machine) -> list[tuple[str, str]]:

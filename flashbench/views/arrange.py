@@ -156,3 +156,11 @@ def _titles(document: Document) -> list[str]:
 
 def _unknown(option: str, name: str, known: list[str]) -> str:
     return f"{option} {name[:60]}: this table has no such column; it has {', '.join(known)}"
+
+
+def verdict_first(table: Document) -> Document:
+    """The verdict and the speed-up behind the case, because a page shows only the first columns."""
+    first = ("case", "candidate", "verdict", "speedup")
+    places = {key: place for place, key in enumerate(first)}
+    columns = sorted(table.columns, key=lambda column: places.get(column.key, len(first)))
+    return replace(table, columns=columns)
