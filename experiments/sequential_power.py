@@ -12,7 +12,7 @@ from asymptotic import normal_mixture
 from families import ALPHA, TOLERANCE, judge_family, rate, trials_argument
 from simulated_noise import FloatArray, Noise, heavy_tailed, normal, quantised, skewed
 
-from flashbench.stats.sequential import anytime_shift, exceeds
+from flashbench.stats.sequential import anytime_shift, anytime_shifts, exceeds
 from flashbench.stats.shift import Shift, pseudomedian
 from flashbench.verdict import Outcome
 
@@ -42,6 +42,17 @@ def found_at(method: Method, launches: FloatArray, limit: float = 0.0) -> int:
         if shift.high < -limit and shift.value < -math.log1p(TOLERANCE):
             return n
     return MOST + 1
+
+
+def found_in(rows: FloatArray) -> list[int]:
+    """`found_at` by anytime_shift of many series at once. rows: (series, MOST)."""
+    found = np.full(len(rows), MOST + 1)
+    for n in range(2, MOST + 1):
+        left = np.flatnonzero(found > MOST)
+        shifts = anytime_shifts(rows[left, :n], ALPHA / CASES) if len(left) else []
+        slower = [one.high < 0 and one.value < -math.log1p(TOLERANCE) for one in shifts]
+        found[left[np.array(slower, dtype=bool)]] = n
+    return found.tolist()
 
 
 def found_by_the_gate(change: float, trials: int, seed: int, until: int = 40) -> list[int]:
