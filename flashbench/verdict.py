@@ -27,7 +27,7 @@ from flashbench.stats.sequential import (
     launches_needed_tight,
     spread,
 )
-from flashbench.stats.shift import Shift, launches_needed
+from flashbench.stats.shift import Shift, launches_advised, launches_needed
 
 # More launches than this are no plan: the change practically equals the tolerance.
 MAX_PLANNED_LAUNCHES = 1000
@@ -167,6 +167,8 @@ def _unbounded(pairing: Pairing, estimate: Estimate, least: int) -> Verdict:
     if now < least:
         have = " + ".join(str(n) for n in pairing.launches)
         reason = f"{have} {'launch is' if have == '1' else 'launches are'} too few for any verdict"
+        if not estimate.anytime:
+            least = launches_advised(estimate.alpha, paired=not sides)
         return Verdict(Outcome.UNDECIDED, reason, launches=least, side=sides)
     enough = launches_needed_tight(estimate.alpha)
     if estimate.anytime and now < enough:

@@ -101,6 +101,16 @@ def launches_needed(alpha: float, *, paired: bool) -> int:
     return n
 
 
+@lru_cache(maxsize=256)
+def launches_advised(alpha: float, *, paired: bool) -> int:
+    """Fewest launches (a side) that see a change far above the noise at confidence 1 - alpha even
+    if one launch is off in the other direction, which `launches_needed` do not."""
+    n = launches_needed(alpha, paired=paired)
+    while 2 * (_signed_rank_cdf(n) if paired else _mann_whitney_cdf(n, n))[n] > alpha:
+        n += 1
+    return n
+
+
 def _from_ordered(ordered: FloatArray, cdf: FloatArray, alpha: float) -> Shift:
     """Invert a rank test: `ordered` are the averages or differences whose count below a shift is
     the test statistic, `cdf` that statistic's null distribution function at 0, 1, 2..."""

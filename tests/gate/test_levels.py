@@ -167,7 +167,7 @@ def test_too_few_launches_are_undecided() -> None:
     run = make_run(np.random.default_rng(1), cases=make_cases(2), speedup=2.0, launches=2)
     level = speed_level(report_one(run), 1.0, "WORKTREE")
     assert level.state is State.UNDECIDED
-    assert level.next == "about 7 launches would decide: --launches 7"
+    assert level.next == "about 13 launches would decide: --launches 13"
 
 
 @pytest.mark.parametrize(("slowest", "state"), [(0.9, State.PASSED), (0.4, State.UNDECIDED)])

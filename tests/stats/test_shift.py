@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from flashbench.stats.shift import (
+    launches_advised,
     launches_needed,
     mann_whitney_p,
     paired_shift,
@@ -134,3 +135,18 @@ def test_smallest_p():
     assert smallest_p(3, 3) == 2 / 20
     assert smallest_p(1) == 1.0
     assert paired_shift(np.array([0.5]), 0.05).low == -math.inf
+
+
+@pytest.mark.parametrize("comparisons", [1, 8, 64])
+def test_one_outlier_hides_a_clear_change_below_the_advised_launches_only(comparisons):
+    """Paired and unpaired: with one launch far off the other way, the interval excludes 0 from
+    `launches_advised` on, and with one launch less does not."""
+    alpha = 0.05 / comparisons
+    paired, unpaired = (launches_advised(alpha, paired=kind) for kind in (True, False))
+    for less in (0, 1):
+        changed = np.linspace(0.10, 0.11, paired - less)
+        changed[0] = -0.3
+        assert (paired_shift(changed, alpha).low > 0) == (not less)
+        old, new = np.linspace([-0.005, 0.10], [0.005, 0.11], unpaired - less).T
+        new[0] = -0.3
+        assert (unpaired_shift(old, new, alpha).low > 0) == (not less)
