@@ -34,7 +34,7 @@ ALLOWED = {
     "api": "cost measuring operations other_tools render reports revisions suites views",
     "site": "builds cost history operations other_tools profile render reports revisions views",
     "pytest_plugin": "measuring operations other_tools",
-    "cloud": "cost fleet render revisions",
+    "cloud": "cost fleet profile render revisions",  # whose files come home
     "cli": "bisect builds cloud cost fleet gate history init measuring operations other_tools "
     "preflight profile render reports revisions site suites views",
 }
