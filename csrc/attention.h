@@ -168,11 +168,13 @@ void attention(const Attention& problem, const Scratch& scratch, void* stream);
 // attention_backward_scratch(problem) bytes that nothing else uses until they are done. dk and dv always
 // have the same bits; dq does if `deterministic`, and is slower then.
 // NaN and infinity of queries and keys that the mask hides from each other may reach their gradients.
-// Both throw std::invalid_argument if there is no kernel for the problem: it needs a GPU of compute
-// capability 9.0, at least one query and key, queries that see a key, a positive scale, and tensors that TMA
+// Both throw std::invalid_argument if there is no kernel for the problem: it needs at least one query and
+// key, queries that see a key, a positive scale and, on a GPU of compute capability 9.0, tensors that TMA
 // can read (contiguous head vectors, addresses and strides that are multiples of 16 bytes).
 int64_t attention_backward_scratch(const AttentionBackward& problem);
 void attention_backward(const AttentionBackward& problem, void* scratch, void* stream);
+// For tests: whether gradients and the forwards before them take the kernels of sm_80 on any GPU.
+void take_sm80_gradients(bool everywhere);
 // The same as `attention` with the simplest possible kernel, for tests; fp16 or bf16.
 void reference_attention(const Attention& problem, void* stream);
 

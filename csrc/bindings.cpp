@@ -217,6 +217,7 @@ PYBIND11_MODULE(_C, m) {
                                    deterministic),
                   reinterpret_cast<void*>(scratch), reinterpret_cast<void*>(stream));
           });
+    m.def("cuda_take_sm80_gradients", &flashbench::cuda::take_sm80_gradients);
     m.def("cuda_attention_e4m3", &cuda_attention_e4m3);
 #endif
     m.def("cpu_peak", [](int dtype, int threads) {

@@ -1,21 +1,24 @@
 """Gradients on a GPU: ours beside SDPA's, by CUDA graph replays in turns.
 
-    python experiments/backward_times.py [SHAPE ...]
+    python experiments/backward_times.py [--sm80] [SHAPE ...]
 
-A shape is batch,heads,kv_heads,length,head_dim. Prints a row of a table for each shape and mask:
-median microseconds of 11 rounds of three replays, TFLOP/s of ours (10 * batch * heads * length^2 *
-head_dim operations, half of it if causal), and SDPA's time over ours.
+A shape is batch,heads,kv_heads,length,head_dim. `--sm80` times the kernels of sm_80, also on
+Hopper, beside SDPA's flash backend (FlashAttention-2). Prints a row of a table for each shape and
+mask: median microseconds of 11 rounds of three replays, TFLOP/s of ours (10 * batch * heads *
+length^2 * head_dim operations, half of it if causal), and SDPA's time over ours.
 """
 
+import argparse
 import math
 import statistics
-import sys
 from collections.abc import Callable
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 import flashbench
+from flashbench.extension import load
 
 SHAPES = (
     "1,8,8,512,64 8,12,12,197,64 4,16,16,1024,64 1,16,16,4096,64 1,16,16,16384,64 "
@@ -59,13 +62,25 @@ class Replay:
         return start.elapsed_time(end) / REPLAYS * 1e3
 
 
+def flash(*inputs: torch.Tensor, **options: bool) -> torch.Tensor:
+    """SDPA's flash backend."""
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        return scaled_dot_product_attention(*inputs, **options)
+
+
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("shapes", nargs="*", default=SHAPES.split())
+    parser.add_argument("--sm80", action="store_true")
+    arguments = parser.parse_args()
+    load().cuda_take_sm80_gradients(arguments.sm80)
+    sdpa = flash if arguments.sm80 else scaled_dot_product_attention
     print(
         "| B,H,kv,S,D | mask | SDPA us | ours us | TFLOP/s | SDPA/ours |\n|---|---|---|---|---|---|"
     )
     logs = []
-    for shape in sys.argv[1:] or SHAPES.split():
+    for shape in arguments.shapes:
         batch, heads, kv_heads, length, head_dim = map(int, shape.split(","))
         torch.manual_seed(0)
         q, k, v, dout = (
@@ -73,10 +88,7 @@ def main() -> None:
             for h in (heads, kv_heads, kv_heads, heads)
         )
         for causal in (False, True):
-            both = [
-                Replay(f, [q, k, v], dout, causal)
-                for f in (scaled_dot_product_attention, flashbench.attention)
-            ]
+            both = [Replay(f, [q, k, v], dout, causal) for f in (sdpa, flashbench.attention)]
             rounds = [[x.microseconds() for x in both] for _ in range(ROUNDS)]
             theirs, ours = map(statistics.median, zip(*rounds, strict=True))
             operations = 10 * batch * heads * length**2 * head_dim / (2 if causal else 1)

@@ -6,38 +6,57 @@
 #include <string>
 
 #include "../attention.h"
+#include "backward.h"
 #include "checks.h"
 #include "device.h"
-#include "sm90/backward.h"
 
 namespace flashbench::cuda {
 
 namespace {
 
-// Null for a dtype that was not compiled in.
-const sm90::BackwardKernels* kernels_of(Dtype dtype) {
-#ifdef FLASHBENCH_CUDA_SM90
+bool sm80_everywhere = false;
+
+struct Family {
+    const BackwardKernels* fp16;
+    const BackwardKernels* bf16;
+};
+
 #ifdef FLASHBENCH_CUDA_FP16
-    if (dtype == Dtype::fp16) {
-        return &sm90::kBackwardFp16;
-    }
+#define FLASHBENCH_FP16(kernels) &kernels
+#else
+#define FLASHBENCH_FP16(kernels) nullptr
 #endif
 #ifdef FLASHBENCH_CUDA_BF16
-    if (dtype == Dtype::bf16) {
-        return &sm90::kBackwardBf16;
+#define FLASHBENCH_BF16(kernels) &kernels
+#else
+#define FLASHBENCH_BF16(kernels) nullptr
+#endif
+
+constexpr Family kSm80{FLASHBENCH_FP16(sm80::kBackwardFp16), FLASHBENCH_BF16(sm80::kBackwardBf16)};
+#ifdef FLASHBENCH_CUDA_SM90
+constexpr Family kSm90{FLASHBENCH_FP16(sm90::kBackwardFp16), FLASHBENCH_BF16(sm90::kBackwardBf16)};
+#endif
+
+const Family& family_of(const Device& device) {
+#ifdef FLASHBENCH_CUDA_SM90
+    if (takes_sm90_gradients(device)) {
+        return kSm90;
     }
 #endif
-#endif
-    static_cast<void>(dtype);
-    return nullptr;
+    static_cast<void>(device);
+    return kSm80;
 }
 
-const sm90::BackwardKernels& checked_kernels(const AttentionBackward& problem) {
+const BackwardKernels& checked_kernels(const AttentionBackward& problem) {
     const Attention& forward = problem.forward;
-    const sm90::BackwardKernels* const kernels = kernels_of(forward.dtype);
-    if (kernels == nullptr || device_at(current_device()).compute_capability != 90) {
+    const Device& device = device_at(current_device());
+    const Family& family = family_of(device);
+    const BackwardKernels* const kernels = forward.dtype == Dtype::fp16   ? family.fp16
+                                           : forward.dtype == Dtype::bf16 ? family.bf16
+                                                                          : nullptr;
+    if (kernels == nullptr || device.compute_capability < 80) {
         throw std::invalid_argument(std::string("gradients on CUDA need a GPU of compute capability "
-                                                "9.0 and a build for sm_90a with ") +
+                                                "8.0 or later and a build with ") +
                                     name_of(forward.dtype));
     }
     if (forward.batch == 0 || forward.heads == 0 || forward.q_len == 0 || forward.k_len == 0) {
@@ -48,6 +67,12 @@ const sm90::BackwardKernels& checked_kernels(const AttentionBackward& problem) {
 }
 
 }  // namespace
+
+bool takes_sm90_gradients(const Device& device) {
+    return device.compute_capability == 90 && !sm80_everywhere;
+}
+
+void take_sm80_gradients(bool everywhere) { sm80_everywhere = everywhere; }
 
 int64_t attention_backward_scratch(const AttentionBackward& problem) {
     return checked_kernels(problem).scratch_bytes(problem);

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "../attention.h"
+#include "backward.h"
 #include "checks.h"
 #include "constants.h"
 #include "decode/forward.h"
 #include "device.h"
-#include "lse.h"
 #include "sm80/forward.h"
 #include "sm90/forward.h"
 
@@ -196,17 +196,19 @@ const Family& family_of(const Attention& problem, const Device& device) {
     return kSm80;
 }
 
-// The family that also writes lse. Scores and output do not differ, but their last bits may.
+// The family that also writes lse, if there are keys; without them it is kSm80, which does. Scores and
+// output do not differ, but their last bits may.
 const Family& family_with_lse(const Attention& problem, const Device& device) {
+    if (!(problem.scale > 0.0f) || !std::isfinite(problem.scale)) {
+        throw std::invalid_argument("gradients on CUDA need a positive and finite scale");
+    }
 #ifdef FLASHBENCH_CUDA_SM90
-    if (device.compute_capability == 90 && problem.scale > 0.0f && std::isfinite(problem.scale)) {
+    if (takes_sm90_gradients(device)) {
         return kSm90WithLse;
     }
 #endif
-    static_cast<void>(problem);
     static_cast<void>(device);
-    throw std::invalid_argument("gradients on CUDA need a GPU of compute capability 9.0, a build "
-                                "for sm_90a, and a finite scale");
+    return kSm80;
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -269,9 +271,6 @@ void attention(const Attention& problem, const Scratch& scratch, void* stream) {
         const Family& family =
             with_lse ? family_with_lse(part, device) : family_of(part, device);
         family.of(part.dtype)(part, scratch, static_cast<cudaStream_t>(stream));
-        if (part.lse != nullptr && part.k_len == 0) {
-            store_lse_of_no_keys(part, static_cast<cudaStream_t>(stream));
-        }
     }
 }
 

@@ -135,4 +135,20 @@ __device__ __forceinline__ void st_shared_64(uint32_t shared, float2 value) {
                  : "memory");
 }
 
+// Global memory that blocks of threads use to wait for each other.
+__device__ __forceinline__ unsigned ld_acquire(const unsigned* source) {
+    unsigned value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n"
+                 : "=r"(value)
+                 : "l"(__cvta_generic_to_global(source))
+                 : "memory");
+    return value;
+}
+
+__device__ __forceinline__ void st_release(unsigned* target, unsigned value) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(__cvta_generic_to_global(target)),
+                 "r"(value)
+                 : "memory");
+}
+
 }  // namespace flashbench::cuda::ptx

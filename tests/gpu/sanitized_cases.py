@@ -75,8 +75,8 @@ def e4m3() -> None:
             attention_e4m3(quantized, **mask)
 
 
-# The tiles of csrc/cuda/sm90/backward_launch.h, with groups, last tiles and more than one block.
-GRADIENT_CASES = [(4, 2, 200, 290, head_dim) for head_dim in (64, 80, 96, 112, 128, 192, 256)]
+# The tiles of csrc/cuda/*/backward_launch.h, with groups, last tiles and more than one block.
+GRADIENT_CASES = [(4, 2, 200, 290, head_dim) for head_dim in (32, 64, 80, 96, 112, 128, 192, 256)]
 
 
 def gradients() -> None:
@@ -112,7 +112,9 @@ def main() -> None:
                     attention(q, k.cuda(), k.cuda(), **options)
     if _C.has_cuda_e4m3() and torch.cuda.get_device_capability() == (9, 0):
         e4m3()
-    if "90a" in _C.build_info()["cuda_archs"] and torch.cuda.get_device_capability() == (9, 0):
+    gradients()
+    if torch.cuda.get_device_capability() == (9, 0):
+        _C.cuda_take_sm80_gradients(True)
         gradients()
     torch.cuda.synchronize()
     print("done")

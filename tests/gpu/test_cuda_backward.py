@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from backward_truth import Shape, Three, random_inputs, truth_of, with_outliers
-from backward_truth import ours as gradients_of
+from backward_truth import Shape, ours, random_inputs, truth_of, with_outliers
 from masks import IDS, MASKS
 from torch import Tensor
 
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
-from flashbench import attention
+from flashbench import attention, kernel_call
 from flashbench.extension import load
 from flashbench.operations.attention.operation import Causal
+from flashbench.scoring import Scoring
 
 if not load().cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
@@ -36,18 +36,6 @@ LENGTHS = [
 ]
 
 
-def ours(
-    q: Tensor, k: Tensor, v: Tensor, dout: Tensor, causal: Causal, scale: float | None = None
-) -> Three:
-    """The gradients; skips what the kernels refuse by name, and nothing else."""
-    try:
-        return gradients_of(q, k, v, dout, causal, scale)
-    except ValueError as error:
-        if not str(error).startswith("gradients on CUDA need a GPU of compute capability 9.0"):
-            raise
-        pytest.skip(str(error))
-
-
 def judge(inputs: tuple[Tensor, ...], causal: Causal, scale: float | None = None) -> None:
     """Compute and judge."""
     q, k, v, dout = inputs
@@ -59,6 +47,21 @@ def randn(shape: Shape, dtype: torch.dtype, seed: int = 0) -> tuple[Tensor, ...]
     return random_inputs(shape, dtype, seed, device="cuda")
 
 
+# A Hopper GPU has kernels of its own and runs those of earlier GPUs, too.
+KERNELS = ["own", "sm80"] if torch.cuda.get_device_capability() == (9, 0) else ["own"]
+
+
+@pytest.fixture(params=KERNELS)
+def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The kernels that gradients take, and the forwards before them."""
+    load().cuda_take_sm80_gradients(request.param == "sm80")
+    yield request.param
+    load().cuda_take_sm80_gradients(False)
+
+
+BY_KERNELS = pytest.mark.usefixtures("kernels")
+
+
 @pytest.fixture(params=[False, True], ids=["fast", "deterministic"])
 def mode(request: pytest.FixtureRequest) -> Iterator[bool]:
     """Without and with torch.use_deterministic_algorithms."""
@@ -68,6 +71,7 @@ def mode(request: pytest.FixtureRequest) -> Iterator[bool]:
     torch.use_deterministic_algorithms(before)
 
 
+@BY_KERNELS
 @BY_MASK
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize("heads", [2, 24], ids=["few", "many"])
@@ -110,6 +114,7 @@ def test_parameters_of_flash_attention(
     judge(randn((batch, 6, kv_heads, *lengths, head_dim), dtype), causal)
 
 
+@BY_KERNELS
 @BY_MASK
 @pytest.mark.parametrize("head_dim", range(32, 257, 8))
 def test_head_dims(head_dim: int, causal: Causal, dtype: torch.dtype, mode: bool) -> None:
@@ -117,6 +122,7 @@ def test_head_dims(head_dim: int, causal: Causal, dtype: torch.dtype, mode: bool
     judge(randn((2, 3, 3, 203, 141, head_dim), dtype), causal)
 
 
+@BY_KERNELS
 @BY_MASK
 @pytest.mark.parametrize(("heads", "kv_heads"), [(8, 1), (6, 2), (32, 8)])
 @pytest.mark.parametrize("head_dim", [64, 128])
@@ -127,6 +133,7 @@ def test_grouped_query_heads(
     judge(randn((2, heads, kv_heads, 310, 450, head_dim), dtype), causal)
 
 
+@BY_KERNELS
 @BY_MASK
 @pytest.mark.parametrize("scale", [1e-3, 1.0, -0.2])
 def test_scales(scale: float, causal: Causal, dtype: torch.dtype) -> None:
@@ -134,6 +141,7 @@ def test_scales(scale: float, causal: Causal, dtype: torch.dtype) -> None:
     judge(randn((1, 4, 4, 300, 250, 64), dtype), causal, scale)
 
 
+@BY_KERNELS
 @BY_MASK
 def test_outliers(causal: Causal, dtype: torch.dtype, mode: bool) -> None:
     """Rare elements ten times larger do no harm."""
@@ -141,6 +149,7 @@ def test_outliers(causal: Causal, dtype: torch.dtype, mode: bool) -> None:
     judge(tuple(with_outliers(x, seed) for seed, x in enumerate(inputs)), causal)
 
 
+@BY_KERNELS
 @BY_MASK
 @pytest.mark.parametrize("head_dim", [64, 128])
 @pytest.mark.parametrize("name", "qkvd")
@@ -164,6 +173,7 @@ def test_special_numbers_propagate(
             assert torch.equal(gradient.isfinite(), right.isfinite())
 
 
+@BY_KERNELS
 @BY_MASK
 @pytest.mark.parametrize("shape", [(2, 4, 2, 0, 9, 64), (2, 4, 2, 9, 0, 64), (0, 4, 2, 9, 9, 64)])
 def test_empty_inputs(shape: Shape, causal: Causal, dtype: torch.dtype) -> None:
@@ -173,6 +183,7 @@ def test_empty_inputs(shape: Shape, causal: Causal, dtype: torch.dtype) -> None:
         assert gradient.eq(0).all()
 
 
+@BY_KERNELS
 @pytest.mark.parametrize("head_dim", [64, 128])
 def test_rows_that_see_no_key(head_dim: int, dtype: torch.dtype, mode: bool) -> None:
     """They have no gradient and no part in those of keys, even if they are NaN."""
@@ -196,6 +207,7 @@ def _exchanged(x: Tensor) -> Tensor:
     return x.transpose(1, 2).contiguous().transpose(1, 2)
 
 
+@BY_KERNELS
 @BY_MASK
 @pytest.mark.parametrize("layout", [_exchanged, _gaps])
 def test_strides(layout: object, causal: Causal, dtype: torch.dtype) -> None:
@@ -206,6 +218,7 @@ def test_strides(layout: object, causal: Causal, dtype: torch.dtype) -> None:
     judge((q, k, v, torch.ones(1, dtype=dtype, device="cuda").expand(q.shape)), causal)
 
 
+@BY_KERNELS
 @BY_MASK
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize("kv_heads", [2, 8])
@@ -225,6 +238,7 @@ def test_deterministic_runs_have_the_same_bits(
         torch.use_deterministic_algorithms(before)
 
 
+@BY_KERNELS
 @BY_MASK
 def test_the_values_do_not_depend_on_gradients(causal: Causal, dtype: torch.dtype) -> None:
     """The forward gives right values when it keeps what the backward needs."""
@@ -238,10 +252,28 @@ def test_the_values_do_not_depend_on_gradients(causal: Causal, dtype: torch.dtyp
         torch.testing.assert_close(found, expected, rtol=2 * eps, atol=eps)
 
 
+@BY_KERNELS
+@BY_MASK
+@pytest.mark.parametrize("lengths", [(300, 210), (40, 900), (700, 700)], ids=str)
+def test_log_sum_exp(lengths: tuple[int, int], causal: Causal, dtype: torch.dtype) -> None:
+    """The forward keeps the logarithm of each row's sum, -inf where it sees no key."""
+    q, k, v, _ = randn((2, 4, 2, *lengths, 64), dtype)
+    scoring = Scoring(bool(causal), causal == "bottom_right", None)
+    _, lse = kernel_call.forward(q, k, v, scoring, with_lse=True)
+    assert lse is not None
+    scores = q.double() @ k.double().repeat_interleave(2, 1).transpose(2, 3) / 8
+    if causal:
+        position = torch.arange(lengths[0], device="cuda")[:, None] + scoring.offset_of(q, k)
+        hidden = torch.arange(lengths[1], device="cuda") > position
+        scores = scores.masked_fill(hidden, -math.inf)
+    torch.testing.assert_close(lse.double(), scores.logsumexp(3), rtol=1e-5, atol=1e-5)
+
+
+@BY_KERNELS
 def test_a_graph_capture(dtype: torch.dtype) -> None:
     """Forward and backward can be captured and replayed, with the same gradients."""
     q, k, v, dout = randn((2, 4, 4, 400, 400, 64), dtype)
-    ours(q, k, v, dout, True)  # skips, or loads the kernels
+    ours(q, k, v, dout, True)  # loads the kernels
     inputs = [x.requires_grad_() for x in (q, k, v)]
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -255,7 +287,6 @@ def test_a_graph_capture(dtype: torch.dtype) -> None:
 def test_a_compiled_block(dtype: torch.dtype) -> None:
     """In one graph without a break, forward and backward are right."""
     q, k, v, dout = randn((2, 4, 2, 200, 200, 64), dtype)
-    ours(q, k, v, dout, True)  # skips what the kernels refuse
     inputs = [x.requires_grad_() for x in (q, k, v)]
     compiled = torch.compile(attention, fullgraph=True)
     out = compiled(*inputs, is_causal=True, enable_gqa=True)
@@ -263,6 +294,7 @@ def test_a_compiled_block(dtype: torch.dtype) -> None:
     truth_of(*(x.detach() for x in inputs), dout, True).judge(found)
 
 
+@BY_KERNELS
 @pytest.mark.parametrize("seed", range(100))
 def test_any_case(seed: int, dtype: torch.dtype) -> None:
     """Random shapes, masks and scales are right."""

@@ -7,7 +7,8 @@
 
 namespace flashbench::cuda::sm80 {
 
-// Enqueue one kernel on `stream`. The problem must have been checked and have at least one query.
+// Enqueue one kernel on `stream`, which also writes lse unless that is null. The problem must have been
+// checked and have at least one query.
 void forward_fp16(const Attention& problem, cudaStream_t stream);
 void forward_bf16(const Attention& problem, cudaStream_t stream);
 

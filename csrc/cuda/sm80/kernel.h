@@ -211,6 +211,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     if (group == 0 && warp_first_row < q_len) {
         const auto out = out_rows<T>(problem, batch, head, launch.in_vectors.out);
         part.finish(out, warp_first_row, end_key == 0);
+        if (problem.lse != nullptr) {
+            part.store_lse(problem.lse + batch_head * problem.lse_rows, warp_first_row, q_len);
+        }
     }
 }
 

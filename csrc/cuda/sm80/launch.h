@@ -6,20 +6,20 @@
 // and sm_90a, without spills.
 //
 //   head dim  tile   rows x keys  warps  groups  stages  shared memory  registers
-//         32  Few       32 x 256      8       4       1        34 KB     122, 121
-//         32  Small     64 x 128      4       1       1        20 KB     142, 150
+//         32  Few       32 x 256      8       4       1        34 KB     122, 117
+//         32  Small     64 x 128      4       1       1        20 KB     142, 148
 //         32  Large    128 x 128      4       1       2        40 KB     242, 242
-//         64  Few       32 x 256      8       4       1        68 KB     149, 149
+//         64  Few       32 x 256      8       4       1        68 KB     147, 147
 //         64  Small     64 x 128      4       1       1        40 KB     168, 160
 //         64  Large    128 x 64       4       1       2        48 KB     236, 238
 //         96  Few       32 x 128      4       2       1        54 KB     178, 186
-//         96  Small     64 x 128      4       1       1        60 KB     223, 226
+//         96  Small     64 x 128      4       1       1        60 KB     221, 223
 //         96  Large    128 x 64       4       1       2        72 KB     251, 248
 //        128  Few       32 x 128      4       2       1        72 KB     211, 204
-//        128  Small     64 x 128      4       1       1        80 KB     240, 241
+//        128  Small     64 x 128      4       1       1        80 KB     241, 241
 //        128  Large    128 x 64       4       1       1        64 KB     255, 255
-//        192  Few       32 x 96       4       2       1        84 KB     243, 249
-//        192  other     64 x 64       4       1       1        72 KB     250, 249
+//        192  Few       32 x 96       4       2       1        84 KB     249, 243
+//        192  other     64 x 64       4       1       1        72 KB     252, 255
 //        256  Few       32 x 64       4       2       1        80 KB     255, 255
 //        256  other     64 x 64       4       1       1        96 KB     246, 250
 //

@@ -325,6 +325,22 @@ struct WarpTile {
         __syncwarp();
         store_rows<Tile::kHeadDim, Tile::kWarpRows>(shared_query, rows, first_row, lane);
     }
+
+    // Stores the natural logarithm of the sum of exp(scale * score) of the rows from `first_row` on.
+    __device__ __forceinline__ void store_lse(float* lse, int first_row, int count) const {
+        constexpr float kLn2 = 0.6931471805599453f;
+#pragma unroll
+        for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const float sum = quad_sum(row_sum[r][half]);
+                const int row = first_row + r * 16 + half * 8 + lane / 4;
+                if (lane % 4 == 0 && row < count) {
+                    lse[row] = row_max[r][half] * kLn2 + logf(sum);
+                }
+            }
+        }
+    }
 };
 
 }  // namespace flashbench::cuda::sm80

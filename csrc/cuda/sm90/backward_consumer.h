@@ -6,11 +6,11 @@
 
 #include <cstdint>
 
+#include "../backward_walk.h"
 #include "../constants.h"
 #include "../rows.h"
 #include "../types.h"
 #include "backward_tile.h"
-#include "backward_walk.h"
 #include "epilogue.h"
 #include "ptx.h"
 #include "softmax.h"
@@ -31,7 +31,7 @@ struct BackwardConsumer {
     using KeyMajor = SharedOperand<Tile::kSwizzleBytes, Tile::kKeyBoxBytes>;
     using Gradients = SharedOperand<Tile::kGradientSwizzleBytes, 16>;
 
-    const BackwardLaunch& launch;
+    const BackwardPlan& plan;
     const BackwardShared<Tile> shared;
     const int key_block;
     int left;  // tiles of queries
@@ -53,13 +53,13 @@ struct BackwardConsumer {
     Pair gradients[kQueries / 4];
     float dq[kQueryDims / 2];
 
-    __device__ __forceinline__ BackwardConsumer(const BackwardLaunch& launch_,
+    __device__ __forceinline__ BackwardConsumer(const BackwardPlan& plan_,
                                                 const BackwardShared<Tile>& shared_,
                                                 const KeyBlock& keys, int consumer_)
-        : launch(launch_),
+        : plan(plan_),
           shared(shared_),
           key_block(keys.index),
-          left(QueryWalk<Tile>(launch_, keys).left),
+          left(QueryWalk<Tile>(plan_, keys).left),
           consumer(consumer_),
           thread(threadIdx.x % kWarpgroup),
           warp(thread / kWarpSize),
@@ -154,14 +154,14 @@ struct BackwardConsumer {
             const float2 lse = row_pair(shared.lse(query.stage), n);
 #pragma unroll
             for (int i = 4 * n; i < 4 * n + 4; ++i) {
-                scores[i] = ptx::ex2(fmaf(scores[i], launch.scale_log2, i % 2 ? -lse.y : -lse.x));
+                scores[i] = ptx::ex2(fmaf(scores[i], plan.scale_log2, i % 2 ? -lse.y : -lse.x));
             }
         }
         const int first_query =
             static_cast<int>(ptx::ld_shared_32(shared.query_tile(query.stage))) * kQueries;
         const int end_key = (key_block + 1) * Tile::kKeys;
-        if (first_query + kQueries > launch.q_len || end_key > launch.k_len ||
-            (launch.causal && end_key - 1 > first_query + launch.causal_offset)) {
+        if (first_query + kQueries > plan.q_len || end_key > plan.k_len ||
+            (plan.causal && end_key - 1 > first_query + plan.causal_offset)) {
             mask(first_query);
         }
     }
@@ -169,13 +169,13 @@ struct BackwardConsumer {
     // The probabilities of keys and queries past the end, and of pairs that the mask hides, become 0.
     __device__ __forceinline__ void mask(int first_query) {
         const int my_query = first_query + 2 * (lane % 4);
-        const int end = launch.q_len - my_query;
+        const int end = plan.q_len - my_query;
         int first[2];  // of the queries that see each of this lane's keys, counted from my_query
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int key = first_key() + warp * 16 + lane / 4 + 8 * half;
-            const int seen_from = launch.causal ? key - launch.causal_offset - my_query : 0;
-            first[half] = key < launch.k_len ? seen_from : end;
+            const int seen_from = plan.causal ? key - plan.causal_offset - my_query : 0;
+            first[half] = key < plan.k_len ? seen_from : end;
         }
 #pragma unroll
         for (int i = 0; i < kQueries / 2; ++i) {
@@ -229,7 +229,7 @@ struct BackwardConsumer {
     __device__ __forceinline__ void add_dq(int query_stage) const {
         const int64_t tile = ptx::ld_shared_32(shared.query_tile(query_stage) + 4);
         const int64_t part = tile * Tile::kConsumers + consumer;
-        unsigned* const turn = launch.turns == nullptr ? nullptr : launch.turns + part;
+        unsigned* const turn = plan.turns == nullptr ? nullptr : plan.turns + part;
         if (turn != nullptr) {
             if (thread == 0) {
                 while (ptx::ld_acquire(turn) != static_cast<unsigned>(key_block)) {
@@ -237,8 +237,8 @@ struct BackwardConsumer {
             }
             ptx::bar_sync(kConsumerBarrier + consumer, kWarpgroup);
         }
-        float* const target = launch.dq + part * Tile::kQueryGradients + 4 * thread;
-        const int dims = launch.head_dim - Tile::first_query_box(consumer) * Tile::kBoxDims;
+        float* const target = plan.dq + part * Tile::kQueryGradients + 4 * thread;
+        const int dims = plan.head_dim - Tile::first_query_box(consumer) * Tile::kBoxDims;
 #pragma unroll
         for (int i = 0; i < kQueryDims / 2; i += 4) {
             // The dims after the last are zeros. Where the tile has none, a branch would cost 5 %.
@@ -273,8 +273,8 @@ struct BackwardConsumer {
     }
 
     __device__ __forceinline__ void store(const KeyBlock& keys) const {
-        store_sum(keys, dv, 1.0f, launch.dv, launch.dv_strides, launch.dv_vectors);
-        store_sum(keys, dk, launch.scale, launch.dk, launch.dk_strides, launch.dk_vectors);
+        store_sum(keys, dv, 1.0f, plan.dv, plan.dv_strides, plan.dv_vectors);
+        store_sum(keys, dk, plan.scale, plan.dk, plan.dk_strides, plan.dk_vectors);
     }
 
 private:
@@ -379,8 +379,8 @@ private:
                                               const float (&sum)[kSumDims / 2], float scale,
                                               void* target, const Strides& strides,
                                               bool vectors) const {
-        Rows<T> rows = rows_of<T>(target, strides, keys.batch, keys.kv_head, launch.k_len,
-                                  launch.head_dim, vectors);
+        Rows<T> rows = rows_of<T>(target, strides, keys.batch, keys.kv_head, plan.k_len,
+                                  plan.head_dim, vectors);
         const int first_dim = Tile::first_sum_box(consumer) * Tile::kBoxDims;
         rows.first += first_dim * rows.dim_stride;
         rows.head_dim -= first_dim;

@@ -1,5 +1,5 @@
 // The fp16 kernels of the gradients. See backward_kernel.h for the method.
-#include "backward.h"
+#include "../backward.h"
 #include "backward_launch.h"
 
 namespace flashbench::cuda::sm90 {

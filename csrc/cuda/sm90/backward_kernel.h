@@ -10,30 +10,40 @@
 // dS^T are then in the registers that the products dV and dK read. For dQ, which sums over keys, dS passes
 // through shared memory, and each block of keys adds its part to a tensor of fp32; the order of these
 // additions, and so the last bits of dq, differ from call to call unless blocks take turns.
-// backward_rows.h has the kernels before and after this one.
+// ../backward_prepare.h has the kernel before this one, backward_store.h the one after it.
 //
 // Tensor cores read operands from shared memory nearly as fast as it can be read, so what else passes
 // through it costs time: adding dq from registers is faster than by TMA through shared memory (1.18x at
 // 1,16,4096,128).
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
+#include "../backward_walk.h"
 #include "backward_consumer.h"
 #include "backward_tile.h"
-#include "backward_walk.h"
 #include "ptx.h"
 
 namespace flashbench::cuda::sm90 {
+
+struct BackwardLaunch {
+    CUtensorMap query;
+    CUtensorMap key;
+    CUtensorMap value;
+    CUtensorMap dout;
+    BackwardPlan plan;
+};
 
 // The producer: one thread copies K and V, then a tile of Q, lse, dO and delta after the other.
 template <typename Tile>
 __device__ __forceinline__ void produce_backward(const BackwardLaunch& launch,
                                                  const BackwardShared<Tile>& shared) {
-    const KeyBlock keys(launch);
-    QueryWalk<Tile> walk(launch, keys);
+    const BackwardPlan& plan = launch.plan;
+    const KeyBlock keys(plan);
+    QueryWalk<Tile> walk(plan, keys);
     if (walk.left == 0) {
         return;
     }
@@ -53,7 +63,7 @@ __device__ __forceinline__ void produce_backward(const BackwardLaunch& launch,
                                          box * Tile::kBoxDims, walk.tile * Tile::kQueries,
                                          walk.head, keys.batch);
         }
-        const int64_t tile = walk.place(launch, keys.batch).in_all;
+        const int64_t tile = walk.place(plan, keys.batch).in_all;
         ptx::cp_async_bulk(rows_target, rows + tile * Tile::kQueries, Tile::kRowBytes, barrier);
     };
     load_keys(launch.key, shared.key(), shared.key_full());
@@ -65,13 +75,13 @@ __device__ __forceinline__ void produce_backward(const BackwardLaunch& launch,
     Ring<Tile::kStages> dout;
     for (; walk.left > 0; walk.advance()) {
         ptx::mbarrier_wait(shared.query_empty(query.stage), query.parity ^ 1);
-        const QueryTile place = walk.place(launch, keys.batch);
+        const QueryTile place = walk.place(plan, keys.batch);
         ptx::st_shared_32(shared.query_tile(query.stage), place.in_head);
         ptx::st_shared_32(shared.query_tile(query.stage) + 4, place.in_all);
-        load_queries(launch.query, shared.query(query.stage), launch.lse, shared.lse(query.stage),
+        load_queries(launch.query, shared.query(query.stage), plan.lse, shared.lse(query.stage),
                      shared.query_full(query.stage));
         ptx::mbarrier_wait(shared.dout_empty(dout.stage), dout.parity ^ 1);
-        load_queries(launch.dout, shared.dout(dout.stage), launch.delta, shared.delta(dout.stage),
+        load_queries(launch.dout, shared.dout(dout.stage), plan.delta, shared.delta(dout.stage),
                      shared.dout_full(dout.stage));
         query.advance();
         dout.advance();
@@ -98,9 +108,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         }
     } else {
         ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-        BackwardConsumer<Tile> consumer(launch, shared, KeyBlock(launch), warpgroup - 1);
+        BackwardConsumer<Tile> consumer(launch.plan, shared, KeyBlock(launch.plan), warpgroup - 1);
         consumer.take_all();
-        consumer.store(KeyBlock(launch));
+        consumer.store(KeyBlock(launch.plan));
     }
 }
 

@@ -57,7 +57,10 @@ struct BackwardTile {
     static constexpr int kQueryGradients = kGroupRows * kQueryDims;
     static constexpr int kLastQueryDims =  // of the last consumer if dims are not split; zeros follow
         kSplitDims || kBoxes == 1 ? kQueryDims : head_dim - kQueryDims;
-    static_assert(kConsumers * kQueryGradients == kQueries * kBoxes * kBoxDims);
+    // Of a tile of queries: floats of dq, and parts that are added to in turns.
+    static constexpr int kTileGradients = kConsumers * kQueryGradients;
+    static constexpr int kTurns = kConsumers;
+    static_assert(kTileGradients == kQueries * kBoxes * kBoxDims);
 
     // Where a consumer's part begins.
     static __device__ __forceinline__ int first_key(int consumer) {
@@ -72,12 +75,6 @@ struct BackwardTile {
     static __device__ __forceinline__ int first_query_box(int consumer) {
         return kBoxes == 1 ? 0 : consumer * (kQueryDims / kBoxDims);
     }
-};
-
-// A tile of queries: its index among those of its head, and of all heads.
-struct QueryTile {
-    int in_head;
-    int in_all;
 };
 
 // Shared memory: K, V, Q stages, dO stages, dS buffers, lse and delta of each stage, which tile is in each

@@ -203,21 +203,6 @@ __device__ __forceinline__ void red_add_128(float* target, float x, float y, flo
                  : "memory");
 }
 
-__device__ __forceinline__ unsigned ld_acquire(const unsigned* source) {
-    unsigned value;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n"
-                 : "=r"(value)
-                 : "l"(__cvta_generic_to_global(source))
-                 : "memory");
-    return value;
-}
-
-__device__ __forceinline__ void st_release(unsigned* target, unsigned value) {
-    asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(__cvta_generic_to_global(target)),
-                 "r"(value)
-                 : "memory");
-}
-
 // Stores four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
 __device__ __forceinline__ void stmatrix_x4(uint32_t shared, const uint32_t* in) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(shared),

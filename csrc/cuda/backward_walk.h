@@ -1,27 +1,22 @@
-// The arguments of the backward kernel, and which keys and queries a block of threads takes.
+// What a backward kernel is asked for, and which keys and queries a block of threads takes.
 #pragma once
 
-#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdint>
 
-#include "../../attention.h"
-#include "backward_tile.h"
+#include "../attention.h"
 
-namespace flashbench::cuda::sm90 {
+namespace flashbench::cuda {
 
-// lse, delta and dq are padded to whole tiles of queries: (batch, heads, query_tiles, ...).
-struct BackwardLaunch {
-    CUtensorMap query;
-    CUtensorMap key;
-    CUtensorMap value;
-    CUtensorMap dout;
+// What the backward kernels of every family take. lse, delta and dq are padded to whole tiles of queries:
+// (batch, heads, query_tiles, ...).
+struct BackwardPlan {
     const float* lse;    // in powers of two; infinity for rows that see no key
     const float* delta;  // rowsum(dout * out)
-    float* dq;           // of each tile and consumer, in the order of its registers; not scaled
-    unsigned* turns;     // for each tile and consumer, the block of keys that adds next; null: any
+    float* dq;           // of each tile, in the order of the kernel's registers; not scaled
+    unsigned* turns;     // for each part of a tile, the block of keys that adds next; null: any
     void* dk;
     void* dv;
     Strides dk_strides;
@@ -44,6 +39,12 @@ struct BackwardLaunch {
     bool dv_vectors;
 };
 
+// A tile of queries: its index among those of its head, and of all heads.
+struct QueryTile {
+    int in_head;
+    int in_all;
+};
+
 // Heads (of keys) are taken in sections whose queries and dq fit the L2 cache. If causal, the blocks of
 // keys that most queries see, the first ones, start first in all heads of a section, so that the last
 // ones to finish are short.
@@ -61,16 +62,16 @@ struct KeyBlock {
     int batch;
     int kv_head;
 
-    __device__ __forceinline__ explicit KeyBlock(const BackwardLaunch& launch) {
-        const int section = blockIdx.x / (launch.section * launch.key_blocks);
-        const int first_head = section * launch.section;
-        const int in_section = blockIdx.x - first_head * launch.key_blocks;
-        const int heads = min(launch.section, launch.all_kv_heads - first_head);
-        index = launch.causal ? in_section / heads : in_section % launch.key_blocks;
+    __device__ __forceinline__ explicit KeyBlock(const BackwardPlan& plan) {
+        const int section = blockIdx.x / (plan.section * plan.key_blocks);
+        const int first_head = section * plan.section;
+        const int in_section = blockIdx.x - first_head * plan.key_blocks;
+        const int heads = min(plan.section, plan.all_kv_heads - first_head);
+        index = plan.causal ? in_section / heads : in_section % plan.key_blocks;
         const int head =
-            first_head + (launch.causal ? in_section % heads : in_section / launch.key_blocks);
-        batch = head / launch.kv_heads;
-        kv_head = head % launch.kv_heads;
+            first_head + (plan.causal ? in_section % heads : in_section / plan.key_blocks);
+        batch = head / plan.kv_heads;
+        kv_head = head % plan.kv_heads;
     }
 };
 
@@ -83,14 +84,14 @@ struct QueryWalk {
     int tile;
     int head;
 
-    __device__ __forceinline__ QueryWalk(const BackwardLaunch& launch, const KeyBlock& keys) {
+    __device__ __forceinline__ QueryWalk(const BackwardPlan& plan, const KeyBlock& keys) {
         const int first_query =
-            launch.causal ? max(0, keys.index * Tile::kKeys - launch.causal_offset) : 0;
-        end_tile = launch.query_tiles;
+            plan.causal ? max(0, keys.index * Tile::kKeys - plan.causal_offset) : 0;
+        end_tile = plan.query_tiles;
         first_tile = min(first_query / Tile::kQueries, end_tile);
-        left = (end_tile - first_tile) * launch.group;
+        left = (end_tile - first_tile) * plan.group;
         tile = first_tile;
-        head = keys.kv_head * launch.group;
+        head = keys.kv_head * plan.group;
     }
 
     __device__ __forceinline__ void advance() {
@@ -101,9 +102,9 @@ struct QueryWalk {
         }
     }
 
-    __device__ __forceinline__ QueryTile place(const BackwardLaunch& launch, int batch) const {
-        return {tile, (batch * launch.heads + head) * launch.query_tiles + tile};
+    __device__ __forceinline__ QueryTile place(const BackwardPlan& plan, int batch) const {
+        return {tile, (batch * plan.heads + head) * plan.query_tiles + tile};
     }
 };
 
-}  // namespace flashbench::cuda::sm90
+}  // namespace flashbench::cuda
