@@ -23,19 +23,6 @@ def constant_rewritten_by_define_macros(project: Repository) -> None:
     project.commit("Define the constant for all compilers")
 
 
-def _two_builds(project: Repository, cmake: str) -> None:
-    _flags(project, 'extra_compile_args=["-DTILE=64"]')
-    project.edit("csrc/forward.cu", "out[threadIdx.x]", "out[threadIdx.x + TILE]")
-    project.write("CMakeLists.txt", cmake)
-
-
-def contradicting_values(project: Repository) -> None:
-    """Each build compiles the same units."""
-    cmake = f"pybind11_add_module(_C {_UNITS})\ntarget_compile_definitions(_C PRIVATE TILE=128)\n"
-    _two_builds(project, cmake)
-    project.commit("Build with CMake, too")
-
-
 def folder_of_setup_gone(project: Repository) -> None:
     _flags(project, 'include_dirs=["csrc", "include/flash"]')
     project.commit("Include from a folder that is not there")
@@ -55,27 +42,9 @@ ERRORS: dict[Plant, tuple[str, str, str]] = {
     )
 }
 WARNINGS: dict[Plant, tuple[str, str, str]] = {
-    contradicting_values: (
-        "macros of the build",
-        "setup.py:9",
-        "defines TILE=64, and CMakeLists.txt:2 defines TILE=128",
-    ),
     folder_of_setup_gone: ("listed sources", "setup.py:9", "includes from include/flash"),
     folder_of_cmake_gone: ("listed sources", "CMakeLists.txt:1", "includes from csrc/headers"),
 }
-
-
-def same_value(project: Repository) -> None:
-    _two_builds(project, f"add_definitions(-DTILE=64)\npybind11_add_module(_C {_UNITS})\n")
-
-
-def values_of_a_condition(project: Repository) -> None:
-    text = "if(BIG)\n  add_definitions(-DTILE=128)\nendif()\n"
-    _two_builds(project, f"{text}pybind11_add_module(_C {_UNITS})\n")
-
-
-def variants_of_one_file(project: Repository) -> None:
-    _two_builds(project, "add_definitions(-DTILE=64)\nadd_definitions(-DTILE=128)\n")
 
 
 def guarded_macro(project: Repository) -> None:
@@ -90,13 +59,7 @@ def folders_that_are_there(project: Repository) -> None:
     project.write("CMakeLists.txt", text)
 
 
-HEALTHY_DEFINES = [
-    same_value,
-    values_of_a_condition,
-    variants_of_one_file,
-    guarded_macro,
-    folders_that_are_there,
-]
+HEALTHY_DEFINES = [guarded_macro, folders_that_are_there]
 
 
 def member_left_out(project: Repository) -> str:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from flashbench.preflight.finding import Finding
 from flashbench.preflight.fixes import edit
-from flashbench.preflight.source.cxx import split_arguments
+from flashbench.preflight.source.cxx import Macro, split_arguments
 from flashbench.preflight.source.in_git import found_in_git
 from flashbench.preflight.source.references import broken_files, missing_references
 from flashbench.preflight.source.removed import removed_files
@@ -17,9 +17,7 @@ from flashbench.preflight.source.tree import SourceTree
 
 _DEEPEST = 12  # macros within macros
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*(?:\(([^()]*)\))?")
-_DEFINE = re.compile(r"([A-Za-z_]\w*)(?:\(([^()]*)\))?\s*(.*)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-Macro = tuple[tuple[str, ...] | None, str]  # parameters of a function-like one, and the body
 
 
 def computed_includes(tree: SourceTree) -> Iterator[Finding]:
@@ -123,8 +121,6 @@ def _macros(tree: SourceTree) -> dict[str, list[Macro]]:
     """All macros of the tree, by name."""
     found: dict[str, list[Macro]] = defaultdict(list)
     for file in (*tree.units, *tree.headers):
-        for text in tree.read(file).macros.split("\n"):
-            if (match := _DEFINE.match(text)) is not None:
-                names = None if match[2] is None else tuple(_WORD.findall(match[2]))
-                found[match[1]].append((names, match[3].strip()))
+        for name, bodies in tree.read(file).bodies.items():
+            found[name] += bodies
     return found

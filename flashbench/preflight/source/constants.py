@@ -28,20 +28,15 @@ def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:
     macros = {define.name for file in files for define in tree.read(file).defines}
     holders, constants = defaultdict[str, set[str]](set), dict[str, dict[str, int]]()
     for file in files:
-        if shared := macros & functions.words(file):
-            constants[file] = constants_of(tree, file, shared)
-        for name in constants.get(file, ()):
+        shared = macros & functions.words(file)
+        constants[file] = constants_of(tree, file, shared) if shared else {}
+        for name in constants[file]:
             holders[name].add(file)
-    definers = {
-        file: names
-        for file in files
-        if (names := {define.name for define in tree.read(file).defines} & holders.keys())
-    }
     reported = set()
-    for unit in tree.units if definers else ():
+    for unit in tree.units if holders else ():
         seen = tree.closure(unit)
-        names = {name for file in definers.keys() & seen for name in definers[file]}
-        names = {name for name in names if not holders[name].isdisjoint(seen)}
+        defined = {define.name for file in seen for define in tree.read(file).defines}
+        names = {one for one in defined & holders.keys() if not holders[one].isdisjoint(seen)}
         for clash in _clashes(tree, unit, names, constants) if names else ():
             if clash not in reported:
                 reported.add(clash)
@@ -82,7 +77,7 @@ def _clashes(
             return
         seen.add(file)
         source = tree.read(file)
-        for line, kind, name in _events(tree, file, constants.get(file, {})):
+        for line, kind, name in _events(tree, file, constants[file]):
             conditions = under + source.conditions(line)
             if kind == "include":
                 found = tree.resolve(file, name)

@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,7 +29,10 @@ _DIRECTIVE = re.compile(r"#[ \t]*(\w+)[ \t]*((?:\\\r?\n|[^\n])*)")  # continued 
 _NEVER = re.compile(r"\(?\s*(?:0|false)\s*\)?")  # conditions that no build fulfils
 _ALWAYS = re.compile(r"\(?\s*(?:1|true)\s*\)?")
 _BINDS = ("PYBIND11_MODULE", "NB_MODULE", "TORCH_LIBRARY", "PyInit_", "PyModuleDef")
+_SPLITS = re.compile(r"[,()<>{}\[\]]")
+_MACRO = re.compile(r"([A-Za-z_]\w*)(?:\(([^()]*)\))?\s*(.*)")
 _INCLUDE = re.compile(r'"([^"\n]+)"|<([^>\n]+)>')
+Macro = tuple[tuple[str, ...] | None, str]  # parameters of a function-like one, and the body
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,16 @@ class SourceText:
         return "\n".join(rest for _, name, rest, _ in self._directives if name == "define")
 
     @cached_property
+    def bodies(self) -> dict[str, list[Macro]]:
+        """Macros by name."""
+        found = defaultdict[str, list[Macro]](list)
+        for text in self.macros.split("\n"):
+            if match := _MACRO.match(text):
+                names = None if match[2] is None else tuple(map(str.strip, match[2].split(",")))
+                found[match[1]].append((names, match[3].strip()))
+        return found
+
+    @cached_property
     def includes(self) -> list[Include]:
         found = []
         for line, name, rest, conditions in self._directives:
@@ -255,14 +269,14 @@ def _space(text: str, heading: "re.Match[str]") -> str | None:
 
 def split_arguments(text: str, brackets: tuple[str, str]) -> list[str]:
     """Split at commas outside of these brackets, given as opening and closing characters."""
-    parts, depth = [""], 0
-    for sign in text:
+    parts, depth, last = list[str](), 0, 0
+    for match in _SPLITS.finditer(text):
+        sign = match[0]
         depth += (sign in brackets[0]) - (sign in brackets[1])
         if sign == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return parts
+            parts.append(text[last : match.start()])
+            last = match.end()
+    return [*parts, text[last:]]
 
 
 def _kept(match: "re.Match[str]") -> str:

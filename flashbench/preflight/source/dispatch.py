@@ -14,7 +14,6 @@ _FARTHEST = 10_000  # characters from a macro to a call in its lambda
 _DEEPEST = 4  # macros that stand for others
 _BRACKET = re.compile(r"[()]")
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*\Z")
-_DEFINE = re.compile(r"([A-Za-z_]\w*)(?:\(([^()]*)\))?\s*(.*)")
 _GIVES = re.compile(
     r"\busing\s+(\w+)\s*=\s*([^;{}]+);|\btypedef\s+([^;{}]+?)\s+(\w+)\s*;"
     r"|\bconst(?:expr)?\b[\w\s:]*?\b(\w+)\s*=\s*([^;{}]+);"
@@ -66,12 +65,7 @@ def _given(tree: SourceTree, user: str, name: str, arguments: list[str]) -> Valu
         return {"scalar_t": ["double", "float", *kinds]}
     for _ in range(_DEEPEST):
         bodies = {
-            (match[2], match[3])
-            for file in tree.closure(user)
-            for text in (
-                tree.read(file).macros.split("\n") if name in tree.read(file).macros else ()
-            )
-            if (match := _DEFINE.match(text)) and match[1] == name
+            one for file in tree.closure(user) for one in tree.read(file).bodies.get(name, ())
         }
         if len(bodies) != 1:
             return None if bodies else {}
@@ -81,7 +75,7 @@ def _given(tree: SourceTree, user: str, name: str, arguments: list[str]) -> Valu
         name = body.strip()
     else:
         return {}
-    names = dict(zip((one.strip() for one in parameters.split(",")), arguments, strict=False))
+    names = dict(zip(parameters, arguments, strict=False))
     given = Values()
     for match in _GIVES.finditer(body):
         alias, text = (str(match[one]).strip() for one in _PLACES[match.lastindex or 0])

@@ -25,6 +25,7 @@ _INCLUDED = (".tpp", ".ipp", ".tcc", ".txx", ".impl", ".def")  # included like h
 # Bounded, so that matching takes linear time on any text.
 _HEADING = re.compile(r"template(?<=\btemplate)\b([^;{}]{0,4000}+)([;{])")
 _CALL = re.compile(r"<(?:(?<=\w<)|(?<=\w\s<))([^;{}()]{0,400})>\s*\(")
+_ANGLE = re.compile(r"<|(?<!-)>")
 _NAME_BEFORE = re.compile(r"\s*(\w*[A-Za-z_])\b")  # read backwards
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _INTEGER = re.compile(r"(\d+|0[xX][\da-fA-F]+)[uUlL]*")
@@ -290,8 +291,9 @@ def _angled(text: str) -> tuple[str, str]:
     if not text.startswith("<"):
         return "", text
     depth = 0
-    for place, sign in enumerate(text):
-        depth += (sign == "<") - (sign == ">" and text[place - 1] != "-")
+    for match in _ANGLE.finditer(text):
+        place = match.start()
+        depth += 1 if match[0] == "<" else -1
         if depth == 0:
             return text[1:place].strip(), text[place + 1 :].strip()
     return "", ""
