@@ -43,6 +43,11 @@ def check_candidate(
     check_inputs(problem)
     _check_after_change(problem, call, first, synchronize)
     check_inputs(problem)
+    if problem.renews:
+        with problem.renewed() as sign:
+            out = call()
+            synchronize()
+            check_output(problem, out, sign, "after all inputs changed in place: ")
     return correctness, first_call_seconds
 
 

@@ -1,6 +1,7 @@
 """The inputs of a case and their correct results."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,6 +18,8 @@ from flashbench.operations.operation import Inputs
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
+# The place of their answer among those of both signs.
+_RENEWED = 0
 # Rows of the result checked if not all are.
 SAMPLED_ROWS = 64
 # Most multiply-adds of the float64 reference on the CPU per case (some seconds); larger cases are
@@ -33,13 +36,14 @@ def inputs_of(case: Case, seed: int) -> Inputs:
 class Problem:
     """The inputs of a case, and the float64 answer to compare with.
 
-    `flip` changes the inputs in place to those of another known answer: this exposes a candidate
-    that answers from memory.
+    `flip` changes the inputs in place to those of another known answer, `renewed` to any others:
+    this exposes a candidate that answers from memory. renews: whether the check should, once.
     """
 
     def __init__(self, case: Case, seed: int, full_check: bool) -> None:
-        self.case = case
+        self.case, self._seed = case, seed
         self._operation = operations.of(case)
+        self.renews = full_check and self._operation.reads_all
         self._inputs = inputs_of(case, seed)
         self._original = tuple(x.clone() for x in self.inputs)
         self.sign = 1
@@ -86,6 +90,24 @@ class Problem:
         """Change the inputs in place, or back, without touching torch's version counter."""
         self._operation.change(self.inputs)
         self.sign = -self.sign
+
+    @contextmanager
+    def renewed(self) -> Iterator[int]:
+        """Inputs of other values at the same places, without touching torch's version counters, and
+        a `sign` of theirs for `check`, on sampled rows. Afterwards they are as at first."""
+        rows, self._rows = self._rows, self._rows_to_check(full=False, seed=self._seed)
+        other = inputs_of(self.case, derive_seed(self._seed, "other values"))
+        for x, value in zip(self.inputs, other.tensors, strict=True):
+            x.data.copy_(value)
+        del other
+        try:
+            if _RENEWED not in self._answers:
+                results = self._operation.baseline_results(self.case, self._inputs)
+                self._answers[_RENEWED] = self._answer(results)
+            yield _RENEWED
+        finally:
+            self.restore()
+            self._rows = rows
 
     def unchanged(self) -> bool:
         """Whether the inputs are unchanged, bit for bit (up to `flip`)."""

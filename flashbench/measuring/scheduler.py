@@ -365,7 +365,7 @@ class Scheduler:
                     raise NotMeasuredError(f"{name} does not load: {self._broken[name]}")
         if wanted and all(name in self._broken for name in wanted):
             raise NotMeasuredError(
-                f"{self._broken[wanted[0]]} (--baseline-only measures SDPA alone)"
+                f"{self._broken[wanted[0]]} (--baseline-only measures the baseline alone)"
             )
 
     def _end_worker(self) -> None:

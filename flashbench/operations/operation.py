@@ -67,6 +67,8 @@ class Operation:
     row_dimension: int | None = None
     # Whether `change` negates the result, so that the truth need not be computed again.
     change_negates: bool = False
+    # Whether each timed call reads all inputs: other values at their places change its result.
+    reads_all: bool = True
     # The names of the results if a call returns a tuple of several; each is checked by itself.
     results: tuple[str, ...] = ()
     # Another operation whose candidates are those of this one too.

@@ -4,7 +4,8 @@ A fault changes what a call returns. Of the operations with gradients, it change
 the gradients of a candidate.
 """
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
@@ -12,16 +13,30 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.functional import gelu
 
 from flashbench import operations
-from flashbench.case import DTYPES, Case
+from flashbench.case import DTYPES, Case, DtypeName
 from flashbench.measuring.checks import WrongError, check_candidate
 from flashbench.measuring.problem import Problem
 from flashbench.operations import Operation
+from flashbench.operations.of_project import imported
 
 Call = Callable[..., Any]
 Out = TypeVar("Out", Tensor, tuple[Tensor, ...])
-EVERY = pytest.mark.parametrize("operation", operations.BUILT_IN.values(), ids=operations.BUILT_IN)
+OWN = [imported(f"operations.fused:{name}", "") for name in ("AddNorm", "GemmGelu")]
+OPERATIONS = {one.name: one for one in (*operations.BUILT_IN.values(), *OWN)}
+EVERY = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _known() -> Iterator[None]:
+    """Operations of a project are found by their names."""
+    before = dict(operations.of_projects)
+    operations.of_projects |= {one.name: one for one in OWN}
+    yield
+    operations.of_projects.clear()
+    operations.of_projects.update(before)
 
 
 @st.composite
@@ -38,7 +53,9 @@ def checked(operation: Operation, case: Case, make: Callable[[Call], Call], seed
     """Check a candidate that `make` builds from torch's own; WrongError if it is wrong."""
     torch.set_num_threads(1)
     baseline = operation.load_baseline("").call
-    candidate = differentiable(make, baseline) if operation.results else make(baseline)
+    candidate = make(baseline)
+    if operation.name.startswith("attention-"):
+        candidate = differentiable(make, baseline)
     with torch.no_grad():
         problem = Problem(case, seed, full_check=True)
         check_candidate(problem, problem.bind(candidate), lambda: None)
@@ -199,3 +216,67 @@ def test_a_fault_is_caught(
     """Whatever is computed, no fault passes for a right result."""
     with pytest.raises(WrongError):
         checked(operation, data.draw(cases(operation)), fault, seed)
+
+
+def keeps_inputs(call: Call) -> Call:
+    """Computes with inputs of its first call, of which it follows only the signs."""
+    kept: list[Tensor] = []
+
+    def answer(*inputs: Tensor, **words: Any) -> Any:
+        kept[:] = kept or [x.abs() for x in inputs]
+        return call(*map(torch.copysign, kept, inputs), **words)
+
+    return answer
+
+
+@pytest.mark.parametrize("name", [one.name for one in OPERATIONS.values() if one.reads_all])
+def test_inputs_kept_from_before_are_caught(name: str) -> None:
+    """A change of signs would not show them: weights that were packed once, say."""
+    operation = OPERATIONS[name]
+    for dtype in DTYPES:
+        sizes = operation.preset("tiny")[0]
+        case = operation.case(sizes, dtype, "cpu", operation.options[0])
+        with pytest.raises(WrongError, match="after all inputs changed in place"):
+            checked(operation, case, keeps_inputs, 0)
+
+
+def _normed(total: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
+    return torch.nn.functional.rms_norm(total, weight.shape, weight, eps)
+
+
+# What goes wrong in a fused kernel, in its own words.
+FUSED: dict[str, tuple[str, Call]] = {
+    "no weight": ("AddNorm", lambda x, r, w: (_normed(x + r, torch.ones_like(w)), x + r)),
+    "no residual": ("AddNorm", lambda x, r, w: (_normed(x, w), x + r)),
+    "residual of before": ("AddNorm", lambda x, r, w: (_normed(x + r, w), r.clone())),
+    "residual in place": ("AddNorm", lambda x, r, w: (_normed(r.add_(x), w), r)),
+    "no eps": ("AddNorm", lambda x, r, w: (_normed(x + r, w, 0.0), x + r)),
+    "one result": ("AddNorm", lambda x, r, w: _normed(x + r, w)),
+    "no bias": ("GemmGelu", lambda a, b, bias: gelu(a @ b)),
+    "bias of another column": ("GemmGelu", lambda a, b, bias: gelu(a @ b + bias.roll(1))),
+    "relu": ("GemmGelu", lambda a, b, bias: torch.relu(a @ b + bias)),
+    "no epilogue in the last column": (
+        "GemmGelu",
+        lambda a, b, bias: torch.cat([gelu(a @ b + bias)[:, :-1], (a @ b + bias)[:, -1:]], dim=1),
+    ),
+    "short of one k": ("GemmGelu", lambda a, b, bias: gelu(a[:, 1:] @ b[1:] + bias)),
+    "sums in bf16": (
+        "GemmGelu",
+        lambda a, b, bias: gelu(
+            sum((a[:, i::4] @ b[i::4]).bfloat16() for i in range(4)).to(a.dtype) + bias
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("fault", "dtype"),
+    [one for one in itertools.product(FUSED, DTYPES) if one != ("sums in bf16", "bf16")],
+)
+def test_a_fused_kernel_gone_wrong_is_caught(fault: str, dtype: DtypeName) -> None:
+    """A project's own operations find what is left out."""
+    name, call = FUSED[fault]
+    operation = OPERATIONS[f"operations.fused:{name}"]
+    case = operation.case(operation.preset("tiny")[0], dtype, "cpu", operation.options[0])
+    with pytest.raises(WrongError):
+        checked(operation, case, lambda _: call, 0)

@@ -37,6 +37,7 @@ class AttentionBackward(AttentionForward):
         ("tiny", "small", "medium", "large", "headline", "grid"), ()
     )
     row_dimension = None  # every row has a part in dk and dv
+    reads_all = False  # the forward is not timed
     results: tuple[str, ...] = ("dq", "dk", "dv")
     candidates_of = AttentionForward.name
 
@@ -121,6 +122,7 @@ class AttentionForwardBackward(AttentionBackward):
 
     name = "attention-forward-backward"
     results = ("out", "dq", "dk", "dv")
+    reads_all = True
 
     def flops(self, sizes: Sizes, options: Options) -> int:
         """Of the forward's two products and the backward's five, with q k^T in each."""
