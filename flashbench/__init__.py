@@ -1,4 +1,4 @@
-"""flashbench: is my attention kernel correct, faster than PyTorch SDPA, and still so?"""
+"""flashbench: is my kernel correct, faster than PyTorch's own, and still so?"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -83,8 +83,7 @@ class _LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="flashbench")
 def cli() -> None:
-    """Is my attention kernel correct, is it faster than PyTorch SDPA, and does every commit keep it
-    so?"""
+    """Is my kernel correct, is it faster than PyTorch's own, and does every commit keep it so?"""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""`flashbench run`: measure candidates against SDPA; write a run file; print its table."""
+"""`flashbench run`: measure candidates against the baseline; write a run file; print its table."""
 
 import os
 import shlex

@@ -22,7 +22,7 @@ VERSION = "one sample a launch, 1"
 SECONDS, RATIO = "Seconds.track_seconds", "Ratio.track_ratio"
 RUN_PREFIX = "run-"  # environment of files made from run files
 ASV_PREFIX = "flashbench-"  # environment of `asv run`
-UNITS = {SECONDS: UNIT, RATIO: "times SDPA"}
+UNITS = {SECONDS: UNIT, RATIO: "times the baseline"}
 PARAMETERS = ("case", "candidate")
 
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from flashbench.baseline_names import SDPA, is_baseline_name
+from flashbench.baseline_names import is_baseline_name
 from flashbench.errors import InvalidInputError
 from flashbench.history import names
 from flashbench.revisions.revision import resolve
@@ -17,7 +17,7 @@ _FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # other names may change 
 def owners(
     candidates: Iterable[Candidate], name: str, repository: Path, commit: str | None
 ) -> dict[str, list[Candidate]]:
-    """The candidates of each commit, without SDPA, which was measured beside all of them.
+    """The candidates of each commit, without the baseline, which was measured beside all of them.
 
     name: of the file in messages. commit: the measured revision, if the file does not name it.
     Raises InvalidInputError for a candidate that belongs to no commit.
@@ -47,18 +47,18 @@ def owners(
             raise InvalidInputError(f"{shown} names no commit; name it with --commit")
         found[resolve(repository, build.commit or stated).commit].append(candidate)
     if not found:
-        raise InvalidInputError(f"{name}: has only SDPA, which belongs to no commit")
+        raise InvalidInputError(f"{name}: has only baselines, which belong to no commit")
     for revision, mine in found.items():
         _require_own_names(mine, f"{name}: candidates of {revision[:12]}")
     return dict(found)
 
 
 def _require_own_names(mine: list[Candidate], where: str) -> None:
-    """Raise InvalidInputError if one would replace another, or SDPA."""
+    """Raise InvalidInputError if one would replace another, or the baseline."""
     kept: dict[str, str] = {}
     for candidate in mine:
         series = names.series_of(candidate)
-        other = SDPA if is_baseline_name(series) else kept.get(series)
+        other = series if is_baseline_name(series) else kept.get(series)
         if other is not None:
             raise InvalidInputError(
                 f"{where}: {candidate.name!r} and {other!r} would both be kept as {series!r}; "

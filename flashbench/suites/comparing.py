@@ -3,9 +3,10 @@
 import platform
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from time import monotonic
 
@@ -25,7 +26,7 @@ from flashbench.run import signals_as_interrupt, signals_ignored
 from flashbench.suites import document
 from flashbench.suites.asv import AsvPair, suite_folder
 from flashbench.suites.checkouts import Checkout, check_out
-from flashbench.suites.document import SuiteLaunch, SuiteRun
+from flashbench.suites.document import SuiteCase, SuiteLaunch, SuiteRun
 from flashbench.suites.judging import open_cases
 from flashbench.suites.pytest_runs import PytestPair, suite_of
 
@@ -148,7 +149,6 @@ def _run_of(
             f"{path}: holds another comparison; name another file with --run-file, or replace it "
             "with --force"
         )
-    old.launches = [launch for launch in old.launches if launch.complete]
     return old
 
 
@@ -161,30 +161,49 @@ def _measure(
     end: SuiteEnd,
 ) -> None:
     with _interrupts(end, run, path):
-        while len(run.launches) < request.launches:
-            left = open_cases(run) if run.launches else run.cases
-            if not left:
-                return
-            if request.budget is not None and run.seconds >= request.budget:
-                end.over_budget = True
-                return
-            launch = SuiteLaunch(index=len(run.launches))
-            run.launches.append(launch)
-            began = saved = monotonic()
+        budget = inf if request.budget is None else request.budget
+        while left := begun(run, request.launches):
+            launch = run.launches[-1]
+            spent, began = launch.seconds, monotonic()
+            saved = began
             progress.begin(len(left), run.seconds / max(1, launch.index))
-            for result in pair.launch(launch.index, left):
-                launch.results.append(result)
-                launch.seconds = monotonic() - began
-                progress.step(0.0)
-                if monotonic() - saved > _SAVE_SECONDS:
-                    _save(run, path)
-                    saved = monotonic()
-            launch.complete = True
+            with closing(pair.launch(launch.index, left)) as results:
+                for result in results:
+                    launch.results.append(result)
+                    launch.seconds = spent + monotonic() - began
+                    progress.step(0.0)
+                    if monotonic() - saved > _SAVE_SECONDS:
+                        _save(run, path)
+                        saved = monotonic()
+                    end.over_budget = run.seconds >= budget
+                    if end.over_budget:
+                        break
+            launch.complete = not end.over_budget
             _save(run, path)
             progress.note(
-                f"launch {launch.index + 1}: {len(left)} of {len(run.cases)} benchmarks, "
+                f"launch {launch.index + 1}: {len(launch.results)} of {len(run.cases)} benchmarks, "
                 f"{launch.seconds:.1f} s"
             )
+            if end.over_budget:
+                return
+
+
+def begun(run: SuiteRun, launches: int) -> list[SuiteCase]:
+    """What is to be measured in the last launch: the rest of one that was cut short, or all of a
+    new one; nothing if all is decided or measured in so many launches."""
+    cut = run.launches.pop() if run.launches and not run.launches[-1].complete else None
+    left = open_cases(run) if run.launches else run.cases
+    if cut is not None:
+        run.launches.append(cut)
+        known = {result.case for result in cut.results}
+        if rest := [case for case in left if case.name not in known]:
+            return rest
+        cut.complete = True
+        left = open_cases(run)
+    if not left or len(run.launches) >= launches:
+        return []
+    run.launches.append(SuiteLaunch(index=len(run.launches)))
+    return left
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from typing import Any
 
 Request = dict[str, Any]
 
+_FILES: dict[str, str] = {}  # of modules that were looked at
 _OUTPUT = 4000  # characters of a failed benchmark's output
 
 
@@ -229,14 +230,12 @@ def _origins(request: Request) -> dict[str, Any]:
     """Modules imported from the working tree, and whether any but the suite's is the revision's."""
     tree, place = request["tree"] + os.sep, request["place"] + os.sep
     suite = request["suite"] + os.sep
-    files = {
-        name: os.path.realpath(file)
-        for name, module in list(sys.modules.items())
-        if (file := getattr(module, "__file__", None))
-    }
+    for name, module in list(sys.modules.items()):
+        if name not in _FILES and (file := getattr(module, "__file__", None)):
+            _FILES[name] = os.path.realpath(file)
     return {
-        "outside": sorted(name for name, file in files.items() if file.startswith(tree)),
-        "own": any(f.startswith(place) and not f.startswith(suite) for f in files.values()),
+        "outside": sorted(name for name, file in _FILES.items() if file.startswith(tree)),
+        "own": any(f.startswith(place) and not f.startswith(suite) for f in _FILES.values()),
     }
 
 

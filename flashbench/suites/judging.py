@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import log
+from statistics import fmean, median
 
 import numpy as np
 
-from flashbench.comparison import decide_family, geometric_mean
+from flashbench.comparison import Comparison, decide_family, geometric_mean
 from flashbench.launches import Failure
 from flashbench.other_tools.benchmarks import (
     SECONDS,
@@ -32,12 +34,8 @@ def report_suite(
     """Judge B against A. tolerance, alpha: those that the cases were decided by, unless given."""
     limit = run.tolerance if tolerance is None else tolerance
     level = 1 - run.confidence if alpha is None else alpha
-    results: dict[str, dict[int, SuiteResult]] = {case.name: {} for case in run.cases}
-    for launch in run.launches:
-        for result in launch.results:
-            results.get(result.case, {})[launch.index] = result
-    pairings = [_pairing(case, results[case.name]) for case in run.cases]
-    comparisons = decide_family(pairings, level, limit, 1, anytime=True)
+    results = _by_case(run)
+    comparisons = _compared(run, results, limit, level)
     matches = [
         Match(case.name, *(_times(case, results[case.name], side) for side in "ab"))
         for case in run.cases
@@ -59,13 +57,30 @@ def report_suite(
 
 def open_cases(run: SuiteRun) -> list[SuiteCase]:
     """Those that are neither decided nor hopeless."""
-    judged = report_suite(run).report.judged
+    comparisons = _compared(run, _by_case(run), run.tolerance, 1 - run.confidence)
     return [
         case
-        for case, (comparison, verdict) in zip(run.cases, judged, strict=True)
-        if verdict.outcome not in DECIDED
+        for case, comparison in zip(run.cases, comparisons, strict=True)
+        if judge(comparison, run.tolerance).outcome not in DECIDED
         and not _is_hopeless(comparison.failure or comparison.pairing.partial)
     ]
+
+
+_Results = dict[str, dict[int, SuiteResult]]
+
+
+def _by_case(run: SuiteRun) -> _Results:
+    """Results by case and launch."""
+    found: _Results = {case.name: {} for case in run.cases}
+    for launch in run.launches:
+        for result in launch.results:
+            found.get(result.case, {})[launch.index] = result
+    return found
+
+
+def _compared(run: SuiteRun, results: _Results, limit: float, level: float) -> list[Comparison]:
+    pairings = [_pairing(case, results[case.name]) for case in run.cases]
+    return decide_family(pairings, level, limit, 1, anytime=True)
 
 
 def _is_hopeless(failure: Failure | None) -> bool:
@@ -97,10 +112,10 @@ def _ratio(unit: str, result: SuiteResult) -> float | None:
     both = list(zip(result.a, result.b, strict=False))
     if not both or any(not one or not other for one, other in both):
         return None
-    medians = [(float(np.median(one)), float(np.median(other))) for one, other in both]
+    medians = [(median(one), median(other)) for one, other in both]
     if any(impossible(unit, value) for pair in medians for value in pair):
         return None
-    return float(np.mean([np.log(a) - np.log(b) for a, b in medians]))
+    return fmean(log(a) - log(b) for a, b in medians)
 
 
 def _times(case: SuiteCase, results: dict[int, SuiteResult], side: str) -> BenchmarkTimes:
@@ -111,7 +126,7 @@ def _times(case: SuiteCase, results: dict[int, SuiteResult], side: str) -> Bench
             samples[index] = np.array(taken)
     times = Launches(
         np.array(list(samples), dtype=np.intp),
-        np.array([float(np.median(values)) for values in samples.values()]),
+        np.array([median(values.tolist()) for values in samples.values()]),
     )
     return BenchmarkTimes(case.name, case.unit, times, tuple(samples.values()))
 

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from flashbench.process_group import run
 from flashbench.suites.checkouts import Checkout
 from flashbench.suites.document import SuiteCase, SuiteResult
 
+_TOGETHER = 20  # tests in a process: the passes of a test are not far apart
 _LINES = 3  # of pytest's last words
 _SECONDS = 0.125  # of a test's samples, an eighth of the default: passes and launches repeat them
 
@@ -64,13 +65,18 @@ class PytestPair:
             raise NotMeasuredError(f"pytest has no benchmark: {found.words}")
         return [SuiteCase(name=name) for name in sorted(found.samples)], []
 
-    def launch(self, index: int, cases: Sequence[SuiteCase]) -> Iterator[SuiteResult]:
-        """Run the tests of these cases in both revisions: A B B A, or B A A B."""
+    def launch(self, index: int, cases: Sequence[SuiteCase]) -> Generator[SuiteResult]:
+        """Run the tests of these cases in both revisions, some at a time: A B B A, or B A A B."""
+        names = [case.name for case in cases]
+        for start in range(0, len(names), _TOGETHER):
+            yield from self._measured(index, names[start : start + _TOGETHER])
+
+    def _measured(self, index: int, names: Sequence[str]) -> Generator[SuiteResult]:
         order = "AB" if index % 2 == 0 else "BA"
         passes: dict[str, list[_Pass]] = {"A": [], "B": []}
         for side in (*order, *order[::-1]):
-            passes[side].append(self._run(side, [case.name for case in cases]))
-        for name in (case.name for case in cases):
+            passes[side].append(self._run(side, names))
+        for name in names:
             lacking = [
                 (side, one.words)
                 for side in order

@@ -14,6 +14,7 @@ import flashbench
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.suites import document
 from flashbench.suites.asv_names import modules, with_matches
+from flashbench.suites.comparing import begun
 from flashbench.suites.document import SuiteCase, SuiteLaunch, SuiteResult, SuiteRun, SuiteSide
 from flashbench.suites.judging import open_cases, report_suite
 from flashbench.verdict import Outcome
@@ -317,6 +318,19 @@ def test_pairs_of_launches_decide(ratios: list[float], outcome: Outcome) -> None
     run = _run(ratios)
     assert [verdict.outcome for verdict in report_suite(run).report.verdicts] == [outcome]
     assert bool(open_cases(run)) is (outcome is Outcome.UNDECIDED)
+
+
+def test_a_launch_that_was_cut_short_is_finished_first() -> None:
+    """What it has measured is kept; the next launch begins after it, if one may."""
+    run = _run([1.0])
+    run.cases = [SuiteCase(name=name) for name in ("case", "second", "third")]
+    run.launches[0].complete = False
+    assert [case.name for case in begun(run, 2)] == ["second", "third"]
+    run.launches[0].results += [SuiteResult(case=name) for name in ("second", "third")]
+    assert [case.name for case in begun(run, 2)] == ["case"]  # others have no ratio
+    assert [(one.index, one.complete) for one in run.launches] == [(0, True), (1, False)]
+    run.launches[1].complete = True
+    assert begun(run, 2) == []
 
 
 def test_numbers_without_a_ratio_are_not_measured() -> None:
