@@ -21,6 +21,9 @@ sys.path.insert(0, str(ROOT / "build_support"))
 import progress  # noqa: E402  (found through the line above)
 
 WORK = ROOT / "build" / "wheels"
+# In the sources, kept from call to call; as far from csrc as in a build of this tree, whose units
+# ccache then knows again.
+OBJECTS = "objects"
 LARGEST_MB = 15.0
 HOOK = "import sys; from setuptools import build_meta; build_meta.{}(sys.argv[1])"
 HEADERS = "import os, sysconfig as s; os.stat(os.path.join(s.get_paths()['include'], 'Python.h'))"
@@ -67,14 +70,19 @@ def find_python(version: str) -> str | None:
 
 def _sources(output: Path) -> Path:
     """Make the source distribution in `output`, and unpack it."""
-    with tempfile.TemporaryDirectory() as made:
+    WORK.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=WORK) as made:
         _run([sys.executable, "-c", HOOK.format("build_sdist"), made], ROOT, dict(os.environ))
         (archive,) = Path(made).glob("*.tar.gz")
         shutil.copy2(archive, output)
+        sources = WORK / "sources" / archive.name.removesuffix(".tar.gz")
+        if (sources / OBJECTS).exists():
+            (sources / OBJECTS).rename(Path(made) / OBJECTS)
         shutil.rmtree(WORK / "sources", ignore_errors=True)
         with tarfile.open(archive) as tar:
             tar.extractall(WORK / "sources", filter="data")
-    (sources,) = (WORK / "sources").iterdir()
+        if (Path(made) / OBJECTS).exists():
+            (Path(made) / OBJECTS).rename(sources / OBJECTS)
     return sources
 
 
@@ -84,7 +92,7 @@ def _build(python: str, version: str, sources: Path) -> Path:
     shutil.rmtree(raw, ignore_errors=True)
     environment = _path() | {
         "PYTHONPATH": sysconfig.get_paths()["purelib"],
-        "FLASHBENCH_BUILD_DIR": str(WORK / f"cmake-{version}"),
+        "FLASHBENCH_BUILD_DIR": str(sources / OBJECTS / version),
     }
     _run([python, "-c", HOOK.format("build_wheel"), str(raw)], sources, environment)
     (wheel,) = raw.glob("*.whl")
