@@ -110,13 +110,14 @@ class Worker:
 
         Every phase that the worker reports has `timeout` seconds, ten times that if it only
         inspects a call that was timed before (profilers are slow). Raises WorkerDiedError if the
-        worker dies, hangs, or runs past the budget (`seconds_left` and a grace), FlashbenchError if
-        it cannot work at all.
+        worker dies, hangs, or runs past the budget (`seconds_left`, and a grace unless it is
+        starting), FlashbenchError if it cannot work at all.
         """
         if isinstance(request, Setup) and request.import_roots:
             request = msgspec.structs.replace(request, copies=self._directory())
         allowed = self._timeout * (_INSPECTION_FACTOR if isinstance(request, Inspect) else 1)
-        end = None if seconds_left is None else monotonic() + seconds_left + BUDGET_GRACE_SECONDS
+        grace = 0.0 if isinstance(request, Setup) else BUDGET_GRACE_SECONDS
+        end = None if seconds_left is None else monotonic() + seconds_left + grace
         try:
             self._socket.sendall(encode(request))
         except OSError:

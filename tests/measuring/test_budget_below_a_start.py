@@ -12,7 +12,7 @@ from flashbench.cost.spent import Spent
 from flashbench.errors import BudgetSpentError, Exit
 from flashbench.measuring import scheduler
 from flashbench.measuring.plan import Plan
-from flashbench.measuring.process import WorkerDiedError
+from flashbench.measuring.process import BUDGET_GRACE_SECONDS, WorkerDiedError
 from flashbench.measuring.progress import Silent
 from flashbench.run import measure
 from flashbench.runfile import load
@@ -72,3 +72,11 @@ def test_a_start_that_the_budget_ended_is_in_the_file(
     assert "--budget leaves 0.001 s, and workers take " in done.stderr
     assert "nothing was started" in done.stderr
     assert not (tmp_path / "new.json").exists()
+
+
+def test_a_start_has_no_grace(tmp_path: Path) -> None:
+    """Nothing would come of the time that lets a block of samples finish."""
+    given = {"FLASHBENCH_CACHE": str(tmp_path / "cache" / "builds")}
+    done = forks.run([*QUICK, "--budget", "1ms", "-o", "run.json"], tmp_path, given)
+    assert done.returncode == Exit.NOT_MEASURED, done.stderr
+    assert 0 < Spent.of(load(tmp_path / "run.json")).device < BUDGET_GRACE_SECONDS
