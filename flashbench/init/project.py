@@ -38,6 +38,8 @@ def build_of(tree: SourceTree, function: Function) -> FoundBuild:
     makefile = next((one for one in ("Makefile", "makefile", "GNUmakefile") if one in files), "")
     if not function.module:
         return _of_library(tree, function, makefile)
+    if _has_backend(tree):
+        return FoundBuild(backend.COMMAND, "pyproject.toml", path=backend.FOLDER)
     compiles = [
         file
         for file in tree.files
@@ -45,8 +47,6 @@ def build_of(tree: SourceTree, function: Function) -> FoundBuild:
     ]
     if compiles and tree.units:
         return FoundBuild(file=compiles[0], sources=_folders(tree))
-    if _has_backend(tree):
-        return FoundBuild(backend.COMMAND, "pyproject.toml", path=backend.FOLDER)
     if makefile and tree.units:
         return FoundBuild(("make",), makefile)
     if "CMakeLists.txt" in files and function.parameters[0].type and "." not in function.module:

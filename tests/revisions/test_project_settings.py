@@ -8,8 +8,9 @@ import pytest
 from revisions.repository import Repository
 
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.revisions import Project, read
+from flashbench.revisions import Project, backend, read
 from flashbench.revisions.fingerprint import contents_of
+from flashbench.revisions.project import of_suite
 
 GOOD = """\
 [tool.flashbench.project]
@@ -120,3 +121,20 @@ def test_build_files_outside_of_sources_decide(tmp_path: Path) -> None:
         "csrc",
         "tools/make.sh",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "built"),
+    [("mesonpy", "fast.pyx", True), ("hatchling.build", "fast.pyx", False), ("mesonpy", "", False)],
+)
+def test_a_suites_project_is_built_by_its_backend(
+    root: Path, name: str, source: str, built: bool
+) -> None:
+    """Without settings, if the backend has something to compile; what it requires is known."""
+    text = f'[build-system]\nrequires = ["Cython"]\nbuild-backend = "{name}"\n'
+    (root / "pyproject.toml").write_text(text)
+    (root / (source or "fast.py")).write_text("")
+    subprocess.run(["git", "-C", str(root), "add", "-A"], check=True)
+    project = of_suite(root)
+    expected = (backend.COMMAND, backend.FOLDER, ("Cython",)) if built else ((), ".", ())
+    assert (project.build, project.path, project.requires) == expected
