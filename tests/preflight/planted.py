@@ -79,7 +79,9 @@ def out_of_the_repository(project: Repository) -> None:
 
 def macro_clash(project: Repository) -> None:
     project.write("csrc/old.h", "#pragma once\n#define WARP_SIZE 32\n")
-    project.edit("csrc/forward.h", "#pragma once", '#pragma once\n#include "old.h"')
+    project.write("csrc/table.impl", "")  # neither a unit nor a header
+    includes = '#pragma once\n#include "old.h"\n#include "table.impl"'
+    project.edit("csrc/forward.h", "#pragma once", includes)
     project.commit("Bring the macro back")
 
 

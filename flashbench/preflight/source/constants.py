@@ -77,7 +77,7 @@ def _clashes(
             return
         seen.add(file)
         source = tree.read(file)
-        for line, kind, name in _events(tree, file, constants[file]):
+        for line, kind, name in _events(tree, file, constants.get(file, {})):
             conditions = under + source.conditions(line)
             if kind == "include":
                 found = tree.resolve(file, name)

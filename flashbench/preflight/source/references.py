@@ -148,8 +148,13 @@ def called_modules(tree: SourceTree) -> dict[str, list[tuple[Import, str]]]:
     return found
 
 
-def _named(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
-    """Yield what one build file reads, with the line, and whether only under a condition."""
+@lru_cache(maxsize=4096)
+def _named(tree: SourceTree, file: str) -> tuple[tuple[str, int, bool], ...]:
+    """What one build file reads, with the line, and whether only under a condition."""
+    return tuple(_read_by(tree, file))
+
+
+def _read_by(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
     name, text = PurePosixPath(file).name, tree.read(file).text
     if name.endswith(".py"):
         yield from _of_python(tree, file)
