@@ -54,6 +54,17 @@ def _folders(name: str, folders: str, line: str, *headers: str) -> Callable[[Rep
     return plant
 
 
+def own_folder_of_a_known_name(project: Repository) -> None:
+    """The project itself is what others know by this folder."""
+    project.write("CMakeLists.txt", "project(spdlog)\ninclude_directories(include)\n")
+    project.write("include/spdlog/details/os.h", "#pragma once\n")
+    project.write("include/spdlog/logger.h", "#pragma once\n")
+    _include(project, "#include <spdlog/details/os.h>")
+    project.commit("Log")
+    project.git("mv", "include/spdlog/details/os.h", "include/spdlog/os.h")
+    project.commit("Move a header")
+
+
 _TILES = '["deps/tiles/include", "deps/tiles/tools/include"]'
 _never = _folders("folder_never_there", _TILES, "#include <tiles/copy.h>")
 _mistyped = _folders("folder_mistyped", '["csrc/tile_s"]', '#include "copy.h"', "csrc/tiles/copy.h")
@@ -68,6 +79,11 @@ INCLUDES: dict[Callable[[Repository], None], tuple[str, str, str]] = {
         "listed sources",
         "setup.py:8",
         "no such folder; csrc/forward.cu:2 needs copy.h of csrc/tiles",
+    ),
+    own_folder_of_a_known_name: (
+        "missing headers",
+        "csrc/forward.cu:2",
+        '"spdlog/details/os.h": no such file, removed by commit',
     ),
     one_of_a_computed_include: (
         "missing headers",

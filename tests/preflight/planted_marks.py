@@ -64,6 +64,25 @@ def joined_with_a_path(project: Repository) -> None:
     _joined(project, head, f"[str(CSRC / one) for one in {_NAMES}]")
 
 
+def listed_in_another_case(project: Repository) -> None:
+    project.edit("setup.py", "csrc/combine.cpp", "csrc/Combine.cpp")
+    project.commit("Write a unit as it is written elsewhere")
+
+
+def module_below_a_raw_string(project: Repository) -> None:
+    head = 'static const char* kHelp = R"(\n\nHelp\n)";\n'
+    project.edit("csrc/bindings.cpp", "PYBIND11_MODULE(_C", f"{head}PYBIND11_MODULE(_science")
+    project.commit("Name the module after the paper")
+
+
+def built_under_another_name(project: Repository) -> None:
+    project.edit("csrc/bindings.cpp", "PYBIND11_MODULE(_C", "PYBIND11_MODULE(TORCH_EXTENSION_NAME")
+    for name in ("api", "tables"):
+        project.write(f"flash/{name}.py", "from . import _C\n\n\ndef attention(q, k, v): ...\n")
+    project.edit("setup.py", "flash._C", "flash._science")
+    project.commit("Name the library after the paper")
+
+
 MARKS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     conflict_in_a_header: ("merge conflicts", "csrc/config.h:2", "merge conflict"),
     conflict_in_setup: ("merge conflicts", "setup.py:7", "merge conflict"),
@@ -79,6 +98,13 @@ MARKS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
         "csrc/bindings.cpp:12",
         "defines the module _C, but csrc/CMakeLists.txt:1 builds flash_science",
     ),
+    listed_in_another_case: (
+        "listed sources",
+        "setup.py:8",
+        "csrc/Combine.cpp: no such file, csrc/combine.cpp differs in case alone",
+    ),
+    module_below_a_raw_string: ("module name", "csrc/bindings.cpp:16", "module _science, but"),
+    built_under_another_name: ("module name", "flash/api.py:1", "imports flash._C, but setup.py:7"),
     joined_with_the_folder: ("listed sources", "setup.py:", "lists csrc/backward.cu: no such file"),
     joined_with_a_path: ("listed sources", "setup.py:", "lists csrc/backward.cu: no such file"),
 }

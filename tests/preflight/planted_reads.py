@@ -152,6 +152,13 @@ def one_level_of_a_pattern(project: Repository) -> None:
     project.commit("Move a unit where the pattern does not look")
 
 
+def beside_a_macro_that_quotes(project: Repository) -> None:
+    """A function that no macro binds by `#name`, though one quotes other words."""
+    macro = "#define CHECK(x) require(x, #x)\nstatic void backward(int n) { CHECK(n > 0); }\n"
+    project.edit("csrc/bindings.cpp", "static void", f"{macro}static void")
+    _api("", "from flash._C import forward, backward")(project)
+
+
 _NOWHERE = "a link to /opt/kernels/shared, which does not exist"
 READS: dict[Plant, tuple[str, str, str]] = {
     _linked("csrc/config.h"): ("missing headers", "csrc/forward.h:2", _NOWHERE),
@@ -181,6 +188,11 @@ READS: dict[Plant, tuple[str, str, str]] = {
         "takes backward from _C: no unit binds that name",
     ),
     _api("imported_name", "from flash._C import forward, backward"): (
+        "called names",
+        "flash/api.py:1",
+        "takes backward from _C: no unit binds that name",
+    ),
+    beside_a_macro_that_quotes: (
         "called names",
         "flash/api.py:1",
         "takes backward from _C: no unit binds that name",

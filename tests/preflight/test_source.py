@@ -197,6 +197,8 @@ def test_submodule_that_was_not_fetched(project: Repository, tmp_path: Path) -> 
     ]
     skipped = {done.name: done.skipped for done in report.checks if done.skipped}
     assert skipped == {"missing headers": "1 includes may be in submodules that are not fetched"}
+    (clone / "csrc/config.h").unlink()  # git had it here, so no submodule has it
+    assert [one.where for one in run(clone, "source").errors] == ["csrc/forward.h:3"]
 
 
 def test_submodule_at_another_commit(project: Repository) -> None:

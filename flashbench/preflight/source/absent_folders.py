@@ -16,7 +16,7 @@ from flashbench.preflight.source.lost import LostFolder, lost_folders
 from flashbench.preflight.source.search_path import search_path_of
 from flashbench.preflight.source.tree import SourceTree
 
-_FETCHES = re.compile(r"\bclone\b|submodule|download|fetch", re.IGNORECASE)
+_FETCHES = re.compile(r".*(?:\bclone\b|submodule|download|fetch).*", re.IGNORECASE)
 _ALIKE = 0.8  # of two paths, one of them mistyped
 
 
@@ -45,7 +45,7 @@ class AbsentFolder:
 
 @lru_cache(maxsize=1)
 def absent_folders(tree: SourceTree) -> tuple[AbsentFolder, ...]:
-    """Each once, unless the build file fetches something: it may bring the folder."""
+    """Each once, but for those that the build file fetches."""
     found = dict[str, AbsentFolder]()
     for file, name, line in include_folders(tree):
         # CMAKE_SOURCE_DIR may be any folder above.
@@ -59,12 +59,19 @@ def absent_folders(tree: SourceTree) -> tuple[AbsentFolder, ...]:
         if there or inside or elsewhere or re.search(r"\bbuild|gen", name):
             continue
         lost = next((one for one in lost_folders(tree) if one.folder in places), None)
-        if lost is None and _FETCHES.search(tree.read(file).text):
-            continue
         outermost = next(_missing(tree, path))
+        if lost is None and _is_fetched(tree, file, path):
+            continue
         where = f"{file}:{line}"
         found.setdefault(outermost, AbsentFolder(where, name, path, outermost, lost))
     return tuple(found.values())
+
+
+def _is_fetched(tree: SourceTree, file: str, path: str) -> bool:
+    """Whether a line of a build file fetches something by the name of a folder of the path."""
+    named = {*PurePosixPath(path).parts} - {"include", "src", "tools", "util"}
+    lines = _FETCHES.findall(tree.read(file).text)
+    return any(not named.isdisjoint(re.split(r"[^\w-]+", line)) for line in lines)
 
 
 def _missing(tree: SourceTree, path: str) -> Iterator[str]:

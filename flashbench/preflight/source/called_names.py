@@ -25,7 +25,8 @@ from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import units_without_source
 
 _LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
-_STRINGS = re.compile(r"(?<!#)#\s*[A-Za-z_]")  # a macro that makes a literal of its argument
+# A macro that makes a literal of its argument.
+_STRINGS = re.compile(r"(?m)^(\w+)\(.*(?<!#)#\s*[A-Za-z_]")
 _MODULE = (
     r"\b(?:PYBIND11_MODULE|NB_MODULE)\s*\(\s*(?:{name}|TORCH_EXTENSION_NAME)\b|\bPyInit_{name}\b"
 )
@@ -149,15 +150,28 @@ def _literals(tree: SourceTree) -> frozenset[str]:
     return frozenset(found.partition("(")[0] for text in texts for found in _LITERAL.findall(text))
 
 
+@lru_cache(maxsize=1)
+def _makers_of_literals(tree: SourceTree) -> frozenset[str]:
+    """Macros that make a literal of an argument, or give it to one that does."""
+    texts = [tree.read(file).macros for file in (*tree.units, *tree.headers)]
+    found = {name for text in texts for name in _STRINGS.findall(text)}
+    while found:
+        calls = re.compile(rf"(?m)^(\w+)\(.*\b(?:{'|'.join(found)})\b")
+        more = {name for text in texts for name in calls.findall(text)} - found
+        if not more:
+            break
+        found |= more
+    return frozenset(found)
+
+
 def _has_literal(tree: SourceTree, name: str) -> bool:
     """Whether a literal of the sources is this name, or a macro may make one."""
     if name in _literals(tree) or any(PurePosixPath(one).suffix == ".pyx" for one in tree.files):
         return True
-    files = (*tree.units, *tree.headers)
-    if not any(_STRINGS.search(tree.read(file).macros) for file in files):
+    if not (macros := _makers_of_literals(tree)):
         return False
-    word = re.compile(rf"\b{re.escape(name)}\b")
-    return any(word.search(tree.read(file).code) for file in files)
+    given = re.compile(rf"\b(?:{'|'.join(macros)})\s*\([^;{{}}]*\b{re.escape(name)}\b")
+    return any(given.search(tree.read(file).plain) for file in (*tree.units, *tree.headers))
 
 
 def _exports(tree: SourceTree, name: str) -> bool:

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
 from flashbench.preflight.source.compiled import build_of
-from flashbench.preflight.source.cxx import UNITS
+from flashbench.preflight.source.cxx import HEADERS, UNITS
 from flashbench.preflight.source.functions import functions_of
 from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.in_git import absent_from_clone, how_to_get, outermost_untracked
@@ -73,11 +73,21 @@ def _finding(tree: SourceTree, one: Reference) -> Finding | None:
     if place.exists():
         lacks = absent_from_clone(tree, one.file)
         return Finding(one.where, f"{one.file} {lacks[0]}", lacks[1], severity) if lacks else None
-    if not one.by:
-        return None  # the settings' own check names it
+    if not one.by or _is_included(tree, one.file):
+        return None  # the check of settings or of headers names it
     what, fix = how_to_get(tree, one.file)
     kind = "folder" if any(lost.folder == one.file for lost in lost_folders(tree)) else "file"
     return Finding(one.where, f"needs {one.file}: no such {kind}, {what}", fix, severity)
+
+
+def _is_included(tree: SourceTree, file: str) -> bool:
+    """Whether a unit or header includes a header of this name."""
+    end = f"/{PurePosixPath(file).name}"
+    return file.endswith(HEADERS) and any(
+        f"/{one.name}".endswith(end)
+        for source in (*tree.units, *tree.headers)
+        for one in tree.read(source).includes
+    )
 
 
 def _links_to_nowhere(tree: SourceTree) -> Iterator[Finding]:

@@ -58,8 +58,15 @@ def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
                 doubts.append(f'{where}: "{include.name}" may come from elsewhere: {by}')
             else:
                 unanswered.append((name, include))
-    if unanswered and not all(tree.modules.values()):
-        raise CannotCheck(f"{len(unanswered)} includes may be in submodules that are not fetched")
+    if not all(tree.modules.values()):
+        lost = [
+            (name, one)
+            for name, one in unanswered
+            if search.was_removed(name, one.name) and not may_be_fetched(tree, one.name)
+        ]
+        if more := len(unanswered) - len(lost):
+            yield CannotCheck(f"{more} includes may be in submodules that are not fetched")
+        unanswered = lost
     for wanted, group in _by_header(tree, unanswered).items():
         if lost_folder(tree, wanted):
             continue  # its folder is named
@@ -217,15 +224,16 @@ def _is_ours(tree: SourceTree, search: SearchPath, includer: str, include: Inclu
         return False  # <algorithm>, in quotes
     beside = includer if include.quoted else None
     removed = search.was_removed(beside, name)
-    if of_others(name) and not (include.quoted and removed):
-        return False
     first, slash, _ = name.partition("/")
     inside = bool(slash) and first not in (".", "..")
+    own = inside and first in own_names(tree)
+    if of_others(name) and not (include.quoted and removed) and not own:
+        return False
     if include.quoted and (not inside or removed or first in tree.directories):
         return True
     if inside and search.has_folder(beside, name):
         return True
-    if inside and first in own_names(tree) and (removed or _moved(tree, name)):
+    if own and (removed or _moved(tree, name)):
         return True
     return None if (include.quoted or removed) and not include.conditional else False
 

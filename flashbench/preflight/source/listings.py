@@ -72,8 +72,13 @@ def include_folders(tree: SourceTree) -> Iterator[Listed]:
 
 
 def add_to_build(tree: SourceTree, unit: str) -> str:
-    """The command that adds a unit beside another that a build file names in a line alone."""
-    for file, name, line in listed(tree):
+    """The command that adds a unit beside the nearest that a build file names in a line alone."""
+
+    def apart(one: Listed) -> int:
+        return len(PurePosixPath(os.path.relpath(unit, base_of(tree, one[0]) / one[1])).parts)
+
+    listing = sorted(listed(tree), key=apart)
+    for file, name, line in listing:
         text, path = tree.read(file).text, os.path.relpath(unit, base_of(tree, file))
         mark = '"' if f'"{name}"' in text else "'" if f"'{name}'" in text else ""
         command = replace(

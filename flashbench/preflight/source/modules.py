@@ -1,5 +1,6 @@
 """Bindings define a module by the name that the build and the imports use."""
 
+import difflib
 import re
 import sys
 from collections import defaultdict
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 
 from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.fixes import replace, write
+from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build, listed
 from flashbench.preflight.source.python_modules import (
     Import,
@@ -56,7 +58,7 @@ def _defined(tree: SourceTree) -> Iterator[tuple[str, Finding]]:
             if made is None or made.unknown or not made.modules or name in made.last:
                 continue
             other, where = next(iter(made.modules.items()))
-            at = f"{unit}:{source.line_of(match.start())}"
+            at = f"{unit}:{line_of(source.code, match.start())}"
             last = other.rpartition(".")[2]
             imported = {one.name for one in packages_of(tree).imports()}
             fix = replace(source.text, at, name, last)
@@ -93,7 +95,8 @@ def _imported(tree: SourceTree, defined: set[str]) -> Iterator[Finding | CannotC
             return
         reported.add((one.package, one.name))
         name = f"{one.package}.{one.name}".lstrip(".")
-        other, where = next(iter(made.modules.items()))
+        nearest = difflib.get_close_matches(name, made.modules, 1, 0)
+        other, where = nearest[0], made.modules[nearest[0]]
         names = ", ".join(sorted(made.modules)[:5])
         found = f"imports {name}, but {where} builds {names}"
         at = f"{one.file}:{one.line}"
@@ -102,6 +105,10 @@ def _imported(tree: SourceTree, defined: set[str]) -> Iterator[Finding | CannotC
         if one.package and name in text.splitlines()[one.line - 1]:
             old, new = name, f"{one.package}.{last}"
         fix = replace(text, at, old, new)
+        users = {each.file for each in imports if each.name == one.name}
+        if len(users) > 1 and all(each.name != last for each in imports):  # the build is wrong
+            text = tree.read(where.rpartition(":")[0]).text
+            fix = replace(text, where, other, f"{other[: -len(last)]}{one.name}")
         if not (one.name.startswith("_") or _COMPILED.fullmatch(one.name)):
             file = f"{packages.folders[one.package][0]}/{one.name}.py"
             found = f"imports {name}: no {file} here or in git, and {where} builds {names}"

@@ -96,10 +96,11 @@ class SetupScript:
         self._sources += [one.value for one in node.keywords if one.arg == "sources"]
         self._folders += [one.value for one in node.keywords if one.arg == "include_dirs"]
         called = dotted(node.func)
-        if called.lower().endswith("extension"):
+        makes = called.lower().endswith("extension") and not called.endswith("build_extension")
+        if makes:
             named = [one.value for one in node.keywords if one.arg == "name"]
             self._names += named or node.args[:1]
-        takes = called.lower().endswith("extension") or called.rpartition(".")[2] == "load"
+        takes = makes or called.rpartition(".")[2] == "load"
         if takes and len(node.args) > 1:
             self._sources.append(node.args[1])
         if called in parameters:

@@ -123,17 +123,15 @@ def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[F
         if lacks := absent_from_clone(tree, path):
             yield Finding(where, f"lists {path}, which {lacks[0]}", lacks[1])
         return
-    kin = _renamed(tree, file, name)
+    kin, cased = _renamed(tree, file, name), _other_case(tree, path)
     if kin and _RENAMES.search(tree.read(file).text):
         return
     meant = found_in_git(tree, name)
     what, fix = how_to_get(tree, path if path in meant or not meant else meant[0])
-    if kin:
-        what, new = (
-            f"though {kin} is there",
-            PurePosixPath(name).with_suffix(PurePosixPath(kin).suffix),
-        )
-        fix = replace(tree.read(file).text, where, name, str(new))
+    if kin or cased:
+        what = f"{cased} differs in case alone" if cased else f"though {kin} is there"
+        new = str(PurePosixPath(name).with_name(PurePosixPath(cased or kin).name))
+        fix = replace(tree.read(file).text, where, name, new)
     yield Finding(
         where,
         f"lists {name}: no such file" + (f", {what}" if what else ""),
@@ -210,6 +208,13 @@ def _renamed(tree: SourceTree, file: str, name: str) -> str:
     stem = PurePosixPath(name).with_suffix("")
     found = [one for end in UNITS for one in resolve(tree, file, f"{stem}{end}")]
     return found[0] if found else ""
+
+
+def _other_case(tree: SourceTree, path: str) -> str:
+    """Find the unit whose path is this one but for the case of its name; "" if there is none."""
+    folder, _, name = path.rpartition("/")
+    units = (one for one in tree.units if one.rpartition("/")[0] == folder)
+    return next((one for one in units if one.rpartition("/")[2].lower() == name.lower()), "")
 
 
 def _path(tree: SourceTree, file: str, name: str) -> str:
