@@ -78,6 +78,15 @@ def test_instantiation_for_a_type_that_text_does_not_tell(project: Repository) -
     assert _skipped(project.root) == {"explicit instantiations": said}
 
 
+def test_instantiation_by_an_alias(project: Repository) -> None:
+    """Only a compiler knows whether it is the one that is called: not called ok."""
+    project.edit("csrc/forward.cu", "launch<at::BFloat16, 64>", "launch<real_t, 64>")
+    project.commit("Instantiate an alias")
+    assert _found(project.root) == []
+    said = "csrc/bindings.cpp:7: csrc/forward.cu may instantiate launch<bf16, 64>"
+    assert _skipped(project.root) == {"explicit instantiations": said}
+
+
 @pytest.mark.parametrize("text", UNCLEAR)
 def test_what_only_make_evaluates_is_not_checked(project: Repository, text: str) -> None:
     """A name that the makefile's text does not tell is no finding, and not called ok."""

@@ -147,11 +147,14 @@ def _lack(
     """What a call lacks, and the fix with % for the call; else what may instantiate it, if text
     does not tell; None if nothing is missing."""
     (count,), build, seen = found.parameters[name], build_of(tree), tree.closure(user)
-    makers = [file for file, made in found.made[name] if _covers(made, types)]
-    left_out = [file for file in makers if build.leaves_out(file)]
-    if len(types) != count or (all(types) and len(left_out) < len(makers)):
-        return None
+    made = [one for one in found.made[name] if _covers(one[1], types)]
+    left_out = [file for file, _ in made if build.leaves_out(file)]
     files = sorted(_holders(found, name))
+    if len(types) != count:
+        return None
+    if all(types) and len(left_out) < len(made):
+        sure = any(all(one) or len(one) < count for _, one in made)  # not by an alias alone
+        return None if sure or not seen.isdisjoint(files) else made[0][0]
     if not all(types):
         hidden = found.bodies[name] and seen.isdisjoint(files)
         return "only a compiler knows what" if hidden else None
