@@ -23,7 +23,7 @@ DATA_SHEETS = {
 }
 
 
-class Timed(NamedTuple):
+class RooflinePoint(NamedTuple):
     """A case, and the seconds that a candidate takes for it."""
 
     case: Case
@@ -48,7 +48,7 @@ def of_run(data: LaunchData, ceilings: Sequence[Ceilings]) -> Figure:
     """The roofline of a run file. ceilings: those of other processors are not drawn."""
     names, run = candidates(data), data.run
     timed = [
-        Timed(case, name, micros / 1e6)
+        RooflinePoint(case, name, micros / 1e6)
         for name in names
         for place, case in enumerate(run.cases)
         if (micros := data.median_us(data.candidate_index[name], place))
@@ -60,7 +60,7 @@ def of_run(data: LaunchData, ceilings: Sequence[Ceilings]) -> Figure:
 
 
 def roofline(
-    timed: Sequence[Timed],
+    timed: Sequence[RooflinePoint],
     names: tuple[str, ...],
     roofs: Mapping[str, Ceilings | None],
     processors: Mapping[str, str],
@@ -121,7 +121,7 @@ def profiled(line: Roofline, title: str) -> Figure:
 
 
 def _panel(
-    title: str, timed: Sequence[Timed], names: tuple[str, ...], known: Ceilings | None
+    title: str, timed: Sequence[RooflinePoint], names: tuple[str, ...], known: Ceilings | None
 ) -> Panel:
     marks: list[Mark] = []
     for series, name in enumerate(names):
@@ -148,11 +148,11 @@ def _panel(
     )
 
 
-def _intensity(one: Timed) -> float:
+def _intensity(one: RooflinePoint) -> float:
     return one.case.flops / one.case.bytes
 
 
-def _rate(one: Timed) -> float:
+def _rate(one: RooflinePoint) -> float:
     """In TFLOP/s."""
     return one.case.flops / one.seconds / 1e12
 

@@ -18,7 +18,7 @@ from flashbench.other_tools import document as documents
 from flashbench.other_tools.asv_file import Decoder, damaged
 from flashbench.other_tools.judge import judge_alone
 from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE
-from flashbench.reports.roofline import Timed, data_sheet, roofline
+from flashbench.reports.roofline import RooflinePoint, data_sheet, roofline
 from flashbench.reports.speedups import Judged, against, by_shape
 from flashbench.site.case_names import known_case
 from flashbench.site.content import Latest
@@ -89,7 +89,7 @@ def from_results(
         if known is not None and shift is not None and pair.b is not None and len(pair.b.times):
             found.append(Judged(known, comparison, verdict, shift))
             seconds = float(np.median(pair.b.times.values))
-            timed.append(Timed(known, comparison.candidate, seconds))
+            timed.append(RooflinePoint(known, comparison.candidate, seconds))
     figures = [by_shape(found, against(judged.report))] if found else []
     roofs = data_sheet(device, processor)
     if roofs and timed:
