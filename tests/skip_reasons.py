@@ -18,7 +18,10 @@ from cluster.slurm_node import lacking
 
 Evidence = Callable[[], bool]
 _CUDA = os.pathsep.join([os.environ["PATH"], "/usr/local/cuda/bin"])
-_CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_CHROMIUM = (
+    *("chromium-headless-shell", "chromium", "chromium-browser"),
+    *("google-chrome", "google-chrome-stable", "chrome"),
+)
 
 
 def no_python_3_13() -> bool:

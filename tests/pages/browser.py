@@ -13,7 +13,11 @@ pytest.importorskip("playwright", reason="no playwright: pip install flashbench[
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
 
 VARIABLE = "FLASHBENCH_BROWSER"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# The shell first: the same engine, without the windows and profiles that a page does not need.
+NAMES = (
+    *("chromium-headless-shell", "chromium", "chromium-browser"),
+    *("google-chrome", "google-chrome-stable", "chrome"),
+)
 
 
 def executable() -> str | None:
