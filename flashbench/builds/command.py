@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flashbench.builds import running, toolchain
-from flashbench.builds.content import content_hash, library_hash
+from flashbench.builds.content import BUILD_SUFFIXES, content_hash, library_hash
 from flashbench.builds.recipe import BuildResult, failure, timed_out
 
 # Compilers' large intermediate files, which no import needs.
@@ -43,6 +43,9 @@ class Command:
     def source_hash(self, checkout: Path) -> str:
         """The hash of the files that determine the build; a missing source is hashed as missing."""
         paths = [str(Path(self.directory) / source) for source in self.sources]
+        if paths:
+            named = (file for file in checkout.rglob("*") if file.name.endswith(BUILD_SUFFIXES))
+            paths += [str(file.relative_to(checkout)) for file in named]
         return content_hash(checkout, paths)
 
     def make(self, checkout: Path, work: Path, timeout: float) -> BuildResult:

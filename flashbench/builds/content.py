@@ -8,6 +8,14 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+# What only builds read, so it counts wherever it lies: an include or a makefile's pattern reaches
+# further than the `sources` that a project names.
+BUILD_SUFFIXES = (
+    *(".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc"),
+    *(".c", ".cc", ".cpp", ".cxx", ".cu", ".s", ".S", ".pyx", ".pxd", ".f90"),
+    *(".cmake", ".mk", ".in"),
+)
+
 
 def content_hash(root: Path, paths: Sequence[str] = ()) -> str:
     """Hash of names, contents, executable bits and links below `root`; 64 hexadecimal digits.

@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from pathlib import PurePosixPath
 
 from flashbench import source_hash
+from flashbench.builds.content import BUILD_SUFFIXES
 from flashbench.revisions import git
 from flashbench.revisions.project import Project
 
@@ -82,7 +83,11 @@ def _is_source(project: Project, name: bytes) -> bool:
         return _below(name, _sources(project)) and name.endswith(
             tuple(suffix.encode() for suffix in source_hash.SUFFIXES)
         )
-    return not project.sources or _below(name, _sources(project))
+    return (
+        not project.sources
+        or _below(name, _sources(project))
+        or os.fsdecode(name).endswith(BUILD_SUFFIXES)
+    )
 
 
 def _importable(project: Project, there: set[bytes]) -> Callable[[bytes], bool]:

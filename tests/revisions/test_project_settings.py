@@ -10,6 +10,7 @@ from revisions.repository import Repository
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.revisions import Project, backend, read
 from flashbench.revisions.fingerprint import contents_of
+from flashbench.revisions.prepare import recipe_of
 from flashbench.revisions.project import of_suite
 
 GOOD = """\
@@ -121,6 +122,22 @@ def test_build_files_outside_of_sources_decide(tmp_path: Path) -> None:
         "csrc",
         "tools/make.sh",
     )
+
+
+@pytest.mark.parametrize("name", ["include/fast.h", "other/helper.cpp", "cmake/flags.cmake"])
+def test_what_only_builds_read_decides_wherever_it_lies(tmp_path: Path, name: str) -> None:
+    """Sources that the settings forget do not let a broken commit pass as one built before."""
+    repository = Repository(tmp_path / "fast")
+    repository.write("pyproject.toml", GOOD + 'sources = ["fast.cu"]\n')
+    repository.write("fast.cu", "")
+    commits, hashes = [], []
+    for content in ("one", "two"):
+        repository.write(name, content)
+        commits.append(repository.commit(content))
+        hashes.append(recipe_of(read(repository.root)).source_hash(repository.root))
+    first, second = (contents_of(read(repository.root), one).sources for one in commits)
+    assert first != second
+    assert hashes[0] != hashes[1]
 
 
 @pytest.mark.parametrize(
