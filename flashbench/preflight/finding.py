@@ -60,14 +60,19 @@ class Check(Generic[Subject]):
     look: Callable[[Subject], Iterable[Finding | CannotCheck]]
 
     def perform(self, subject: Subject) -> tuple[list[Finding], list[str]]:
-        """Return the findings, under the check's name, and each reason why there may be more."""
-        findings, reasons = list[Finding](), list[str]()
+        """Return the findings, under the check's name, and each reason why there may be more.
+
+        Findings of one place with one fix are one defect: the gravest is kept.
+        """
+        findings, reasons = dict[tuple[str, str], Finding](), list[str]()
         try:
             for one in self.look(subject):
                 if isinstance(one, CannotCheck):
                     reasons.append(str(one))
-                else:
-                    findings.append(replace(one, check=self.name))
+                    continue
+                known = findings.get((one.where, one.fix))
+                if known is None or (known.severity, one.severity) == ("warning", "error"):
+                    findings[one.where, one.fix] = replace(one, check=self.name)
         except CannotCheck as reason:
             reasons.append(str(reason))
-        return findings, list(dict.fromkeys(reasons))
+        return list(findings.values()), list(dict.fromkeys(reasons))
