@@ -111,7 +111,7 @@ def command(case: str, output: Path | None, format_: str, **options: Any) -> int
 
 def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     """Profile the case, and keep the document and its picture."""
-    from flashbench.machine import identify
+    from flashbench import machine
     from flashbench.profile import model
     from flashbench.profile.collect import How, collect
     from flashbench.run import signals_as_interrupt
@@ -125,17 +125,15 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
+    # A mistake in settings is said before anything is built or launched.
+    rate = rate_of(options | {"device": case.device})
+    machine.load(machine.path())
+    variants = _variants(options["variants"])
     chosen = [options["candidate"] or _default(), options["against"]]
     asked = [_asked(one, case, options) for one in chosen if one]
-    asked[0] = replace(asked[0], variants=_variants(asked[0], options["variants"]))
+    asked[0] = replace(asked[0], variants=_built(asked[0], variants))
     if len(asked) == 2 and asked[0].label == asked[1].label:
         raise InvalidInputError(f"--against {asked[1].label} is the candidate itself")
-
-    def keep(found: "CaseProfile") -> None:
-        rate = rate_of(options, identify(found.environment, case.device)[0])
-        if rate is not None:
-            found.hourly_rate, found.currency, found.price = rate.hourly, rate.currency, rate.source
-        model.save(found, path)
 
     how = How(
         cold=options["cold"],
@@ -143,7 +141,8 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
         timeout=options["timeout"],
         stem=path.with_suffix(""),
         tell=tell,
-        keep=keep,
+        keep=lambda found: model.save(found, path),
+        rate=rate,
     )
     try:
         with signals_as_interrupt():
@@ -159,15 +158,19 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     return found
 
 
-def _variants(whole: "ToProfile", texts: Sequence[str]) -> "tuple[Candidate, ...]":
-    """Variants of a candidate, loaded as it is. Raises InvalidInputError."""
-    import msgspec
-
+def _variants(texts: Sequence[str]) -> "list[Candidate]":
+    """What a user wrote of variants. Raises InvalidInputError."""
     for text in texts:
         stage, _, function = text.partition("=")
         if not stage or not is_function(function):
             raise InvalidInputError(f"--variant {text!r}: write it as stage=module:function")
-    found = parse_candidates(list(texts))
+    return parse_candidates(list(texts))
+
+
+def _built(whole: "ToProfile", found: "list[Candidate]") -> "tuple[Candidate, ...]":
+    """Variants of a candidate, loaded as it is."""
+    import msgspec
+
     if whole.setup.import_roots:  # a revision: from its build
         (built,) = whole.setup.candidates
         return tuple(msgspec.structs.replace(built, name=v.name, spec=v.spec) for v in found)

@@ -12,6 +12,7 @@ import msgspec
 
 from flashbench import __version__, machine
 from flashbench.case import Case
+from flashbench.cost.money import DevicePrice
 from flashbench.errors import NotMeasuredError
 from flashbench.measuring.protocol import Inspected, Setup
 from flashbench.profile import ceilings, counters, ncu, perf, target
@@ -37,7 +38,8 @@ class ToProfile:
 @dataclass(frozen=True, slots=True)
 class How:
     """cold: with an empty L2 cache. seed: of the inputs. timeout: seconds per step. stem: path of
-    raw reports, without suffixes. tell: prints progress. keep: saves what there is so far."""
+    raw reports, without suffixes. tell: prints progress. keep: saves what there is so far. rate: of
+    this machine, if known."""
 
     cold: bool
     seed: int
@@ -45,6 +47,7 @@ class How:
     stem: Path
     tell: Callable[[str], None]
     keep: Callable[[CaseProfile], None]
+    rate: DevicePrice | None = None
 
 
 def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]) -> CaseProfile:
@@ -64,6 +67,9 @@ def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]
         cold=how.cold,
         subjects=[],
     )
+    if how.rate is not None:
+        profile.hourly_rate, profile.currency = how.rate.hourly, how.rate.currency
+        profile.price = how.rate.source
 
     def keep() -> None:
         profile.device_seconds = round(monotonic() - began, 3)

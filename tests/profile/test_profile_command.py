@@ -186,6 +186,18 @@ def test_errors(flashbench: Flashbench, arguments: list[str], code: Exit, said: 
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("wrong", ["price", "machine"])
+def test_settings_are_read_before_a_launch(place: Path, flashbench: Flashbench, wrong: str) -> None:
+    """A mistake there costs no device time."""
+    prices = '[tool.flashbench.prices]\nEPYC = {hourly = "3.60usd", date = "2024-01-31"}\n'
+    file = {"price": "pyproject.toml", "machine": "machine.json"}[wrong]
+    (place / file).write_text(prices)
+    done = flashbench("profile", CASE, *MINE)
+    assert done.returncode == Exit.USAGE
+    (line,) = done.stderr.splitlines()
+    assert file in line
+
+
 def test_against_that_cannot_be_measured(flashbench: Flashbench) -> None:
     """The other one is said not to be; the candidate's profile is there all the same."""
     done = flashbench(
