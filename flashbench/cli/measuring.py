@@ -143,7 +143,7 @@ def default_tolerance(
 
 
 def before_builds(options: dict[str, Any]) -> None:
-    """Raise BudgetSpentError if the budget is shorter than any start of workers here."""
+    """Raise BudgetSpentError if the budget is far below any start of workers here."""
     from flashbench.measuring.device_seconds import require_start
     from flashbench.measuring.plan import Plan
 

@@ -95,8 +95,8 @@ class Experience:
         return _START[self.device] * (1 + 0.5 * (processes - 1))
 
     def shortest_start(self, processes: int, candidates: Sequence[str]) -> float | None:
-        """Seconds of the shortest first start of a command here: of these, else of any; None if
-        there was none."""
+        """Seconds of the shortest start here, of workers that are not forked: of these, else of
+        any; None if there was none."""
         known = self.machine.starts if self.machine else {}
         firsts = {key: known[key] for key in known if key.startswith("first ")}
         alike = firsts.get(first_key(processes, candidates))

@@ -48,7 +48,9 @@ def learn(run: RunFile, before: Collection[int]) -> None:
             for key in {str(count), start_key(count, specs)}:
                 machine.starts[key] = _blend(machine.starts.get(key), fmean(starts))
             first = first_key(count, specs)
-            machine.starts[first] = min(starts[0], machine.starts.get(first, starts[0]))
+            # A fork starts in a moment; a fresh worker's later starts are like its first.
+            alike = starts if run.settings.workers == "fresh" else starts[:1]
+            machine.starts[first] = min(*alike, machine.starts.get(first, starts[0]))
         for case in run.cases:
             _learn_case(machine, case, run, launches, count)
         _learn_spreads(machine, run, {launch.index for launch in launches})

@@ -66,14 +66,15 @@ class DeviceSeconds:
 
 
 def require_start(plan: Plan) -> None:
-    """Raise BudgetSpentError if the plan's budget is shorter than any start of workers here."""
+    """Raise BudgetSpentError if the plan's budget is below half of the shortest start of workers
+    here. Half: all known starts may have been slow ones, and a refused run learns of none."""
     if plan.budget_seconds is None:
         return
     specs = [candidate.spec for candidate in plan.candidates]
     known = experience("cuda" if may_be_gpu(plan.device) else "cpu", plan.threads)
     needed = known.shortest_start(len(specs) if plan.processes == "paired" else 1, specs)
-    if needed is not None and plan.budget_seconds < needed:
+    if needed is not None and plan.budget_seconds < needed / 2:
         raise BudgetSpentError(
-            f"--budget leaves {plan.budget_seconds:.3g} s, and workers take {needed:.3g} s to "
-            "start here at least: nothing was started; `flashbench plan` says what fits"
+            f"--budget leaves {plan.budget_seconds:.3g} s, and the shortest start of workers here "
+            f"took {needed:.3g} s: nothing was started; `flashbench plan` says what fits"
         )

@@ -1,18 +1,24 @@
 """What is learned from a run: the next one's estimate is what this one took."""
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
+from flashbench import operations
 from flashbench.cost import store
 from flashbench.cost.estimate import Work, total_seconds
 from flashbench.cost.known import Basis, Experience
 from flashbench.cost.learn import learn
+from flashbench.errors import BudgetSpentError
+from flashbench.machine import name_of
+from flashbench.measuring.device_seconds import require_start
+from flashbench.measuring.plan import Plan
 from flashbench.operations import parse_case
-from flashbench.runfile import RunFile
+from flashbench.runfile import RunFile, Workers
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +82,25 @@ def test_the_shortest_first_start_counts(run: RunFile) -> None:
     specs = [one.spec for one in run.candidates]
     assert experience().shortest_start(1, specs) == 2.0
     assert experience().shortest_start(2, ["other:function"]) == 2.0
+
+
+@pytest.mark.parametrize(("workers", "shortest"), [("fresh", 1.6), ("forked", 4.65)])
+def test_one_slow_first_start_is_not_the_shortest(
+    run: RunFile, workers: Workers, shortest: float
+) -> None:
+    """Later starts of fresh workers are like it; a fork's tells nothing about it. A budget is
+    refused only below half of it."""
+    run.settings.workers = workers
+    for launch, seconds in zip(run.launches, [4.65, 1.6, 1.7], strict=True):
+        launch.start_seconds = seconds
+    run.environment.cpu = name_of("cpu")
+    learn(run, before=[])
+    assert experience(name=run.environment.cpu).shortest_start(1, []) == shortest
+    shapes = operations.named("attention").parse("1,1,16,8")
+    plan = Plan(shapes, [], ("fp32",), device="cpu", threads=run.environment.threads)
+    require_start(replace(plan, budget_seconds=0.51 * shortest))
+    with pytest.raises(BudgetSpentError, match="the shortest start of workers here took"):
+        require_start(replace(plan, budget_seconds=0.49 * shortest))
 
 
 def test_other_efforts_follow_from_it(run: RunFile) -> None:
