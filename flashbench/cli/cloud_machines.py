@@ -24,7 +24,7 @@ from flashbench.cloud.record import Record
 from flashbench.cloud.remote_command import RemoteCommand
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.fleet.local import Slot, measure_on_slots
-from flashbench.fleet.parts import Parts
+from flashbench.fleet.parts import Parts, budget_flag
 from flashbench.shard import Shard, cases_of_shard
 
 if TYPE_CHECKING:
@@ -54,8 +54,9 @@ def measure_on_machines(
     flags = wanted.words[1:]
     if options["dry_run"]:
         parts = Parts(path, len(slots), list(map(Shard.parse, found.shards)))
+        budgeted = [*flags, *budget_flag(plan.budget_seconds, len(slots))]
         for index, slot in enumerate(slots, 1):
-            _, *run = shlex.split(parts.typed(index, flags, resumed=False))
+            _, *run = shlex.split(parts.typed(index, budgeted, resumed=False))
             click.echo(f"# {slot.name}\n{shlex.join(['flashbench', *slot.via, '--', *run])}")
         return Exit.PASS
     if record.machine is not None:

@@ -147,9 +147,10 @@ def test_rented_machines_share_limits(
 ) -> None:
     """A dry run shows the command of each, which holds by itself; nothing is rented without yes."""
     several = ["cloud", "run", "--gpu", "L4", "--machines", "2", "--money-limit", "5", *sent]
-    assert flashbench(*several, "--dry-run", *RUN) == 0
-    name, command, other_name, _ = capsys.readouterr().out.splitlines()
+    assert flashbench(*several, "--dry-run", *RUN, "--budget", "60s") == 0
+    name, command, other_name, other = capsys.readouterr().out.splitlines()
     assert (name, other_name) == ("# L4 1", "# L4 2")
+    assert all("--budget=30.000000s" in line for line in (command, other))
     _, *first = shlex.split(command)
     assert flashbench(*first[:2], "--dry-run", *first[2:]) == 0
     shown = capsys.readouterr()
