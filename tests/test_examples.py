@@ -87,7 +87,8 @@ def test_the_asv_suite_is_compared(tmp_path: Path) -> None:
     """A slower working tree has both parameters measured, by asv_runner."""
     pytest.importorskip("asv", reason="no asv")
     there = project("asv_suite", tmp_path)
-    there.edit("polygons/__init__.py", "    return abs", "    sorted(following)\n    return abs")
+    slower = "    for _ in range(50):\n        sorted(following)\n    return abs"
+    there.edit("polygons/__init__.py", "    return abs", slower)
     asked = [*command("asv_suite"), "--launches", "2", "--format", "json"]
     done = forks.run(asked, there.root, {"FLASHBENCH_CACHE": str(tmp_path / "cache")})
     rows = json.loads(done.stdout)["rows"]

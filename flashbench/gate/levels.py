@@ -45,9 +45,7 @@ def resources_level(
     """
     if refused:
         first = refused[0]
-        return Level(
-            RESOURCES, State.FAILED, f"{first.where} {first.found}", f"{first.fix}; {_PREFLIGHT}"
-        )
+        return Level(RESOURCES, State.FAILED, f"{first.where} {first.found}", first.fix)
     if isinstance(kernels, CannotCheck):
         return Level(
             RESOURCES,
