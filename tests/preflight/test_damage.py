@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from preflight.kernel_project import kernel_project
+from preflight.kernel_project import add_submodule, kernel_project
 from preflight.proposed import findings_of as _found
-from preflight.proposed import mend
+from preflight.proposed import mend, shell
 from revisions.repository import Repository
 
 
@@ -49,6 +49,13 @@ def _elsewhere(place: Path) -> None:
     place.write_text("gitdir: /opt/kernels/.git/worktrees/flash\n")
 
 
+def _index(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    return lambda place: (
+        (place / "index").write_bytes(change((place / "index").read_bytes())) and None
+    )
+
+
+_CHECKSUM = "the index is damaged: its checksum does not fit"
 DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "HEAD": (_without("HEAD"), "HEAD names no branch"),
     "empty HEAD": (_writes("HEAD", ""), "HEAD names no branch"),
@@ -61,6 +68,17 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "blob": (_loses("HEAD:csrc/combine.cpp"), "the contents of csrc/combine.cpp are lost"),
     "empty blob": (_empties("HEAD:csrc/combine.cpp"), "csrc/combine.cpp"),
     "empty commit": (_empties("HEAD"), "HEAD"),
+    "no index": (_without("index"), "the index is empty, and HEAD has"),
+    "index of other words": (_index(lambda text: b"no index at all" + text), "begin as one"),
+    **{
+        f"index cut to {size}": (_index(lambda text, size=size: text[:size]), _CHECKSUM)
+        for size in (50, 100, 300)
+    },
+    "index with zeros behind": (_index(lambda text: text + bytes(1000)), _CHECKSUM),
+    "index with zeros inside": (
+        _index(lambda text: text[:60] + bytes(20) + text[80:]),
+        _CHECKSUM,
+    ),
     "worktree": (_elsewhere, "names /opt/kernels/.git/worktrees/flash, which is no repository"),
 }
 
@@ -73,6 +91,34 @@ def test_damage_is_named_and_mended(tmp_path: Path, name: str) -> None:
     (finding,) = _found(project.root)
     assert (finding.check, said in finding.found) == ("repository", True), finding
     mend(project.root, finding.fix, tmp_path / "clone")
+
+
+@pytest.mark.parametrize("text", [None, b"DIRC"])
+def test_lost_index_beside_a_submodule(tmp_path: Path, text: bytes | None) -> None:
+    """The headers of a submodule that was not fetched are still its own, in a linked tree, too."""
+    project = kernel_project(tmp_path / "flash")
+    add_submodule(project, "include/tile.h", "#pragma once\n")
+    project.edit("csrc/forward.h", "#pragma once", '#pragma once\n#include "tile.h"')
+    project.edit("setup.py", "sources=", 'include_dirs=["third_party/tiles/include"], sources=')
+    project.commit("Include a tile")
+    linked = tmp_path / "linked"
+    project.git("worktree", "add", "-q", str(linked))
+    place = Path(project.git("-C", str(linked), "rev-parse", "--absolute-git-dir")) / "index"
+    place.unlink()
+    if text is not None:
+        place.write_bytes(text)
+    (finding,) = _found(linked)
+    assert (finding.check, "index" in finding.found) == ("repository", True), finding
+    shell(linked, finding.fix)
+    assert [one.check for one in _found(linked)] == ["submodules"]
+
+
+def test_index_without_a_checksum(tmp_path: Path) -> None:
+    """index.skipHash writes zeros in its place."""
+    root = kernel_project(tmp_path / "flash").root
+    index = root / ".git/index"
+    index.write_bytes(index.read_bytes()[:-20] + bytes(20))
+    assert _found(root) == []
 
 
 def test_lost_objects_come_from_the_remote(tmp_path: Path) -> None:

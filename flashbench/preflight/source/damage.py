@@ -36,6 +36,10 @@ def damaged_repository(tree: SourceTree) -> Iterator[Finding]:
 
 def _cause(place: Path, said: str) -> tuple[str, str]:
     """What is wrong, and the command that mends it, in the folder of the working tree."""
+    if (
+        said.startswith("the index") and not place.is_dir()
+    ):  # of a linked working tree or a submodule
+        return said, 'rm -f "$(git rev-parse --git-path index)" && git reset'
     if not place.is_dir():
         target = _text(place).removeprefix("gitdir:").strip()
         return f"names {target or 'nothing'}, which is no repository", _begin_again(place)

@@ -1,5 +1,6 @@
 """The files of a project as they are on disk, and which of them git has."""
 
+import hashlib
 import os
 import re
 from collections import defaultdict
@@ -20,6 +21,9 @@ _BUILD_FILES = re.compile(
     r"(GNU)?[Mm]akefile)$|\.(cmake|mk|ninja|bzl|py|sh)$"
 )
 _DAMAGED = re.compile(r"not a git repository|index file|bad |corrupt|unable to|object")
+_SHA1, _SHA256 = 20, 32  # bytes
+_PADDING = 8  # NULs at the end of an entry, at the most
+_SHORTEST_INDEX = 12 + _SHA1
 # Folders of environments, builds and packages, and hidden ones.
 _MADE = re.compile(r"(^|/)(\.?venv[^/]*|build[^/]*|dist|site-packages|node_modules|\.[^/]+)/")
 _TEST = re.compile(r"(^|/)(tests?/|test_[^/]*$|conftest\.py$)")
@@ -176,6 +180,8 @@ def is_test(file: str) -> bool:
 def read_tree(root: Path) -> SourceTree:
     """Read the files below `root`, through git if it works, else by walking."""
     try:
+        if why := _damaged_index(root):
+            return _by_head(root, why)
         entries = git.listed(root, "ls-files", "-z", "--stage")
         others = git.listed(root, "ls-files", "-z", "--others", "--exclude-standard")
     except NotMeasuredError as error:
@@ -188,15 +194,13 @@ def read_tree(root: Path) -> SourceTree:
     for entry in entries:
         about, _, name = entry.partition("\t")
         if about.startswith("160000"):
-            folder = root / name
-            modules[name] = folder.is_dir() and any(folder.iterdir())
+            modules[name] = _is_fetched(root / name)
             recorded[name] = about.split()[1]
         else:
             tracked.add(name)
     committed, damaged = _committed(root)
     if committed and not entries:
-        damaged = f"the index is empty, and HEAD has {len(committed)} files"
-        tracked, others = set(committed), []
+        return _by_head(root, f"the index is empty, and HEAD has {len(committed)} files")
     damaged = damaged or _lost(root, entries)
     there = {name for name in tracked if (root / name).exists()}
     return SourceTree(
@@ -211,6 +215,46 @@ def read_tree(root: Path) -> SourceTree:
         else (),
         damaged=damaged,
     )
+
+
+def _damaged_index(root: Path) -> str:
+    """What is wrong with the index; "" if nothing is, or there is none. Of its checksum git says
+    nothing, and lists what damage has left."""
+    index = root / os.fsdecode(git.ask(root, "rev-parse", "--git-path", "index").strip())
+    try:
+        content = index.read_bytes()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"the index cannot be read: {error.strerror}"
+    if content[:4] != b"DIRC" or len(content) < _SHORTEST_INDEX:
+        return "the index is damaged: it does not begin as one" if content else "the index is empty"
+    # Zeros instead of a checksum: index.skipHash. More of them are no checksum.
+    zeros = len(content) - len(content.rstrip(b"\0"))
+    if _SHA1 <= zeros <= _SHA256 + _PADDING or any(
+        content.endswith(new(content[:-size], usedforsecurity=False).digest())
+        for new, size in ((hashlib.sha1, _SHA1), (hashlib.sha256, _SHA256))
+    ):
+        return ""
+    return "the index is damaged: its checksum does not fit its content"
+
+
+def _by_head(root: Path, damaged: str) -> SourceTree:
+    """The files on disk and the submodules of HEAD: without an index nobody knows more."""
+    try:
+        entries = git.listed(root, "ls-tree", "-r", "-z", "HEAD")
+    except git.GitError:
+        entries = []
+    committed = {name: about for about, _, name in (one.partition("\t") for one in entries)}
+    splits = {name for name, about in committed.items() if about.startswith("160000")}
+    modules = {name: _is_fetched(root / name) for name in splits}
+    here = {name for name in committed.keys() - splits if (root / name).is_file()}
+    files = tuple(sorted({*_walk(root), *here}))
+    return SourceTree(root, files, modules=modules, without_git=damaged, damaged=damaged)
+
+
+def _is_fetched(module: Path) -> bool:
+    return module.is_dir() and any(module.iterdir())
 
 
 def _committed(root: Path) -> tuple[frozenset[str], str]:
