@@ -23,7 +23,7 @@ ALLOWED = {
     "bisect": "builds cost measuring revisions",
     "preflight": "builds revisions",
     "init": "builds preflight revisions",
-    "profile": "measuring operations",
+    "profile": "cost measuring operations",
     "gate": "builds preflight revisions stats",
     "other_tools": "operations stats",
     "history": "builds cost measuring operations other_tools profile revisions stats",

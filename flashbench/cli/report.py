@@ -22,7 +22,6 @@ from flashbench.runfile import Ceilings
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
-    from flashbench.reports.chapter import Chapter
     from flashbench.reports.figure import Figure
     from flashbench.runfile import RunFile
 
@@ -80,8 +79,10 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
             require_writable(output)
     else:
         _prepare(form, output)
+    from flashbench.cost.spent import Spent
     from flashbench.reports.chapter import chapter
     from flashbench.run_reader import load
+    from flashbench.views import frame
 
     ceilings = [one for path in roofs for one in _read_roofs(path)]
     chapters = []
@@ -100,8 +101,14 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
     made_by = shlex.join(["flashbench", *sys.argv[1:]])
     if form != "html":
         if together and together.figure:
-            _write_figure(together.figure, output / together.figure.name, form, "", made_by)
-        _write_figures(chapters, form, output, made_by)
+            spent = Spent.total(frame.spent(one.report) for one in chapters)
+            place = output / together.figure.name
+            _write_figure(together.figure, place, form, [spent.line], made_by)
+        for one in chapters:
+            words = [one.methods, frame.spent(one.report).line]
+            prefix = f"{_file_name(one.name)}-" if len(chapters) > 1 else ""
+            for figure in one.figures:
+                _write_figure(figure, output / f"{prefix}{figure.name}", form, words, made_by)
         return Exit.PASS
     from flashbench.reports.page import page
 
@@ -151,20 +158,14 @@ def _of_this_machine(run: "RunFile") -> list[Ceilings]:
     return machine.load(machine.path()).ceilings
 
 
-def _write_figures(chapters: "Sequence[Chapter]", form: str, folder: Path, made_by: str) -> None:
-    for chapter in chapters:
-        prefix = f"{_file_name(chapter.name)}-" if len(chapters) > 1 else ""
-        for figure in chapter.figures:
-            place = folder / f"{prefix}{figure.name}"
-            _write_figure(figure, place, form, chapter.methods, made_by)
-
-
-def _write_figure(figure: "Figure", place: Path, form: str, methods: str, made_by: str) -> None:
-    """The picture, its numbers, its words."""
+def _write_figure(
+    figure: "Figure", place: Path, form: str, below: Sequence[str], made_by: str
+) -> None:
+    """The picture, its numbers, its words and those below them."""
     write_report(place.with_name(f"{place.name}.{form}"), _picture(figure, form))
     write_report(place.with_name(f"{place.name}.csv"), _csv(figure))
-    words = [figure.title, figure.caption + "".join(f" {note}" for note in figure.notes), methods]
-    text = "\n\n".join(filter(None, [*words, f"$ {made_by}"]))
+    words = [figure.title, figure.caption + "".join(f" {note}" for note in figure.notes)]
+    text = "\n\n".join(filter(None, [*words, *below, f"$ {made_by}"]))
     write_report(place.with_name(f"{place.name}.txt"), f"{text}\n")
 
 

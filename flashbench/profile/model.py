@@ -5,6 +5,8 @@ from pathlib import Path
 import msgspec
 
 from flashbench.case import Case
+from flashbench.cost.money import DevicePrice
+from flashbench.cost.spent import Spent
 from flashbench.damage import UNREADABLE, damage
 from flashbench.document_head import head_of
 from flashbench.errors import InvalidInputError
@@ -89,6 +91,14 @@ class CaseProfile(msgspec.Struct, kw_only=True):
     hourly_rate: float | None = None
     currency: str = ""
     price: str = ""
+
+    @property
+    def spent(self) -> Spent:
+        """What all of it cost."""
+        rate = None
+        if self.hourly_rate is not None:
+            rate = DevicePrice(self.hourly_rate, self.currency, self.price)
+        return Spent(self.device_seconds, rate=rate)
 
     @property
     def metric(self) -> str:

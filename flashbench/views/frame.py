@@ -235,13 +235,16 @@ def cost_columns() -> list[Column]:
 
 def cost_cells(data: LaunchData, candidate: int | None, case: int | None) -> dict[str, Cell]:
     """The cells of `cost_columns`."""
-    seconds, rate = 0.0, rate_of(data.run)
+    seconds = 0.0
     if candidate is not None and case is not None:
         seconds = data.device_seconds(candidate, case)
-    return {
-        "device_seconds": Cell(seconds or None),
-        "cost": Cell(rate.price_of(seconds) if rate and seconds else None),
-    }
+    return spent_cells(Spent(seconds, rate=rate_of(data.run)))
+
+
+def spent_cells(spent: Spent) -> dict[str, Cell]:
+    """The cells of `cost_columns`; without numbers where no seconds are known."""
+    seconds = spent.device or None
+    return {"device_seconds": Cell(seconds), "cost": Cell(seconds and spent.money(seconds))}
 
 
 def _answer(report: Report) -> str:

@@ -4,8 +4,6 @@ one's bottleneck, the evidence, and the usual next step."""
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from flashbench.cost.money import DevicePrice
-from flashbench.cost.spent import Spent
 from flashbench.metric import label_of
 from flashbench.profile.bottleneck import find
 from flashbench.profile.counters import PIPES, STALLS
@@ -16,6 +14,7 @@ from flashbench.profile.model import CaseProfile, CountedKernel, Subject
 from flashbench.profile.roofline import roofline, text
 from flashbench.profile.rule import Bottleneck
 from flashbench.table import NONE, Cell, Column, Document, Note, Value, digits, text_cell
+from flashbench.views.frame import cost_columns, spent_cells
 
 _STALLS_SHOWN = 4
 _NAME_WIDTH = 100
@@ -40,13 +39,15 @@ def document(profile: CaseProfile) -> Document:
     """The table; with two candidates, the ratio of the first to the second."""
     known = floors(profile.case, profile.ceilings, profile.metric) if profile.ceilings else []
     several = len(profile.subjects) == 2
-    rows = [row for line in _lines(profile, known) if (row := _row(profile, line))]
+    cost = spent_cells(profile.spent)  # of all of it: the counters of one call are read together
+    rows = [row | cost for line in _lines(profile, known) if (row := _row(profile, line))]
     columns = [
         Column("part", "part", numeric=False, identifies=True),
         Column("counter", "counter", numeric=False, identifies=True),
         Column("unit", "unit", numeric=False),
         *(Column(_key(number), one.candidate.name) for number, one in enumerate(profile.subjects)),
         *([Column("ratio", "ratio")] if several else []),
+        *cost_columns(),
     ]
     found = {
         one.candidate.name: find(profile, one)
@@ -58,7 +59,7 @@ def document(profile: CaseProfile) -> Document:
         header=_header(profile),
         columns=columns,
         rows=rows,
-        summary={name: _summary(one) for name, one in found.items()},
+        summary=profile.spent.summary() | {name: _summary(one) for name, one in found.items()},
         footer=_footer(profile, found),
         notes=_notes(profile),
     )
@@ -302,10 +303,7 @@ def _footer(profile: CaseProfile, found: dict[str, Bottleneck]) -> list[str]:
         if said := differences(old, new, profile.metric):
             lines.append(f"{new.candidate.name} against {old.candidate.name}: {said}")
     line = roofline(profile)
-    rate = None
-    if profile.hourly_rate is not None:
-        rate = DevicePrice(profile.hourly_rate, profile.currency, profile.price)
-    spent = Spent(profile.device_seconds, rate=rate)
+    spent = profile.spent
     return [*lines, *(text(line) if line else []), *([spent.line] if spent else [])]
 
 

@@ -1,6 +1,7 @@
 """The whole `flashbench profile`: on this CPU with and without perf, and from a stored GPU
 profile."""
 
+import csv
 import json
 import shutil
 import sys
@@ -141,7 +142,13 @@ def test_with_perf(place: Path, flashbench: Flashbench) -> None:
     assert "L1-dcache-load-misses" not in subject.counters
     calls = 0.60025 / subject.counters["task-clock"]
     assert calls == pytest.approx(round(calls))
-    rows = {row["counter"]: row for row in json.loads(done.stdout)["rows"]}
+    document = json.loads(done.stdout)
+    rows = {row["counter"]: row for row in document["rows"]}
+    assert document["summary"]["cost"] == pytest.approx(profile.device_seconds / 1000)
+    again = flashbench("profile", "p.json", "--format", "csv").stdout.splitlines()
+    for row in csv.DictReader(again):
+        assert float(row["device_seconds"]) == profile.device_seconds
+        assert float(row["cost"]) == pytest.approx(profile.device_seconds / 1000)
     assert rows["instructions a cycle"]["value_1"] == 2
 
 

@@ -165,7 +165,9 @@ def test_a_folder_has_picture_data_and_command(tmp_path: Path) -> None:
     for name in FIGURES:
         root = ElementTree.parse(folder / f"{name}.svg").getroot()  # noqa: S314 (ours)
         assert root.tag.endswith("svg")
-        assert "$ flashbench report" in (folder / f"{name}.txt").read_text()
+        words = (folder / f"{name}.txt").read_text()
+        assert "$ flashbench report" in words
+        assert "\n\ndevice time " in words
         assert len((folder / f"{name}.csv").read_text().splitlines()) > 4
 
 
