@@ -2,9 +2,10 @@
 
 from flashbench import machine, operations
 from flashbench.baseline_names import title
+from flashbench.case import Case
 from flashbench.errors import InvalidInputError
 from flashbench.metric import metric_of
-from flashbench.runfile import DeviceState, RunFile
+from flashbench.runfile import DeviceState, Environment, RunFile
 
 _WANTED = 0.01  # the change that matters, if the run has no tolerance
 
@@ -13,20 +14,22 @@ def advice(run: RunFile, state: DeviceState | None, launches: int) -> list[str]:
     """Lines for the user; they change nothing. state: the machine's current state."""
     if not run.cases:
         return []
-    return [line for line in (_busy(run, state), _seen(run, launches)) if line]
+    found = busy(run.cases[0], run.environment, state), _seen(run, launches)
+    return [line for line in found if line]
 
 
-def _busy(run: RunFile, state: DeviceState | None) -> str | None:
+def busy(case: Case, environment: Environment, state: DeviceState | None) -> str | None:
+    """A warning if other work shares the CPU that measures the case."""
     load = state.load_average if state else None
-    if load is None or run.cases[0].device != "cpu" or load < run.environment.cpu_count / 2:
+    if load is None or case.device != "cpu" or load < environment.cpu_count / 2:
         return None
     warning = (
         f"warning: this machine is busy (load average {load:.1f} on "
-        f"{run.environment.cpu_count} CPUs): times may be off"
+        f"{environment.cpu_count} CPUs): times may be off"
     )
-    if run.environment.threads == 1:
+    if environment.threads == 1:
         return warning
-    baseline = title(operations.of_file(run.cases).baseline)
+    baseline = title(operations.of(case).baseline)
     return (
         f"{warning}, {baseline}'s most of all, because its threads wait for each other; "
         "--threads 1 avoids that"

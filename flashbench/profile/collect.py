@@ -14,6 +14,7 @@ from flashbench import __version__, machine
 from flashbench.case import Case
 from flashbench.cost.money import DevicePrice
 from flashbench.errors import NotMeasuredError
+from flashbench.measuring.advice import busy
 from flashbench.measuring.protocol import Inspected, Setup
 from flashbench.profile import ceilings, counters, ncu, perf, target
 from flashbench.profile.model import CaseProfile, CountedKernel, Subject, Time
@@ -87,6 +88,8 @@ def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]
         subject = _timed(one, timed, tool)
         if not profile.subjects and subject.status not in _HAS_A_CALL:
             raise NotMeasuredError(f"{one.label}: {subject.status}: {subject.reason}")
+        if not profile.subjects and (warning := busy(case, timed.environment, timed.state)):
+            how.tell(warning)
         profile.environment = timed.environment
         profile.subjects.append(subject)
         keep()

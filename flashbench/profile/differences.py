@@ -83,7 +83,11 @@ def times(ratio: float) -> str:
     for value, word in ((2.0, "twice"), (0.5, "half")):
         if abs(ratio / value - 1) < 0.05:
             return word
-    return f"{ratio:.1f} times" if ratio >= 1 else f"{ratio:.2f} times"
+    return f"{ratio:.1f} times" if ratio >= 1 else f"{_decimals(ratio)} times"
+
+
+def _decimals(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
 
 
 def _appeared(before: float | None, after: float | None, least: float) -> str:
@@ -101,4 +105,4 @@ def _time(old: Subject, new: Subject, metric: str) -> str:
     ratio = after.median / before.median
     if abs(ratio - 1) <= SAME_TIME:
         return "same time"
-    return f"{ratio:.2f} times the time"
+    return f"{_decimals(ratio)} times the time"

@@ -21,7 +21,7 @@ from flashbench.runfile import Candidate, DeviceState, Environment, Result
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One launch of one candidate. inspected: None if its call failed."""
+    """One launch of one candidate. inspected: None if its call failed. state: before it."""
 
     candidate: Candidate
     environment: Environment
@@ -55,7 +55,7 @@ def time_case(
             answer = _ask(worker, Inspect(case=case, candidates=[name], seed=seed))
             assert isinstance(answer, Inspection)
             inspected = answer.found[name]
-    return Timed(candidate, ready.environment, result, inspected, done.state)
+    return Timed(candidate, ready.environment, result, inspected, ready.state)
 
 
 def _ask(worker: Worker, request: Request) -> Reply:

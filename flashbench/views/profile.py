@@ -10,7 +10,7 @@ from flashbench.profile.counters import PIPES, STALLS
 from flashbench.profile.differences import differences
 from flashbench.profile.floors import Floor, floors
 from flashbench.profile.gpu_rules import busy_share, limiter, stalls
-from flashbench.profile.model import CaseProfile, CountedKernel, Subject
+from flashbench.profile.model import CaseProfile, CountedKernel, Subject, Time
 from flashbench.profile.roofline import roofline, text
 from flashbench.profile.rule import Bottleneck
 from flashbench.table import NONE, Cell, Column, Document, Note, Value, digits, text_cell
@@ -123,7 +123,8 @@ def _cell(value: float | str | None, unit: str) -> Cell:
     if isinstance(value, str):
         return text_cell(value)
     if unit == "%":
-        return Cell(value, f"{value:.1f}")
+        small = 0 < abs(value) < 0.1
+        return Cell(value, f"{value:.1g}" if small else f"{value:.1f}")
     return Cell(value, f"{value:.0f}" if value == round(value) < 1e9 else digits(value))
 
 
@@ -153,9 +154,20 @@ def _stage(profile: CaseProfile, stage: str) -> _OfSubject:
 
     def share(one: Subject) -> float | None:
         whole, rest = one.times.get(profile.metric), one.variants.get(stage)
-        return 100 * (1 - rest.median / whole.median) if whole and rest else None
+        if whole is None or rest is None or _overlap(whole, rest):
+            return None
+        return 100 * (1 - rest.median / whole.median)
 
     return share
+
+
+def _overlap(one: Time, other: Time) -> bool:
+    """Whether the quartiles of two times overlap."""
+    return one.low <= other.high and other.low <= one.high
+
+
+def _quartiles(time: Time) -> str:
+    return f"{digits(time.low * 1e6)} to {digits(time.high * 1e6)} us"
 
 
 def _stalled(name: str) -> _OfSubject:
@@ -315,6 +327,12 @@ def _notes(profile: CaseProfile) -> list[Note]:
             notes.append(Note("status", f"{name} is {one.status}: {one.reason}"))
         if one.without and one.without != one.reason:
             notes.append(Note("no-counters", f"{name}: {one.without}"))
+        whole = one.times.get(profile.metric)
+        for stage, rest in one.variants.items():
+            if whole and _overlap(whole, rest):
+                spreads = f"{_quartiles(whole)}, without it {_quartiles(rest)} (quartiles)"
+                said = f"{name}: what {stage} costs is not told apart from noise: {spreads}"
+                notes.append(Note("noise", said))
         for kernel in one.kernels if one.without else []:
             if kernel.seconds is not None:
                 took = f"{kernel.seconds * 1e6:.4g} us by torch's profiler"

@@ -1,7 +1,9 @@
 """A profile on a GPU, put together from what a launch and ncu said on an H200."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +17,7 @@ from flashbench.operations.case_document import decode_case
 from flashbench.profile import collect, model
 from flashbench.profile.target import Job
 from flashbench.profile.timing import Timed
+from flashbench.runfile import DeviceState
 
 GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
 CASE = parse_case("b1-h16-q4096-d128-bf16-full-cuda")
@@ -54,7 +57,9 @@ def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def profile(
     place: Path,
     *names: str,
+    case: Case = CASE,
     cold: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
     keep: Callable[[model.CaseProfile], None] = lambda profile: None,
 ) -> model.CaseProfile:
     """Of candidates by these names."""
@@ -66,11 +71,9 @@ def profile(
         samples=40,
         min_sample_seconds=None,
     )
-    how = collect.How(
-        cold=cold, seed=7, timeout=30, stem=place / "p", tell=lambda text: None, keep=keep
-    )
+    how = collect.How(cold=cold, seed=7, timeout=30, stem=place / "p", tell=tell, keep=keep)
     asked = [collect.ToProfile(msgspec.structs.replace(setup), name, name) for name in names]
-    return collect.collect(CASE, asked, how, ["flashbench", "profile"])
+    return collect.collect(case, asked, how, ["flashbench", "profile"])
 
 
 def test_times_counters_ceilings_and_reports(gpu: Path) -> None:
@@ -94,6 +97,26 @@ def test_the_call_under_ncu_is_that_of_the_launch(gpu: Path) -> None:
         (gpu / "p-flashbench.ncu-rep.job").read_bytes(), type=Job, dec_hook=decode_case
     )
     assert (job.case, job.seed, job.candidate, job.cold) == (CASE, 7, "flashbench", True)
+
+
+@pytest.mark.parametrize(("load", "told"), [(0.0, False), (1e4, True)])
+def test_a_busy_machine_is_told(
+    gpu: Path, monkeypatch: pytest.MonkeyPatch, load: float, told: bool
+) -> None:
+    """Once, as `run` does."""
+    before = collect.time_case
+
+    def timed(*given: Any) -> Timed:
+        return replace(before(*given), state=DeviceState(load_average=load))
+
+    monkeypatch.setattr(collect, "time_case", timed)
+    monkeypatch.setattr(collect, "_ceilings", lambda *_: None)
+    monkeypatch.setenv("PATH", str(gpu / "nothing"))  # no perf
+    lines: list[str] = []
+    profile(
+        gpu, "flashbench", "sdpa", case=parse_case("b1-h1-q16-d8-fp32-full-cpu"), tell=lines.append
+    )
+    assert sum("warning: this machine is busy" in line for line in lines) == told
 
 
 def test_copies_and_fills_are_kept_beside_counted_kernels(gpu: Path) -> None:

@@ -33,6 +33,7 @@ KERNEL = {
         (2e-4, {"instructions": 4e6}, "2.00 times the time, 0.40 times the instructions"),
         (0.5e-4, {"dram_read": 5e7, "dram_write": 0.0}, "0.50 times the time, half the bytes from "
          "and to memory"),
+        (4e-8, {}, "0.0004 times the time"),
         (1e-4, {"registers": 128, "conflicts": 1.2e6}, "same time, twice the registers"),
         (1e-4, {"conflicts": 0.0}, "same time, no more bank conflicts"),
     ],
@@ -69,7 +70,8 @@ def test_nothing_to_compare() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "said"), [(2.04, "twice"), (0.49, "half"), (3.14, "3.1 times"), (0.094, "0.09 times")]
+    ("ratio", "said"),
+    [(2.04, "twice"), (0.49, "half"), (3.14, "3.1 times"), (0.094, "0.094 times")],
 )
 def test_ratios_in_words(ratio: float, said: str) -> None:
     """As one says them."""

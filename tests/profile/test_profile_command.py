@@ -19,6 +19,7 @@ from stored_profiles import ceilings_of_this_cpu
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.profile import model
 from flashbench.revisions.own_files import is_ours
+from flashbench.views.profile import document
 
 GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
 CASE = "b1-h2-q64-d32-fp32-full-cpu"
@@ -80,17 +81,29 @@ def flashbench(place: Path) -> Flashbench:
 def test_variants_tell_what_stages_cost(place: Path, flashbench: Flashbench) -> None:
     """Where nothing counts: a call without a stage is timed, though its result is wrong."""
     text = (place / "mine.py").read_text()
-    text += (
-        "def half(q, k, v, is_causal=False):\n    return attention(q[:, :1], k[:, :1], v[:, :1])\n"
-    )
+    text += "def nothing(q, k, v, is_causal=False):\n    return q\n"
     (place / "mine.py").write_text(text)
-    variants = ["--variant", "head=mine:half", "--variant", "luck=mine:fails"]
+    variants = ["--variant", "all=mine:nothing", "--variant", "luck=mine:fails"]
     done = flashbench("profile", CASE, *MINE, *variants, "--format", "json")
     assert done.returncode == Exit.PASS, done.stderr
     (row,) = (one for one in json.loads(done.stdout)["rows"] if one["part"] == "stages")
-    assert row["counter"] == "head costs"
-    assert row["value_1"] < 100
+    assert row["counter"] == "all costs"
+    assert 0 < row["value_1"] < 100
     assert "warning: without luck: RuntimeError: not today" in done.stderr
+
+
+@pytest.mark.parametrize(("low", "told"), [(0.23e-3, False), (0.80e-3, True)])
+def test_a_stage_within_the_noise_has_no_share(low: float, told: bool) -> None:
+    """Where the quartiles of a call and of one without the stage overlap, they are said."""
+    found = model.load(GPU)
+    found.subjects = found.subjects[:1]
+    (one,) = found.subjects
+    one.times[found.metric] = model.Time(median=0.2e-3, low=0.15e-3, high=0.79e-3)
+    one.variants["softmax"] = model.Time(median=7.5e-3, low=low, high=16e-3)
+    shown = document(found)
+    assert told == any(row["part"].text == "stages" for row in shown.rows)
+    noise = [note.message for note in shown.notes if note.code == "noise"]
+    assert noise == [] if told else "150.0 to 790.0 us, without it 230.0 to 16000 us" in noise[0]
 
 
 def test_without_perf_floors_tell(place: Path, flashbench: Flashbench) -> None:
