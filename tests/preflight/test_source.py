@@ -78,13 +78,42 @@ def test_instantiation_for_a_type_that_text_does_not_tell(project: Repository) -
     assert _skipped(project.root) == {"explicit instantiations": said}
 
 
-def test_instantiation_by_an_alias(project: Repository) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "#ifdef WIDE\nusing real_t = float;\n#endif\n",
+        "using real_t = float;\ntemplate <typename real_t> struct Sum;\n",
+        "using real_t = float;\nstruct Wide { using real_t = double; };\n",
+        "using real_t = Traits<int>::type;\n",
+        "template <typename T> using real_t = float;\n",
+    ],
+)
+def test_instantiation_by_an_alias(project: Repository, text: str) -> None:
     """Only a compiler knows whether it is the one that is called: not called ok."""
+    project.edit("csrc/config.h", "constexpr int", f"{text}constexpr int")
     project.edit("csrc/forward.cu", "launch<at::BFloat16, 64>", "launch<real_t, 64>")
     project.commit("Instantiate an alias")
     assert _found(project.root) == []
     said = "csrc/bindings.cpp:7: csrc/forward.cu may instantiate launch<bf16, 64>"
     assert _skipped(project.root) == {"explicit instantiations": said}
+
+
+@pytest.mark.parametrize(
+    "text", ["using real_t = {};\n", "typedef {}\nreal_t;\n", "using real_t = {};\n" * 2]
+)
+def test_instantiation_by_an_alias_that_text_resolves(project: Repository, text: str) -> None:
+    """Of another header: an alias of the type that is called is it, one of another type is not."""
+    alias, other = (text.replace("{}", one) for one in ("at::BFloat16", "float"))
+    project.edit("csrc/config.h", "constexpr int", f"{alias}constexpr int")
+    project.edit("csrc/forward.cu", "launch<at::BFloat16, 64>", "launch<real_t, 64>")
+    project.commit("Instantiate an alias")
+    assert (_found(project.root), _skipped(project.root)) == ([], {})
+    project.edit("csrc/config.h", alias, other)
+    project.commit("Make it another type")
+    (finding,) = _found(project.root)
+    said = "calls launch<bf16, 64>, which csrc/forward.cu does not instantiate"
+    assert (finding.where, finding.found) == ("csrc/bindings.cpp:7", said)
 
 
 @pytest.mark.parametrize("text", UNCLEAR)

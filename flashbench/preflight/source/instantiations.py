@@ -10,6 +10,7 @@ from itertools import product
 from flashbench.builds.missing_symbol import last_angled
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
 from flashbench.preflight.fixes import edit
+from flashbench.preflight.source.aliases import resolved
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.cxx import HEADERS, UNITS, SourceText, split_arguments
 from flashbench.preflight.source.dispatch import dispatched
@@ -214,7 +215,7 @@ def _implicitly(tree: SourceTree, name: str, types: Types, files: list[str]) -> 
             for match in use.finditer(plain) if name in plain else ():
                 if "template" in _statement(plain, match.start()):
                     continue
-                if match[1] is None or _covers(_types(match[1]), types):
+                if match[1] is None or _covers(_types_in(tree, unit, match[1]), types):
                     return unit
     return None
 
@@ -240,7 +241,7 @@ def _may_be_elsewhere(tree: SourceTree, name: str) -> str:
 
 
 def _templates(tree: SourceTree) -> _Templates:
-    return _of_files((file, tree.read(file)) for file in (*tree.units, *tree.headers))
+    return _of_files(((file, tree.read(file)) for file in (*tree.units, *tree.headers)), tree)
 
 
 @lru_cache(maxsize=1)
@@ -248,18 +249,20 @@ def _removed_makers(tree: SourceTree) -> _Templates:
     return _of_files(removed_units(tree).items())
 
 
-def _of_files(sources: Iterable[tuple[str, SourceText]]) -> _Templates:
-    """Collect the templates, reading each file once."""
+def _of_files(
+    sources: Iterable[tuple[str, SourceText]], tree: SourceTree | None = None
+) -> _Templates:
+    """Collect the templates, reading each file once. tree: resolves the files' aliases."""
     found = _Templates()
     for file, source in sources:
         plain = source.plain
         for match in _HEADING.finditer(plain):
             if not plain.endswith(("extern ", "extern\n"), 0, match.start()):
-                _add(found, file, match[1].strip(), match[2])
+                _add(found, file, match[1].strip(), match[2], tree)
     return found
 
 
-def _add(found: _Templates, file: str, heading: str, end: str) -> None:
+def _add(found: _Templates, file: str, heading: str, end: str, tree: SourceTree | None) -> None:
     """Record `<typename T> void name(...)`, followed by ";" or "{", or `void name<T>(...)`."""
     is_special = heading.startswith("<")
     parameters, heading = _angled(heading)
@@ -277,9 +280,9 @@ def _add(found: _Templates, file: str, heading: str, end: str) -> None:
         if arguments is None:
             found.may_make[name] = file
         elif is_special and end == ";":
-            found.promised[name].add(_types(arguments))
+            found.promised[name].add(_types_in(tree, file, arguments))
         else:
-            found.made[name].append((file, _types(arguments)))
+            found.made[name].append((file, _types_in(tree, file, arguments)))
             if is_special:
                 found.special[name].add(file)
     elif arguments is None:
@@ -315,9 +318,10 @@ def _calls(tree: SourceTree, user: str, wanted: set[str]) -> Iterator[_Call]:
         if "template" in before or before.endswith((".", "->")) or _is_foreign(tree, before):
             continue
         asked = [_types(match[1])]
-        if not all(asked[0]) and (given := dispatched(tree, user, place)):
+        if not all(asked[0]) and (given := dispatched(tree, user, place)) is not None:
             texts = [one.strip() for one in split_arguments(match[1], _BRACKETS)]
-            asked = [_types(", ".join(one)) for one in product(*(given.get(t, [t]) for t in texts))]
+            chosen = product(*(given.get(one, [one]) for one in texts))
+            asked = [_types_in(tree, user, ", ".join(one)) for one in chosen]
         yield _Call(name, source.line_of(place), asked)
 
 
@@ -346,6 +350,15 @@ def _scopes(tree: SourceTree) -> frozenset[str]:
 def _covers(made: Types, types: Types) -> bool:
     """Whether an instantiation may be the one asked for; "" and deduced types may be any type."""
     return all(one in ("", asked) for one, asked in zip(made, types, strict=False))
+
+
+def _types_in(tree: SourceTree | None, file: str, arguments: str) -> Types:
+    """`_types` of arguments in a file, with its aliases resolved."""
+    types = _types(arguments)
+    if tree is None or all(types):
+        return types
+    texts = (one.strip() for one in split_arguments(arguments, _BRACKETS))
+    return _types(",".join(resolved(tree, file, text) for text in texts))
 
 
 def _types(arguments: str) -> Types:
