@@ -45,8 +45,17 @@ def macro_after_a_constant_function(project: Repository) -> None:
     )
 
 
+def reads_what_may_be_absent(project: Repository) -> None:
+    """A function of setup.py that looks before it reads."""
+    read = "def read(path):\n    if not os.path.exists(path):\n        return ''\n"
+    text = (project.root / "setup.py").read_text()
+    call = "    return open(path).read()\n\n\nLOCAL = read('local_flags.txt')\n"
+    project.write("setup.py", f"import os\n\n{read}{call}{text}")
+
+
 CONDITIONS: list[Callable[[Repository], None]] = [
     included_if_it_is_there,
     left_out_for_good,
     macro_after_a_constant_function,
+    reads_what_may_be_absent,
 ]

@@ -159,6 +159,10 @@ def beside_a_macro_that_quotes(project: Repository) -> None:
     _api("", "from flash._C import forward, backward")(project)
 
 
+_HELPER = (
+    "HERE = pathlib.Path(__file__).resolve().parent\ndef _read(path):\n"
+    "    return pathlib.Path(path).read_text()\n_read(HERE / 'setup.py')\n"
+)
 _NOWHERE = "a link to /opt/kernels/shared, which does not exist"
 READS: dict[Plant, tuple[str, str, str]] = {
     _linked("csrc/config.h"): ("missing headers", "csrc/forward.h:2", _NOWHERE),
@@ -181,6 +185,16 @@ READS: dict[Plant, tuple[str, str, str]] = {
         "files in git",
         "setup.py:5",
         "needs tools: no such folder, removed by commit",
+    ),
+    _script("read_by_helper", f"{_HELPER}_read(HERE / 'tools/flags.txt')"): (
+        "files in git",
+        "setup.py:9",
+        "needs tools: no such folder, removed by commit",
+    ),
+    _script("read_by_helper_misspelt", f"{_HELPER}_read(path=HERE / 'csrc/forwrad.h')"): (
+        "files in git",
+        "setup.py:9",
+        "needs csrc/forwrad.h: no such file, never in git",
     ),
     _api("attribute", "from flash import _C\nbackward = _C.backward"): (
         "called names",

@@ -41,6 +41,8 @@ from flashbench.revisions.project import TABLE, Project, parse
 _BUILD = f"pyproject.toml {TABLE} build"
 _MESON = re.compile(r"\b(?:subdir\s*\(\s*|configure_file\s*\(\s*input\s*:\s*)['\"]([\w./-]+)['\"]")
 _READS = re.compile(r"\b(?:open|read_text|read_bytes|run_path|spec_from_file_location)\s*\(")
+_PATHS = ("str", "Path", "pathlib.Path", "os.fspath")  # a path, as another type
+_LOOKS = ("exists", "is_file", "isfile")
 _WRITES = re.compile(r"add_custom_command|execute_process|externalproject_add|fetchcontent_\w+")
 _FILE_WRITES = ("WRITE", "APPEND", "GENERATE", "COPY", "DOWNLOAD", "RENAME", "CONFIGURE")
 
@@ -225,7 +227,22 @@ def _of_python(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
 
 
 def _read_path(script: SetupScript, call: ast.Call) -> str:
-    """The file below the project that a call reads; "" if it reads none, or text does not tell."""
+    """The file below the project that a call reads, itself or through a function of the script;
+    "" if it reads none, or text does not tell."""
+    place = _read_place(call) or _read_by_function(script, call)
+    if isinstance(place, ast.Name) and any(
+        _looks(one) and place.id in [given.arg for given in one.args.args]
+        for one in script.functions_around(place.lineno)
+    ):
+        return ""
+    texts = script.values(place) if place is not None else ()
+    path = texts[0].text if len(texts) == 1 and texts[0].sure else ANY
+    literal = re.fullmatch(r"\w[\w./+-]*\.\w+|\w+", path) is not None
+    return path if literal and ".." not in path else ""
+
+
+def _read_place(call: ast.Call) -> ast.expr | None:
+    """The path in a call that reads a file; None in others."""
     last = dotted(call.func).rpartition(".")[2] or getattr(call.func, "attr", "")
     place = next(iter(call.args), None)
     if last in ("read_text", "read_bytes") and isinstance(call.func, ast.Attribute):
@@ -235,15 +252,31 @@ def _read_path(script: SetupScript, call: ast.Call) -> str:
     elif last == "open" and isinstance(call.func, ast.Attribute) and call.func.attr == "open":
         place = place if dotted(call.func) in ("io.open", "codecs.open") else None
     elif last not in ("open", "run_path"):
-        return ""
+        return None
     mode = call.args[1] if last == "open" and len(call.args) > 1 else None
     mode = next((one.value for one in call.keywords if one.arg == "mode"), mode)
-    if mode is not None and not (isinstance(mode, ast.Constant) and "r" in str(mode.value)):
-        return ""
-    texts = script.values(place) if place is not None else ()
-    path = texts[0].text if len(texts) == 1 and texts[0].sure else ANY
-    literal = re.fullmatch(r"\w[\w./+-]*\.\w+|\w+", path) is not None
-    return path if literal and ".." not in path else ""
+    reads = mode is None or (isinstance(mode, ast.Constant) and "r" in str(mode.value))
+    return place if reads else None
+
+
+def _read_by_function(script: SetupScript, call: ast.Call) -> ast.expr | None:
+    """The argument of a call that a function of the script takes as the path of a file it reads."""
+    for function in script.functions(dotted(call.func)):
+        given = {one.arg: value for one, value in zip(function.args.args, call.args, strict=False)}
+        given |= {one.arg: one.value for one in call.keywords if one.arg}
+        for node in ast.walk(function):
+            place = _read_place(node) if isinstance(node, ast.Call) else None
+            if isinstance(place, ast.Call) and dotted(place.func) in _PATHS and place.args:
+                place = place.args[0]
+            if isinstance(place, ast.Name) and place.id in given:
+                optional = is_optional(script.text, place.lineno, also=())
+                return None if optional or _looks(function) else given[place.id]
+    return None
+
+
+def _looks(function: ast.FunctionDef) -> bool:
+    """Whether a function asks if a file is there."""
+    return any(getattr(one, "attr", "") in _LOOKS for one in ast.walk(function))
 
 
 def _may_write(text: str, path: str) -> bool:

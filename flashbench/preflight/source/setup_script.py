@@ -92,6 +92,15 @@ class SetupScript:
         """Texts that an expression of the script may have."""
         return self._value(node)
 
+    def functions(self, name: str) -> list[ast.FunctionDef]:
+        """The functions of the script with this name."""
+        return self._functions.get(name, [])
+
+    def functions_around(self, line: int) -> list[ast.FunctionDef]:
+        """The functions of the script that a line is in."""
+        functions = (one for same in self._functions.values() for one in same)
+        return [one for one in functions if one.lineno <= line <= (one.end_lineno or 0)]
+
     def _call(self, node: ast.Call, parameters: dict[str, list[str]]) -> None:
         self._sources += [one.value for one in node.keywords if one.arg == "sources"]
         self._folders += [one.value for one in node.keywords if one.arg == "include_dirs"]
