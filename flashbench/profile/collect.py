@@ -13,6 +13,7 @@ import msgspec
 from flashbench import __version__, machine
 from flashbench.case import Case
 from flashbench.cost.money import DevicePrice
+from flashbench.cost.spent import has_result
 from flashbench.errors import NotMeasuredError
 from flashbench.measuring.advice import busy
 from flashbench.measuring.protocol import Inspected, Setup
@@ -53,17 +54,15 @@ class How:
 
 def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]) -> CaseProfile:
     """Profile every candidate; a failure is recorded with its reason and affects no other. Kept
-    after each step, so that no end of the process loses what it measured.
+    after each step, so that no end of the process loses what it measured; what an early end cost is
+    told.
 
     Raises NotMeasuredError if the first cannot be called at all.
     """
-    began = monotonic()
-    tool = _tool(case.device)
     profile = CaseProfile(
         flashbench=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
-        tool=tool.name,
         case=case,
         cold=how.cold,
         subjects=[],
@@ -71,11 +70,39 @@ def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]
     if how.rate is not None:
         profile.hourly_rate, profile.currency = how.rate.hourly, how.rate.currency
         profile.price = how.rate.source
+    account = _Account(profile)
+    try:
+        _fill(profile, asked, how, account)
+    except BaseException:  # also Ctrl-C: it is paid for
+        account.ended(result=False)
+        if not profile.subjects:
+            profile.lost_seconds = profile.device_seconds
+        how.tell(profile.spent.line)
+        if profile.subjects:
+            how.keep(profile)
+        raise
+    return profile
 
-    def keep() -> None:
-        profile.device_seconds = round(monotonic() - began, 3)
-        how.keep(profile)
 
+class _Account:
+    """Keeps the seconds of a profile's steps, from now on."""
+
+    def __init__(self, profile: CaseProfile) -> None:
+        self._profile = profile
+        self._began = self._step = monotonic()
+
+    def ended(self, *, result: bool = True) -> None:
+        """A step has ended, with or without a result."""
+        now = monotonic()
+        self._profile.device_seconds = round(now - self._began, 3)
+        if not result:
+            self._profile.lost_seconds = round(self._profile.lost_seconds + now - self._step, 3)
+        self._step = now
+
+
+def _fill(profile: CaseProfile, asked: Sequence[ToProfile], how: How, account: _Account) -> None:
+    case, tool = profile.case, _tool(profile.case.device)
+    profile.tool = tool.name
     for one in asked:
         how.tell(f"{one.label}: timing one launch")
         try:
@@ -83,6 +110,7 @@ def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]
         except NotMeasuredError as error:
             if not profile.subjects:
                 raise
+            account.ended(result=False)
             profile.subjects.append(_failed(one, str(error)))
             continue
         subject = _timed(one, timed, tool)
@@ -90,14 +118,15 @@ def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]
             raise NotMeasuredError(f"{one.label}: {subject.status}: {subject.reason}")
         if not profile.subjects and (warning := busy(case, timed.environment, timed.state)):
             how.tell(warning)
+        account.ended(result=has_result(timed.result))
         profile.environment = timed.environment
         profile.subjects.append(subject)
-        keep()
-        _explain(subject, case, one, tool, how)
-        keep()
+        how.keep(profile)
+        _explain(subject, case, one, tool, how, account)
+        how.keep(profile)
     profile.ceilings = _ceilings(profile.environment, case.device, how.tell)
-    keep()
-    return profile
+    account.ended(result=profile.ceilings is not None)
+    how.keep(profile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,24 +168,30 @@ def _timed(one: ToProfile, timed: Timed, tool: _Tool) -> Subject:
     )
 
 
-def _explain(subject: Subject, case: Case, one: ToProfile, tool: _Tool, how: How) -> None:
+def _explain(
+    subject: Subject, case: Case, one: ToProfile, tool: _Tool, how: How, account: _Account
+) -> None:
     """Add the counters of one more call, if available, else the times of variants."""
-    subject.without = tool.without
+    without = tool.without
     if subject.status not in _HAS_A_CALL:
-        subject.without = subject.reason
+        without = subject.reason
     elif tool.path:
         how.tell(f"{one.label}: {tool.name} on one call")
         try:
-            _count(subject, case, one, tool, how)
+            without = _count(subject, case, one, tool, how)
+            account.ended()
         except NotMeasuredError as error:
-            subject.without = str(error)
-    if subject.without and subject.times:
-        subject.variants = _variants(case, one, how)
+            account.ended(result=False)
+            without = str(error)
+    subject.without = without
+    if without and subject.times:
+        _add_variants(subject, case, one, how, account)
 
 
-def _variants(case: Case, one: ToProfile, how: How) -> dict[str, Time]:
+def _add_variants(
+    subject: Subject, case: Case, one: ToProfile, how: How, account: _Account
+) -> None:
     """The time of a call without each stage, in its own launch; results are not checked."""
-    found = {}
     for variant in one.variants:
         how.tell(f"{one.label} without {variant.name}: timing one launch")
         roots = one.setup.import_roots
@@ -165,17 +200,19 @@ def _variants(case: Case, one: ToProfile, how: How) -> dict[str, Time]:
         try:
             timed = time_case(setup, variant.name, case, how.seed, how.timeout, checked=False)
         except NotMeasuredError as error:
+            account.ended(result=False)
             how.tell(f"warning: {error}")
             continue
+        account.ended(result=has_result(timed.result))
         if timed.result.status != "ok":
             how.tell(f"warning: without {variant.name}: {timed.result.reason}")
         for time in _times(timed.result).values():  # of the one metric
-            found[variant.name] = time
-    return found
+            subject.variants[variant.name] = time
 
 
-def _count(subject: Subject, case: Case, one: ToProfile, tool: _Tool, how: How) -> None:
-    """Add the counters of one call to the subject. Raises NotMeasuredError."""
+def _count(subject: Subject, case: Case, one: ToProfile, tool: _Tool, how: How) -> str:
+    """Add the counters of one call to the subject; why some are missing, or "". Raises
+    NotMeasuredError."""
     with tempfile.TemporaryDirectory(prefix="flashbench-profile-") as name:
         folder = Path(name)
         copies = folder / "copies"
@@ -187,10 +224,9 @@ def _count(subject: Subject, case: Case, one: ToProfile, tool: _Tool, how: How) 
         )
         target.write(job, file)
         if case.device == "cpu":
-            subject.counters, subject.without = perf.collect(
-                tool.path, target.command(file), how.timeout
-            )
-            return
+            command = target.command(file)
+            subject.counters, without = perf.collect(tool.path, command, how.timeout)
+            return without
         safe = "".join(c if c.isalnum() or c in "._-" else "-" for c in one.label)
         report = how.stem.with_name(f"{how.stem.name}-{safe}.ncu-rep")
         text = ncu.collect(
@@ -203,6 +239,7 @@ def _count(subject: Subject, case: Case, one: ToProfile, tool: _Tool, how: How) 
     # ncu counts only kernels; copies and fills between them keep torch's profiler's times.
     others = [one for one in subject.kernels if one.name.startswith(("Memset", "Memcpy"))]
     subject.kernels = [*counted, *others]
+    return ""
 
 
 def _counted(row: KernelRow) -> CountedKernel:

@@ -74,7 +74,8 @@ class Subject(msgspec.Struct, kw_only=True):
 
 class CaseProfile(msgspec.Struct, kw_only=True):
     """The document. subjects: the candidate, then its opponent. cold: with an empty L2 cache.
-    device_seconds: that all of it took; hourly_rate, currency, price: as in a run file."""
+    device_seconds: that all of it took; lost_seconds: of steps without a result; hourly_rate,
+    currency, price: as in a run file."""
 
     format: str = FORMAT
     version: int = VERSION
@@ -88,6 +89,7 @@ class CaseProfile(msgspec.Struct, kw_only=True):
     ceilings: Ceilings | None = None
     subjects: list[Subject]
     device_seconds: float = 0.0
+    lost_seconds: float = 0.0
     hourly_rate: float | None = None
     currency: str = ""
     price: str = ""
@@ -98,7 +100,7 @@ class CaseProfile(msgspec.Struct, kw_only=True):
         rate = None
         if self.hourly_rate is not None:
             rate = DevicePrice(self.hourly_rate, self.currency, self.price)
-        return Spent(self.device_seconds, rate=rate)
+        return Spent(self.device_seconds, self.lost_seconds, rate=rate)
 
     @property
     def metric(self) -> str:
@@ -149,7 +151,7 @@ def load(path: Path) -> CaseProfile:
 
 
 def _numbers(profile: CaseProfile) -> list[float]:
-    found = [profile.device_seconds, profile.hourly_rate or 0.0]
+    found = [profile.device_seconds, profile.lost_seconds, profile.hourly_rate or 0.0]
     for subject in profile.subjects:
         found += [*subject.counters.values()]
         for kernel in subject.kernels:

@@ -1,5 +1,7 @@
 """A profile on a GPU, put together from what a launch and ncu said on an H200."""
 
+import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -158,3 +160,25 @@ def test_every_step_is_kept(gpu: Path) -> None:
         (2, "", False),
         (2, "", True),
     ]
+
+
+@pytest.mark.parametrize("during", ["time_case", "_count"])
+def test_an_interrupted_step_is_paid_for(
+    gpu: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], during: str
+) -> None:
+    """The step that Ctrl-C cuts counts, without a result; the rest is kept with its reason."""
+    kept: list[model.CaseProfile] = []
+
+    def cut(*arguments: object) -> None:
+        time.sleep(0.06)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(collect, during, cut)
+    with pytest.raises(KeyboardInterrupt):
+        profile(gpu, "flashbench", keep=kept.append, tell=print)
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r"device time \d\.\d s; without a result \d\.\d s", said)
+    assert bool(kept) == (during == "_count")
+    for one in kept[-1:]:
+        assert 0.06 <= one.lost_seconds < one.device_seconds
+        assert one.subjects[0].without == "the profile ended before that"

@@ -134,6 +134,7 @@ def test_ended_while_it_measures_ceilings(place: Path, flashbench: Flashbench) -
     _, errors = command.communicate(30)
     assert command.returncode == Exit.NOT_MEASURED
     assert "interrupted; what was measured is in p.json" in errors
+    assert "flashbench: device time " in errors
     done = flashbench("profile", "p.json")
     assert done.returncode == Exit.PASS
     assert "eager wall time" in done.stdout
@@ -203,6 +204,8 @@ def test_errors(flashbench: Flashbench, arguments: list[str], code: Exit, said: 
     done = flashbench("profile", CASE, *arguments)
     assert done.returncode == code
     assert said in done.stderr.splitlines()[-1]
+    # Only what was launched cost something, and has no result.
+    assert ("s; without a result " in done.stderr) == (code == Exit.NOT_MEASURED)
     assert done.stdout == ""
 
 
