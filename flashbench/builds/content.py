@@ -8,13 +8,11 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+UNITS = (".cpp", ".cc", ".cxx", ".c", ".cu")
+HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc")
 # What only builds read, so it counts wherever it lies: an include or a makefile's pattern reaches
 # further than the `sources` that a project names.
-BUILD_SUFFIXES = (
-    *(".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc"),
-    *(".c", ".cc", ".cpp", ".cxx", ".cu", ".s", ".S", ".pyx", ".pxd", ".f90"),
-    *(".cmake", ".mk", ".in"),
-)
+BUILD_SUFFIXES = (*HEADERS, *UNITS, ".s", ".S", ".pyx", ".pxd", ".f90", ".cmake", ".mk", ".in")
 
 
 def content_hash(root: Path, paths: Sequence[str] = ()) -> str:

@@ -7,10 +7,11 @@ import os
 import re
 from pathlib import Path
 
+from flashbench.builds.content import UNITS
+
 _SYMBOL = re.compile(
     r"undefined symbol: (?P<loader>.+)|undefined reference to [`'](?P<linker>[^']+)'"
 )
-_UNITS = (".cpp", ".cc", ".cxx", ".c", ".cu")
 _HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
 _HELD = ("should hold it", "declared in ")  # in each line of `should_have_held`
 _LARGEST = 2_000_000  # bytes read from a source file
@@ -76,7 +77,7 @@ def _names_units(log: str) -> bool:
     """Whether a log names compiled units in commands or progress lines. Diagnostics, with ":" or
     "(" after the name, do not count, because any log has them."""
     return any(
-        re.sub(r"\.(o|obj)$", "", found[0]).endswith(_UNITS)
+        re.sub(r"\.(o|obj)$", "", found[0]).endswith(UNITS)
         and not log.startswith((":", "("), found.end())
         for found in re.finditer(r"[\w.+-]+", log)
     )
@@ -135,7 +136,7 @@ def _sources(checkout: Path) -> list[Path]:
         names[:] = sorted(name for name in names if not name.startswith("."))
         for name in sorted(files):
             path = Path(directory) / name
-            if path.suffix not in (*_UNITS, *_HEADERS) or path.is_symlink():
+            if path.suffix not in (*UNITS, *_HEADERS) or path.is_symlink():
                 continue
             if path.stat().st_size <= _LARGEST:
                 found.append(path)

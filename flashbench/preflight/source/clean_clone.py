@@ -9,9 +9,9 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from flashbench.builds.content import HEADERS, UNITS
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
 from flashbench.preflight.source.compiled import build_of
-from flashbench.preflight.source.cxx import HEADERS, UNITS
 from flashbench.preflight.source.functions import functions_of
 from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.in_git import absent_from_clone, how_to_get, outermost_untracked

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
+from flashbench.builds.content import UNITS
 from flashbench.preflight.source.cmake import cmake_file, evaluated, is_cmake, path_of
-from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.references import broken_files, missing_references
 from flashbench.preflight.source.setup_script import ANY, STAR, UNREADABLE, script_of

@@ -8,9 +8,6 @@ from functools import cached_property
 
 from flashbench.preflight.source.lines import line_of
 
-UNITS = (".cpp", ".cc", ".cxx", ".c", ".cu")
-HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc")
-
 # A comment, or a literal in which "//" is no comment. Raw strings come first: they hold quotes.
 # Patterns here and in other modules begin with a plain character and look behind for what must
 # precede it: the engine then skips to that character, ten times as fast.

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 
+from flashbench.builds.content import HEADERS, UNITS
 from flashbench.builds.missing_symbol import last_angled
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
 from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.aliases import resolved
 from flashbench.preflight.source.compiled import build_of
-from flashbench.preflight.source.cxx import HEADERS, UNITS, SourceText, split_arguments
+from flashbench.preflight.source.cxx import SourceText, split_arguments
 from flashbench.preflight.source.dispatch import dispatched
 from flashbench.preflight.source.functions import functions_of, macro_with
 from flashbench.preflight.source.generated import written_by_a_generator

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from flashbench.builds.content import UNITS
 from flashbench.preflight.fixes import edit, replace
 from flashbench.preflight.source.cmake import base_of, cmake_file, evaluated, is_cmake
-from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
 from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from flashbench.preflight.source.cxx import UNITS
+from flashbench.builds.content import UNITS
 from flashbench.preflight.source.setup_script import ANY
 from flashbench.preflight.source.tree import SourceTree
 

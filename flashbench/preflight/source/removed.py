@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from functools import lru_cache
 
-from flashbench.preflight.source.cxx import UNITS, SourceText
+from flashbench.builds.content import UNITS
+from flashbench.preflight.source.cxx import SourceText
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from flashbench.builds.content import UNITS
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
 from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.compiled import build_of
-from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.functions import (
     Declaration,
     Definition,

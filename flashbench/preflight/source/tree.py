@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from flashbench.builds.content import HEADERS, UNITS
 from flashbench.errors import NotMeasuredError
-from flashbench.preflight.source.cxx import HEADERS, UNITS, SourceText
+from flashbench.preflight.source.cxx import SourceText
 from flashbench.pyproject import up_to_repository
 from flashbench.revisions import git
 

@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from flashbench.builds.content import UNITS
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
 from flashbench.preflight.fixes import edit, replace
 from flashbench.preflight.source.absent_folders import absent_folders
 from flashbench.preflight.source.cmake import base_of
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.conflicts import conflict_line
-from flashbench.preflight.source.cxx import UNITS
 from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.headers import needed_folders
 from flashbench.preflight.source.in_git import (
