@@ -23,6 +23,7 @@ from flashbench.runfile import (
     Settings,
     Timing,
 )
+from flashbench.verdict import Outcome, Verdict
 
 
 def make_cases(
@@ -127,3 +128,22 @@ def make_pair(rng: np.random.Generator, **settings: Any) -> RunFile:
     run = make_run(rng, candidate="B", backends=["A"], **settings)
     run.pair = Pair(old="A", new="B", tolerance=0.01, confidence=0.95)
     return run
+
+
+def small_run(seed: int, **options: object) -> RunFile:
+    """Three cases of twelve launches, or as asked."""
+    defaults: dict[str, object] = {"cases": make_cases(3), "launches": 12, "samples": 4}
+    return make_run(np.random.default_rng(seed), **(defaults | options))  # type: ignore[arg-type]
+
+
+def outcomes_of(verdicts: Sequence[Verdict]) -> list[Outcome]:
+    return [verdict.outcome for verdict in verdicts]
+
+
+# The verdict of a ratio's inverse; the others stay.
+TURNED = {
+    Outcome.FASTER: Outcome.SLOWER,
+    Outcome.SLOWER: Outcome.FASTER,
+    Outcome.PERHAPS_FASTER: Outcome.PERHAPS_SLOWER,
+    Outcome.PERHAPS_SLOWER: Outcome.PERHAPS_FASTER,
+}

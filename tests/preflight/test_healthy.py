@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from preflight.healthy import HEALTHY, called_in_bindings, setup_in_a_folder
+from preflight.healthy import HEALTHY, called_in_bindings
+from preflight.healthy_builds import HEALTHY_BUILDS, setup_in_a_folder
 from preflight.healthy_conditions import CONDITIONS
 from preflight.kernel_project import add_submodule, kernel_project
 from preflight.planted_defines import HEALTHY_DEFINES
@@ -21,6 +22,7 @@ from flashbench.preflight import run
     "write",
     [
         *HEALTHY,
+        *HEALTHY_BUILDS,
         *CONDITIONS,
         *FOUND_ELSEWHERE,
         *HEALTHY_MAKE,
