@@ -65,7 +65,11 @@ def test_what_is_printed(folder: Path) -> None:
     assert printed.count(": bound by ") == 2
     assert "sdpa:flash against sdpa:efficient: " in printed
     assert printed.count("roofline: ") == 2
-    assert (folder / "p.svg").read_text().count("<circle") >= 4
+    drawn = (folder / "p.svg").read_text()
+    for number, subject in enumerate(model.load(folder / "p.json").subjects):
+        assert f'class="o{number}"' in drawn, "what has to be moved, an open mark"
+        # A filled one stands in the legend, and one for what is moved, which needs ncu.
+        assert drawn.count(f'class="s{number}"') == 2 - bool(subject.without)
 
 
 def test_without_ncu_timing_tells(tmp_path: Path, folder: Path) -> None:
