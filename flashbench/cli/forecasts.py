@@ -18,7 +18,7 @@ from flashbench.cli.measuring import (
     rate_of,
 )
 from flashbench.cost import store
-from flashbench.cost.estimate import Seconds, Work, slowest_share
+from flashbench.cost.estimate import Seconds, Work, slowest_share, starts_seconds
 from flashbench.cost.forecast import Forecast, Part, measuring_parts, parts_until_decided, source
 from flashbench.cost.known import Experience, experience
 from flashbench.cost.money import Money
@@ -76,6 +76,7 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
         min_sample_seconds=plan.min_sample_seconds,
         metrics=len(metrics_of(device)),
         first=done == 0,
+        fresh=launches if options["workers"] == "fresh" else 1,
     )
     known = _known(device, options)
     found = _forecast("run", work, known, plan, options)
@@ -245,6 +246,7 @@ def _paired(
         min_sample_seconds=plan.min_sample_seconds,
         metrics=metrics,
         processes=processes,
+        fresh=options["launches"] if options["workers"] == "fresh" else 1,
     )
 
 
@@ -298,9 +300,8 @@ def _share(found: Forecast, count: int, work: Work, known: Experience) -> None:
     dealt = [str(one) for one in shards(work, known, count)]
     shares = [cases_of_shard(work.cases, one) for one in dealt]
     found.wall_device = Seconds.about(slowest_share(shares, work, known), spread)
-    more = (count - 1) * work.launches
-    starts = Seconds.about(more * known.start(1, work.candidates), spread)
-    found.parts.append(Part("starts on the others", more, starts))
+    more = Seconds.about((count - 1) * starts_seconds(work, known), spread)
+    found.parts.append(Part("starts on the others", (count - 1) * work.launches, more))
     words = f"{count} share the cases, like this machine; each starts every launch"
     found.sources.append(("shared", words))
     found.shards, found.shares = dealt, shares

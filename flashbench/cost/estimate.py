@@ -64,6 +64,20 @@ class Around:
     first: float
 
 
+@dataclass(frozen=True)
+class Start:
+    """The seconds until a launch can measure. first: of workers that nothing was started before;
+    later: of those forked from what the first started."""
+
+    first: float
+    later: float
+
+    def seconds(self, launches: float, fresh: float) -> float:
+        """Of all these launches, of which at most `fresh` start workers anew."""
+        fresh = min(fresh, launches)
+        return fresh * self.first + (launches - fresh) * self.later
+
+
 class Known(Protocol):
     """Known or guessed times of a machine. A spec is that of a `Candidate`."""
 
@@ -71,15 +85,16 @@ class Known(Protocol):
 
     def around(self, case: Case) -> Around: ...
 
-    def start(self, processes: int, candidates: Sequence[str]) -> float:
-        """Seconds until a launch with this many processes, which import these, can measure."""
+    def start(self, processes: int, candidates: Sequence[str]) -> Start:
+        """Of a launch with this many processes, which import these."""
         ...
 
 
 @dataclass(frozen=True)
 class Work:
     """Equal launches. candidates: the specs of all processes of a launch; metrics: how many are
-    measured; first: whether they include the run's first launch."""
+    measured; first: whether they include the run's first launch; fresh: how many launches start
+    workers anew, at most: one of each command, or all that are not forked."""
 
     cases: Sequence[Case]
     candidates: Sequence[str]
@@ -89,6 +104,7 @@ class Work:
     metrics: int = 1
     processes: int = 1
     first: bool = True
+    fresh: int = 1
 
 
 def case_seconds(work: Work, case: Case, known: Known) -> float:
@@ -112,10 +128,9 @@ def first_seconds(work: Work, case: Case, known: Known) -> float:
     return known.around(case).first * work.processes
 
 
-def launch_seconds(work: Work, known: Known) -> float:
-    """The seconds of any launch except the first."""
-    cases = sum(case_seconds(work, case, known) for case in work.cases)
-    return known.start(work.processes, work.candidates) + cases if work.cases else 0.0
+def starts_seconds(work: Work, known: Known) -> float:
+    """The seconds of the starts of all launches."""
+    return known.start(work.processes, work.candidates).seconds(work.launches, work.fresh)
 
 
 def total_seconds(work: Work, known: Known) -> float:
@@ -123,16 +138,16 @@ def total_seconds(work: Work, known: Known) -> float:
     if not work.cases or not work.launches:
         return 0.0
     first = sum(first_seconds(work, case, known) for case in work.cases) if work.first else 0.0
-    return work.launches * launch_seconds(work, known) + first
+    cases = sum(case_seconds(work, case, known) for case in work.cases)
+    return starts_seconds(work, known) + work.launches * cases + first
 
 
 def launches_within(budget: float, work: Work, known: Known) -> int:
     """How many whole launches of all cases a budget of device seconds pays for."""
-    first = sum(first_seconds(work, case, known) for case in work.cases) if work.first else 0.0
-    each = launch_seconds(work, known)
-    if not each or first > budget:
+    one, two = (total_seconds(replace(work, launches=count), known) for count in (1, 2))
+    if not one or one > budget + 1e-9:
         return 0
-    return min(work.launches, int((budget - first) / each + 1e-9))
+    return min(work.launches, 1 + int((budget - one) / (two - one) + 1e-9))
 
 
 def cases_within(budget: float, work: Work, known: Known) -> list[Case]:
@@ -143,7 +158,7 @@ def cases_within(budget: float, work: Work, known: Known) -> list[Case]:
         + (first_seconds(work, case, known) if work.first else 0.0)
         for case in work.cases
     }
-    left = budget - work.launches * known.start(work.processes, work.candidates)
+    left = budget - starts_seconds(work, known)
     chosen: set[Case] = set()
     for case in sorted(cost, key=lambda one: (cost[one], one.id)):
         if cost[case] > left:

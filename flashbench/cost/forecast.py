@@ -1,5 +1,6 @@
 """Forecast of a whole command: its parts, their sources, and what a budget buys."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from flashbench.case import Case
@@ -11,8 +12,9 @@ from flashbench.cost.estimate import (
     cases_within,
     first_seconds,
     launches_within,
+    starts_seconds,
 )
-from flashbench.cost.known import Basis, Experience
+from flashbench.cost.known import LEAST_START, Basis, Experience
 from flashbench.cost.money import DevicePrice
 
 # The command's own seconds, beside builds and workers: to start, judge and write.
@@ -102,9 +104,25 @@ class Forecast:
             return False
         if self.known is None or self.work is None:
             return self.left <= 0
-        named = self.work.processes, self.work.candidates
-        start = self.known.shortest_start(*named) or self.known.start(*named)
+        start = self._shortest_start or self.known.start(*self._workers).first
         return self.left / max(1, len(self.shares)) <= start
+
+    @property
+    def begins_nothing(self) -> bool:
+        """Whether the command refuses the budget before it builds or starts anything."""
+        if self.budget_seconds is None or self._shortest_start is None:
+            return False
+        share = self.budget_seconds / max(1, len(self.shares))
+        return share < LEAST_START * self._shortest_start
+
+    @property
+    def _workers(self) -> tuple[int, Sequence[str]]:
+        """Processes of a launch, and the specs of their candidates."""
+        return (self.work.processes, self.work.candidates) if self.work else (1, [])
+
+    @property
+    def _shortest_start(self) -> float | None:
+        return self.known.shortest_start(*self._workers) if self.known else None
 
     def launches_that_fit(self) -> int | None:
         """Launches of all cases that fit the budget; None if unknown."""
@@ -127,9 +145,8 @@ def measuring_parts(work: Work, known: Experience) -> list[Part]:
         return []
     cases = sum(case_seconds(work, case, known) for case in work.cases)
     count = work.launches * work.processes
-    start = known.start(work.processes, work.candidates)
     parts = [
-        Part("starts of workers", count, Seconds.about(work.launches * start, spread)),
+        Part("starts of workers", count, Seconds.about(starts_seconds(work, known), spread)),
         Part(
             "cases", work.launches * len(work.cases), Seconds.about(work.launches * cases, spread)
         ),
@@ -153,7 +170,10 @@ def parts_until_decided(
     longest = Seconds(
         *(max((getattr(c, end) for c in counts), default=0.0) for end in ("low", "likely", "high"))
     )
-    starts = longest * known.start(work.processes, work.candidates)
+    start = known.start(work.processes, work.candidates)
+    starts = Seconds(
+        *(start.seconds(n, work.fresh) for n in (longest.low, longest.likely, longest.high))
+    )
     first = sum(first_seconds(work, case, known) for case in work.cases)
     parts = [
         Part("starts of workers", longest.likely * work.processes, starts.spread(*spread)),

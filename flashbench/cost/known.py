@@ -12,8 +12,8 @@ from statistics import median
 from flashbench.case import Case
 from flashbench.cost import store
 from flashbench.cost.decision import launches_until_decided, spread_factor
-from flashbench.cost.estimate import Around, Seconds, Speed, Work, total_seconds
-from flashbench.cost.store import CaseCost, MachineCosts, first_key, start_key
+from flashbench.cost.estimate import Around, Seconds, Speed, Start, Work, total_seconds
+from flashbench.cost.store import CaseCost, MachineCosts, start_key
 from flashbench.errors import InvalidInputError
 from flashbench.machine import name_of
 from flashbench.operations import parse_case
@@ -33,16 +33,20 @@ _RANGES = {Basis.KNOWN: (0.65, 1.6), Basis.NEAR: (0.5, 2.0), Basis.GUESS: (0.3, 
 _NARROWEST = (0.9, 1.1)
 _ENOUGH = 5  # runs
 
-# Guesses, deliberately round: operations per second, seconds of an almost empty call, of a launch's
-# start, of the overhead of a turn at the clock.
+# Guesses, deliberately round: operations per second, seconds of an almost empty call, of the starts
+# of launches, of the overhead of a turn at the clock.
 _FLOPS = {"cpu": 3e10, "cuda": 5e13}
 _SLOWEST_FLOPS = {"cpu": 1e9, "cuda": 1e12}
 _CALL = {"cpu": 1e-5, "cuda": 1e-5}
-_START = {"cpu": 3.0, "cuda": 8.0}
+_START = {"cpu": Start(3.0, 0.5), "cuda": Start(8.0, 1.0)}
 _TURN = {"cpu": 6e-3, "cuda": 1e-3}
 _REFERENCE_FLOPS = {"cpu": 5e9, "cuda": 1e12}  # of float64, with its inputs
 _REFERENCE_SECONDS = 3.0  # at most: later launches check some rows
 _CHECK_CALLS, _WARM_UP_CALLS, _WARM_UP_SECONDS = 5, 7, 0.5  # per launch, beside its turns
+
+# Of the shortest start here: a smaller budget begins nothing. Half, because all known starts may
+# have been slow ones, and a refused run learns of none.
+LEAST_START = 0.5
 
 _ALIKE = 5  # cases whose median replaces one that was not measured
 
@@ -83,24 +87,28 @@ class Experience:
         """Device seconds of the work, with their range."""
         return Seconds.about(total_seconds(work, self), self.spread(self.level_of(work)))
 
-    def start(self, processes: int, candidates: Sequence[str]) -> float:
+    def start(self, processes: int, candidates: Sequence[str]) -> Start:
         known = self.machine.starts if self.machine else {}
         starts = {key: value for key, value in known.items() if key.isdecimal()}
-        for key in (start_key(processes, candidates), str(processes)):
-            if key in known:
-                return known[key]
-        if starts:  # of other numbers of processes: they import side by side, or on busy cores
+        guess = _START[self.device]
+        factor = 1 + 0.5 * (processes - 1)
+        found = known.get(start_key(processes, candidates)) or known.get(str(processes))
+        if found:
+            factor = 1.0
+        elif starts:  # of other numbers of processes: they import side by side, or on busy cores
             nearest = min(starts, key=lambda text: abs(int(text) - processes))
-            return starts[nearest] * (1 + 0.5 * (processes - int(nearest)) / int(nearest))
-        return _START[self.device] * (1 + 0.5 * (processes - 1))
+            found, factor = starts[nearest], 1 + 0.5 * (processes - int(nearest)) / int(nearest)
+        first = found.first if found else guess.first
+        later = found.later if found and found.later is not None else min(first, guess.later)
+        return Start(factor * first, factor * later)
 
     def shortest_start(self, processes: int, candidates: Sequence[str]) -> float | None:
         """Seconds of the shortest start here, of workers that are not forked: of these, else of
         any; None if there was none."""
         known = self.machine.starts if self.machine else {}
-        firsts = {key: known[key] for key in known if key.startswith("first ")}
-        alike = firsts.get(first_key(processes, candidates))
-        return alike or min(firsts.values(), default=None)
+        alike = known.get(start_key(processes, candidates))
+        found = [alike] if alike else known.values()
+        return min((one.shortest for one in found), default=None)
 
     def around(self, case: Case) -> Around:
         known = self.machine.cases.get(case.id) if self.machine else None

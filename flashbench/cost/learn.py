@@ -15,7 +15,7 @@ from flashbench.cost.store import (
     CaseCost,
     CostRecords,
     MachineCosts,
-    first_key,
+    StartCost,
     start_key,
     touch,
     update,
@@ -25,7 +25,7 @@ from flashbench.launches import LaunchData, baseline_index, collect, own_candida
 from flashbench.runfile import Launch, Result, RunFile
 from flashbench.stats.sequential import spread
 
-_NEW = 0.7  # weight of the latest run against all before it
+_OLD = 0.75  # weight of all that is known, against one more launch
 _MOST_LAUNCHES = (
     40  # most launches that the spread so far counts for, against those of the latest run
 )
@@ -45,18 +45,28 @@ def learn(run: RunFile, before: Collection[int]) -> None:
         count = processes_of(run)
         if starts := [one.start_seconds for one in launches if one.start_seconds]:
             specs = [candidate.spec for candidate in run.candidates]
-            for key in {str(count), start_key(count, specs)}:
-                machine.starts[key] = _blend(machine.starts.get(key), fmean(starts))
-            first = first_key(count, specs)
             # A fork starts in a moment; a fresh worker's later starts are like its first.
-            alike = starts if run.settings.workers == "fresh" else starts[:1]
-            machine.starts[first] = min(*alike, machine.starts.get(first, starts[0]))
+            first, later = starts[:1], starts[1:]
+            if run.settings.workers == "fresh":
+                first, later = starts, []
+            for key in {str(count), start_key(count, specs)}:
+                machine.starts[key] = _start(machine.starts.get(key), first, later)
         for case in run.cases:
             _learn_case(machine, case, run, launches, count)
         _learn_spreads(machine, run, {launch.index for launch in launches})
         touch(machine, len(launches))
 
     update(add)
+
+
+def _start(known: StartCost | None, first: list[float], later: list[float]) -> StartCost:
+    if known is None:
+        return StartCost(fmean(first), fmean(later) if later else None, min(first))
+    return StartCost(
+        first=_blend(known.first, first),
+        later=_blend(known.later, later) if later else known.later,
+        shortest=min(known.shortest, *first),
+    )
 
 
 def _learn_spreads(machine: MachineCosts, run: RunFile, new: Collection[int]) -> None:
@@ -102,6 +112,7 @@ def _compare(machine: MachineCosts, device: str, run: RunFile, launches: Sequenc
     experience = Experience(device, machine)
     estimated = 0.0
     levels = set()
+    fresh = run.settings.workers == "fresh"
     for launch in whole:
         cases = [case for case in run.cases if case.id in launch.case_seconds]
         metrics = {t.metric for r in launch.results for t in r.timings}
@@ -114,6 +125,7 @@ def _compare(machine: MachineCosts, device: str, run: RunFile, launches: Sequenc
             metrics=max(1, len(metrics)),
             processes=processes_of(run),
             first=launch.index == 0,
+            fresh=int(fresh or launch is launches[0]),
         )
         estimated += total_seconds(work, experience)
         levels.add(experience.level_of(work))
@@ -126,10 +138,14 @@ def _learn_case(
     machine: MachineCosts, case: Case, run: RunFile, launches: Sequence[Launch], processes: int
 ) -> None:
     there = [one for one in launches if case.id in one.case_seconds]
-    later = [one for one in there if one.index != 0] or there
-    if not there:
+    later = [one for one in there if one.index] or there
+    spec_of = {candidate.name: candidate.spec for candidate in run.candidates}
+    known = machine.cases.get(case.id)
+    if known is not None and not set(spec_of.values()) - set(known.candidates):
+        later = [one for one in later if one.index]  # the first launch, which checks more, is not
+    if not later:
         return
-    known = machine.cases.pop(case.id, None)  # move to the end: unused cases are dropped first
+    machine.cases.pop(case.id, None)  # move to the end: unused cases are dropped first
     results = {
         id(one): [result for result in one.results if result.case == case.id] for one in there
     }
@@ -137,9 +153,8 @@ def _learn_case(
         one.case_seconds[case.id] - sum(result.device_seconds for result in results[id(one)])
         for one in later
     ]
-    every = max(0.0, fmean(around)) / processes
     cost = CaseCost(
-        every=_blend(known.every if known else None, every),
+        every=_blend(known.every if known else None, [max(0.0, one) / processes for one in around]),
         first=known.first if known else 0.0,
         candidates=known.candidates if known else {},
         spread=known.spread if known else 0.0,
@@ -149,8 +164,7 @@ def _learn_case(
         more = first.inspect_seconds.get(case.id, 0.0)
         if len(there) > 1:
             more += first.case_seconds[case.id] - fmean(one.case_seconds[case.id] for one in later)
-        cost.first = _blend(known.first if known else None, max(0.0, more) / processes)
-    spec_of = {candidate.name: candidate.spec for candidate in run.candidates}
+        cost.first = _blend(known.first if known else None, [max(0.0, more) / processes])
     for spec in dict.fromkeys(spec_of.values()):
         found = [
             _of_result(result, run.settings.min_sample_seconds)
@@ -179,13 +193,13 @@ def _of_result(result: Result, min_sample: float) -> CandidateCost:
 
 def _mean(found: Sequence[CandidateCost], known: CandidateCost | None) -> CandidateCost:
     values = {
-        name: _blend(
-            getattr(known, name) if known else None, fmean(getattr(one, name) for one in found)
-        )
+        name: _blend(getattr(known, name) if known else None, [getattr(one, name) for one in found])
         for name in CandidateCost.__struct_fields__
     }
     return CandidateCost(**values)
 
 
-def _blend(known: float | None, new: float) -> float:
-    return new if known is None else (1 - _NEW) * known + _NEW * new
+def _blend(known: float | None, new: Sequence[float]) -> float:
+    """The mean, in which the latest launches count the most."""
+    old = 0.0 if known is None else _OLD ** len(new)
+    return old * (known or 0.0) + (1 - old) * fmean(new)

@@ -19,7 +19,7 @@ from flashbench.files import replace_file
 from flashbench.machine import identify
 from flashbench.runfile import Environment
 
-FORMAT, VERSION = "flashbench-costs", 1
+FORMAT, VERSION = "flashbench-costs", 2
 _MOST_CASES, _MOST_RATIOS = 5000, 40
 
 
@@ -43,6 +43,14 @@ class CaseCost(msgspec.Struct, kw_only=True):
     candidates: dict[str, CandidateCost] = msgspec.field(default_factory=dict)
 
 
+class StartCost(msgspec.Struct, frozen=True):
+    """As `estimate.Start`. later: None if there was none; shortest: of those not forked."""
+
+    first: float
+    later: float | None
+    shortest: float
+
+
 class MachineCosts(msgspec.Struct, kw_only=True):
     """The costs on one device. ratios: of actual to estimated seconds of runs, by the basis of the
     estimate."""
@@ -52,8 +60,8 @@ class MachineCosts(msgspec.Struct, kw_only=True):
     threads: int
     updated: str = ""  # ISO 8601, UTC
     launches: int = 0
-    # By number of processes per launch, and by `start_key`; the shortest by `first_key`.
-    starts: dict[str, float] = msgspec.field(default_factory=dict)
+    # By number of processes per launch, and by `start_key`.
+    starts: dict[str, StartCost] = msgspec.field(default_factory=dict)
     cases: dict[str, CaseCost] = msgspec.field(default_factory=dict)
     ratios: dict[str, list[float]] = msgspec.field(default_factory=dict)
 
@@ -100,11 +108,6 @@ def start_key(processes: int, candidates: Iterable[str]) -> str:
     """The key of a start by what is imported: a package may take seconds."""
     own = sorted({one for one in candidates if not is_baseline_name(one)})
     return " ".join([str(processes), *own])
-
-
-def first_key(processes: int, candidates: Iterable[str]) -> str:
-    """The key of the first start of a command, which also starts what its workers are forked of."""
-    return f"first {start_key(processes, candidates)}"
 
 
 def words(name: str) -> set[str]:

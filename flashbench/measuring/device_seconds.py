@@ -2,7 +2,7 @@
 
 import time
 
-from flashbench.cost.known import experience
+from flashbench.cost.known import LEAST_START, experience
 from flashbench.errors import BudgetSpentError
 from flashbench.measuring.forks import may_be_gpu
 from flashbench.measuring.plan import Plan
@@ -67,13 +67,13 @@ class DeviceSeconds:
 
 def require_start(plan: Plan) -> None:
     """Raise BudgetSpentError if the plan's budget is below half of the shortest start of workers
-    here. Half: all known starts may have been slow ones, and a refused run learns of none."""
+    here."""
     if plan.budget_seconds is None:
         return
     specs = [candidate.spec for candidate in plan.candidates]
     known = experience("cuda" if may_be_gpu(plan.device) else "cpu", plan.threads)
     needed = known.shortest_start(len(specs) if plan.processes == "paired" else 1, specs)
-    if needed is not None and plan.budget_seconds < needed / 2:
+    if needed is not None and plan.budget_seconds < LEAST_START * needed:
         raise BudgetSpentError(
             f"--budget leaves {plan.budget_seconds:.3g} s, and the shortest start of workers here "
             f"took {needed:.3g} s: nothing was started; `flashbench plan` says what fits"

@@ -34,7 +34,10 @@ class TimeLeft:
         )
         self._each = {case: case_seconds(work, case, known) for case in run.cases}
         self._first = {case: first_seconds(work, case, known) for case in run.cases}
-        self._start = known.start(work.processes, work.candidates)
+        start = known.start(work.processes, work.candidates)
+        self._start, self._later_start = start.first, start.later
+        if run.settings.workers == "fresh":
+            self._later_start = start.first
         self._launches = dict.fromkeys(run.cases, float(plan.launches))
         if plan.pair is not None:
             rule = plan.pair.tolerance, plan.pair.confidence
@@ -43,7 +46,7 @@ class TimeLeft:
                 case: count.likely for case, count in zip(run.cases, counts, strict=True)
             }
         trusted = _TRUSTED[known.level_of(work)]
-        self._weight = trusted * (self._start + sum(self._each.values()))
+        self._weight = trusted * (self._later_start + sum(self._each.values()))
         self._left = self._planned = self._taken = 0.0
         self._of_case: dict[Case, float] = {}
         self._to_start = self._counted = 0.0
@@ -60,7 +63,8 @@ class TimeLeft:
             case: self._each[case] + (self._first[case] if index == 0 else 0.0) for case in now
         }
         self._to_start, self._counted = self._start, seconds
-        self._left = (1 + starts) * self._start + later + sum(self._of_case.values())
+        self._start = self._later_start
+        self._left = self._to_start + starts * self._start + later + sum(self._of_case.values())
 
     def step(self, case: Case, launch_seconds: float) -> None:
         """A case is done. launch_seconds: the time of its launch so far."""

@@ -101,9 +101,11 @@ def _budget(found: Forecast) -> list[str]:
         risk = found.counted.high > found.budget_seconds
         return [f"within --budget {found.budget}" + (", if it takes no more than likely" * risk)]
     over = f"over --budget {found.budget}"
+    if found.begins_nothing:
+        return [f"{over}: below half of the shortest start of workers here, nothing would be begun"]
     if found.ends_before_measuring:
         what = "builds and starting workers" if found.builds_count else "starting workers"
-        return [f"{over}: {what} would spend it, and nothing would be measured"]
+        return [f"{over}: {what} would likely spend it before anything is measured"]
     lines = [f"{over}: {found.left:.0f} s of it would be measured"]
     launches, cases = found.launches_that_fit(), found.cases_that_fit()
     if launches is None or cases is None or found.work is None:

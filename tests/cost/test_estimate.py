@@ -10,11 +10,11 @@ from flashbench.case import Case
 from flashbench.cost.estimate import (
     Around,
     Speed,
+    Start,
     Work,
     case_seconds,
     cases_within,
     first_seconds,
-    launch_seconds,
     launches_within,
     slowest_share,
     total_seconds,
@@ -43,8 +43,8 @@ class Exact:
     def around(self, case: Case) -> Around:
         return Around(0.1, 0.5)
 
-    def start(self, processes: int, candidates: Sequence[str]) -> float:
-        return 3.0 * processes
+    def start(self, processes: int, candidates: Sequence[str]) -> Start:
+        return Start(3.0 * processes, 1.0 * processes)
 
 
 works = st.builds(
@@ -57,6 +57,7 @@ works = st.builds(
     metrics=st.integers(1, 4),
     processes=st.integers(1, 3),
     first=st.booleans(),
+    fresh=st.sampled_from([0, 1, 40]),
 )
 
 
@@ -65,7 +66,7 @@ def test_seconds_are_counted_by_the_rule_of_the_samples() -> None:
     work = Work(CASES[:1], ["sdpa", "mine"], launches=10, samples=40)
     each = 0.1 + 2 * (10e-3 + 8 * 2e-3 + 40 * 2e-3)
     assert round(case_seconds(work, CASES[0], Exact()), 9) == round(each, 9)
-    assert round(total_seconds(work, Exact()), 9) == round(10 * (3.0 + each) + 0.5, 9)
+    assert round(total_seconds(work, Exact()), 9) == round(3.0 + 9 * 1.0 + 10 * each + 0.5, 9)
 
 
 def test_slow_calls_get_the_samples_that_there_is_time_for() -> None:
@@ -90,10 +91,12 @@ def test_a_case_more_takes_more(work: Work, case: Case) -> None:
 
 @given(works, st.integers(1, 20))
 def test_launches_more_take_more(work: Work, more: int) -> None:
-    """By as much as a launch takes each."""
+    """By as much as a later launch takes each."""
     longer = replace(work, launches=work.launches + more)
     grown = total_seconds(longer, GUESS) - total_seconds(work, GUESS)
-    assert grown >= more * launch_seconds(work, GUESS) * (1 - 1e-9)
+    start = GUESS.start(work.processes, work.candidates).later if work.cases else 0.0
+    each = start + sum(case_seconds(work, case, GUESS) for case in work.cases)
+    assert grown >= more * each * (1 - 1e-9)
 
 
 @given(works, st.sampled_from(["sdpa", "mine"]))

@@ -61,6 +61,7 @@ def work_of(run: RunFile, **changed: object) -> Work:
         "launches": 3,
         "samples": 40,
         "min_sample_seconds": 1e-3,
+        "fresh": 3,
     }
     return Work(**{**values, **changed})
 
@@ -192,15 +193,15 @@ def test_builds_in_a_process_each_take_more_launches() -> None:
 def test_a_start_is_known_by_what_it_imports(run: RunFile) -> None:
     """Another package's start does not blur it; what was never imported takes the usual start."""
     learn(run, before=[])
-    alone = experience().start(1, ["sdpa", "flashbench"])
+    alone = experience().start(1, ["sdpa", "flashbench"]).first
     other = copy.deepcopy(run)
     other.candidates[0].spec = "slow:attention"
     for launch in other.launches:
         launch.start_seconds += 9
     learn(other, before=[])
-    assert experience().start(1, ["sdpa", "flashbench"]) == alone
-    assert experience().start(1, ["slow:attention"]) == pytest.approx(alone + 9)
-    assert alone < experience().start(1, ["new:attention"]) < alone + 9
+    assert experience().start(1, ["sdpa", "flashbench"]).first == alone
+    assert experience().start(1, ["slow:attention"]).first == pytest.approx(alone + 9)
+    assert alone < experience().start(1, ["new:attention"]).first < alone + 9
 
 
 def test_without_a_spread_the_number_of_launches_is_a_guess(run: RunFile) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from flashbench import machine
 from flashbench.cli import cli
 from flashbench.cost import store
-from flashbench.cost.store import CandidateCost, CaseCost, CostRecords, MachineCosts
+from flashbench.cost.store import CandidateCost, CaseCost, CostRecords, MachineCosts, StartCost
 
 Plan = Callable[..., Result]
 
@@ -24,15 +24,15 @@ on Test CPU, 2 threads; nothing was measured
 
 what                             count  seconds  at least  at most  cost usd
 -------------------------------  -----  -------  --------  -------  --------
-starts of workers                   10       20        13       32      0.10
+starts of workers                   10       11       7.2       18     0.055
 cases                               20      6.4       4.2       10     0.032
 more checks in the first launch      2      1.0       0.7      1.6    0.0050
-device time                                  27        18       44      0.14
-all, by the clock                            28        18       47      0.14
+device time                                  18        12       29     0.092
+all, by the clock                            19        12       32      0.10
 
 known: from 12 launches on this machine, the last on 2026-01-31
-money: about 0.14 usd, 0.091 usd to 0.23 usd, at 18.00 usd an hour
-over --budget 0.1usd: 20 s of it would be measured
+money: about 0.10 usd, 0.061 usd to 0.16 usd, at 18.00 usd an hour
+over --budget 0.07usd: 14 s of it would be measured
 fits: 7 of 10 launches of all cases, or all launches of 0 of 2 cases
 """
 
@@ -53,7 +53,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
         threads=2,
         updated="2026-01-31T00:00:00",
         launches=12,
-        starts={"1": 2.0},
+        starts={"1": StartCost(2.0, 1.0, 2.0)},
         cases=dict.fromkeys(CASES, case),
     )
     store.path().parent.mkdir(parents=True)
@@ -67,16 +67,17 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 
 def test_text_is_what_it_was(plan: Plan) -> None:
     """The whole table, with its money and what fits the budget."""
-    found = plan("run", *TWO, "--samples", "20", "--hourly-rate", "18usd", "--budget", "0.1usd")
+    found = plan("run", *TWO, "--samples", "20", "--hourly-rate", "18usd", "--budget", "0.07usd")
     assert found.stdout == TEXT
 
 
 @pytest.mark.parametrize(
     ("budget", "says"),
     [
-        ("1s", "over --budget 1s: starting workers would spend it, and nothing would be measured"),
+        ("0.9s", "over --budget 0.9s: below half of the shortest start of workers here, nothing"),
+        ("1s", "over --budget 1s: starting workers would likely spend it before anything"),
         ("3s", "over --budget 3s: 3 s of it would be measured"),
-        ("0.01usd", "over --budget 0.01usd: builds and starting workers would spend it"),
+        ("0.01usd", "over --budget 0.01usd: builds and starting workers would likely spend it"),
     ],
 )
 def test_a_budget_below_a_start_measures_nothing(plan: Plan, budget: str, says: str) -> None:
@@ -139,7 +140,7 @@ def test_shares_end_sooner_and_cost_more(plan: Plan) -> None:
     assert both["wall_cost"] > both["device_cost"] > alone["wall_cost"]
     assert (alone["launches_that_fit"], both["launches_that_fit"]) == (1, 0)
     shown = plan(*run, "--gpus", "2").stdout
-    assert "starting workers would spend it, and nothing would be measured" in shown
+    assert "starting workers would likely spend it before anything is measured" in shown
     assert both["shards"] == "1/2 2/2"
     assert alone["shards"] is None
 

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import make_cases
 
-from flashbench.cost.estimate import Work, case_seconds, first_seconds, slowest_share
+from flashbench.cost.estimate import (
+    Work,
+    case_seconds,
+    first_seconds,
+    slowest_share,
+    starts_seconds,
+)
 from flashbench.cost.known import Experience
 from flashbench.cost.shares import shards
 from flashbench.cost.store import CandidateCost, CaseCost, MachineCosts
@@ -56,7 +62,7 @@ def test_the_last_device_ends_in_time(seconds: list[float], count: int) -> None:
     )
     pair = sum(cost[-count - 1 : len(cost) - count + 1]) if len(cost) > count else 0.0
     least = max(sum(cost) / count, cost[-1], pair)
-    starts = 3 * there.start(1, work.candidates)
+    starts = starts_seconds(work, there)
     assert slowest_share(shares, work, there) - starts <= 4 / 3 * least * (1 + 1e-9)
 
 
