@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,12 @@ from flashbench.cli.measuring import (
     rate_of,
 )
 from flashbench.cost import store
-from flashbench.cost.estimate import Seconds, Work, slowest_share, starts_seconds
+from flashbench.cost.estimate import (
+    Seconds,
+    Work,
+    slowest_share,
+    starts_seconds,
+)
 from flashbench.cost.forecast import Forecast, Part, measuring_parts, parts_until_decided, source
 from flashbench.cost.known import Experience, experience
 from flashbench.cost.money import Money
@@ -38,7 +42,6 @@ if TYPE_CHECKING:
 # For a repository without a timed build or check.
 _BUILD, _CHECK = Seconds(5, 60, 600), Seconds(1, 3, 15)
 _COPY = Seconds(0.05, 0.2, 2)  # if nothing is compiled
-_LATER_LAUNCHES = Seconds(5, 15, 60)  # of a bisection, beside those of its ends
 
 
 def run(context: click.Context, options: dict[str, Any]) -> Forecast:
@@ -152,7 +155,9 @@ def bisect(context: click.Context, options: dict[str, Any]) -> Forecast:
 
 
 def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
-    """Forecast a search of unknown length: the commits that halving needs, and some more."""
+    """Forecast a search: of a slowdown by simulation, else the commits that halving needs, and some
+    more."""
+    from flashbench.bisect.outlook import launches_of_search
     from flashbench.operations import parse_case
     from flashbench.revisions.many import default_jobs
 
@@ -171,25 +176,17 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     found.what = f"{asked.graph.size} commits, {suspects} that change what is built or imported"
     most = suspects if speed or not options["quick"] else halving + 2
     count = Seconds(min(2, suspects), min(halving + 4, most), most)
+    launches = None
+    if speed and suspects:
+        rule = options["tolerance"], options["confidence"]
+        launches = launches_of_search(suspects, ends, known, *rule)
+        count = launches.commits + Seconds(2, 2, 2)
     jobs = options["jobs"] or (1 if speed else default_jobs())
     everything = [asked.good, *(commit.revision for commit in asked.commits)]
     _add_builds(found, project, everything, jobs, options, count)
-    if speed and suspects:
-        rule = options["tolerance"], options["confidence"]
-        parts, launches = parts_until_decided(ends, known, *rule, sought=True)
-        later = replace(ends, cases=ends.cases[:1], launches=1)
-        each = known.seconds(later)
-        counted = _LATER_LAUNCHES
-        seconds = Seconds(
-            counted.low * each.low, counted.likely * each.likely, counted.high * each.high
-        )
-        found.parts += [*parts, Part("launches of commits between", counted.likely, seconds)]
-        words = f"{counted.likely:.0f} ({counted.low:.0f} to {counted.high:.0f})"
-        found.sources += [
-            source(known, ends),
-            launches,
-            ("guess", f"then about {words} launches of commits between the ends: as noise has it"),
-        ]
+    if launches is not None:
+        found.parts += launches.parts
+        found.sources += [source(known, ends), *launches.sources]
     return found
 
 

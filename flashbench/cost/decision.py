@@ -11,7 +11,7 @@ LARGE, SOUGHT = 0.10, 0.05
 _MEDIAN_ERROR = (
     0.6745  # of a normal mean, in standard errors: the typical difference of equal builds
 )
-_WORSE = 1.5  # times the spread so far, at the end of the range
+WORSE = 1.5  # times the spread so far, at the end of the range; divided by it, at its beginning
 
 
 def spread_factor(processes: int) -> float:
@@ -25,9 +25,9 @@ def launches_until_decided(
     """Launches until a case is decided, at most `most`.
 
     spread: the standard deviation of the log-ratio of two builds between launches; alpha: of the
-    case's own interval. low: if the builds differ by `LARGE` more than the tolerance; likely: if
-    they are equal, or differ by `SOUGHT` more if `sought`; high: if they are equal, with more
-    spread.
+    case's own interval. low: if the builds differ by `LARGE` more than the tolerance, or are equal,
+    with less spread; likely: if they are equal, or, if `sought`, are told apart, and differ by
+    `SOUGHT` more; high: if they are equal, with more spread.
     """
     limit = math.log1p(tolerance)
 
@@ -43,10 +43,10 @@ def launches_until_decided(
         return max(least, bisect_left(range(most), True, key=narrow))
 
     def beyond(change: float) -> float:
-        """The distance of a change beyond the tolerance from it."""
-        return math.log1p(tolerance + change) - limit
+        """The distance of a change beyond the tolerance from it; from no change, if sought."""
+        return math.log1p(tolerance + change) - (0.0 if sought else limit)
 
-    low = needed(spread, beyond(LARGE))
+    low = min(needed(spread, beyond(LARGE)), needed(spread / WORSE, limit, _MEDIAN_ERROR))
     likely = needed(spread, beyond(SOUGHT)) if sought else needed(spread, limit, _MEDIAN_ERROR)
-    high = needed(_WORSE * spread, limit, _MEDIAN_ERROR)
+    high = needed(WORSE * spread, limit, _MEDIAN_ERROR)
     return Seconds(min(low, likely), likely, max(likely, high))

@@ -31,7 +31,7 @@ class Basis(StrEnum):
 # The range of an estimate, as factors, until enough runs show it.
 _RANGES = {Basis.KNOWN: (0.65, 1.6), Basis.NEAR: (0.5, 2.0), Basis.GUESS: (0.3, 3.0)}
 _NARROWEST = (0.9, 1.1)
-_ENOUGH = 5  # runs
+_ENOUGH = 19  # runs, of which nine in ten are likely between the least and the most before
 
 # Guesses, deliberately round: operations per second, seconds of an almost empty call, of the starts
 # of launches, of the overhead of a turn at the clock.
@@ -80,8 +80,8 @@ class Experience:
         ratios = sorted(self.machine.ratios.get(level, [])) if self.machine else []
         if len(ratios) < _ENOUGH:
             return _RANGES[level]
-        cut = len(ratios) // 10
-        return min(_NARROWEST[0], ratios[cut]), max(_NARROWEST[1], ratios[-1 - cut])
+        cut = (len(ratios) + 1) // 20
+        return min(_NARROWEST[0], ratios[cut - 1]), max(_NARROWEST[1], ratios[-cut])
 
     def seconds(self, work: Work) -> Seconds:
         """Device seconds of the work, with their range."""
@@ -90,17 +90,18 @@ class Experience:
     def start(self, processes: int, candidates: Sequence[str]) -> Start:
         known = self.machine.starts if self.machine else {}
         starts = {key: value for key, value in known.items() if key.isdecimal()}
-        guess = _START[self.device]
-        factor = 1 + 0.5 * (processes - 1)
+        guess, known_of = _START[self.device], 1
         found = known.get(start_key(processes, candidates)) or known.get(str(processes))
         if found:
-            factor = 1.0
-        elif starts:  # of other numbers of processes: they import side by side, or on busy cores
+            known_of = processes
+        elif starts:
             nearest = min(starts, key=lambda text: abs(int(text) - processes))
-            found, factor = starts[nearest], 1 + 0.5 * (processes - int(nearest)) / int(nearest)
+            found, known_of = starts[nearest], int(nearest)
         first = found.first if found else guess.first
         later = found.later if found and found.later is not None else min(first, guess.later)
-        return Start(factor * first, factor * later)
+        # Of other numbers of processes: they start side by side, or on busy cores.
+        more = later * 0.5 * (processes - known_of) / known_of
+        return Start(first + more, later + more)
 
     def shortest_start(self, processes: int, candidates: Sequence[str]) -> float | None:
         """Seconds of the shortest start here, of workers that are not forked: of these, else of
@@ -163,21 +164,28 @@ class Experience:
         sought: bool = False,
     ) -> tuple[list[Seconds], bool]:
         """Launches until each case of two builds is decided, at most those of the work, and whether
-        that comes from the spread of earlier launches here, the case's own or the usual one.
-        sought: as in `launches_until_decided`."""
+        that comes from the spread of earlier launches here. sought: as in
+        `launches_until_decided`."""
         cases, most = work.cases, work.launches
-        known = self.machine.cases if self.machine else {}
-        spreads = sorted(one.spread for one in known.values() if one.spread_launches)
-        if not spreads:
-            return [_capped(DECIDED_AFTER, most)] * len(cases), False
         alpha = simultaneous_alpha(1 - confidence, len(cases))
-        found = []
-        for case in cases:
-            own = known.get(case.id)
-            spread = own.spread if own and own.spread_launches else median(spreads)
-            spread *= spread_factor(work.processes)
-            found.append(launches_until_decided(spread, tolerance, alpha, most, sought=sought))
+        found = [
+            launches_until_decided(spread, tolerance, alpha, most, sought=sought)
+            for case in cases
+            if (spread := self.spread_between(case, work.processes)) is not None
+        ]
+        if len(found) < len(cases):
+            return [_capped(DECIDED_AFTER, most)] * len(cases), False
         return found, True
+
+    def spread_between(self, case: Case, processes: int) -> float | None:
+        """The spread of two builds' log-ratio between launches: the case's own or the usual one;
+        None if none is known."""
+        known = self.machine.cases if self.machine else {}
+        own = known.get(case.id)
+        if not own or not own.spread_launches:
+            spreads = [one.spread for one in known.values() if one.spread_launches]
+            return median(spreads) * spread_factor(processes) if spreads else None
+        return own.spread * spread_factor(processes)
 
     def _nearest(self, case: Case, spec: str) -> tuple[Case, CaseCost] | None:
         """The known case with the most similar number of operations. spec "": of any candidate."""

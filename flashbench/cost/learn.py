@@ -70,24 +70,28 @@ def _start(known: StartCost | None, first: list[float], later: list[float]) -> S
 
 
 def _learn_spreads(machine: MachineCosts, run: RunFile, new: Collection[int]) -> None:
-    """Learn the spread of log-ratios between these launches: of a comparison's two builds, else of
-    each candidate and SDPA."""
+    """Learn the spread between these launches: of the log-ratio of a comparison's two builds, else
+    of each candidate's log-time, or of its ratio to SDPA, if that varies less."""
     try:
         data = collect(run)
     except FlashbenchError:  # no times at all
         return
     chosen = [place for place, launch in enumerate(run.launches) if launch.index in new]
     factor = 1.0 if run.pair is None else spread_factor(processes_of(run))
-    ratios = [data.speedups(*pair)[:, chosen] / factor for pair in _pairs(data)]
+    kinds = [[data.speedups(*pair)[:, chosen] / factor for pair in _pairs(data)]]
+    if run.pair is None:
+        kinds.append([data.log_median[one][:, chosen] for one, _ in _pairs(data)])
     for place, case in enumerate(run.cases):
         known = machine.cases.get(case.id)
-        rows = [row[~np.isnan(row)] for row in (ratio[place] for ratio in ratios)]
-        rows = [row for row in rows if len(row) >= 2]
-        if known is None or not rows:
+        found = []
+        for several in kinds:
+            rows = [row[~np.isnan(row)] for row in (values[place] for values in several)]
+            found += [median(map(spread, rows))] if rows and min(map(len, rows)) >= 2 else []
+        if known is None or not found:
             continue
         count = max(map(len, rows))
         total = known.spread_launches + count
-        square = known.spread_launches * known.spread**2 + count * median(map(spread, rows)) ** 2
+        square = known.spread_launches * known.spread**2 + count * min(found) ** 2
         known.spread = math.sqrt(square / total)
         known.spread_launches = min(_MOST_LAUNCHES, total)
 
