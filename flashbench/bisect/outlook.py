@@ -7,7 +7,7 @@ import numpy as np
 
 from flashbench.bisect.culprit import Search
 from flashbench.bisect.graph import CommitGraph
-from flashbench.cost.decision import SOUGHT, WORSE
+from flashbench.cost.decision import WORSE, sought_change
 from flashbench.cost.estimate import Seconds, Work, case_seconds, first_seconds
 from flashbench.cost.forecast import Part, parts_until_decided
 from flashbench.cost.known import Experience
@@ -32,38 +32,41 @@ def launches_of_search(
     suspects: int, ends: Work, known: Experience, tolerance: float, confidence: float
 ) -> SearchLaunches:
     """Of the two ends until they are told apart, then of commits between them, for a slowdown of
-    `SOUGHT` more than the tolerance. suspects: commits that may have caused it; ends: launches of
-    both ends, at most."""
+    `sought_change`. suspects: commits that may have caused it; ends: launches of both ends, at
+    most."""
     parts, why = parts_until_decided(ends, known, tolerance, confidence, sought=True)
     case = ends.cases[0]
-    spread = known.spread_between(case, ends.processes)
-    slowdown, before = math.log1p(tolerance + SOUGHT), round(parts[0].count / ends.processes)
+    known_spread = known.spread_between(case, ends.processes)
+    spread, before = known_spread or _SPREAD, round(parts[0].count / ends.processes)
+    slowdown = sought_change(spread, tolerance)
     usual, worse = (
-        simulated(suspects, slowdown, factor * (spread or _SPREAD), confidence, before)
+        simulated(suspects, slowdown, factor * spread, confidence, before)
         for factor in (1.0, WORSE)
     )
-    some = usual[0], usual[len(usual) // 2], worse[-1]
-    launches, commits = (Seconds(*numbers) for numbers in zip(*some, strict=True))
+    launches, commits = (
+        Seconds(few[0], few[len(few) // 2], many[-1])
+        for few, many in zip(usual, worse, strict=True)
+    )
     # Each launch is a run of its own, and a commit's first checks more.
     each = known.start(ends.processes, ends.candidates).first + case_seconds(ends, case, known)
     more = first_seconds(ends, case, known)
-    low, likely, high = (one * each + other * more for one, other in some)
-    seconds = Seconds(low, likely, high).spread(*known.spread(known.level_of(ends)))
-    told = "by the spread of earlier launches here" if spread else "a guess"
+    seconds = launches * each + commits * more
+    seconds = seconds.spread(*known.spread(known.level_of(ends)))
+    told = "by the spread of earlier launches here" if known_spread else "a guess"
     words = f"{launches.likely:.0f} ({launches.low:.0f} to {launches.high:.0f})"
     then = f"then about {words} launches of commits between the ends: {told}"
     return SearchLaunches(
         [*parts, Part("launches of commits between", launches.likely, seconds)],
-        [why, ("launches" if spread else "guess", then)],
+        [why, ("launches" if known_spread else "guess", then)],
         commits,
     )
 
 
 def simulated(
     suspects: int, slowdown: float, spread: float, confidence: float, ends: int
-) -> list[tuple[float, float]]:
-    """Launches of commits between the ends, and the number of these commits, in each of several
-    searches whose culprits are spread over the range; fewest launches first.
+) -> tuple[list[float], list[float]]:
+    """Launches of commits between the ends, and numbers of these commits, of several searches whose
+    culprits are spread over the range; each the fewest first.
 
     suspects: commits in a line, at least one; slowdown: log(time of bad / time of good), above 0;
     spread: the standard deviation of such a ratio between launches; ends: launches of the ends.
@@ -72,7 +75,7 @@ def simulated(
     parents = ((), *((place,) for place in range(size - 1)))
     graph = CommitGraph(np.triu(np.ones((size, size), dtype=bool)), parents)
     factor = math.log2(suspects + 1) / math.log2(size + 1)
-    rng, found = np.random.default_rng(1), []
+    rng, launches, commits = np.random.default_rng(1), [], []
     for culprit in np.linspace(0, size - 1, _SEARCHES).round():
         search = Search(graph, np.ones(size), slowdown)
         search.launches[size - 1] = list(slowdown + spread * rng.normal(size=ends))
@@ -80,5 +83,6 @@ def simulated(
         while count < _MOST_LAUNCHES and (commit := search.next(confidence)) is not None:
             search.record(commit, slowdown * (commit >= culprit) + spread * rng.normal())
             count += 1
-        found.append((factor * count, factor * (len(search.launches) - 1)))
-    return sorted(found)
+        launches.append(factor * count)
+        commits.append(factor * (len(search.launches) - 1))
+    return sorted(launches), sorted(commits)

@@ -6,8 +6,9 @@ from bisect import bisect_left
 from flashbench.cost.estimate import Seconds
 from flashbench.stats.sequential import expected_half_width, launches_needed_anytime
 
-# Changes beyond the tolerance assumed by a plan: one that is obvious, one that is searched for.
-LARGE, SOUGHT = 0.10, 0.05
+# Changes beyond the tolerance assumed by a plan: one that is obvious, one that is searched for, at
+# least, because somebody saw it: so many times the spread.
+LARGE, SOUGHT, SEEN = 0.10, 0.05, 3.0
 _MEDIAN_ERROR = (
     0.6745  # of a normal mean, in standard errors: the typical difference of equal builds
 )
@@ -19,6 +20,11 @@ def spread_factor(processes: int) -> float:
     return math.sqrt(2) if processes > 1 else 1.0
 
 
+def sought_change(spread: float, tolerance: float) -> float:
+    """The log-ratio of a slowdown that a bisection is asked to find, as a plan assumes it."""
+    return max(math.log1p(tolerance + SOUGHT), SEEN * spread)
+
+
 def launches_until_decided(
     spread: float, tolerance: float, alpha: float, most: int, *, sought: bool = False
 ) -> Seconds:
@@ -26,8 +32,8 @@ def launches_until_decided(
 
     spread: the standard deviation of the log-ratio of two builds between launches; alpha: of the
     case's own interval. low: if the builds differ by `LARGE` more than the tolerance, or are equal,
-    with less spread; likely: if they are equal, or, if `sought`, are told apart, and differ by
-    `SOUGHT` more; high: if they are equal, with more spread.
+    with less spread; likely: if they are equal, or, if `sought`, until `sought_change` is told from
+    none; high: if they are equal, with more spread.
     """
     limit = math.log1p(tolerance)
 
@@ -42,11 +48,10 @@ def launches_until_decided(
         least = min(most, launches_needed_anytime(alpha))
         return max(least, bisect_left(range(most), True, key=narrow))
 
-    def beyond(change: float) -> float:
-        """The distance of a change beyond the tolerance from it; from no change, if sought."""
-        return math.log1p(tolerance + change) - (0.0 if sought else limit)
-
-    low = min(needed(spread, beyond(LARGE)), needed(spread / WORSE, limit, _MEDIAN_ERROR))
-    likely = needed(spread, beyond(SOUGHT)) if sought else needed(spread, limit, _MEDIAN_ERROR)
+    large = math.log1p(tolerance + LARGE) - limit
+    low = min(needed(spread, large), needed(spread / WORSE, limit, _MEDIAN_ERROR))
+    likely = needed(spread, limit, _MEDIAN_ERROR)
+    if sought:
+        likely = needed(spread, sought_change(spread, tolerance))
     high = needed(WORSE * spread, limit, _MEDIAN_ERROR)
     return Seconds(min(low, likely), likely, max(likely, high))

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from flashbench.case import Case
-from flashbench.cost.decision import SOUGHT
 from flashbench.cost.estimate import (
     Seconds,
     Work,
@@ -180,8 +179,7 @@ def parts_until_decided(
         Part("cases", sum(count.likely for count in counts), total.spread(*spread)),
         Part(_FIRST, len(work.cases), Seconds.about(first, spread)),
     ]
-    slower = f"one is slower by {SOUGHT:.0%} more than the tolerance"
-    assumed = slower if sought else "they are equally fast"
+    assumed = "one is clearly slower" if sought else "they are equally fast"
     why = f"by the spread of earlier launches here, if {assumed}"
     if not is_known:
         why = "a guess, because the spread of launches here is not known"

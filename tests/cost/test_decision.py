@@ -14,14 +14,16 @@ ALPHA = 0.05
 
 
 def stops(change: float, spread: float, tolerance: float, draws: int) -> list[int]:
-    """The launch at which each of so many comparisons is decided."""
+    """The launch at which each of so many comparisons is decided, or, of a change, is told from
+    none."""
     rng, limit = np.random.default_rng(3), math.log1p(tolerance)
     rows = rng.normal(math.log1p(change + (change > 0) * tolerance), spread, (draws, 60))
     taken: list[int] = []
     for launches in range(2, 61):
         shifts = anytime_shifts(rows[:, :launches], ALPHA)
         inside = np.array([-limit < one.low and one.high < limit for one in shifts])
-        decided = inside | np.array([one.low > limit or one.high < -limit for one in shifts])
+        slower = [one.low > limit or (change > 0 and one.low > 0) for one in shifts]
+        decided = inside | np.array(slower) | np.array([one.high < -limit for one in shifts])
         rows = rows[~decided]
         taken += [launches] * int(decided.sum())
         if not len(rows):
