@@ -29,9 +29,13 @@ CPU = (
     (
         ("namespace flashbench {", "#include <chrono>\nnamespace flashbench {"),
         (
-            "    run_parallel(helpers_for(problem, job.tasks, threads), work_on, &job);\n",
+            "    run_parallel(threads, static_cast<int>(std::min<int64_t>(useful, ",
             "    const auto began = std::chrono::steady_clock::now();\n"
-            "    run_parallel(helpers_for(problem, job.tasks, threads), work_on, &job);\n"
+            "    run_parallel(threads, static_cast<int>(std::min<int64_t>(useful, ",
+        ),
+        (
+            "tasks.size())), work_on, &job);\n",
+            "tasks.size())), work_on, &job);\n"
             "    const auto took = std::chrono::steady_clock::now() - began;\n"
             "    while (std::chrono::steady_clock::now() - began < took * (1 + PLANTED)) {\n"
             "    }\n",
