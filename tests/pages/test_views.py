@@ -202,15 +202,26 @@ CELLS = """([columns, wanted]) => {
 }"""
 
 
+# How light the swatches of the key are, as a greyscale picture has them.
+LIGHTNESS = """() => [...document.querySelectorAll("#heat .swatch")].map((one) => {
+  const [r, g, b] = getComputedStyle(one).backgroundColor.match(/[0-9]+/g).map(Number);
+  return 0.299 * r + 0.587 * g + 0.114 * b;
+})"""
+
+
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_heat_map_is_bluer_where_it_is_faster(visit: Open, dark: bool) -> None:
-    """After the speed-up more than before; a commit without results has a line of its own."""
+def test_a_heat_map_is_lighter_and_bluer_where_it_is_faster(visit: Open, dark: bool) -> None:
+    """After the speed-up more than before; a commit without results has a line of its own; slower,
+    as fast and faster differ in grey."""
     page = visit("index.html", dark=dark)
     page.wait_for_selector("#heat[data-drawn]")
     columns = COMMITS - 1
     before, after, broken = page.evaluate(CELLS, [columns, [STEP - 3, columns - 1, BROKEN[0]]])
     assert after[2] - after[0] > before[2] - before[0] > 10
+    assert sum(after[:3]) > sum(before[:3])
     assert broken[0] > broken[2]
+    slow, same, fast = page.evaluate(LIGHTNESS)
+    assert slow + 40 < same < fast - 40
 
 
 def test_a_case_page_draws_its_graphs(visit: Open) -> None:
