@@ -10,6 +10,7 @@ from typing import Literal
 
 from flashbench.log_axis import LogAxis
 
+AT_ONCE = 12  # panels that a page shows of a figure with more
 Numbers = Sequence[float]
 Ends = tuple[float, float]
 
@@ -95,8 +96,8 @@ Mark = Dots | Line | Area | Rule
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """summary: its content in words, for screen readers. row: height of one of `rows`, in
-    pixels."""
+    """summary: its content in words, for screen readers. row: height of one of `rows`, in pixels.
+    group: of the panels that a page folds together."""
 
     title: str
     x: Axis
@@ -104,6 +105,7 @@ class Panel:
     marks: list[Mark]
     summary: str
     row: int = 22
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,25 @@ class Figure:
     series: tuple[str, ...]
     data: Data
     notes: list[str] = field(default_factory=list)
+
+
+def folded(panels: Sequence[Panel]) -> tuple[list[Panel], list[tuple[str, list[Panel]]]]:
+    """The panels that a page shows at once, some of every group, and the others by group."""
+    if len(panels) <= AT_ONCE:
+        return [*panels], []
+    groups: dict[str, list[Panel]] = {}
+    for panel in panels:
+        groups.setdefault(panel.group, []).append(panel)
+    most = max(1, AT_ONCE // len(groups))
+    shown: list[Panel] = []
+    others = []
+    for name, members in groups.items():
+        step = max(1.0, len(members) / most)
+        first = {int(number * step) for number in range(min(most, len(members)))}
+        shown += [panel for place, panel in enumerate(members) if place in first]
+        rest = [panel for place, panel in enumerate(members) if place not in first]
+        others += [(name, rest)] if rest else []
+    return shown, others
 
 
 def log_ends(numbers: Sequence[float], room: float = 1.08) -> Ends:

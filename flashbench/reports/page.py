@@ -9,7 +9,7 @@ from markupsafe import Markup
 from flashbench.render.escape import printable
 from flashbench.render.html import environment
 from flashbench.reports.chapter import Chapter
-from flashbench.reports.figure import Figure
+from flashbench.reports.figure import Figure, Panel, folded
 from flashbench.reports.side_by_side import SideBySide
 from flashbench.reports.svg import DARK_STYLE, LIGHT_STYLE, key_svg, panel_svg
 
@@ -29,9 +29,7 @@ def with_figures(made: jinja2.Environment) -> jinja2.Environment:
     """Let these templates draw figures: {% from "shared.html" import drawn, table %}."""
     assert made.loader is not None
     made.loader = jinja2.ChoiceLoader([made.loader, jinja2.PackageLoader("flashbench.reports")])
-    # SVG that svg.py has escaped.
-    panels = lambda figure: [Markup(panel_svg(panel)) for panel in figure.panels]  # noqa: E731, S704
-    made.globals |= {"panels": panels, "keys": _keys}
+    made.globals |= {"folded": folded, "svg": _svg, "keys": _keys}
     return made
 
 
@@ -40,6 +38,10 @@ def figure_style() -> str:
     layout = (resources.files("flashbench.reports") / "templates" / "figure.css").read_text()
     dark = f"@media screen and (prefers-color-scheme: dark) {{ {DARK_STYLE} }}"
     return f"{layout}{LIGHT_STYLE}\n{dark}\n"
+
+
+def _svg(panel: Panel) -> Markup:
+    return Markup(panel_svg(panel))  # noqa: S704 (svg.py has escaped it)
 
 
 def _keys(figure: Figure) -> list[tuple[Markup, str]]:

@@ -83,7 +83,7 @@ def _figure(reports: Sequence[tuple[str, Report]]) -> Figure | None:
     panels = []
     for place, members in sorted(groups.items()):
         heading = [*map(str, place[:2]), *titles_of(members[0][1].case)]
-        panels += row_panels(", ".join(heading), members, series, ends)
+        panels += row_panels(heading, members, series, ends)
     data = Data(["run", *table_row(shared[0][1])], [])
     data.rows.extend([name, *table_row(one).values()] for name, one in shared)
     cases = len({one.case.id for _, one in shared})

@@ -96,7 +96,7 @@ def overview_panels(found: Sequence[Judged], ends: Ends, prefix: str = "") -> li
         title = ", ".join(filter(None, [candidate, *parts]))
         panels.append(
             Panel(
-                title,
+                f"{title}: {_mean(members)} in the mean",
                 Axis("cases by work", "order", (-0.7, len(members) - 0.3)),
                 Axis("speed-up", "log", ends),
                 [Rule("y", 1.0), points(members, range(len(members)), 0, along="y")],
@@ -118,7 +118,7 @@ def by_shape(found: Sequence[Judged], over: str) -> Figure:
     ends = ends_of(found) if found else (0.9, 1.1)
     panels = []
     for place, members in sorted(groups.items()):
-        heading = ", ".join(filter(None, [*map(str, place[:2]), *titles_of(members[0].case)]))
+        heading = [*filter(None, map(str, place[:2])), *titles_of(members[0].case)]
         panels += row_panels(heading, [(one.case.dtype, one) for one in members], dtypes, ends)
     return Figure(
         "speedups-by-shape",
@@ -137,20 +137,24 @@ def titles_of(case: Case) -> list[str]:
 
 
 def row_panels(
-    title: str, members: Sequence[tuple[str, Judged]], series: tuple[str, ...], ends: Ends
+    heading: Sequence[str],
+    members: Sequence[tuple[str, Judged]],
+    series: tuple[str, ...],
+    ends: Ends,
 ) -> list[Panel]:
-    """Panels with a row for each shape and a mark for each of its series."""
+    """Panels of about equal height with a row for each shape and a mark for each of its series."""
     rows = list(dict.fromkeys(shape_name(one.case) for _, one in members))
+    most = math.ceil(len(rows) / math.ceil(len(rows) / _ROWS))
     panels = []
-    for start in range(0, len(rows), _ROWS):
-        shown = rows[start : start + _ROWS]
+    for start in range(0, len(rows), most):
+        shown = rows[start : start + most]
         inside = [(name, one) for name, one in members if shape_name(one.case) in shown]
-        panels.append(_row_panel(title, shown, inside, series, ends))
+        panels.append(_row_panel(heading, shown, inside, series, ends))
     return panels
 
 
 def _row_panel(
-    title: str,
+    heading: Sequence[str],
     rows: list[str],
     members: Sequence[tuple[str, Judged]],
     series: tuple[str, ...],
@@ -165,7 +169,8 @@ def _row_panel(
             marks.append(points(here, places, number, along="x"))
     x, y = Axis("speed-up", "log", ends), Axis("", "rows", (-0.6, len(rows) - 0.4), tuple(rows))
     summary = _summary([one for _, one in members])
-    return Panel(title, x, y, [*marks], summary, row=max(18, 9 * len(series)))
+    title, group = ", ".join(heading), ", ".join(heading[:2])
+    return Panel(title, x, y, [*marks], summary, row=max(18, 9 * len(series)), group=group)
 
 
 def points(members: Sequence[Judged], places: Sequence[float], series: int, along: str) -> Dots:
@@ -198,11 +203,15 @@ def _summary(members: Sequence[Judged]) -> str:
     for one in members:
         counts[one.verdict.outcome] = counts.get(one.verdict.outcome, 0) + 1
     said = ", ".join(f"{count} {name}" for name, count in counts.items())
-    mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
     return (
         f"{len(members)} case{'s' * (len(members) != 1)}: speed-up {ratio_text(min(ratios))} to "
-        f"{ratio_text(max(ratios))}, geometric mean {ratio_text(mean)}; {said}"
+        f"{ratio_text(max(ratios))}, geometric mean {_mean(members)}; {said}"
     )
+
+
+def _mean(members: Sequence[Judged]) -> str:
+    """The geometric mean of their speed-ups."""
+    return ratio_text(math.exp(math.fsum(one.shift.value for one in members) / len(members)))
 
 
 def _data(found: Sequence[Judged]) -> Data:

@@ -1,6 +1,7 @@
 """Figures of times: how they are distributed, and how they grow with the length."""
 
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -141,7 +142,9 @@ def scaling(data: LaunchData, what: str) -> Figure:
             y_axis = Axis(_UNITS[what], "log", log_ends(values))
             if what == "rate" and max(values) < _SPAN * min(values):  # lengths of bars, as it were
                 y_axis = Axis(_UNITS[what], "linear", (0.0, 1.08 * max(values)))
-            panels.append(Panel(title, x_axis, y_axis, marks, _scaling_summary(marks, names)))
+            summary = _scaling_summary(marks, names)
+            group = ", ".join([cases[0].dtype, *cases[0].options.values()]).replace("_", " ")
+            panels.append(Panel(title, x_axis, y_axis, marks, summary, group=group))
     caption = (
         "Median over launches, with its 95 % interval where there are six or more. Where one "
         "length has several cases, the one with the most work is drawn; each mark names its case."
@@ -171,7 +174,7 @@ def families(cases: Sequence[Case]) -> list[tuple[str, list[Case]]]:
                 ordered = [longest[length] for length in sorted(longest)]
                 found.append((", ".join(str(part) for part in key if part), ordered))
                 rest = [case for case in rest if case not in members]
-    return sorted(found)
+    return sorted(found, key=lambda one: [word.zfill(9) for word in re.split(r"(\d+)", one[0])])
 
 
 def _family(case: Case, *, strict: bool) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from synthetic import make_cases, make_run
 from flashbench.operations.attention.operation import attention_case, grid
 from flashbench.operations.attention.shapes import GRID, MODELS, Shape
 from flashbench.reports.chapter import chapter
-from flashbench.reports.figure import Axis, linear_ends, log_ends
+from flashbench.reports.figure import AT_ONCE, Axis, Panel, folded, linear_ends, log_ends
 from flashbench.reports.svg import DARK, LIGHT, SHAPES, sheet
 from flashbench.reports.times import families
 from flashbench.runfile import RunFile
@@ -30,6 +30,21 @@ def test_ticks_lie_on_the_axis(numbers: list[float]) -> None:
         assert ticks == sorted(set(ticks))
         assert all(ends[0] * 0.999 - 1 <= tick <= ends[1] * 1.001 for tick in ticks)
         assert all(map(math.isfinite, ticks))
+
+
+@given(st.lists(st.sampled_from("abcdefghijklmnop"), max_size=100))
+def test_folding_keeps_every_panel(groups: list[str]) -> None:
+    """Each panel once: all at once if they are few, else some of every group."""
+    axis = Axis("", "order", (0, 1))
+    panels = [Panel(str(n), axis, axis, [], "", group=name) for n, name in enumerate(groups)]
+    shown, others = folded(panels)
+    folded_away = [(name, panel) for name, rest in others for panel in rest]
+    assert all(panel.group == name for name, panel in folded_away)
+    both = [*shown, *(panel for _, panel in folded_away)]
+    assert sorted(int(panel.title) for panel in both) == [*range(len(panels))]
+    assert {panel.group for panel in shown} == set(groups)
+    assert len(shown) <= max(AT_ONCE, len(set(groups)))
+    assert others or len(panels) == len(shown)
 
 
 def test_families_differ_in_length_alone_where_they_can() -> None:
